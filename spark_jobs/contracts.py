@@ -1,0 +1,235 @@
+"""A frozen configuration and a report per job, JSON both ways.
+
+This is all that a caller (Dagster, the command line, ``python -m spark_jobs``) has to know of a job.
+No behaviour lives here beyond reading and writing JSON; no import is heavier than ``dataclasses``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+Scalar = str | int | float | bool | None
+
+
+class JsonContract:
+    """Reads and writes a frozen dataclass as one JSON object whose keys are the field names."""
+
+    def to_json(self) -> str:
+        """The object as JSON text, keys in field order."""
+        return json.dumps(dataclasses.asdict(self), ensure_ascii=False)  # type: ignore[call-overload]
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The reverse of :meth:`to_json`.
+
+        Raises:
+            ValueError: the text is no JSON object, or names a field that this contract does not have.
+        """
+        value = json.loads(text)
+        if not isinstance(value, dict):
+            raise ValueError(f"{cls.__name__}: expected a JSON object, got {type(value).__name__}")
+        return cls.from_dict(value)
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Self:
+        """Build from plain values; JSON arrays become tuples.
+
+        Raises:
+            ValueError: unknown or missing fields.
+        """
+        fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+        unknown = sorted(set(value) - set(fields))
+        if unknown:
+            raise ValueError(f"{cls.__name__} has no field {', '.join(unknown)}; it has {', '.join(fields)}")
+        try:
+            return cls(**{name: _frozen(item) for name, item in value.items()})
+        except TypeError as error:
+            raise ValueError(f"{cls.__name__}: {error}") from error
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, slots=True)
+class IngestConfig(JsonContract):
+    """What ``ingest`` reads and where it puts it."""
+
+    JOB: ClassVar[str] = "ingest"
+    lake: str
+    """Directory of the lake."""
+    sources: tuple[str, ...]
+    """Log directories, partition directories or ``.log`` files; read, never written."""
+    run_id: str
+    as_of_ms: int
+    """The run's clock, epoch milliseconds."""
+    mode: str = "copy"
+    """``copy`` into the archive, or ``reference``: register byte ranges where they lie."""
+    topics: tuple[str, ...] = ()
+    """Globs; empty means all."""
+    partitions: tuple[int, ...] = ()
+    """Partition numbers; empty means all."""
+    logs: tuple[str, ...] = ()
+    """Topic partitions by directory name (``orders-0``); empty means all."""
+    high_watermark: str = "checkpoint"
+    """``checkpoint``, ``log-end`` or an offset as text."""
+    cluster: str | None = None
+    """Name of the cluster where a source states none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValidateConfig(JsonContract):
+    """Which logs ``validate`` looks at; by default every one with something new."""
+
+    JOB: ClassVar[str] = "validate"
+    lake: str
+    run_id: str
+    as_of_ms: int
+    logs: tuple[str, ...] | None = None
+    """Log keys ``<log_id>/<partition>``; None means all of the lake."""
+    policies: str | None = None
+    """Path of a ``policies.yaml``; topics whose ``cleanup.policy`` has ``compact`` may have gaps."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishConfig(JsonContract):
+    """Which decided offsets ``publish`` adds to ``records``."""
+
+    JOB: ClassVar[str] = "publish"
+    lake: str
+    run_id: str
+    as_of_ms: int
+    logs: tuple[str, ...] | None = None
+    topics: tuple[str, ...] = ()
+    """Topic names or globs as given by the user; an internal topic named here exactly is published."""
+    include_internal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectationsConfig(JsonContract):
+    """Which published ranges ``expectations`` checks."""
+
+    JOB: ClassVar[str] = "expectations"
+    lake: str
+    run_id: str
+    as_of_ms: int
+    ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Log key to the half-open offset range that was published by this run."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionConfig(JsonContract):
+    """Retention of the archive by Kafka's predicates; without ``apply`` only the plan."""
+
+    JOB: ClassVar[str] = "retention"
+    lake: str
+    run_id: str
+    as_of_ms: int
+    policies: str | None = None
+    logs: tuple[str, ...] | None = None
+    apply: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionConfig(JsonContract):
+    """Cleaning of the archive by key; without ``apply`` only the plan."""
+
+    JOB: ClassVar[str] = "compaction"
+    lake: str
+    run_id: str
+    as_of_ms: int
+    policies: str | None = None
+    logs: tuple[str, ...] | None = None
+    apply: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildIndexesConfig(JsonContract):
+    """Side files of the archive's live segments."""
+
+    JOB: ClassVar[str] = "rebuild_indexes"
+    lake: str
+    run_id: str
+    as_of_ms: int
+    logs: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MaintainConfig(JsonContract):
+    """Lists what could be deleted and merged; deletes nothing."""
+
+    JOB: ClassVar[str] = "maintain"
+    lake: str
+    run_id: str
+    as_of_ms: int
+
+
+JobConfig = (
+    IngestConfig
+    | ValidateConfig
+    | PublishConfig
+    | ExpectationsConfig
+    | RetentionConfig
+    | CompactionConfig
+    | RebuildIndexesConfig
+    | MaintainConfig
+)
+
+CONFIGS: Mapping[str, type[JobConfig]] = {
+    config.JOB: config
+    for config in (
+        IngestConfig,
+        ValidateConfig,
+        PublishConfig,
+        ExpectationsConfig,
+        RetentionConfig,
+        CompactionConfig,
+        RebuildIndexesConfig,
+        MaintainConfig,
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LogChange(JsonContract):
+    """What a job did to one log."""
+
+    log: str
+    """Log key ``<log_id>/<partition>``."""
+    topic: str
+    partition: int
+    metrics: Mapping[str, Scalar] = field(default_factory=dict)
+    """Named figures and words, for instance ``bytes``, ``start_offset``, ``stopped``."""
+
+    @property
+    def topic_partition(self) -> str:
+        """Kafka's directory name, and Dagster's partition key."""
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport(JsonContract):
+    """What a job did, or would do."""
+
+    job: str
+    run_id: str
+    lake: str
+    changed: tuple[LogChange, ...] = ()
+    findings: tuple[Mapping[str, Scalar], ...] = ()
+    """New ``findings`` rows of this run, without their run id."""
+    plan: Mapping[str, Any] = field(default_factory=dict)
+    """The plan as printed by a dry run."""
+    used_spark: bool = False
+    metrics: Mapping[str, Scalar] = field(default_factory=dict)
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Self:
+        """Build from plain values, with ``changed`` as :class:`LogChange`."""
+        plain = dict(value)
+        plain["changed"] = tuple(LogChange.from_dict(item) for item in plain.get("changed", ()))
+        plain["findings"] = tuple(dict(item) for item in plain.get("findings", ()))
+        return cls(**plain)
