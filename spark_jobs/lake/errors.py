@@ -1,0 +1,31 @@
+"""What can go wrong with a lake: whose move it is next decides the class."""
+
+from __future__ import annotations
+
+
+class JobError(Exception):
+    """A job could not do its work on a lake; the text says what, where, and what to do."""
+
+
+class SegmentChanged(JobError):
+    """A source file changed while it was read: retry with a fresh look at the source."""
+
+
+class ConcurrentChange(JobError):
+    """Another commit moved what this plan stood on: plan again."""
+
+
+class OutputMismatch(JobError):
+    """What was written, or what the table holds, is not what the ledger says: stop and look."""
+
+
+class LeaseHeld(JobError):
+    """Another process works on this lake; the text names it."""
+
+
+class LakeRefused(JobError):
+    """The lake is of another cluster, or of a layout this version does not know."""
+
+
+class UsageError(ValueError):
+    """The caller asked for something that is not there or not built: a mistake of the call, not of the data."""

@@ -1,0 +1,289 @@
+"""The tables of a lake: their columns, keys and layout, and how one is created.
+
+Every table is Delta at reader version 1, writer version 2, without deletion vectors or column mapping, so that
+anything that reads Delta reads it. Statistics are kept on the columns that plans filter by.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+
+from logcore.columns.schema import RECORDS_SCHEMA
+
+LOG_COLUMNS = [
+    pa.field("log", pa.string()),  # <log_id>/<partition>: the key that plans and predicates use
+    pa.field("topic", pa.string()),
+    pa.field("log_id", pa.string()),
+    pa.field("partition", pa.int32()),
+]
+
+LOGS = pa.schema(
+    [
+        *LOG_COLUMNS,
+        pa.field("incarnation", pa.int32()),
+        pa.field("topic_id", pa.string()),
+        pa.field("cluster", pa.string()),
+        pa.field("source", pa.string()),  # the partition directory that this log is kept to
+        pa.field("next_offset", pa.int64()),
+        pa.field("log_start_offset", pa.int64()),  # at first ingest
+        pa.field("source_log_start_offset", pa.int64()),  # as last seen
+        pa.field("high_watermark", pa.int64()),  # greatest seen; null: unknown, the log end stands for it
+        pa.field("leader_epochs", pa.string()),  # JSON [[epoch, start_offset], ...]
+        pa.field("cleaner_checkpoint", pa.int64()),
+        pa.field("gaps", pa.string()),  # JSON [[start, end, evidence], ...]: offsets that were gone before ingest
+        pa.field("as_of_ms", pa.int64()),
+        pa.field("stopped", pa.string()),  # rule id, null while the log grows
+        pa.field("stopped_because", pa.string()),
+    ]
+)
+
+SEGMENTS = pa.schema(
+    [
+        pa.field("segment_id", pa.string()),
+        *LOG_COLUMNS,
+        pa.field("base_offset", pa.int64()),
+        pa.field("next_offset", pa.int64()),
+        pa.field("path", pa.string()),  # relative to the lake, absolute where it lies at the source
+        pa.field("start", pa.int64()),
+        pa.field("size", pa.int64()),
+        pa.field("sealed", pa.bool_()),
+        pa.field("digest", pa.string()),  # sha256 of bytes [start, start + size)
+        pa.field("modified_ms", pa.int64()),
+        pa.field("max_timestamp", pa.int64()),
+        pa.field("generation", pa.int32()),
+        pa.field("origin_file", pa.string()),
+        pa.field("origin_position", pa.int64()),
+        pa.field("origin_base_offset", pa.int64()),
+        pa.field("last_batch_base_offset", pa.int64()),
+        pa.field("last_batch_epoch", pa.int32()),
+        pa.field("last_batch_crc", pa.int64()),
+        pa.field("last_batch_size", pa.int64()),
+        pa.field("last_batch_end", pa.int64()),  # position behind it in the origin file
+        pa.field("retired_ms", pa.int64()),
+        pa.field("replaced_by", pa.string()),
+    ]
+)
+
+VALIDATIONS = pa.schema(
+    [
+        pa.field("segment_id", pa.string()),
+        *LOG_COLUMNS,
+        pa.field("base_offset", pa.int64()),
+        pa.field("verdict", pa.string()),  # clean, torn, corrupt
+        pa.field("rules_version", pa.int32()),
+        pa.field("batches", pa.int64()),
+        pa.field("records", pa.int64()),
+        pa.field("control_records", pa.int64()),
+        pa.field("file_bytes", pa.int64()),
+        pa.field("valid_bytes", pa.int64()),
+        pa.field("quarantined_bytes", pa.int64()),
+        pa.field("tail_bytes", pa.int64()),
+        pa.field("padding_bytes", pa.int64()),
+        pa.field("findings", pa.int64()),
+        pa.field("split_points", pa.string()),  # JSON [[position, base_offset], ...], about every 64 MiB
+        pa.field("digest", pa.string()),
+        pa.field("as_of_ms", pa.int64()),
+    ]
+)
+
+BATCHES = pa.schema(
+    [
+        pa.field("segment_id", pa.string()),
+        *LOG_COLUMNS,
+        pa.field("position", pa.int64()),
+        pa.field("size", pa.int64()),
+        pa.field("base_offset", pa.int64()),  # of a stretch that can't be trusted: the offset expected there
+        pa.field("last_offset", pa.int64()),  # null for such a stretch
+        pa.field("leader_epoch", pa.int32()),
+        pa.field("magic", pa.int32()),
+        pa.field("crc", pa.int64()),
+        pa.field("attributes", pa.int32()),
+        pa.field("codec", pa.string()),
+        pa.field("timestamp_type", pa.string()),
+        pa.field("base_timestamp", pa.int64()),
+        pa.field("max_timestamp", pa.int64()),
+        pa.field("delete_horizon_ms", pa.int64()),
+        pa.field("producer_id", pa.int64()),
+        pa.field("producer_epoch", pa.int32()),
+        pa.field("base_sequence", pa.int32()),
+        pa.field("record_count", pa.int32()),
+        pa.field("is_transactional", pa.bool_()),
+        pa.field("is_control", pa.bool_()),
+        pa.field("control_type", pa.string()),
+        pa.field("verdict", pa.string()),  # ok, or the corruption reason
+    ]
+)
+
+FINDINGS = pa.schema(
+    [
+        pa.field("finding_id", pa.string()),  # digest of rule, place and message: one thing is said once
+        pa.field("run_id", pa.string()),
+        pa.field("rule", pa.string()),
+        pa.field("severity", pa.string()),
+        pa.field("log", pa.string()),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("segment_id", pa.string()),
+        pa.field("file", pa.string()),
+        pa.field("position", pa.int64()),
+        pa.field("nbytes", pa.int64()),
+        pa.field("start_offset", pa.int64()),
+        pa.field("end_offset", pa.int64()),
+        pa.field("message", pa.string()),
+        pa.field("as_of_ms", pa.int64()),
+    ]
+)
+
+QUARANTINE = pa.schema(
+    [
+        pa.field("segment_id", pa.string()),
+        *LOG_COLUMNS,
+        pa.field("position", pa.int64()),
+        pa.field("size", pa.int64()),
+        pa.field("expected_offset", pa.int64()),
+        pa.field("reason", pa.string()),
+        pa.field("message", pa.string()),
+        pa.field("bytes", pa.binary()),  # at most 1 MiB a row; a longer stretch takes several rows
+    ]
+)
+
+TRANSACTIONS = pa.schema(
+    [
+        *LOG_COLUMNS,
+        pa.field("producer_id", pa.int64()),
+        pa.field("producer_epoch", pa.int32()),
+        pa.field("first_offset", pa.int64()),
+        pa.field("last_offset", pa.int64()),
+        pa.field("marker_offset", pa.int64()),
+        pa.field("state", pa.string()),
+    ]
+)
+
+OFFSET_LEDGER = pa.schema(
+    [
+        *LOG_COLUMNS,
+        pa.field("start_offset", pa.int64()),
+        pa.field("end_offset", pa.int64()),
+        pa.field("state", pa.string()),
+        pa.field("records", pa.int64()),
+        pa.field("gaps", pa.int64()),
+        pa.field("gap_state", pa.string()),
+        pa.field("evidence", pa.string()),
+        pa.field("published", pa.bool_()),
+        pa.field("archived", pa.string()),  # held, retained-away, compacted-away
+    ]
+)
+
+LOG_ACTIONS = pa.schema(
+    [
+        pa.field("run_id", pa.string()),
+        *LOG_COLUMNS,
+        pa.field("segment_id", pa.string()),
+        pa.field("action", pa.string()),  # retention, compaction
+        pa.field("rule", pa.string()),
+        pa.field("reason", pa.string()),
+        pa.field("bytes_before", pa.int64()),
+        pa.field("bytes_after", pa.int64()),
+        pa.field("records_before", pa.int64()),
+        pa.field("records_after", pa.int64()),
+        pa.field("as_of_ms", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """Columns and layout of one table."""
+
+    name: str
+    schema: pa.Schema
+    statistics: tuple[str, ...]
+    """Columns with minimum and maximum in the Delta log; plans filter by these."""
+    partition_by: tuple[str, ...] = ()
+
+    @property
+    def file_schema(self) -> pa.Schema:
+        """Columns inside a Parquet file: all but the table partition's."""
+        return pa.schema([f for f in self.schema if f.name not in self.partition_by])
+
+
+TABLES: Mapping[str, TableSpec] = {
+    spec.name: spec
+    for spec in (
+        TableSpec("logs", LOGS, ("log",)),
+        TableSpec("segments", SEGMENTS, ("segment_id", "log", "base_offset", "retired_ms")),
+        TableSpec("validations", VALIDATIONS, ("segment_id", "log")),
+        TableSpec("batches", BATCHES, ("segment_id", "log", "base_offset", "last_offset")),
+        TableSpec("findings", FINDINGS, ("finding_id", "log", "segment_id")),
+        TableSpec("quarantine", QUARANTINE, ("segment_id", "log", "position")),
+        TableSpec("transactions", TRANSACTIONS, ("log", "first_offset")),
+        TableSpec("offset_ledger", OFFSET_LEDGER, ("log", "start_offset")),
+        TableSpec("records", RECORDS_SCHEMA, ("partition", "offset", "timestamp"), ("topic",)),
+        TableSpec("log_actions", LOG_ACTIONS, ("log", "segment_id")),
+    )
+}
+
+
+def table_uri(lake: str, name: str) -> str:
+    """Where table ``name`` of ``lake`` lies."""
+    return os.path.join(lake, "tables", TABLES[name].name)
+
+
+def open_table(lake: str, name: str) -> DeltaTable | None:
+    """The table at its newest version, or None where it was never created."""
+    try:
+        return DeltaTable(table_uri(lake, name))
+    except TableNotFoundError:
+        return None
+
+
+def ensure_table(lake: str, name: str) -> DeltaTable:
+    """The table, created empty if it is not there."""
+    spec = TABLES[name]
+    return DeltaTable.create(
+        table_uri(lake, name),
+        schema=spec.schema,
+        mode="ignore",
+        partition_by=list(spec.partition_by),
+        configuration={
+            "delta.enableDeletionVectors": "false",
+            "delta.checkpointPolicy": "classic",
+            "delta.dataSkippingStatsColumns": ",".join(spec.statistics),
+        },
+    )
+
+
+def read_rows(
+    lake: str, name: str, columns: list[str] | None = None, where: list[tuple[str, str, object]] | None = None
+) -> pa.Table:
+    """Rows of a table as Arrow, empty with the table's columns where it was never created.
+
+    Args:
+        where: ANDed conditions ``(column, operator, value)`` as ``pyarrow.dataset`` filters.
+    """
+    import pyarrow.dataset as ds
+
+    spec = TABLES[name]
+    schema = spec.schema if columns is None else pa.schema([spec.schema.field(c) for c in columns])
+    table = open_table(lake, name)
+    if table is None:
+        return schema.empty_table()
+    condition = None
+    for column, operator, value in where or ():
+        field = ds.field(column)
+        term = {
+            "==": lambda f=field, v=value: f == v,
+            ">=": lambda f=field, v=value: f >= v,
+            "<": lambda f=field, v=value: f < v,
+            "in": lambda f=field, v=value: f.isin(v),
+            "is_null": lambda f=field, v=value: f.is_null() if v else f.is_valid(),
+        }[operator]()
+        condition = term if condition is None else condition & term
+    rows = table.to_pyarrow_dataset().to_table(columns=schema.names, filter=condition)
+    return rows.cast(schema)
