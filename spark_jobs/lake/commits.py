@@ -1,0 +1,178 @@
+"""Every commit to a lake's tables, and the guards in it.
+
+A state table is changed by :func:`append` and :func:`replace`, both of which may carry *versions*: pairs of
+application id and number that Delta records in the same commit. A commit whose plan stood on version ``n`` of an
+application id is refused if that has moved (:class:`ConcurrentChange`), whether or not a lease was held.
+
+Files that workers wrote come in by :func:`add_files`. Delta checks nothing about such files, so everything is
+checked here and in the worker before (``parquet_files``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import AddAction
+
+from spark_jobs.lake.errors import ConcurrentChange, OutputMismatch
+from spark_jobs.lake.tables import TABLES, ensure_table, table_uri
+
+APPEND_RETRIES = 15
+"""Blind appends may be rebased onto others' commits this often; guarded commits never are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A version that a commit stands on, and the one it moves to."""
+
+    application_id: str
+    planned: int | None
+    """Version seen when the plan was made; None: never recorded."""
+    next_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A Parquet file that a worker wrote, closed and synced, below a table's directory."""
+
+    path: str
+    """Relative to the table."""
+    size: int
+    partition_values: Mapping[str, str]
+    statistics: str
+    """Delta's statistics JSON: numRecords, minValues, maxValues, nullCount."""
+    modified_ms: int
+    rows: int
+
+
+def versions(lake: str, name: str, application_ids: Sequence[str]) -> dict[str, int | None]:
+    """Recorded versions of application ids in table ``name``; None where there is none."""
+    from spark_jobs.lake.tables import open_table
+
+    table = open_table(lake, name)
+    return {app: None if table is None else table.transaction_version(app) for app in application_ids}
+
+
+def append(lake: str, name: str, rows: pa.Table, run_id: str, guards: Sequence[Guard] = ()) -> None:
+    """Append rows in one commit; no rows and no guards write nothing.
+
+    Raises:
+        ConcurrentChange: a guarded version has moved since the plan.
+    """
+    if rows.num_rows == 0 and not guards:
+        return
+    table = ensure_table(lake, name)
+    _check(table, name, guards)
+    try:
+        write_deltalake(table, _ordered(name, rows), mode="append", commit_properties=_properties(run_id, guards))
+    except CommitFailedError as error:
+        raise ConcurrentChange(f"Table {name}: another commit came between plan and commit ({error}).") from error
+
+
+def replace(lake: str, name: str, predicate: str, rows: pa.Table, run_id: str, guards: Sequence[Guard] = ()) -> None:
+    """Replace the rows that match ``predicate`` (SQL, literals only) by ``rows``, in one commit.
+
+    Raises:
+        ConcurrentChange: the table, or a guarded version, has moved since the plan.
+    """
+    table = ensure_table(lake, name)
+    _check(table, name, guards)
+    try:
+        write_deltalake(
+            table,
+            _ordered(name, rows),
+            mode="overwrite",
+            predicate=predicate,
+            # A commit that removes files must not be rebased: its removals were computed from this snapshot.
+            commit_properties=_properties(run_id, guards, retries=0),
+        )
+    except CommitFailedError as error:
+        raise ConcurrentChange(f"Table {name}: another commit came between plan and commit ({error}).") from error
+
+
+def delete(lake: str, name: str, predicate: str, run_id: str) -> None:
+    """Delete the rows that match ``predicate``, in one commit."""
+    ensure_table(lake, name).delete(predicate, commit_properties=_properties(run_id, ()))
+
+
+def add_files(
+    lake: str, name: str, files: Sequence[WrittenFile], run_id: str, guards: Sequence[Guard] = ()
+) -> None:
+    """Add worker-written files to table ``name`` in one commit together with the guards' new versions.
+
+    Raises:
+        OutputMismatch: a file is missing, or is not of the size or the table partition it was announced with.
+        ConcurrentChange: a guarded version has moved since the plan.
+    """
+    if not files and not guards:
+        return
+    spec = TABLES[name]
+    for written in files:
+        _check_file(lake, name, written)
+    table = ensure_table(lake, name)
+    _check(table, name, guards)
+    actions = [
+        AddAction(f.path, f.size, dict(f.partition_values), f.modified_ms, True, f.statistics) for f in files
+    ]
+    try:
+        table.create_write_transaction(
+            actions,
+            mode="append",
+            schema=spec.schema,
+            partition_by=list(spec.partition_by),
+            commit_properties=_properties(run_id, guards, retries=0 if guards else APPEND_RETRIES),
+        )
+    except CommitFailedError as error:
+        raise ConcurrentChange(f"Table {name}: another commit came between plan and commit ({error}).") from error
+
+
+def equal_to_any(column: str, values: Sequence[str]) -> str:
+    """The SQL predicate ``column IN ('a', 'b')`` with quoted literals."""
+    quoted = ", ".join("'" + value.replace("'", "''") + "'" for value in sorted(values))
+    return f"{column} IN ({quoted})"
+
+
+def _check_file(lake: str, name: str, written: WrittenFile) -> None:
+    full = os.path.join(table_uri(lake, name), written.path)
+    try:
+        size = os.stat(full).st_size
+    except OSError as error:
+        raise OutputMismatch(f"Table {name}: the file {full} that a worker reported can't be read: {error}.") from error
+    if size != written.size:
+        raise OutputMismatch(f"Table {name}: {full} has {size} bytes, its writer reported {written.size}.")
+    if set(written.partition_values) != set(TABLES[name].partition_by):
+        raise OutputMismatch(f"Table {name}: {full} names table partitions {sorted(written.partition_values)}.")
+    if json.loads(written.statistics)["numRecords"] != written.rows:
+        raise OutputMismatch(f"Table {name}: statistics of {full} do not count its {written.rows} rows.")
+
+
+def _check(table: DeltaTable, name: str, guards: Sequence[Guard]) -> None:
+    for guard in guards:
+        found = table.transaction_version(guard.application_id)
+        if found != guard.planned:
+            raise ConcurrentChange(
+                f"Table {name}: {guard.application_id} stands at {found}, the plan was made at {guard.planned}."
+            )
+
+
+def _properties(run_id: str, guards: Sequence[Guard], retries: int | None = None) -> CommitProperties:
+    # No automatic rebase for guarded commits: delta-rs records an application's version but does not compare it
+    # with the one the plan stood on, so every attempt must look again.
+    if retries is None:
+        retries = 0 if guards else APPEND_RETRIES
+    return CommitProperties(
+        custom_metadata={"userMetadata": json.dumps({"run_id": run_id})},
+        max_commit_retries=retries,
+        app_transactions=[Transaction(guard.application_id, guard.next_version) for guard in guards],
+    )
+
+
+def _ordered(name: str, rows: pa.Table) -> pa.Table:
+    schema = TABLES[name].schema
+    return rows.select(schema.names).cast(schema)
