@@ -1,0 +1,128 @@
+"""Findings: what a check has to say, and the table of every rule that may say it.
+
+A finding is a value, not an exception: damage in one place never keeps the rest from being read. Rule ids are
+kebab-case and stable; they are stored in the `findings` table and printed by the command line. What belongs here is
+the rule table and the value; the checks themselves live beside the thing they check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+
+class Severity(StrEnum):
+    """How bad a finding is. INFO is ordinary life of a log, WARNING wants a look, ERROR is damage or a refusal."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Outcome(StrEnum):
+    """What a rule says about the check itself; decides the exit code of a command.
+
+    JUDGED: the bytes were looked at, and this is the verdict. UNCHECKED: they could not be looked at.
+    """
+
+    JUDGED = "judged"
+    UNCHECKED = "unchecked"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One row of the rule table: usual severity, whether the thing could be judged at all, and what the rule means."""
+
+    severity: Severity
+    meaning: str
+    outcome: Outcome = Outcome.JUDGED
+
+
+_INFO, _WARNING, _ERROR, _UNCHECKED = Severity.INFO, Severity.WARNING, Severity.ERROR, Outcome.UNCHECKED
+
+RULES: MappingProxyType[str, Rule] = MappingProxyType(
+    {
+        # paths and directories (logcore.storage.local)
+        "path-not-found": Rule(_ERROR, "nothing lies at a path that was named", _UNCHECKED),
+        "unreadable": Rule(_ERROR, "the operating system refuses to read it", _UNCHECKED),
+        "not-a-log-directory": Rule(_ERROR, "a directory without anything a broker keeps in one", _UNCHECKED),
+        "empty-directory": Rule(_ERROR, "a directory was named that holds nothing: a volume not mounted?", _UNCHECKED),
+        "no-segments": Rule(_WARNING, "a partition directory without a segment"),
+        "not-a-segment": Rule(_ERROR, "ends in .log but is no regular file named by a base offset", _UNCHECKED),
+        "illegal-topic-name": Rule(_ERROR, "a partition directory whose name no broker would have made", _UNCHECKED),
+        "unknown-directory": Rule(_WARNING, "a directory in a log directory that is no partition"),
+        "delete-directory": Rule(_INFO, "a partition that the broker had queued for deletion; left alone"),
+        "future-directory": Rule(_INFO, "a replica that was being moved between directories; left alone"),
+        "stray-directory": Rule(_INFO, "a replica that was no longer assigned to its broker; left alone"),
+        "leftover-file": Rule(_INFO, "*.deleted, *.cleaned or *.swap files; left alone"),
+        "oversized-segment": Rule(_WARNING, "a segment above 2 GiB, which no broker opens"),
+        "broken-root-file": Rule(_WARNING, "a checkpoint or properties file that cannot be understood; taken as absent"),
+        "broken-partition-file": Rule(_WARNING, "partition.metadata or leader-epoch-checkpoint cannot be understood"),
+        "no-high-watermark": Rule(_WARNING, "no usable replication-offset-checkpoint; the log end stands in for it"),
+        # growth of the archive (logcore.logs.growth)
+        "topic-recreated": Rule(_ERROR, "a topic of the same name but another topic id"),
+        "source-diverged": Rule(_ERROR, "the source holds other batches than the archive at the same offsets"),
+        "source-behind": Rule(_ERROR, "the source ends before the archive does"),
+        "source-cleaned": Rule(_ERROR, "the source was cleaned above what the archive holds, before it was taken"),
+        "trimmed-before-ingest": Rule(_ERROR, "the source dropped offsets before they were taken"),
+        "source-trimmed": Rule(_INFO, "the source dropped offsets that the archive holds; not followed"),
+        "source-compacted": Rule(_INFO, "the source was cleaned where the archive holds the log; not followed"),
+        "high-watermark-fell": Rule(_WARNING, "the source's high watermark is lower than it was; nothing moves back"),
+        "source-changed": Rule(_ERROR, "a source file changed while it was read", _UNCHECKED),
+        "unsupported-format": Rule(_ERROR, "a format that is not read yet", _UNCHECKED),
+    }
+)
+"""Every rule id. A new check adds its row here; `found` refuses ids that are missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing a check has to say.
+
+    rule: id from `RULES`. message: one sentence for a person, without keys or values of records.
+    file: path as the caller named it; position and nbytes: bytes in that file.
+    start_offset, end_offset: offsets concerned, end exclusive.
+    """
+
+    rule: str
+    severity: Severity
+    message: str
+    file: str | None = None
+    position: int | None = None
+    nbytes: int | None = None
+    start_offset: int | None = None
+    end_offset: int | None = None
+
+
+def found(
+    rule: str,
+    message: str,
+    *,
+    file: str | None = None,
+    position: int | None = None,
+    nbytes: int | None = None,
+    start_offset: int | None = None,
+    end_offset: int | None = None,
+) -> Finding:
+    """A finding with its rule's usual severity. ValueError for an id that is not in the table."""
+    known = RULES.get(rule)
+    if known is None:
+        raise ValueError(f"no rule {rule!r} in the table of rules")
+    return Finding(rule, known.severity, message, file, position, nbytes, start_offset, end_offset)
+
+
+def exit_code(findings: Iterable[Finding]) -> int:
+    """What a command that had these findings answers: 0 clean, 1 warnings, 2 damage found, 3 could not check.
+
+    The highest wins: a check that could not be made is never outshone by one that was.
+    """
+    code = 0
+    for finding in findings:
+        rule = RULES.get(finding.rule)
+        if finding.severity is Severity.ERROR:
+            code = max(code, 3 if rule is not None and rule.outcome is Outcome.UNCHECKED else 2)
+        elif finding.severity is Severity.WARNING:
+            code = max(code, 1)
+    return code

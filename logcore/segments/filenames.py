@@ -1,0 +1,127 @@
+"""Names on a broker's disk: segment files, files beside them, partition directories, topics.
+
+    <topic>-<partition>                       a partition directory in use          DirectoryKind.LIVE
+    <topic>-<partition>.<uuid>-delete         queued for deletion                   DirectoryKind.DELETE
+    <topic>-<partition>.<uuid>-future         being moved between directories       DirectoryKind.FUTURE
+    <topic>-<partition>.<uuid>-stray          no longer assigned to the broker      DirectoryKind.STRAY
+    <20 digits>.log                           record batches back to back; the digits are the base offset
+    <20 digits>.index .timeindex .txnindex    indexes of the segment of that base offset
+    <20 digits>.snapshot                      producer state up to (not including) that offset
+    *.deleted *.cleaned *.swap                left over from deletion and compaction: never segments
+
+Sources: Kafka LogFileUtils, LocalLog.parseTopicPartitionName, common.internals.Topic. Kafka lists files whose names
+have fewer than 20 digits but then opens the 20-digit name, so such a file is never part of a log.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+LOG_SUFFIX = ".log"
+OFFSET_INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
+PRODUCER_SNAPSHOT_SUFFIX = ".snapshot"
+DELETED_SUFFIX = ".deleted"
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+LEFTOVER_SUFFIXES = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)
+
+LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
+PARTITION_METADATA_FILE = "partition.metadata"
+HIGH_WATERMARK_FILE = "replication-offset-checkpoint"
+LOG_START_FILE = "log-start-offset-checkpoint"
+CLEANER_FILE = "cleaner-offset-checkpoint"
+RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
+META_PROPERTIES_FILE = "meta.properties"
+
+MAX_OFFSET = 2**63 - 1
+MAX_PARTITION = 2**31 - 1
+MAX_TOPIC_LENGTH = 249
+
+_SEGMENT = re.compile(r"([0-9]{20})\.log", re.ASCII)
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
+_PARTITION = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
+_SUFFIXED = re.compile(r"(\S+-\S+)\.\S+-(delete|future|stray)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicPartition:
+    """A topic partition; text form `topic-partition`, ordered by topic, then by partition number."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class DirectoryKind(StrEnum):
+    """What the name of a partition directory says about its use."""
+
+    LIVE = "live"
+    DELETE = "delete"
+    FUTURE = "future"
+    STRAY = "stray"
+
+
+def segment_base_offset(name: str) -> int | None:
+    """The base offset that a segment's file name states, or None if it is no segment's name."""
+    match = _SEGMENT.fullmatch(name)
+    if match is None:
+        return None
+    base_offset = int(match[1])
+    return base_offset if base_offset <= MAX_OFFSET else None
+
+
+def segment_file_name(base_offset: int, suffix: str = LOG_SUFFIX) -> str:
+    """Name of a segment's file, `00000000000000000042.log`. ValueError outside 0..2^63-1."""
+    if not 0 <= base_offset <= MAX_OFFSET:
+        raise ValueError(f"base offset {base_offset} does not fit a segment's name")
+    return f"{base_offset:020d}{suffix}"
+
+
+def is_leftover(name: str) -> bool:
+    """Whether a file is left over from deletion or compaction (`*.deleted`, `*.cleaned`, `*.swap`)."""
+    return name.endswith(LEFTOVER_SUFFIXES)
+
+
+def is_legal_topic(name: str) -> bool:
+    """Whether a broker would accept the topic name: 1..249 of `[a-zA-Z0-9._-]`, not `.` and not `..`."""
+    return name not in (".", "..") and _TOPIC.fullmatch(name) is not None
+
+
+def is_internal_topic(name: str) -> bool:
+    """Whether the topic is one of Kafka's own, which are validated but not published unless named."""
+    return name.startswith("__")
+
+
+def parse_topic_partition(text: str) -> TopicPartition | None:
+    """`topic-partition`, split at the last dash; None if either part is not what a broker would write."""
+    topic, dash, partition = text.rpartition("-")
+    if not dash or not is_legal_topic(topic) or _PARTITION.fullmatch(partition) is None:
+        return None
+    number = int(partition)
+    return TopicPartition(topic, number) if number <= MAX_PARTITION else None
+
+
+def parse_partition_directory(name: str) -> tuple[TopicPartition, DirectoryKind] | None:
+    """What a partition directory's name says, or None if it is none.
+
+    Delete and stray names are cut to 255 characters at the topic, so the topic of such a name may be a shortened one.
+    """
+    suffixed = _SUFFIXED.fullmatch(name)
+    if suffixed is not None:
+        kind = DirectoryKind(suffixed[2])
+        topic_partition = parse_topic_partition(name[: name.rindex(".")])
+    else:
+        kind = DirectoryKind.LIVE
+        topic_partition = parse_topic_partition(name)
+    return None if topic_partition is None else (topic_partition, kind)
+
+
+def looks_like_partition_directory(name: str) -> bool:
+    """Whether a name has a partition directory's shape, whatever its topic: something, a dash, a number."""
+    return re.fullmatch(r".*-[0-9]+(\.\S+-(delete|future|stray))?", name, re.ASCII | re.DOTALL) is not None
