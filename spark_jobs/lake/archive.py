@@ -1,0 +1,224 @@
+"""The archive: immutable segment files, and the table ``segments`` that says which are live.
+
+A log's state is read from two tables: ``segments`` (what we hold; moved by guarded commits) and ``logs`` (what was
+last seen at the source). Where the two disagree, because a run died between their commits, ``segments`` is right.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+
+import pyarrow as pa
+
+from logcore.logs.growth import LogTail
+from spark_jobs.lake import commits
+from spark_jobs.lake.tables import LOGS, SEGMENTS, read_rows
+
+GENERATION_INGESTED = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A row of ``segments``."""
+
+    segment_id: str
+    log: str
+    topic: str
+    log_id: str
+    partition: int
+    base_offset: int
+    next_offset: int
+    path: str
+    start: int
+    size: int
+    sealed: bool
+    digest: str
+    modified_ms: int
+    max_timestamp: int | None
+    generation: int
+    origin_file: str
+    origin_position: int
+    origin_base_offset: int
+    last_batch_base_offset: int | None
+    last_batch_epoch: int | None
+    last_batch_crc: int | None
+    last_batch_size: int | None
+    last_batch_end: int | None
+    retired_ms: int | None
+    replaced_by: str | None
+
+    def local_path(self, lake: str) -> str:
+        """Where its bytes lie: in the archive, or at the source where they were registered in place."""
+        return self.path if os.path.isabs(self.path) else os.path.join(lake, self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class LogRow:
+    """A row of ``logs``."""
+
+    log: str
+    topic: str
+    log_id: str
+    partition: int
+    incarnation: int
+    topic_id: str | None
+    cluster: str | None
+    source: str
+    next_offset: int
+    log_start_offset: int
+    source_log_start_offset: int
+    high_watermark: int | None
+    leader_epochs: str
+    cleaner_checkpoint: int | None
+    gaps: str
+    as_of_ms: int
+    stopped: str | None
+    stopped_because: str | None
+
+    @property
+    def topic_partition(self) -> str:
+        """Kafka's directory name."""
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def gap_evidence(self) -> dict[int, str]:
+        """Start offset of each gap that was there before ingest, with its evidence."""
+        return {start: evidence for start, _, evidence in json.loads(self.gaps)}
+
+    def publish_limit(self) -> int:
+        """The high watermark that counts: the log end where none is known."""
+        return self.next_offset if self.high_watermark is None else self.high_watermark
+
+
+def log_key(log_id: str, partition: int) -> str:
+    """The key of a log everywhere in the lake."""
+    return f"{log_id}/{partition}"
+
+
+def new_log_id(topic: str, topic_id: str | None, cluster: str | None, incarnation: int = 0) -> str:
+    """``<topic id>.<incarnation>``, or ``<topic>@<cluster>.<incarnation>`` from before topic ids.
+
+    Neither ``@`` nor ``/`` can be in a topic or cluster name, so ids of the two kinds never meet.
+    """
+    return f"{topic_id}.{incarnation}" if topic_id else f"{topic}@{cluster or 'unnamed'}.{incarnation}"
+
+
+def segment_id(log: str, base_offset: int, digest: str, generation: int = GENERATION_INGESTED) -> str:
+    """Same log, place and bytes, same id: a copy made again after a crash takes the same name."""
+    return hashlib.sha256(f"{log}\n{base_offset}\n{generation}\n{digest}".encode()).hexdigest()[:32]
+
+
+def segment_path(log: str, identity: str, base_offset: int) -> str:
+    """Path of an archived segment, relative to the lake. The file has Kafka's own name, so Kafka's tools read it."""
+    return os.path.join("archive", log, identity, f"{base_offset:020d}.log")
+
+
+def read_logs(lake: str, logs: Sequence[str] | None = None) -> dict[str, LogRow]:
+    """Rows of ``logs`` by log key."""
+    where = None if logs is None else [("log", "in", sorted(logs))]
+    return {row["log"]: LogRow(**row) for row in read_rows(lake, "logs", where=where).to_pylist()}
+
+
+def read_segments(lake: str, logs: Sequence[str] | None = None, *, live: bool = True) -> list[Segment]:
+    """Segments by (log, base offset, generation); only live ones unless told otherwise."""
+    where: list[tuple[str, str, object]] = [("retired_ms", "is_null", True)] if live else []
+    if logs is not None:
+        where.append(("log", "in", sorted(logs)))
+    rows = read_rows(lake, "segments", where=where).to_pylist()
+    return sorted((Segment(**row) for row in rows), key=lambda s: (s.log, s.base_offset, s.generation))
+
+
+def ingested_tails(lake: str) -> dict[str, LogTail]:
+    """What the archive holds at the end of each log, from ingested segments, retired ones included."""
+    tails: dict[str, LogTail] = {}
+    for s in read_segments(lake, live=False):
+        if s.generation != GENERATION_INGESTED:
+            continue
+        earlier = tails.get(s.log)
+        if s.last_batch_end is None and earlier is not None:
+            # Nothing readable in it: agreement is still asked of the batch before, growth goes on behind it.
+            tails[s.log] = LogTail(
+                next_offset=s.next_offset,
+                last_batch_base_offset=earlier.last_batch_base_offset,
+                last_batch_epoch=earlier.last_batch_epoch,
+                last_batch_crc=earlier.last_batch_crc,
+                last_batch_size=earlier.last_batch_size,
+                last_batch_end=earlier.last_batch_end,
+                last_batch_segment=earlier.last_batch_segment,
+                source_segment=s.origin_base_offset,
+                source_position=s.origin_position + s.size,
+            )
+            continue
+        tails[s.log] = LogTail(
+            next_offset=s.next_offset,
+            last_batch_base_offset=s.last_batch_base_offset,
+            last_batch_epoch=s.last_batch_epoch,
+            last_batch_crc=s.last_batch_crc,
+            last_batch_size=s.last_batch_size,
+            last_batch_end=s.last_batch_end,
+            last_batch_segment=s.origin_base_offset,
+            source_segment=s.origin_base_offset,
+            source_position=s.origin_position + s.size,
+        )
+    return tails
+
+
+def guard_of(log: str, planned: int | None, next_version: int | None = None) -> commits.Guard:
+    """The guard that a commit to ``segments`` carries for a log it touches."""
+    return commits.Guard(f"segments/{log}", planned, (planned or 0) + 1 if next_version is None else next_version)
+
+
+def planned_versions(lake: str, logs: Iterable[str]) -> dict[str, int | None]:
+    """Versions of the logs in ``segments`` as they stand now, for the guards of a plan."""
+    names = {f"segments/{log}": log for log in logs}
+    found = commits.versions(lake, "segments", list(names))
+    return {names[app]: version for app, version in found.items()}
+
+
+def commit_segments(
+    lake: str, added: Sequence[Segment], planned: dict[str, int | None], run_id: str
+) -> None:
+    """Make new segments visible, all in one commit.
+
+    Raises:
+        ConcurrentChange: a log was touched since the plan.
+    """
+    rows = pa.Table.from_pylist([asdict(segment) for segment in added], schema=SEGMENTS)
+    guards = [guard_of(log, planned[log]) for log in sorted({s.log for s in added})]
+    commits.append(lake, "segments", rows, run_id, guards)
+
+
+def swap_segments(
+    lake: str,
+    retired: Sequence[Segment],
+    added: Sequence[Segment],
+    planned: dict[str, int | None],
+    run_id: str,
+    as_of_ms: int,
+    replaced_by: dict[str, str] | None = None,
+) -> None:
+    """Retire segments and add their replacements in one commit; retired rows stay as history.
+
+    Raises:
+        ConcurrentChange: a log, or the table, was touched since the plan.
+    """
+    gone = [
+        asdict(s) | {"retired_ms": as_of_ms, "replaced_by": (replaced_by or {}).get(s.segment_id)} for s in retired
+    ]
+    rows = pa.Table.from_pylist(gone + [asdict(s) for s in added], schema=SEGMENTS)
+    logs = sorted({s.log for s in (*retired, *added)})
+    predicate = commits.equal_to_any("segment_id", [s.segment_id for s in retired])
+    commits.replace(lake, "segments", predicate, rows, run_id, [guard_of(log, planned[log]) for log in logs])
+
+
+def commit_logs(lake: str, rows: Sequence[LogRow], run_id: str) -> None:
+    """Replace the rows of these logs in ``logs``; none writes nothing."""
+    if not rows:
+        return
+    columns = pa.Table.from_pylist([asdict(row) for row in rows], schema=LOGS)
+    commits.replace(lake, "logs", commits.equal_to_any("log", [row.log for row in rows]), columns, run_id)
+

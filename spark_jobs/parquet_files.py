@@ -1,0 +1,117 @@
+"""Parquet files of a Delta table, written by workers and committed by the driver.
+
+A worker writes to a name of its own, syncs the file and its directory, and returns what a commit needs to know
+(:class:`~spark_jobs.lake.commits.WrittenFile`). A file that no commit names is an orphan: harmless, listed by
+``maintain``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import os
+import uuid
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_jobs.lake.commits import WrittenFile
+from spark_jobs.lake.tables import TableSpec
+
+ROW_GROUP_ROWS = 65_536
+
+
+def write_file(
+    root: str, spec: TableSpec, chunks: Iterable[pa.RecordBatch], partition_values: Mapping[str, str]
+) -> WrittenFile | None:
+    """Write rows as one Parquet file below ``root``; None if there were no rows.
+
+    Args:
+        root: directory of the Delta table.
+        chunks: rows with the table's columns; those that partition the table are left out of the file.
+        partition_values: the table partition of every row in the file.
+
+    Raises:
+        OSError: the file can't be written. What was begun is removed.
+    """
+    directory = os.path.join(*(f"{name}={value}" for name, value in partition_values.items()), "")
+    relative = f"{directory}part-{uuid.uuid4().hex}.parquet" if partition_values else f"part-{uuid.uuid4().hex}.parquet"
+    full = os.path.join(root, relative)
+    os.makedirs(os.path.dirname(full), exist_ok=True)
+    schema = spec.file_schema
+    rows = 0
+    try:
+        with pq.ParquetWriter(
+            full,
+            schema,
+            compression="zstd",
+            use_dictionary=[f.name for f in schema if pa.types.is_string(f.type)] + ["partition"],
+            write_statistics=[name for name in spec.statistics if name in schema.names],
+            store_schema=False,
+        ) as writer:
+            for chunk in chunks:
+                if chunk.num_rows:
+                    writer.write_batch(chunk.select(schema.names).cast(schema), row_group_size=ROW_GROUP_ROWS)
+                    rows += chunk.num_rows
+    except BaseException:
+        # Never leave a file that looks whole: closing a Parquet writer makes its footer valid.
+        with contextlib.suppress(OSError):
+            os.unlink(full)
+        raise
+    if rows == 0:
+        os.unlink(full)
+        return None
+    _sync(full)
+    _sync(os.path.dirname(full))
+    status = os.stat(full)
+    return WrittenFile(
+        path=relative,
+        size=status.st_size,
+        partition_values=dict(partition_values),
+        statistics=statistics(pq.read_metadata(full), spec),
+        modified_ms=status.st_mtime_ns // 1_000_000,
+        rows=rows,
+    )
+
+
+def statistics(metadata: pq.FileMetaData, spec: TableSpec) -> str:
+    """Delta's statistics JSON from a Parquet footer, without a second pass over the rows."""
+    columns = {metadata.schema.column(i).path: i for i in range(metadata.num_columns)}
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    least: dict[str, object] = {}
+    greatest: dict[str, object] = {}
+    nulls: dict[str, int] = {}
+    for name in spec.statistics:
+        if name not in columns:
+            continue
+        found = [group.column(columns[name]).statistics for group in groups]
+        if any(s is None for s in found):
+            continue
+        if all(s.has_null_count for s in found):
+            nulls[name] = sum(s.null_count for s in found)
+        ranged = [s for s in found if s.has_min_max]
+        if len(ranged) == len([s for s in found if s.num_values]) and ranged:
+            least[name] = _plain(min(s.min for s in ranged))
+            greatest[name] = _plain(max(s.max for s in ranged), up=True)
+    return json.dumps(
+        {"numRecords": metadata.num_rows, "minValues": least, "maxValues": greatest, "nullCount": nulls}
+    )
+
+
+def _plain(value: object, up: bool = False) -> object:
+    """Delta keeps timestamps to the millisecond, so a maximum is rounded up: it must not exclude its own row."""
+    if not isinstance(value, datetime.datetime):
+        return value
+    if up and value.microsecond % 1000:
+        value += datetime.timedelta(milliseconds=1)
+    return value.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+
+
+def _sync(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
