@@ -1,0 +1,227 @@
+"""One source segment into the archive: stat, read, stat; cut where nothing is certain; digest; rename.
+
+Runs in a worker. The source is opened for reading only. In a segment that is still being written, nothing behind its
+last good crc is taken: it may be half a write. In a sealed one everything is, damage too, for validation to judge.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import uuid
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from logcore.errors import LogError
+from logcore.logs.findings import Finding, found
+from logcore.segments.scan import ScannedBatch, last_good_end, scan
+from logcore.storage.local import SourceChanged, copy_range, map_file, read_range
+from spark_jobs.lake import archive
+from spark_jobs.lake.archive import Segment
+
+PROBE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class CopyTask:
+    """A stretch of one source file, from ``start`` to its end."""
+
+    lake: str
+    log: str
+    topic: str
+    log_id: str
+    partition: int
+    source: str
+    file_base_offset: int
+    start: int
+    first_offset: int
+    """Next offset expected at ``start``."""
+    sealed: bool
+    next_base_offset: int | None
+    """Base offset of the source segment that follows a sealed one."""
+    modified_ms: int
+    in_place: bool
+    """Register the bytes where they lie instead of copying them."""
+
+
+def nothing_readable(task: CopyTask) -> list[Finding] | None:
+    """Whether an unsealed segment has nothing to take yet, told by the driver from its first bytes.
+
+    Returns:
+        None where there may be something to take; else what is to be said of the bytes that wait there.
+    """
+    if task.sealed:
+        return None
+    try:
+        size = os.stat(task.source).st_size
+        if size <= task.start:
+            return []
+        waiting = read_range(task.source, task.start, min(size, task.start + PROBE_BYTES))
+        if last_good_end(waiting, task.first_offset)[2] is not None:
+            return None
+        if size - task.start > PROBE_BYTES:
+            # A first batch larger than the probe, or damage in front of good batches: the whole rest tells.
+            waiting = read_range(task.source, task.start, size)
+            if last_good_end(waiting, task.first_offset)[2] is not None:
+                return None
+    except (OSError, LogError):
+        return None  # the worker meets it again and says so
+    return _tail_findings(task, waiting, 0)
+
+
+def copy_segment(value: dict[str, Any]) -> dict[str, Any]:
+    """Copy one segment, a second time if its file changed meanwhile.
+
+    Args:
+        value: a :class:`CopyTask` as plain values.
+
+    Returns:
+        ``segment`` (a row of ``segments`` or None where nothing was to be taken), ``findings``, ``failed``.
+    """
+    task = CopyTask(**value)
+    for attempt in (1, 2):
+        try:
+            segment, findings = _register(task) if task.in_place else _copy(task)
+            return _result(segment, findings, failed=False)
+        except SourceChanged as error:
+            if attempt == 2:
+                return _result(None, [found("source-changed", str(error), file=task.source)], failed=True)
+        except LogError as error:
+            rule = "unsupported-format" if type(error).__name__ == "UnsupportedFormatError" else "unreadable"
+            return _result(None, [found(rule, str(error), file=task.source)], failed=True)
+        except OSError as error:
+            message = f"{task.source} can't be read: {error.strerror or error}. Its log is taken up to there."
+            return _result(None, [found("unreadable", message, file=task.source)], failed=True)
+    raise AssertionError("unreachable")
+
+
+def _copy(task: CopyTask) -> tuple[Segment | None, list[Finding]]:
+    directory = os.path.join(task.lake, "archive", task.log)
+    os.makedirs(directory, exist_ok=True)
+    temporary = os.path.join(directory, f".{uuid.uuid4().hex}.copying")
+    try:
+        copy_range(task.source, task.start, None, temporary, sealed=task.sealed)
+        segment, findings = _describe(task, temporary)
+        if segment is None:
+            return None, findings
+        os.truncate(temporary, segment.size)
+        _sync(temporary)
+        final = os.path.join(task.lake, segment.path)
+        os.makedirs(os.path.dirname(final), exist_ok=True)
+        os.utime(temporary, ns=(task.modified_ms * 1_000_000,) * 2)  # mtimes are data: retention falls back on them
+        os.replace(temporary, final)
+        for path in (os.path.dirname(final), directory, os.path.dirname(directory)):
+            _sync(path)
+        return segment, findings
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+
+
+def _register(task: CopyTask) -> tuple[Segment | None, list[Finding]]:
+    return _describe(task, task.source, task.start)
+
+
+def _describe(task: CopyTask, path: str, start: int = 0) -> tuple[Segment | None, list[Finding]]:
+    """The row of the bytes of ``path`` from ``start``, and what lies behind the last byte taken."""
+    if os.stat(path).st_size <= start:
+        return None, []
+    with map_file(path) as mapped, memoryview(mapped)[start:] as content:
+        last: ScannedBatch | None
+        if task.sealed:
+            walk = scan(content, base_offset=task.first_offset, sealed=True, decode=False)
+            greatest = _greatest_timestamp(walk)
+            end, next_offset, last = len(content), walk.next_offset, walk.last_batch
+            if task.next_base_offset is not None:
+                next_offset = max(next_offset, task.next_base_offset)
+            findings: list[Finding] = []
+        else:
+            end, next_offset, last = last_good_end(content, task.first_offset)
+            findings = _tail_findings(task, content, end)
+            if last is None:
+                return None, findings
+            greatest = _greatest_timestamp(
+                scan(content[:end], base_offset=task.first_offset, sealed=False, decode=False)
+            )
+        digest = _sha256(content[:end])
+    identity = archive.segment_id(task.log, task.first_offset, digest)
+    in_place = task.in_place
+    return (
+        Segment(
+            segment_id=identity,
+            log=task.log,
+            topic=task.topic,
+            log_id=task.log_id,
+            partition=task.partition,
+            base_offset=task.first_offset,
+            next_offset=next_offset,
+            path=os.path.abspath(path) if in_place else archive.segment_path(task.log, identity, task.first_offset),
+            start=start if in_place else 0,
+            size=end,
+            sealed=task.sealed,
+            digest=digest,
+            modified_ms=task.modified_ms,
+            max_timestamp=greatest,
+            generation=archive.GENERATION_INGESTED,
+            origin_file=task.source,
+            origin_position=task.start,
+            origin_base_offset=task.file_base_offset,
+            last_batch_base_offset=last.header.base_offset if last else None,
+            last_batch_epoch=last.header.partition_leader_epoch if last else None,
+            last_batch_crc=last.header.crc if last else None,
+            last_batch_size=last.size if last else None,
+            last_batch_end=task.start + last.end if last else None,
+            retired_ms=None,
+            replaced_by=None,
+        ),
+        findings,
+    )
+
+
+def _greatest_timestamp(walk: Any) -> int | None:
+    """Greatest max timestamp of the batches, as a broker's time index has it; None where none has one."""
+    greatest = -1
+    for item in walk:
+        if isinstance(item, ScannedBatch):
+            greatest = max(greatest, item.header.max_timestamp)
+    return None if greatest < 0 else greatest
+
+
+def _tail_findings(task: CopyTask, content: Any, end: int) -> list[Finding]:
+    left = len(content) - end
+    if left == 0 or not any(content[end:]):
+        return []  # zeros: room that a broker reserved
+    return [
+        found(
+            "torn-tail",
+            f"{left} bytes behind the last whole batch of the active segment wait: a write under way, or one that "
+            "was cut off. They are taken when a whole batch stands there.",
+            file=task.source,
+            position=task.start + end,
+            nbytes=left,
+        )
+    ]
+
+
+def _sha256(content: memoryview) -> str:
+    digest = hashlib.sha256()
+    for start in range(0, len(content), 8 << 20):
+        digest.update(content[start : start + (8 << 20)])
+    return digest.hexdigest()
+
+
+def _sync(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _result(segment: Segment | None, findings: list[Finding], *, failed: bool) -> dict[str, Any]:
+    return {
+        "segment": None if segment is None else asdict(segment),
+        "findings": [asdict(finding) for finding in findings],
+        "failed": failed,
+    }
