@@ -157,8 +157,8 @@ def _not_fetched(jar: LockedJar, folder: Path, said: str) -> str:
         line for line in lines if "not found" in line or "rror" in line or "xception" in line or "no answer" in line
     ]
     return (
-        f"Spark's resolver did not bring {jar.coordinate} ({' | '.join(telling[:3]) or 'it gave no reason'}). Without a "
-        f"way to a Maven repository, put the jars of deploy/jars.lock into a folder and name it with LOGLAKE_JARS_DIR, "
+        f"Spark's resolver did not bring {jar.coordinate} ({' | '.join(telling[:3]) or 'it gave no reason'}). Without "
+        f"a way to a Maven repository, put the jars of deploy/jars.lock into a folder and name it with LOGLAKE_JARS_DIR, "
         f"or into {folder}; behind a mirror, name it with LOGLAKE_IVY_SETTINGS or LOGLAKE_JARS_REPOSITORIES."
     )
 

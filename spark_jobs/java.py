@@ -110,6 +110,9 @@ def java_home() -> Path:
     """
     executable = find_java().executable
     home = local_home() / "java"
+    shim = home / "bin" / "java"
+    if executable == shim:  # a process that inherited JAVA_HOME from one of ours
+        return home
     script = f"""#!/bin/sh
 # Spark's launcher always asks for a module that trimmed Java runtimes do not carry and Spark does not need.
 for argument do
@@ -118,7 +121,6 @@ for argument do
 done
 exec {shlex.quote(str(executable))} "$@"
 """
-    shim = home / "bin" / "java"
     if not (shim.is_file() and os.access(shim, os.X_OK) and shim.read_text() == script):
         shim.parent.mkdir(parents=True, exist_ok=True)
         unfinished = shim.with_name(f"java.{os.getpid()}")

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from spark_jobs.home import local_home
 from spark_jobs.jars import delta_jars
 from spark_jobs.java import java_home
-from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.lake.errors import UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
