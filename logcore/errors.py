@@ -1,0 +1,164 @@
+"""The one family of errors that damaged or unsupported bytes can raise.
+
+LogError
+├─ CorruptRecordError     the bytes contradict themselves; `.reason` is a CorruptionReason
+├─ InvalidRecordError     the bytes are fine, a rule of the log is broken (offset order, sequence, timestamp)
+├─ CorruptIndexError      a derived file (index, checkpoint, metadata text) is not what it should be; rebuildable
+└─ UnsupportedFormatError a format this version does not read
+
+A caller's own mistake is a ValueError or TypeError and never one of these. Messages never hold keys, values or record
+headers: `nearby` is for the fixed fields of a batch header or of a side file, nothing else.
+"""
+
+from enum import StrEnum
+from typing import Self
+
+
+class CorruptionReason(StrEnum):
+    """Why bytes cannot be trusted. The values are stored in tables (`quarantine.reason`), so they do not change."""
+
+    LENGTH = "LENGTH"
+    """A batch's length field is below its format's minimum, or negative."""
+    MAGIC = "MAGIC"
+    """A magic byte no Kafka release has written."""
+    CRC = "CRC"
+    """The checksum over the batch differs from the stored one."""
+    CODEC = "CODEC"
+    """A reserved codec number (5, 6 or 7)."""
+    CODEC_STREAM = "CODEC_STREAM"
+    """The compressed stream is malformed, ends early, or is followed by bytes that belong to no stream."""
+    OUTPUT_CAP = "OUTPUT_CAP"
+    """More decoded bytes, record bytes or record headers than the reader's limits allow."""
+    COUNT = "COUNT"
+    """The record count or last offset delta is impossible, or differs from the records that are there."""
+    VARINT = "VARINT"
+    """A variable-length integer of more than 5 (int) or 10 (long) bytes."""
+    RECORD_LENGTH = "RECORD_LENGTH"
+    """A record's length, or the length of its key or value, does not fit what holds it."""
+    RECORD_HEADER = "RECORD_HEADER"
+    """A record header count or key length that is negative or does not fit."""
+    TRAILING_BYTES = "TRAILING_BYTES"
+    """Bytes left behind the last counted record."""
+    TRUNCATED = "TRUNCATED"
+    """The bytes end inside a structure."""
+    CONTROL = "CONTROL"
+    """A control record whose key is not one."""
+    ATTRIBUTES = "ATTRIBUTES"
+    """Batch attributes that contradict each other."""
+    OFFSET_ORDER = "OFFSET_ORDER"
+    """Offsets that do not rise from batch to batch, or that leave their batch or segment."""
+
+
+class LogError(Exception):
+    """Something is wrong with a log's bytes, and where.
+
+    Attributes, all None where unknown: `file` (a name for people), `position` (bytes from the start of that file),
+    `offset` (base offset of the batch, or the log offset concerned), `topic_partition` (`orders-0`), `nearby` (up to a
+    batch header's worth of fixed fields, never payload), `advice` (what a person can do).
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | None = None,
+        position: int | None = None,
+        offset: int | None = None,
+        topic_partition: str | None = None,
+        nearby: bytes | None = None,
+        advice: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.file = file
+        self.position = position
+        self.offset = offset
+        self.topic_partition = topic_partition
+        self.nearby = nearby
+        self.advice = advice
+
+    def at(
+        self,
+        *,
+        file: str | None = None,
+        position: int | None = None,
+        offset: int | None = None,
+        topic_partition: str | None = None,
+    ) -> Self:
+        """This same error, with what it did not know yet of its place filled in. What is known stays."""
+        self.file = file if self.file is None else self.file
+        self.position = position if self.position is None else self.position
+        self.offset = offset if self.offset is None else self.offset
+        self.topic_partition = topic_partition if self.topic_partition is None else self.topic_partition
+        return self
+
+    @property
+    def place(self) -> str:
+        """`orders-0, file 0…0.log, position 712, offset 40`, as far as known; empty if nothing is."""
+        parts = []
+        if self.topic_partition is not None:
+            parts.append(self.topic_partition)
+        if self.file is not None:
+            parts.append(f"file {self.file}")
+        if self.position is not None:
+            parts.append(f"position {self.position}")
+        if self.offset is not None:
+            parts.append(f"offset {self.offset}")
+        return ", ".join(parts)
+
+    def __str__(self) -> str:
+        text = f"{self.place}: {self.message}" if self.place else self.message
+        if self.nearby:
+            text += f" (bytes there: {self.nearby.hex()})"
+        if self.advice:
+            text += f" {self.advice}"
+        return text
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exceptions cross process borders (Spark workers) by pickle, which would lose keyword-only arguments.
+        return _rebuild, (type(self), self.message), self.__dict__.copy()
+
+
+class CorruptRecordError(LogError):
+    """The bytes of a batch contradict themselves."""
+
+    def __init__(
+        self,
+        reason: CorruptionReason,
+        message: str,
+        *,
+        file: str | None = None,
+        position: int | None = None,
+        offset: int | None = None,
+        topic_partition: str | None = None,
+        nearby: bytes | None = None,
+        advice: str | None = None,
+    ) -> None:
+        super().__init__(
+            message,
+            file=file,
+            position=position,
+            offset=offset,
+            topic_partition=topic_partition,
+            nearby=nearby,
+            advice=advice,
+        )
+        self.reason = reason
+
+
+class InvalidRecordError(LogError):
+    """The bytes are fine, but they break a rule of the log."""
+
+
+class CorruptIndexError(LogError):
+    """A file derived from, or kept beside, a log is damaged. Indexes can be rebuilt from their segment."""
+
+
+class UnsupportedFormatError(LogError):
+    """A format that exists, but that this version does not read."""
+
+
+def _rebuild(kind: type[LogError], message: str) -> LogError:
+    error = kind.__new__(kind)
+    Exception.__init__(error, message)
+    return error

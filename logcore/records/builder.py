@@ -1,0 +1,192 @@
+"""The only encoder: records to the bytes of a v2 batch, by the rules of Kafka's own builder.
+
+Base timestamp is the first record's, or the delete horizon if one is given. The max timestamp is the greatest record
+timestamp (CreateTime) or the append time (LogAppendTime, where every record takes the append time before deltas are
+made). Offsets strictly rise. A batch without records is the 61 bytes that compaction leaves to keep an offset span.
+
+Source: org.apache.kafka.common.record.internal.MemoryRecordsBuilder, DefaultRecordBatch.writeEmptyHeader. Belongs
+here: writing. A value that does not fit is a ValueError: the caller's mistake, never the data's.
+"""
+
+import struct
+from collections.abc import Iterable, Sequence
+
+import crc32c
+
+from logcore.records.batch import (
+    ATTRIBUTES_AT,
+    CONTROL_BIT,
+    DELETE_HORIZON_BIT,
+    HEADER,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC_V2,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+    TimestampType,
+)
+from logcore.records.compression import Codec, compress
+from logcore.records.control import ControlType, control_key, end_marker_value
+from logcore.records.record import Record
+from logcore.records.varint import write_varint, write_varlong
+
+NO_TIMESTAMP = -1
+_NULL = write_varint(-1)
+
+
+def build_batch(
+    records: Iterable[Record],
+    *,
+    base_offset: int | None = None,
+    codec: int = Codec.NONE,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    is_transactional: bool = False,
+    is_control: bool = False,
+    leader_epoch: int = -1,
+    delete_horizon_ms: int | None = None,
+    last_offset_delta: int | None = None,
+    max_timestamp: int | None = None,
+) -> bytes:
+    """One v2 batch with these records; their `timestamp_type` is ignored in favour of the argument.
+
+    `base_offset` defaults to the first record's offset, `last_offset_delta` to the last record's. `max_timestamp` is
+    the append time with LOG_APPEND_TIME (default: the greatest timestamp), the original batch's in an empty batch.
+    Without records `base_offset` and `last_offset_delta` are required, and codec and horizon are left out.
+
+    Raises ValueError for what the format cannot say or the broker would refuse.
+    """
+    rows = list(records)
+    if base_offset is None:
+        if not rows:
+            raise ValueError("a batch without records needs a base offset")
+        base_offset = rows[0].offset
+    if last_offset_delta is None:
+        if not rows:
+            raise ValueError("a batch without records needs a last offset delta")
+        last_offset_delta = rows[-1].offset - base_offset
+    _check_rows(rows, base_offset, last_offset_delta)
+    _check_producer(producer_id, producer_epoch, base_sequence, is_transactional, is_control)
+    if Codec(codec).is_reserved:
+        raise ValueError(f"codec {codec} is reserved")
+
+    attributes = 0
+    if timestamp_type is TimestampType.LOG_APPEND_TIME:
+        attributes |= TIMESTAMP_TYPE_BIT
+    elif timestamp_type is not TimestampType.CREATE_TIME:
+        raise ValueError("a v2 batch has CreateTime or LogAppendTime")
+    if is_transactional:
+        attributes |= TRANSACTIONAL_BIT
+    if is_control:
+        attributes |= CONTROL_BIT
+
+    if rows:
+        times = [row.timestamp for row in rows]
+        if timestamp_type is TimestampType.LOG_APPEND_TIME:
+            max_timestamp = max(times) if max_timestamp is None else max_timestamp
+            times = [max_timestamp] * len(rows)
+        elif max_timestamp is None:
+            max_timestamp = max(times)
+        base_timestamp = times[0]
+        if delete_horizon_ms is not None:
+            base_timestamp = delete_horizon_ms
+            attributes |= DELETE_HORIZON_BIT
+        attributes |= codec
+        plain = b"".join(
+            encode_record(row, row.offset - base_offset, time - base_timestamp)
+            for row, time in zip(rows, times, strict=True)
+        )
+        body = compress(codec, plain)
+    else:
+        base_timestamp = NO_TIMESTAMP
+        max_timestamp = NO_TIMESTAMP if max_timestamp is None else max_timestamp
+        body = b""
+
+    try:
+        header = HEADER.pack(
+            base_offset,
+            HEADER_SIZE - LOG_OVERHEAD + len(body),
+            leader_epoch,
+            MAGIC_V2,
+            0,
+            attributes,
+            last_offset_delta,
+            base_timestamp,
+            max_timestamp,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            len(rows),
+        )
+    except struct.error as error:
+        raise ValueError(f"a header field does not fit its width: {error}") from error
+    covered = header[ATTRIBUTES_AT:] + body
+    checksum = crc32c.crc32c(covered).to_bytes(4, "big")
+    return header[: ATTRIBUTES_AT - len(checksum)] + checksum + covered
+
+
+def build_end_transaction_marker(
+    kind: ControlType,
+    *,
+    offset: int,
+    timestamp: int,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int = 0,
+    leader_epoch: int = -1,
+) -> bytes:
+    """The 78-byte control batch that ends a producer's transaction with ABORT or COMMIT."""
+    if kind not in (ControlType.ABORT, ControlType.COMMIT):
+        raise ValueError(f"{kind} ends no transaction")
+    marker = Record(
+        offset, timestamp, TimestampType.CREATE_TIME, control_key(kind), end_marker_value(coordinator_epoch)
+    )
+    return build_batch(
+        [marker],
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        is_transactional=True,
+        is_control=True,
+        leader_epoch=leader_epoch,
+    )
+
+
+def encode_record(record: Record, offset_delta: int, timestamp_delta: int) -> bytes:
+    """One record's bytes, length included. ValueError if a delta or length does not fit."""
+    parts = [b"\0", write_varlong(timestamp_delta), write_varint(offset_delta)]
+    parts += [_nullable(record.key), _nullable(record.value), write_varint(len(record.headers))]
+    for name, value in record.headers:
+        parts += [write_varint(len(name)), name, _nullable(value)]
+    body = b"".join(parts)
+    return write_varint(len(body)) + body
+
+
+def _nullable(data: bytes | None) -> bytes:
+    return _NULL if data is None else write_varint(len(data)) + data
+
+
+def _check_rows(rows: Sequence[Record], base_offset: int, last_offset_delta: int) -> None:
+    if base_offset < 0 or last_offset_delta < 0:
+        raise ValueError("offsets are not negative")
+    previous = base_offset - 1
+    for row in rows:
+        if row.offset <= previous:
+            raise ValueError(f"offset {row.offset} does not rise above {previous}")
+        if row.timestamp < NO_TIMESTAMP:
+            raise ValueError(f"timestamp {row.timestamp} is negative and not -1")
+        previous = row.offset
+    if previous > base_offset + last_offset_delta:
+        raise ValueError(f"offset {previous} lies behind the batch's last offset {base_offset + last_offset_delta}")
+
+
+def _check_producer(
+    producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool, is_control: bool
+) -> None:
+    if producer_id >= 0 and producer_epoch < 0:
+        raise ValueError("a producer id needs an epoch")
+    if producer_id >= 0 and base_sequence < 0 and not is_control:
+        raise ValueError("a producer id needs a base sequence")
+    if is_transactional and producer_id < 0:
+        raise ValueError("a transactional batch needs a producer id")

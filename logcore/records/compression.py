@@ -1,0 +1,323 @@
+"""The five codecs of a batch's record bytes, each read as a stream under a hard cap on its output.
+
+    codec     what Kafka writes                                          what is read
+    0 none    the records                                                the same
+    1 gzip    one RFC 1952 member                                        one or several members
+    2 snappy  xerial stream: 8 bytes `82 53 4e 41 50 50 59 00`, int32    the same with blocks of any size and repeated
+              version, int32 oldest compatible version; then blocks:     headers; without the magic: one raw block
+              int32 length, raw snappy of up to 32 KiB
+    3 lz4     one LZ4 frame of independent blocks, no checksums          one such frame, checksums verified if there
+    4 zstd    one frame, no content size, no checksum                    one or several frames, skippable ones too
+    5-7       reserved                                                   never
+
+A stream ends where its records end: bytes behind it that are no further stream are damage, as is a stream that stops
+early. Sizes that the data declares (zstd content size, snappy block length, lz4 block length) are never allocated by:
+output is produced piece by piece until it passes the cap, and a snappy block, which cannot be read in pieces, must
+first declare a length that fits the cap and that its compressed bytes could give at all.
+
+Source: org.apache.kafka.common.compress.*, org.xerial.snappy.SnappyInputStream, Lz4BlockInputStream. Belongs here:
+bytes to bytes. The codec modules are imported on first use, so that reading uncompressed logs needs none of them.
+"""
+
+import struct
+import zlib
+from collections.abc import Iterator
+from enum import IntEnum
+
+from logcore.errors import CorruptionReason, CorruptRecordError
+
+
+class Codec(IntEnum):
+    """Bits 0 to 2 of a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+    RESERVED_5 = 5
+    RESERVED_6 = 6
+    RESERVED_7 = 7
+
+    @property
+    def kafka_name(self) -> str:
+        """The name as in Kafka's `compression.type`; `reserved-5` and so on for numbers without a codec."""
+        return self.name.lower().replace("_", "-")
+
+    @property
+    def is_reserved(self) -> bool:
+        """Whether the number names no codec."""
+        return self > Codec.ZSTD
+
+
+XERIAL_MAGIC = b"\x82SNAPPY\x00"
+XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+XERIAL_BLOCK = 32 * 1024
+_XERIAL_OLDEST_VERSION = 1
+_SNAPPY_RATIO = (64, 3)
+"""The densest snappy element is a 3-byte copy of 64 bytes."""
+
+GZIP_HEADER = bytes.fromhex("1f8b08000000000000ff")
+"""What java.util.zip writes: no name, no time, operating system unknown."""
+_GZIP_FORMAT = 16 + zlib.MAX_WBITS
+
+LZ4_MAGIC = b"\x04\x22\x4d\x18"
+LZ4_HEADER = LZ4_MAGIC + b"\x60\x40\x82"
+"""Version 1, independent blocks, 64 KiB blocks, header checksum."""
+LZ4_BLOCK = 64 * 1024
+_LZ4_STORED = 0x8000_0000
+
+ZSTD_MAX_WINDOW = 1 << 27
+"""128 MiB, the bound that zstd itself puts on streams unless told otherwise, so the broker's too."""
+_ZSTD_RATIO = 32 * 1024
+"""A run of one byte: 4 compressed bytes give a block of at most 128 KiB."""
+ZSTD_LEVEL = 3
+
+_FIRST_PIECE = 64
+_LARGEST_PIECE = 256 * 1024
+_LARGEST_CHUNK = 4 * 1024 * 1024
+
+_INT32 = struct.Struct(">i")
+
+
+def decompress(codec: int, data: bytes | memoryview, limit: int) -> bytes:
+    """Decode one batch's record bytes. At most `limit` bytes come out; a stream that would give more is refused.
+
+    Raises CorruptRecordError: CODEC for a reserved number, CODEC_STREAM for a malformed, truncated or overlong stream,
+    OUTPUT_CAP beyond the limit. ValueError if `codec` is not 0 to 7 or `limit` is negative.
+    """
+    known = Codec(codec)
+    if limit < 0:
+        raise ValueError(f"limit must not be negative: {limit}")
+    if known.is_reserved:
+        raise CorruptRecordError(CorruptionReason.CODEC, f"codec {codec} is reserved; Kafka has written 0 to 4")
+    chunks: list[bytes] = []
+    total = 0
+    with memoryview(data) as view:
+        room = _Room(limit)
+        for chunk in _STREAMS[known](view, room):
+            total += len(chunk)
+            if total > limit:
+                raise _over_cap(known, limit)
+            room.left = limit - total
+            chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def compress(codec: int, data: bytes) -> bytes:
+    """Encode record bytes in the framing and at the default level of Kafka's own producer.
+
+    gzip, lz4 and zstd give a broker's bytes where both link the same library versions; snappy gives its framing, but
+    the blocks of another encoder. ValueError for a codec that is not 0 to 4.
+    """
+    match Codec(codec):
+        case Codec.NONE:
+            return bytes(data)
+        case Codec.GZIP:
+            deflate = zlib.compressobj(-1, zlib.DEFLATED, -zlib.MAX_WBITS)
+            body = deflate.compress(data) + deflate.flush()
+            return GZIP_HEADER + body + struct.pack("<II", zlib.crc32(data), len(data) & 0xFFFF_FFFF)
+        case Codec.SNAPPY:
+            import snappy
+
+            out = [XERIAL_HEADER]
+            for start in range(0, len(data), XERIAL_BLOCK):
+                block = snappy.compress(data[start : start + XERIAL_BLOCK])
+                out += [_INT32.pack(len(block)), block]
+            return b"".join(out)
+        case Codec.LZ4:
+            import lz4.block
+
+            out = [LZ4_HEADER]
+            for start in range(0, len(data), LZ4_BLOCK):
+                plain = data[start : start + LZ4_BLOCK]
+                block = lz4.block.compress(plain, store_size=False)
+                if len(block) < len(plain):
+                    out += [struct.pack("<I", len(block)), block]
+                else:
+                    out += [struct.pack("<I", len(plain) | _LZ4_STORED), plain]
+            return b"".join(out) + bytes(4)
+        case Codec.ZSTD:
+            import zstandard
+
+            stream = zstandard.ZstdCompressor(level=ZSTD_LEVEL, write_content_size=False).compressobj()
+            # Kafka's stream is flushed before it is closed, which leaves an empty last block.
+            flushed = stream.compress(data) + stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+            return flushed + stream.flush(zstandard.COMPRESSOBJ_FLUSH_FINISH)
+        case _:
+            raise ValueError(f"codec {codec} is reserved")
+
+
+class _Room:
+    """How many more bytes a stream may give. One more is always asked for, to see that it would be too many."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+
+def _none(view: memoryview, room: _Room) -> Iterator[bytes]:
+    if len(view) > room.left:
+        raise _over_cap(Codec.NONE, room.left)
+    yield bytes(view)
+
+
+def _gzip(view: memoryview, room: _Room) -> Iterator[bytes]:
+    position = 0
+    while True:
+        member = zlib.decompressobj(_GZIP_FORMAT)
+        # Small pieces first: a finished member hands back a copy of its piece's rest, and there may be many members.
+        piece = _FIRST_PIECE
+        while not member.eof:
+            if position == len(view):
+                raise _broken(Codec.GZIP, "the stream ends early")
+            fed = view[position : position + piece]
+            try:
+                chunk = member.decompress(fed, min(room.left + 1, _LARGEST_CHUNK))
+            except zlib.error as error:
+                raise _broken(Codec.GZIP, _gzip_problem(position)) from error
+            position += len(fed) - len(member.unconsumed_tail) - len(member.unused_data)
+            piece = min(piece * 2, _LARGEST_PIECE)
+            yield chunk
+        if position == len(view):
+            return
+
+
+def _gzip_problem(position: int) -> str:
+    return "the stream is malformed" if position == 0 else "the stream is malformed, or bytes follow it"
+
+
+def _snappy(view: memoryview, room: _Room) -> Iterator[bytes]:
+    # Shorter than the header counts as raw even if it begins with the magic: so does the reader the broker uses.
+    if len(view) < len(XERIAL_HEADER) or view[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
+        yield _snappy_block(view, room.left)
+        return
+    position = _xerial_header(view, 0)
+    while position < len(view):
+        if len(view) - position < _INT32.size:
+            raise _broken(Codec.SNAPPY, "the stream ends inside a block length")
+        # A concatenated stream repeats the header; its first four bytes read as a (negative) block length.
+        if view[position : position + _INT32.size] == XERIAL_MAGIC[: _INT32.size]:
+            position = _xerial_header(view, position)
+            continue
+        (length,) = _INT32.unpack_from(view, position)
+        position += _INT32.size
+        if not 0 <= length <= len(view) - position:
+            raise _broken(Codec.SNAPPY, f"a block of {length} bytes where {len(view) - position} are left")
+        yield _snappy_block(view[position : position + length], room.left)
+        position += length
+
+
+def _xerial_header(view: memoryview, position: int) -> int:
+    header = bytes(view[position : position + len(XERIAL_HEADER)])
+    if len(header) < len(XERIAL_HEADER) or not header.startswith(XERIAL_MAGIC):
+        raise _broken(Codec.SNAPPY, "a second stream header is damaged")
+    (version,) = _INT32.unpack_from(header, len(XERIAL_MAGIC))
+    if version < _XERIAL_OLDEST_VERSION:
+        raise _broken(Codec.SNAPPY, f"the stream header has version {version}")
+    return position + len(XERIAL_HEADER)
+
+
+def _snappy_block(block: memoryview, room: int) -> bytes:
+    import snappy
+
+    declared, preamble = _snappy_length(block)
+    numerator, denominator = _SNAPPY_RATIO
+    if declared > room:
+        raise _over_cap(Codec.SNAPPY, room)
+    if declared * denominator > (len(block) - preamble) * numerator:
+        raise _broken(Codec.SNAPPY, f"a block of {len(block)} bytes declares {declared}, more than it can give")
+    try:
+        plain = snappy.uncompress(bytes(block))
+    except snappy.UncompressError as error:
+        raise _broken(Codec.SNAPPY, "a block is malformed") from error
+    if len(plain) != declared:
+        raise _broken(Codec.SNAPPY, f"a block declares {declared} bytes and gives {len(plain)}")
+    return bytes(plain)
+
+
+def _snappy_length(block: memoryview) -> tuple[int, int]:
+    """The block's declared uncompressed length (plain base-128, at most 32 bits) and where its elements begin."""
+    value = 0
+    for index in range(min(len(block), 5)):
+        value |= (block[index] & 0x7F) << (7 * index)
+        if block[index] < 0x80:
+            if value > 0xFFFF_FFFF:
+                break
+            return value, index + 1
+    raise _broken(Codec.SNAPPY, "a block does not declare its length")
+
+
+def _lz4(view: memoryview, room: _Room) -> Iterator[bytes]:
+    import lz4.frame
+
+    _check_lz4_header(view)
+    frame = lz4.frame.LZ4FrameDecompressor()
+    position = 0
+    while not frame.eof:
+        fed = b""
+        if frame.needs_input:
+            if position == len(view):
+                raise _broken(Codec.LZ4, "the stream ends early")
+            fed = bytes(view[position : position + _LARGEST_PIECE])
+            position += len(fed)
+        try:
+            chunk = frame.decompress(fed, min(room.left + 1, _LARGEST_CHUNK))
+        except RuntimeError as error:
+            raise _broken(Codec.LZ4, "the stream is malformed") from error
+        yield chunk
+    if frame.unused_data or position < len(view):
+        raise _broken(Codec.LZ4, "bytes follow the stream")
+
+
+def _check_lz4_header(view: memoryview) -> None:
+    """Refuse what Kafka's own reader refuses and the reference library takes (Lz4BlockInputStream.FLG)."""
+    if view[: len(LZ4_MAGIC)] != LZ4_MAGIC:
+        raise _broken(Codec.LZ4, "the stream does not begin with an LZ4 frame")
+    if len(view) <= len(LZ4_MAGIC):
+        raise _broken(Codec.LZ4, "the stream ends early")
+    flags = view[len(LZ4_MAGIC)]
+    if flags >> 6 != 1 or flags & 0x03:
+        raise _broken(Codec.LZ4, f"the frame descriptor flags 0x{flags:02x} are none that Kafka knows")
+    if not flags & 0x20:
+        raise _broken(Codec.LZ4, "the frame's blocks depend on each other, which Kafka does not read")
+
+
+def _zstd(view: memoryview, room: _Room) -> Iterator[bytes]:
+    import zstandard
+
+    decompressor = zstandard.ZstdDecompressor(max_window_size=ZSTD_MAX_WINDOW)
+    position = 0
+    while True:
+        frame = decompressor.decompressobj()
+        piece = _FIRST_PIECE
+        while not frame.eof:
+            if position == len(view):
+                raise _broken(Codec.ZSTD, "the stream ends early")
+            # This reader has no cap of its own: a piece is kept so small that it cannot give much more than the room.
+            bound = max(_FIRST_PIECE, room.left // _ZSTD_RATIO)
+            fed = view[position : position + min(piece, bound, _LARGEST_PIECE)]
+            try:
+                chunk = frame.decompress(fed)
+            except zstandard.ZstdError as error:
+                raise _broken(Codec.ZSTD, "the stream is malformed, or asks for too large a window") from error
+            position += len(fed) - len(frame.unused_data)
+            piece *= 2
+            yield chunk
+        if position == len(view):
+            return
+
+
+_STREAMS = {Codec.NONE: _none, Codec.GZIP: _gzip, Codec.SNAPPY: _snappy, Codec.LZ4: _lz4, Codec.ZSTD: _zstd}
+
+
+def _broken(codec: Codec, problem: str) -> CorruptRecordError:
+    return CorruptRecordError(CorruptionReason.CODEC_STREAM, f"{codec.kafka_name}: {problem}")
+
+
+def _over_cap(codec: Codec, limit: int) -> CorruptRecordError:
+    return CorruptRecordError(
+        CorruptionReason.OUTPUT_CAP,
+        f"{codec.kafka_name}: the stream gives more than the {limit} bytes allowed",
+    )
