@@ -72,6 +72,21 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "high-watermark-fell": Rule(_WARNING, "the source's high watermark is lower than it was; nothing moves back"),
         "source-changed": Rule(_ERROR, "a source file changed while it was read", _UNCHECKED),
         "unsupported-format": Rule(_ERROR, "a format that is not read yet", _UNCHECKED),
+        # bytes and batches of a segment (logcore.logs.validation)
+        "corrupt-bytes": Rule(_ERROR, "bytes that cannot be trusted, with the reason; quarantined"),
+        "torn-tail": Rule(_INFO, "a partial batch at the end of a segment still being written"),
+        "zero-padding": Rule(_INFO, "zeros up to the end of a segment still being written: reserved room"),
+        "zero-tail": Rule(_ERROR, "zeros up to the end of a segment that was complete: something was lost"),
+        "unknown-attribute-bits": Rule(_WARNING, "attribute bits that no known broker sets"),
+        "control-batch-shape": Rule(_WARNING, "a control batch that does not hold exactly one record"),
+        "unknown-control-type": Rule(_WARNING, "a control record of a type that is not known; it decides nothing"),
+        "leader-epoch-regression": Rule(_WARNING, "a leader epoch below that of the batch before"),
+        "max-timestamp-differs": Rule(_WARNING, "a batch whose greatest timestamp is not that of its records"),
+        "timestamp-out-of-range": Rule(_INFO, "a timestamp no table can hold; kept as the raw number"),
+        # the log as a whole (logcore.logs.transactions, logcore.logs.offset_ledger)
+        "batch-outside-transaction": Rule(_WARNING, "a producer wrote around its own open transaction"),
+        "transaction-outcome-lost": Rule(_ERROR, "a transaction was open where offsets are lost; it stays open"),
+        "missing-offsets": Rule(_ERROR, "offsets that are gone, and nothing explains it"),
     }
 )
 """Every rule id. A new check adds its row here; `found` refuses ids that are missing."""
