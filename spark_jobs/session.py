@@ -29,50 +29,54 @@ from spark_jobs.lake.errors import UsageError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# A local JVM lives for seconds: the second compiler and the parallel collector never earn back what they cost.
+_LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+# A local JVM lives for a minute, and the bulk of the work is in Python: the second compiler and the parallel collector
+# cost more than they give (a small job took 16 s with these, 21 s without). spark.driver.extraJavaOptions replaces them.
 _LOCAL_JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+# Spark's own "active session" belongs to a thread; ours belongs to the process, whichever thread a step runs in.
+_session: SparkSession | None = None
 
 
 def get_session(lake: str | Path | None = None, *, conf: Mapping[str, str] | None = None) -> SparkSession:
     """The session of this process, started on first use (5 s); a later call gets the same one.
 
-    `lake` names the application; `conf` adds settings, which win over the environment's and over ours. What a JVM
-    reads once at its start (memory, Java options, jars) has no effect on a session that runs already.
+    `lake` names the application; `conf` adds settings, which win over the environment's and over ours. Both count
+    only for the call that starts the session.
 
     :raises JobError: no usable Java, or no usable Delta jars.
+    :raises UsageError: ``LOGLAKE_SPARK_CONF`` cannot be read.
     """
-    master = os.environ.get("LOGLAKE_SPARK_MASTER") or "local[*]"
-    settings = _settings(lake, master)
-    for name, value in {**_settings_of_environment(), **(conf or {})}.items():
-        settings[name] = (
-            f"{settings[name]} {value}" if name.endswith("extraJavaOptions") and name in settings else value
-        )
-    _prepare_environment(local=settings["spark.master"].startswith("local"))
+    global _session
+    if _session is not None:
+        return _session
+    settings = _settings(lake) | _settings_of_environment() | dict(conf or {})
+    local = settings["spark.master"].startswith("local")
+    java_options = settings.get("spark.driver.extraJavaOptions", _LOCAL_JVM_OPTIONS if local else "")
+    settings["spark.driver.extraJavaOptions"] = f"{_LOGGING} {java_options}".strip()
+    _prepare_environment(local=local)
 
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    _session = builder.getOrCreate()
+    return _session
 
 
 def stop_session() -> None:
     """End the session of this process, if there is one; the next :func:`get_session` starts another."""
-    if "pyspark.sql" not in sys.modules:
-        return
-    from pyspark.sql import SparkSession
-
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        active.stop()
+    global _session
+    if _session is not None:
+        _session.stop()
+        _session = None
 
 
-def _settings(lake: str | Path | None, master: str) -> dict[str, str]:
-    logging = Path(__file__).with_name("log4j2.properties")
-    settings = {
+def _settings(lake: str | Path | None) -> dict[str, str]:
+    return {
         "spark.app.name": f"loglake {Path(lake).name}" if lake is not None else "loglake",
-        "spark.master": master,
+        "spark.master": os.environ.get("LOGLAKE_SPARK_MASTER") or "local[*]",
         "spark.jars": ",".join(str(path) for path in delta_jars()),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -84,11 +88,7 @@ def _settings(lake: str | Path | None, master: str) -> dict[str, str]:
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()}",
     }
-    if master.startswith("local"):
-        settings["spark.driver.extraJavaOptions"] += f" {_LOCAL_JVM_OPTIONS}"
-    return settings
 
 
 def _settings_of_environment() -> dict[str, str]:
