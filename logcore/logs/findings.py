@@ -58,7 +58,7 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "stray-directory": Rule(_INFO, "a replica that was no longer assigned to its broker; left alone"),
         "leftover-file": Rule(_INFO, "*.deleted, *.cleaned or *.swap files; left alone"),
         "oversized-segment": Rule(_WARNING, "a segment above 2 GiB, which no broker opens"),
-        "broken-root-file": Rule(_WARNING, "a checkpoint or properties file that cannot be understood; taken as absent"),
+        "broken-root-file": Rule(_WARNING, "a checkpoint or properties file that cannot be used; taken as absent"),
         "broken-partition-file": Rule(_WARNING, "partition.metadata or leader-epoch-checkpoint cannot be understood"),
         "no-high-watermark": Rule(_WARNING, "no usable replication-offset-checkpoint; the log end stands in for it"),
         # growth of the archive (logcore.logs.growth)
@@ -86,6 +86,7 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         # the log as a whole (logcore.logs.transactions, logcore.logs.offset_ledger)
         "batch-outside-transaction": Rule(_WARNING, "a producer wrote around its own open transaction"),
         "transaction-outcome-lost": Rule(_ERROR, "a transaction was open where offsets are lost; it stays open"),
+        "corrupt-offsets": Rule(_ERROR, "offsets whose bytes cannot be trusted"),
         "missing-offsets": Rule(_ERROR, "offsets that are gone, and nothing explains it"),
     }
 )

@@ -350,16 +350,18 @@ def check_tiling(ranges: Sequence[LedgerRange], start_offset: int, end_offset: i
 
 
 def ledger_findings(ranges: Iterable[LedgerRange]) -> tuple[Finding, ...]:
-    """A finding for every range that is `missing`. What is `corrupt` was found by the pass over its segment."""
+    """A finding for every range of offsets that are `missing` or `corrupt`."""
+    rules = {OffsetState.MISSING: "missing-offsets", OffsetState.CORRUPT: "corrupt-offsets"}
     return tuple(
         found(
-            "missing-offsets",
-            f"{each.offsets} offsets are gone ({each.evidence}); nothing behind them is published",
+            rules[each.state],
+            f"{each.offsets} offsets from {each.start_offset} on are {each.state} ({each.evidence}); nothing from "
+            f"there on is published",
             start_offset=each.start_offset,
             end_offset=each.end_offset,
         )
         for each in ranges
-        if each.state is OffsetState.MISSING
+        if each.state in rules
     )
 
 
