@@ -168,7 +168,8 @@ def read_header(buf: Buffer, position: int = 0, end: int | None = None, *, whole
     """
     end = len(buf) if end is None else min(end, len(buf))
     left = end - position
-    nearby = bytes(buf[position : position + min(left, HEADER_SIZE)]) if left > 0 else None
+    # Not the whole header: what is refused here may be no header at all but a stretch of someone's data.
+    nearby = bytes(buf[position : position + min(left, CRC_AT)]) if left > 0 else None
     if left <= MAGIC_AT:
         raise CorruptRecordError(
             CorruptionReason.TRUNCATED,

@@ -53,7 +53,6 @@ class Codec(IntEnum):
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 XERIAL_BLOCK = 32 * 1024
-_XERIAL_OLDEST_VERSION = 1
 _SNAPPY_RATIO = (64, 3)
 """The densest snappy element is a 3-byte copy of 64 bytes."""
 
@@ -213,9 +212,7 @@ def _xerial_header(view: memoryview, position: int) -> int:
     header = bytes(view[position : position + len(XERIAL_HEADER)])
     if len(header) < len(XERIAL_HEADER) or not header.startswith(XERIAL_MAGIC):
         raise _broken(Codec.SNAPPY, "a second stream header is damaged")
-    (version,) = _INT32.unpack_from(header, len(XERIAL_MAGIC))
-    if version < _XERIAL_OLDEST_VERSION:
-        raise _broken(Codec.SNAPPY, f"the stream header has version {version}")
+    # The two versions behind the magic are not looked at: the reader the broker uses takes any.
     return position + len(XERIAL_HEADER)
 
 
@@ -301,7 +298,7 @@ def _zstd(view: memoryview, room: _Room) -> Iterator[bytes]:
             try:
                 chunk = frame.decompress(fed)
             except zstandard.ZstdError as error:
-                raise _broken(Codec.ZSTD, "the stream is malformed, or asks for too large a window") from error
+                raise _broken(Codec.ZSTD, "the stream is malformed, asks for too large a window, or bytes follow it") from error
             position += len(fed) - len(frame.unused_data)
             piece *= 2
             yield chunk
