@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
 # A local JVM lives for a minute, and the bulk of the work is in Python: the second compiler and the parallel collector
-# cost more than they give (a small job took 16 s with these, 21 s without). spark.driver.extraJavaOptions replaces them.
+# cost more than they give (a small job: 16 s with these, 21 s without). spark.driver.extraJavaOptions replaces them.
 _LOCAL_JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 # Spark's own "active session" belongs to a thread; ours belongs to the process, whichever thread a step runs in.
