@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ from spark_jobs.lake import archive, finding_rows
 from spark_jobs.lake.archive import LogRow, Segment
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.finding_rows import PlacedFinding
-from spark_jobs.lake.home import claim_home
+from spark_jobs.lake.identity import claim_home
 from spark_jobs.segment_copy import CopyTask, copy_segment, nothing_readable
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ def plan(config: IngestConfig) -> IngestPlan:
         UsageError: an option that is not one, or that is not built yet.
     """
     _check(config)
-    discovery = discover(config.sources)
+    # A source is known by its absolute path: the same directory named in another way is no second source.
+    discovery = discover([os.path.realpath(path) for path in config.sources])
     placed = [PlacedFinding(finding) for finding in discovery.findings]
     sources = [log for log in discovery.logs if log.kind is DirectoryKind.LIVE and _is_chosen(config, log)]
     clusters = sorted({log.cluster_id for log in sources if log.cluster_id})

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from logcore.logs.findings import found
-from logcore.logs.offset_ledger import OffsetState
+from logcore.logs.offset_ledger import OffsetState, publish_end
 from logcore.segments.filenames import is_internal_topic
 from spark_jobs.contracts import JobReport, LogChange, PublishConfig
 from spark_jobs.lake import archive, commits, finding_rows, frontier
@@ -103,12 +103,12 @@ def plan(config: PublishConfig) -> PublishPlan:
     plans: list[LogPlan] = []
     for log, ranges in sorted(ledger.items()):
         start = frontiers[log] or 0
-        end = frontier.decided_end(ranges, start)
+        end = publish_end(ranges, start)
         if end > start:
             plans.append(_plan_log(config.lake, ranges, frontiers[log], start, end, segments.get(log, []), splits))
     refused = _mismatches(config.lake, plans)
     plans = [log for log in plans if log.log not in {placed.log for placed in refused}]
-    stale = [log for log, ranges in ledger.items() if frontier.mark_published(ranges, frontiers[log]) != ranges]
+    stale = [log for log, ranges in ledger.items() if frontier.with_published(ranges, frontiers[log]) != ranges]
     return PublishPlan(tuple(plans), tuple(sorted(stale)), tuple(finding_rows.unseen(config.lake, refused)))
 
 
@@ -171,7 +171,7 @@ def _plan_log(
     splits: Mapping[str, list[list[int]]],
 ) -> LogPlan:
     first = ranges[0]
-    present = [r for r in ranges if r.state == OffsetState.PRESENT and r.start_offset >= start and r.end_offset <= end]
+    present = [r for r in ranges if r.state is OffsetState.PRESENT and r.start_offset >= start and r.end_offset <= end]
     visible = _merged([(r.start_offset, r.end_offset) for r in present])
     pieces = [
         piece

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from logcore.logs.findings import Finding, Severity
+from logcore.logs.offset_ledger import OffsetState, restart_offset
 from spark_jobs.contracts import JobReport, LogChange, ValidateConfig
 from spark_jobs.lake import archive, commits, finding_rows, frontier
 from spark_jobs.lake.archive import LogRow, Segment
@@ -99,7 +100,7 @@ def plan(config: ValidateConfig) -> ValidatePlan:
                 LogPlan(
                     row,
                     tuple(waiting.get(log, ())),
-                    frontier.resume_offset(ranges),
+                    restart_offset(ranges) if ranges else 0,
                     policy is not None and policy.compacts,
                 )
             )
@@ -236,9 +237,7 @@ def _commit_ledger(
                 topic=row.topic,
                 log_id=row.log_id,
                 partition=row.partition,
-                published=False,
-                archived="held",
-                **ranges,
+                **ranges | {"state": OffsetState(ranges["state"])},
             )
             for ranges in passes[row.log]["ledger"]
         ]

@@ -1,0 +1,223 @@
+"""``policies.yaml``: what may be removed from which topic, in Kafka's own configuration names.
+
+::
+
+    topics:
+      "orders-*":                  # a glob over topic names
+        cleanup.policy: delete     # delete, compact, or both: "compact,delete" or [compact, delete]
+        retention.ms: 604800000
+      customers:
+        cleanup.policy: compact
+
+The first pattern that matches a topic decides alone, so narrow patterns stand before wide ones. A topic that none
+matches has no policy and is never touched; an internal topic (``__…``) is matched only by a pattern that begins with
+``__`` itself. ``cleanup.policy`` must be stated. What is left out has Kafka's default, with one exception:
+``retention.ms`` is unlimited where it is not stated, not seven days, because nothing here is deleted by default.
+
+Belongs here: reading and checking the file. Does not: what a policy leads to (``logcore.logs.retention``, ``compaction``).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+import yaml
+
+from logcore.segments.filenames import is_internal_topic
+from spark_jobs.lake.errors import UsageError
+
+UNLIMITED = -1
+CLEANUP_POLICIES = ("compact", "delete")
+
+_INT32_MAX = 2**31 - 1
+_INT64_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPolicy:
+    """The configuration of the topics that one pattern matches; times in milliseconds, sizes in bytes."""
+
+    pattern: str
+    cleanup_policy: tuple[str, ...]
+    """Of ``compact`` and ``delete``, sorted; may be empty: then only offsets below the log start may leave."""
+    retention_ms: int = UNLIMITED
+    retention_bytes: int = UNLIMITED
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    delete_retention_ms: int = 86_400_000
+    segment_bytes: int = 1 << 30
+    index_interval_bytes: int = 4096
+    file_delete_delay_ms: int = 60_000
+
+    @property
+    def compacts(self) -> bool:
+        """Whether ``cleanup.policy`` has ``compact``."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def deletes(self) -> bool:
+        """Whether ``cleanup.policy`` has ``delete``."""
+        return "delete" in self.cleanup_policy
+
+    def matches(self, topic: str) -> bool:
+        """Whether this policy's pattern covers a topic."""
+        if is_internal_topic(topic) and not self.pattern.startswith("__"):
+            return False
+        return fnmatch.fnmatchcase(topic, self.pattern)
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """All policies of a file, in its order."""
+
+    topics: tuple[TopicPolicy, ...] = ()
+
+    def for_topic(self, topic: str) -> TopicPolicy | None:
+        """The first policy that matches; None: the topic is never touched."""
+        return next((policy for policy in self.topics if policy.matches(topic)), None)
+
+
+def read_policies(path: str | None) -> Policies:
+    """The policies of a file; none where no file is named.
+
+    Raises:
+        UsageError: the file can't be read or says something it must not; the text names file, line and column.
+    """
+    if path is None:
+        return Policies()
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except OSError as error:
+        raise UsageError(f"The policies {path} can't be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"The policies {path} are not UTF-8 text (byte {error.start}).") from error
+    return parse_policies(text, path)
+
+
+def parse_policies(text: str, name: str = "policies.yaml") -> Policies:
+    """The policies that a text states; ``name`` is what errors call it.
+
+    Raises:
+        UsageError: see :func:`read_policies`.
+    """
+    return _Reader(name).read(text)
+
+
+class _Reader:
+    """Walks over YAML nodes instead of values: a node knows its line, and a number's text is still as written
+    (YAML 1.1 would read ``1_000``, ``010`` and ``1:30`` as numbers nobody meant)."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def read(self, text: str) -> Policies:
+        try:
+            root = yaml.compose(text, Loader=yaml.SafeLoader)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "unknown place"
+            raise UsageError(f"{self._name}, {place}: not YAML: {error.problem or error.context}.") from error
+        except yaml.YAMLError as error:
+            raise UsageError(f"{self._name}: not YAML: {error}.") from error
+        if root is None:
+            return Policies()
+        policies: tuple[TopicPolicy, ...] = ()
+        for key, value in self._entries(root, "the file"):
+            if key.value != "topics":
+                self._refuse(key, f"{key.value!r} is not known here; the file has one entry, 'topics'")
+            policies = tuple(self._policy(pattern, body) for pattern, body in self._entries(value, "'topics'"))
+        return Policies(policies)
+
+    def _policy(self, pattern: yaml.ScalarNode, body: yaml.Node) -> TopicPolicy:
+        if not re.fullmatch(r"[A-Za-z0-9._\-*?\[\]!]+", pattern.value):
+            self._refuse(pattern, f"{pattern.value!r} matches no topic: names have letters, digits, '.', '_' and '-'")
+        fields: dict[str, object] = {}
+        for key, value in self._entries(body, f"the policy of {pattern.value!r}"):
+            if key.value == "cleanup.policy":
+                fields["cleanup_policy"] = self._cleanup_policy(value)
+            elif key.value in _SETTINGS:
+                field, convert = _SETTINGS[key.value]
+                fields[field] = self._number(key.value, value, convert)
+            else:
+                known = ", ".join(["cleanup.policy", *_SETTINGS])
+                self._refuse(key, f"{key.value!r} is not a setting of a policy; known are {known}")
+        if "cleanup_policy" not in fields:
+            self._refuse(pattern, f"the policy of {pattern.value!r} does not state its cleanup.policy")
+        return TopicPolicy(pattern.value, **fields)  # type: ignore[arg-type]
+
+    def _cleanup_policy(self, node: yaml.Node) -> tuple[str, ...]:
+        if isinstance(node, yaml.SequenceNode):
+            words = [item.value if isinstance(item, yaml.ScalarNode) else "" for item in node.value]
+        elif isinstance(node, yaml.ScalarNode) and not _is_null(node):
+            words = [word.strip() for word in node.value.split(",")] if node.value.strip() else []
+        else:
+            self._refuse(node, "cleanup.policy must be delete, compact, or both")
+        for word in words:
+            if word not in CLEANUP_POLICIES:
+                self._refuse(node, f"cleanup.policy has {word!r}; known are {', '.join(CLEANUP_POLICIES)}")
+        return tuple(sorted(set(words)))
+
+    def _number(self, name: str, node: yaml.Node, convert: Callable[[str], float]) -> float:
+        if not isinstance(node, yaml.ScalarNode):
+            self._refuse(node, f"{name} must be one number")
+        try:
+            return convert(node.value)
+        except ValueError as error:
+            self._refuse(node, f"{name} is {node.value!r}: {error}")
+
+    def _entries(self, node: yaml.Node, what: str) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
+        if not isinstance(node, yaml.MappingNode):
+            self._refuse(node, f"{what} must be a mapping")
+        seen: set[str] = set()
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                self._refuse(key, f"{what} has a key that is no word")
+            if key.value in seen:
+                self._refuse(key, f"{what} has {key.value!r} twice")
+            seen.add(key.value)
+            yield key, value
+
+    def _refuse(self, node: yaml.Node, why: str) -> NoReturn:
+        mark = node.start_mark
+        raise UsageError(f"{self._name}, line {mark.line + 1}, column {mark.column + 1}: {why}.")
+
+
+def _is_null(node: yaml.ScalarNode) -> bool:
+    return node.style is None and node.value in ("", "~", "null", "Null", "NULL")
+
+
+def _integer(least: int, greatest: int = _INT64_MAX) -> Callable[[str], int]:
+    def convert(text: str) -> int:
+        # 20 characters hold every 64-bit number: a longer text is refused before it is converted
+        if len(text) > 20 or not re.fullmatch(r"-?[0-9]+", text, re.ASCII):
+            raise ValueError("not a whole number in plain digits")
+        number = int(text)
+        if not least <= number <= greatest:
+            raise ValueError(f"not in {least}..{greatest}")
+        return number
+
+    return convert
+
+
+def _ratio(text: str) -> float:
+    if not re.fullmatch(r"[0-9]*\.?[0-9]+", text, re.ASCII) or not 0 <= float(text) <= 1:
+        raise ValueError("not a number in 0..1")
+    return float(text)
+
+
+# Names, ranges and defaults as in Kafka's LogConfig (the segment size from before 4.0's lower bound of 1 MiB).
+_SETTINGS: Mapping[str, tuple[str, Callable[[str], float]]] = {
+    "retention.ms": ("retention_ms", _integer(UNLIMITED)),
+    "retention.bytes": ("retention_bytes", _integer(UNLIMITED)),
+    "min.cleanable.dirty.ratio": ("min_cleanable_dirty_ratio", _ratio),
+    "min.compaction.lag.ms": ("min_compaction_lag_ms", _integer(0)),
+    "delete.retention.ms": ("delete_retention_ms", _integer(0)),
+    "segment.bytes": ("segment_bytes", _integer(14, _INT32_MAX)),
+    "index.interval.bytes": ("index_interval_bytes", _integer(0, _INT32_MAX)),
+    "file.delete.delay.ms": ("file_delete_delay_ms", _integer(0)),
+}

@@ -1,0 +1,98 @@
+"""How a job is started: plan first; an empty plan starts no JVM; one Spark session serves every job of a process.
+
+``inprocess`` runs here, ``subprocess`` runs ``python -m spark_jobs`` with the same configuration, which is also what is
+submitted to a cluster.
+"""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Protocol
+
+from spark_jobs.contracts import CONFIGS, JobConfig, JobReport
+from spark_jobs.lake.errors import ConcurrentChange, JobError, UsageError
+from spark_jobs.lake.lease import hold
+
+PLAN_ATTEMPTS = 3
+"""How often a job looks again after another commit overtook its plan."""
+
+
+class Plan(Protocol):
+    """What every job's plan can say of itself."""
+
+    @property
+    def is_empty(self) -> bool: ...
+
+    @property
+    def needs_spark(self) -> bool: ...
+
+    def as_dict(self) -> dict[str, Any]: ...
+
+
+def plan(config: JobConfig) -> Plan:
+    """The plan of a job: a value that one can print; makes no JVM."""
+    made: Plan = _job(config.JOB).plan(config)
+    return made
+
+
+def run(job: str, config: JobConfig, *, mode: str = "inprocess") -> JobReport:
+    """Run one job to its end.
+
+    Args:
+        mode: ``inprocess`` or ``subprocess``.
+
+    Raises:
+        LeaseHeld: another process works on the lake.
+        ConcurrentChange: other commits kept overtaking the plan.
+        JobError: anything else that kept the job from its work.
+        UsageError: no such job or mode.
+    """
+    if config.JOB != job or job not in CONFIGS:
+        raise UsageError(f"no job {job!r} with a {type(config).__name__}; the jobs are {', '.join(CONFIGS)}.")
+    if mode == "subprocess":
+        return _run_subprocess(config)
+    if mode != "inprocess":
+        raise UsageError(f"launch mode {mode!r}: use inprocess or subprocess.")
+    with hold(config.lake, job):
+        for attempt in range(PLAN_ATTEMPTS):
+            try:
+                return _run_once(config)
+            except ConcurrentChange:
+                if attempt == PLAN_ATTEMPTS - 1:
+                    raise
+    raise AssertionError("unreachable")
+
+
+def _run_once(config: JobConfig) -> JobReport:
+    job = _job(config.JOB)
+    made: Plan = job.plan(config)
+    if made.is_empty:
+        return JobReport(config.JOB, config.run_id, config.lake, plan=made.as_dict())
+    session = None
+    if made.needs_spark:
+        from spark_jobs.session import get_session
+
+        session = get_session(config.lake)
+    report: JobReport = job.apply(made, config, session)
+    return report
+
+
+def _run_subprocess(config: JobConfig) -> JobReport:
+    with tempfile.TemporaryDirectory(prefix="loglake-") as scratch:
+        path = Path(scratch, "config.json")
+        path.write_text(config.to_json(), encoding="utf-8")
+        command = [sys.executable, "-m", "spark_jobs", config.JOB, "--config", str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    # A report is printed whatever it found; without one the job did not run to its end.
+    lines = done.stdout.strip().splitlines()
+    if not lines:
+        raise JobError(f"The job {config.JOB} ended with code {done.returncode}: {done.stderr.strip()[-2000:]}")
+    return JobReport.from_json(lines[-1])
+
+
+def _job(name: str) -> Any:
+    return importlib.import_module(f"spark_jobs.{name}")

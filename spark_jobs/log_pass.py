@@ -1,0 +1,138 @@
+"""The log pass of ``validate``: from a log's batches to its transactions and its offset ledger.
+
+Runs in a worker, one call a log, on the rows of ``batches`` behind the log's resume offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from logcore.logs.findings import found
+from logcore.logs.offset_ledger import LedgerRange, OffsetState, build_ledger, check_tiling
+from logcore.logs.transactions import BatchFact, derive_transactions
+from logcore.records.batch import read_header
+from logcore.records.record import read_records
+from logcore.storage.local import map_file
+from spark_jobs.lake.archive import LogRow
+
+LOG_PASS_RESULT = "log string, result string"
+
+
+@dataclass(frozen=True, slots=True)
+class LogFacts:
+    """What ingest saw of a log, as far as the ledger depends on it."""
+
+    topic_partition: str
+    resume_offset: int
+    log_start_offset: int
+    high_watermark: int
+    log_end_offset: int
+    cleaner_checkpoint: int | None
+    compacted_by_policy: bool
+    gap_evidence: Mapping[int, str]
+
+    @classmethod
+    def of(cls, row: LogRow, resume_offset: int, compacted_by_policy: bool) -> LogFacts:
+        """From the log's row in ``logs``."""
+        return cls(
+            topic_partition=row.topic_partition,
+            resume_offset=resume_offset,
+            log_start_offset=row.log_start_offset,
+            high_watermark=min(row.publish_limit(), row.next_offset),
+            log_end_offset=row.next_offset,
+            cleaner_checkpoint=row.cleaner_checkpoint,
+            compacted_by_policy=compacted_by_policy,
+            gap_evidence=row.gap_evidence,
+        )
+
+
+def pass_over_log(facts: LogFacts, batches: pa.Table, files: Mapping[str, tuple[str, int]]) -> dict[str, Any]:
+    """Transactions, ledger ranges and findings of one log, as plain values.
+
+    Args:
+        batches: rows of ``batches`` that reach above ``facts.resume_offset``, in any order.
+        files: path of a segment's file, and where the segment begins in it, by segment id.
+
+    Returns:
+        ``transactions``, ``ledger`` (ranges that tile [resume offset, log end)), ``findings``.
+    """
+    ordered = sorted(map(_fact, batches.to_pylist()), key=_place)
+    rules = {
+        "cleaner_checkpoint": facts.cleaner_checkpoint,
+        "compacted_by_policy": facts.compacted_by_policy,
+        "gap_evidence": facts.gap_evidence,
+    }
+    view = derive_transactions(ordered, high_watermark=facts.high_watermark, **rules)  # type: ignore[arg-type]
+    ledger = build_ledger(
+        ordered,
+        view,
+        start_offset=facts.resume_offset,
+        log_start_offset=facts.log_start_offset,
+        high_watermark=facts.high_watermark,
+        log_end_offset=facts.log_end_offset,
+        records_from=lambda fact, cut: _records_from(fact, cut, files),
+        **rules,  # type: ignore[arg-type]
+    )
+    check_tiling(ledger, facts.resume_offset, facts.log_end_offset)
+    return {
+        "transactions": [asdict(transaction) for transaction in view.transactions],
+        "ledger": [_ledger_row(each) for each in ledger],
+        "findings": [asdict(finding) for finding in (*view.findings, *_losses(facts, ledger))],
+    }
+
+
+def _fact(row: Mapping[str, Any]) -> BatchFact:
+    is_batch = row["last_offset"] is not None
+    return BatchFact(
+        base_offset=row["base_offset"],
+        last_offset=row["last_offset"],
+        record_count=row["record_count"] if is_batch else 0,
+        producer_id=row["producer_id"] if is_batch else -1,
+        producer_epoch=row["producer_epoch"] if is_batch else -1,
+        is_transactional=bool(row["is_transactional"]),
+        is_control=bool(row["is_control"]),
+        control_type=row["control_type"],
+        verdict=row["verdict"],
+        segment_id=row["segment_id"],
+        position=row["position"],
+        size=row["size"],
+        leader_epoch=row["leader_epoch"] if is_batch else -1,
+    )
+
+
+def _place(fact: BatchFact) -> tuple[int, bool, int]:
+    """Offset order; bytes that can't be trusted stand before the batch that is expected at their place."""
+    return fact.base_offset, fact.last_offset is not None, fact.position
+
+
+def _ledger_row(each: LedgerRange) -> dict[str, Any]:
+    return {name: value for name, value in asdict(each).items() if name != "published"}
+
+
+def _losses(facts: LogFacts, ledger: tuple[LedgerRange, ...]) -> list[Any]:
+    """A finding for each range of lost offsets: what alarms is said once, with its offsets."""
+    rules = {OffsetState.MISSING: "missing-offsets", OffsetState.CORRUPT: "corrupt-offsets"}
+    return [
+        found(
+            rules[each.state],
+            f"{facts.topic_partition}: {each.end_offset - each.start_offset} offsets from {each.start_offset} are "
+            f"{each.state} ({each.evidence}); nothing from there on is published.",
+            start_offset=each.start_offset,
+            end_offset=each.end_offset,
+        )
+        for each in ledger
+        if each.state in rules
+    ]
+
+
+def _records_from(fact: BatchFact, cut: int, files: Mapping[str, tuple[str, int]]) -> int:
+    """Records of a batch at or above ``cut``, told by reading it: asked only where a cut goes through gaps."""
+    path, start = files[fact.segment_id]
+    with map_file(path) as mapped:
+        position = start + fact.position
+        header = read_header(mapped, position)
+        return sum(record.offset >= cut for record in read_records(mapped, position, header))
