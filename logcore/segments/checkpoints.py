@@ -3,7 +3,7 @@
     checkpoint files      line 1  version, always 0
                           line 2  number of entries
                           line 3+ one entry a line, each line ends with a newline
-      offsets             `topic partition offset`      replication-, log-start-, recovery-point-, cleaner-offset-checkpoint
+      offsets             `topic partition offset`      {replication,log-start,recovery-point,cleaner}-offset-…
       leader epochs       `epoch startOffset`           leader-epoch-checkpoint, ascending
     partition.metadata    `version: 0` newline `topic_id: <22 characters>`, no newline at the end
     meta.properties       Java properties: version, cluster.id, node.id or broker.id, directory.id

@@ -1,0 +1,352 @@
+"""The walk over a segment's bytes: batch after batch, and what becomes of every byte that is in none.
+
+A segment is record batches back to back, without header, trailer or alignment. Gaps between offsets are legal.
+
+    good batch      header readable, crc right, offsets rise, every record parses and lies within the batch's offsets
+    stretch         bytes that cannot be trusted, with the reason
+    tail            the last stretch of a segment still being written: ordinary, a write that was under way
+    padding         zeros up to the end of the file: room a broker reserved
+
+    valid + quarantined + tail + padding = size of the file, always
+
+After a bad batch the walk goes on only where the batch's end is beyond doubt: its crc is right (so its length was), or
+its declared size fits and a good batch, zeros up to the end, or the end of the file stand there. Otherwise the rest of
+the file is one stretch. It never searches for something that looks like a batch: a record's value may hold one.
+
+The base offset lies outside the crc, so a flipped bit in it is seen only from the neighbours: a batch that claims
+offsets its successor also claims is the wrong one if the successor leaves it room, else the successor is.
+
+Judges one segment alone. Rows, findings and counts are made by `logcore.logs.validation`. See Kafka
+LogSegment.recover and FileLogInputStream, which instead ends silently at a size that runs past the file.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from logcore.errors import CorruptionReason, CorruptRecordError, UnsupportedFormatError
+from logcore.records.batch import LOG_OVERHEAD, BatchHeader, check_header, crc_matches, declared_size, read_header
+from logcore.records.control import ControlType, control_type
+from logcore.records.record import DEFAULT_LIMITS, Limits, Record, read_records
+from logcore.records.varint import Buffer
+from logcore.segments.filenames import MAX_OFFSET
+
+MAX_RELATIVE_OFFSET = 2**31 - 1
+"""Offsets of a segment lie at most this far above its base: index entries are 32 bits wide."""
+
+_ZERO_STEP = 1 << 20
+_LEGACY_OVERHEAD = 17  # offset, size, crc, magic
+_LEGACY_MIN_SIZE = 14
+
+
+Inspect = Callable[[BatchHeader, Record], None]
+"""Called with a record and the header of the batch it is in, in the order of the file."""
+
+
+class End(StrEnum):
+    """How a scan ended. TORN: only a write under way is missing. CORRUPT: bytes were lost that should be there."""
+
+    CLEAN = "clean"
+    TORN = "torn"
+    CORRUPT = "corrupt"
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedBatch:
+    """A batch that can be trusted, where it starts in the file, and for a control batch what it says."""
+
+    position: int
+    header: BatchHeader
+    control_type: ControlType | None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the batch, header included."""
+        return self.header.size
+
+    @property
+    def end(self) -> int:
+        """Position behind the batch."""
+        return self.position + self.header.size
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Bytes that cannot be trusted. offset: the next offset expected where they begin. tail: at the end of a segment
+    still being written, hence ordinary."""
+
+    position: int
+    size: int
+    reason: CorruptionReason
+    message: str
+    offset: int
+    tail: bool = False
+
+    @property
+    def end(self) -> int:
+        """Position behind the stretch."""
+        return self.position + self.size
+
+
+@dataclass(frozen=True, slots=True)
+class Accounting:
+    """Where the bytes of a file went: valid + quarantined + tail + padding = file_size. Padding is always last."""
+
+    file_size: int
+    valid: int
+    quarantined: int
+    tail: int
+    padding: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Bad:
+    """Why a batch is refused, where it ends if that can be told, and whether its crc was right."""
+
+    reason: CorruptionReason
+    message: str
+    end: int | None
+    whole: bool
+
+
+def scan(
+    buf: Buffer,
+    *,
+    base_offset: int,
+    sealed: bool,
+    decode: bool = True,
+    limits: Limits = DEFAULT_LIMITS,
+    next_base_offset: int | None = None,
+    inspect: Inspect | None = None,
+) -> SegmentScan:
+    """Walk over a whole segment.
+
+    base_offset: what the file's name says. sealed: a later segment follows, so nothing may be missing at the end.
+    decode: also parse every record. next_base_offset: base of the segment that follows, if one does; no batch reaches
+    it. inspect: called with every record that is decoded, before it is known whether the rest of its batch is good.
+    Raises UnsupportedFormatError, while iterating, at an intact batch of format v0 or v1.
+    """
+    return SegmentScan(buf, base_offset, sealed, decode, limits, next_base_offset, inspect)
+
+
+def last_good_end(buf: Buffer, base_offset: int) -> tuple[int, int, ScannedBatch | None]:
+    """How far a segment still being written may be taken: (end of its last good batch, next offset, that batch).
+
+    A bad stretch that good batches follow is taken along, for validation to judge. Headers and crcs only. Raises
+    UnsupportedFormatError like `scan`.
+    """
+    walk = scan(buf, base_offset=base_offset, sealed=False, decode=False)
+    for _ in walk:
+        pass
+    last = walk.last_batch
+    return (0 if last is None else last.end), walk.next_offset, last
+
+
+class SegmentScan:
+    """Iterates once over a segment, in the order of positions; afterwards `end` and `accounting` tell the outcome."""
+
+    def __init__(
+        self,
+        buf: Buffer,
+        base_offset: int,
+        sealed: bool,
+        decode: bool,
+        limits: Limits,
+        next_base_offset: int | None,
+        inspect: Inspect | None = None,
+    ) -> None:
+        self._buf = buf
+        self._base_offset = base_offset
+        self._sealed = sealed
+        self._decode = decode
+        self._limits = limits
+        self._inspect = inspect
+        # Last offset a batch of this segment may hold.
+        self._ceiling = min(base_offset + MAX_RELATIVE_OFFSET, MAX_OFFSET - 1)
+        if next_base_offset is not None:
+            self._ceiling = min(self._ceiling, next_base_offset - 1)
+        self._valid = self._quarantined = self._tail = self._padding = 0
+        self._finished = False
+        self._walk = self._steps()
+        self.next_offset = base_offset
+        """Offset behind the last good batch; the segment's base offset before there is one."""
+        self.last_batch: ScannedBatch | None = None
+        """Last good batch so far."""
+
+    def __iter__(self) -> Iterator[ScannedBatch | Stretch]:
+        return self._walk
+
+    @property
+    def end(self) -> End:
+        """How the scan ended. ValueError before it did."""
+        accounting = self.accounting
+        if accounting.quarantined or (self._sealed and accounting.padding):
+            return End.CORRUPT
+        return End.TORN if accounting.tail else End.CLEAN
+
+    @property
+    def accounting(self) -> Accounting:
+        """Where every byte went. ValueError before the scan ended."""
+        if not self._finished:
+            raise ValueError("the scan has not been walked to its end")
+        return Accounting(len(self._buf), self._valid, self._quarantined, self._tail, self._padding)
+
+    def _steps(self) -> Iterator[ScannedBatch | Stretch]:
+        size = len(self._buf)
+        position = 0
+        while position < size:
+            if self._is_zero_rest(position):
+                self._padding = size - position
+                break
+            judged = self._judge(position)
+            if isinstance(judged, ScannedBatch):
+                self._valid += judged.size
+                self.next_offset = judged.header.next_offset
+                self.last_batch = judged
+                position = judged.end
+                yield judged
+                continue
+            end = size if judged.end is None else judged.end
+            # What is being written has no good crc yet; a batch with a good one that is bad otherwise is damage.
+            tail = not self._sealed and not judged.whole and (end == size or self._is_zero_rest(end))
+            stretch = Stretch(position, end - position, judged.reason, judged.message, self.next_offset, tail)
+            if tail:
+                self._tail += stretch.size
+            else:
+                self._quarantined += stretch.size
+            position = end
+            yield stretch
+        self._finished = True
+
+    def _judge(self, position: int) -> ScannedBatch | _Bad:
+        self._refuse_legacy(position)
+        bad = self._contradiction(position, self.next_offset)
+        if isinstance(bad, _Bad):
+            return bad
+        header = bad
+        usurper = self._claims_successors_offsets(position, header)
+        if usurper is not None:
+            return usurper
+        return self._look_inside(position, header)
+
+    def _contradiction(self, position: int, expected: int) -> BatchHeader | _Bad:
+        """The header at a position if header, crc and offsets stand, else why not."""
+        size = len(self._buf)
+        try:
+            header = read_header(self._buf, position, size)
+        except CorruptRecordError as error:
+            return _Bad(error.reason, error.message, self._trusted_end(position, expected), whole=False)
+        except UnsupportedFormatError:
+            # An intact v0 or v1 batch has raised already: this is damage in the byte that states the format.
+            return _Bad(
+                CorruptionReason.MAGIC,
+                "the batch claims a format that its other bytes contradict",
+                self._trusted_end(position, expected),
+                whole=False,
+            )
+        if not crc_matches(self._buf, position, header):
+            message = "the batch's crc does not fit its bytes"
+            return _Bad(CorruptionReason.CRC, message, self._trusted_end(position, expected), whole=False)
+        end = position + header.size
+        try:
+            check_header(header, position)
+        except CorruptRecordError as error:
+            return _Bad(error.reason, error.message, end, whole=True)
+        if header.base_offset < expected:
+            message = f"the batch begins at offset {header.base_offset} where {expected} or more was expected"
+            return _Bad(CorruptionReason.OFFSET_ORDER, message, end, whole=True)
+        if header.last_offset > self._ceiling:
+            message = f"the batch reaches offset {header.last_offset}, beyond what its segment can hold"
+            return _Bad(CorruptionReason.OFFSET_ORDER, message, end, whole=True)
+        return header
+
+    def _claims_successors_offsets(self, position: int, header: BatchHeader) -> _Bad | None:
+        """A refusal if the batch behind this one begins inside it and would leave it room: then this one's base offset
+        is the flipped one."""
+        end = position + header.size
+        try:
+            successor = read_header(self._buf, end, len(self._buf))
+        except (CorruptRecordError, UnsupportedFormatError):
+            return None
+        if not self.next_offset + header.last_offset_delta < successor.base_offset < header.next_offset:
+            return None
+        if not crc_matches(self._buf, end, successor):
+            return None
+        message = f"the batch begins at offset {header.base_offset}, above the offset {successor.base_offset} behind it"
+        return _Bad(CorruptionReason.OFFSET_ORDER, message, end, whole=True)
+
+    def _look_inside(self, position: int, header: BatchHeader) -> ScannedBatch | _Bad:
+        if not self._decode and not header.is_control:
+            return ScannedBatch(position, header, None)
+        kind: ControlType | None = None
+        previous = header.base_offset - 1
+        try:
+            for record in read_records(self._buf, position, header, self._limits):
+                if not previous < record.offset <= header.last_offset:
+                    message = f"a record's offset {record.offset} does not follow {previous} within its batch"
+                    raise CorruptRecordError(CorruptionReason.OFFSET_ORDER, message)
+                previous = record.offset
+                if self._inspect is not None:
+                    self._inspect(header, record)
+                if header.is_control and kind is None:
+                    kind = control_type(record.key)
+        except CorruptRecordError as error:
+            if self._decode:
+                return _Bad(error.reason, error.message, position + header.size, whole=True)
+            kind = None
+        return ScannedBatch(position, header, kind)
+
+    def _trusted_end(self, position: int, expected: int) -> int | None:
+        """Where a bad batch ends, if its declared size fits and what stands there proves it; else None."""
+        size = len(self._buf)
+        declared = declared_size(self._buf, position, size)
+        if declared is None:
+            return None
+        end = position + declared
+        if end == size or self._is_zero_rest(end):
+            return end
+        try:
+            header = read_header(self._buf, end, size)
+        except (CorruptRecordError, UnsupportedFormatError):
+            return None
+        good = (
+            header.base_offset >= expected
+            and header.last_offset_delta >= 0
+            and header.last_offset <= self._ceiling
+            and crc_matches(self._buf, end, header)
+        )
+        return end if good else None
+
+    def _is_zero_rest(self, position: int) -> bool:
+        size = len(self._buf)
+        # Almost every batch is told apart by its first bytes: the size field of a batch is never zero.
+        if any(self._buf[position : position + LOG_OVERHEAD]):
+            return False
+        zeros = bytes(_ZERO_STEP)
+        for start in range(position, size, _ZERO_STEP):
+            part = self._buf[start : start + _ZERO_STEP]
+            if part != zeros[: len(part)]:
+                return False
+        return True
+
+    def _refuse_legacy(self, position: int) -> None:
+        """Raise at an intact batch of format v0 or v1; a v2 batch whose magic was flipped does not pass their crc."""
+        rest = len(self._buf) - position
+        if rest < _LEGACY_OVERHEAD or self._buf[position + 16] not in (0, 1):
+            return
+        size = int.from_bytes(self._buf[position + 8 : position + 12], "big", signed=True)
+        if not _LEGACY_MIN_SIZE <= size <= rest - LOG_OVERHEAD:
+            return
+        stated = int.from_bytes(self._buf[position + 12 : position + 16], "big")
+        with memoryview(self._buf) as view, view[position + 16 : position + LOG_OVERHEAD + size] as covered:
+            intact = zlib.crc32(covered) == stated
+        if intact:
+            raise UnsupportedFormatError(
+                f"a batch of format v{self._buf[position + 16]}, which is not read yet",
+                position=position,
+                offset=self.next_offset,
+                advice="only format v2 (Kafka 0.11 and later) is read",
+            )

@@ -1,0 +1,408 @@
+"""Log directories on local disks: which logs lie at some paths, and the headers of their batches.
+
+A path the user names may itself be a link to a directory; everything below it is taken as it lies, and no link is
+followed. Names on disk are not trusted: they are parsed before use, and `shown` makes them fit for messages. Bytes
+are read through `logcore.storage.files`, whose functions are offered here too.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import BinaryIO, TypeVar
+
+from logcore.errors import CorruptIndexError, CorruptRecordError, UnsupportedFormatError
+from logcore.logs.findings import Finding, found
+from logcore.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, read_header
+from logcore.segments import checkpoints, filenames
+from logcore.segments.filenames import DirectoryKind, TopicPartition
+from logcore.storage.files import (
+    CopiedRange,
+    SourceChanged,
+    SourceUnreadable,
+    copy_range,
+    file_digest,
+    map_file,
+    open_readonly,
+    pread_range,
+    read_file,
+    read_range,
+    shown,
+)
+from logcore.storage.sources import Discovery, SegmentFile, SourceLog
+
+__all__ = [
+    "CopiedRange",
+    "Discovery",
+    "LocalReader",
+    "SegmentFile",
+    "SourceChanged",
+    "SourceLog",
+    "SourceUnreadable",
+    "copy_range",
+    "discover",
+    "file_digest",
+    "map_file",
+    "open_readonly",
+    "read_file",
+    "read_range",
+    "shown",
+]
+
+MAX_SMALL_FILE = 64 << 20
+"""No checkpoint is larger than this: it would be no checkpoint."""
+
+MAX_SEGMENT_SIZE = 2**31 - 1
+"""Kafka holds positions in 32 bits; no broker opens a larger segment."""
+
+_Parsed = TypeVar("_Parsed")
+
+
+def discover(paths: Sequence[str]) -> Discovery:
+    """What lies at some paths: each a log directory, a partition directory or a segment's file.
+
+    Never raises for what it finds: what is no log, or cannot be read, is a finding, and the rest goes on. A directory
+    named twice, or named beside the log directory that holds it, is taken once. Segments named one by one are one log
+    for each directory they lie in.
+    """
+    look = _Look()
+    for path in paths:
+        look.at(path)
+    look.named_files()
+    return Discovery(tuple(look.logs), tuple(look.findings), tuple(look.set_aside))
+
+
+class LocalReader:
+    """Headers of batches in a source's files: what `logcore.logs.growth` asks to see. Reads 61 bytes a batch."""
+
+    def header_at(self, segment: SegmentFile, position: int) -> BatchHeader | None:
+        """The header at a position; None if the file ends before the batch does, or no v2 header stands there.
+
+        Raises SourceUnreadable.
+        """
+        with open_readonly(segment.path) as stream:
+            return _header_at(stream, segment.path, position, os.fstat(stream.fileno()).st_size)
+
+    def headers(self, segment: SegmentFile, position: int = 0) -> Iterator[tuple[int, BatchHeader | None]]:
+        """Positions and headers of batches from a position on. None in place of a header, as the last item, says that
+        from there on nothing can be told. A batch that cannot be told is passed over if one stands at its end.
+
+        Raises SourceUnreadable.
+        """
+        with open_readonly(segment.path) as stream:
+            size = os.fstat(stream.fileno()).st_size
+            while position < size:
+                header = _header_at(stream, segment.path, position, size)
+                if header is not None:
+                    yield position, header
+                    position += header.size
+                    continue
+                prefix = pread_range(stream, segment.path, LOG_OVERHEAD, position)
+                behind = position + LOG_OVERHEAD + int.from_bytes(prefix[8:], "big", signed=True)
+                declares = len(prefix) == LOG_OVERHEAD and position + LOG_OVERHEAD < behind < size
+                if not declares or _header_at(stream, segment.path, behind, size) is None:
+                    yield position, None
+                    return
+                position = behind
+
+
+@dataclass(frozen=True, slots=True)
+class _Root:
+    """State that a broker keeps in a log directory's root files. high_watermarks: None if nothing states them."""
+
+    high_watermarks: dict[TopicPartition, int] | None
+    log_starts: dict[TopicPartition, int]
+    cleaned: dict[TopicPartition, int] | None
+    cluster_id: str | None
+
+
+@dataclass(slots=True)
+class _Look:
+    """One look around: what was found so far."""
+
+    logs: list[SourceLog] = field(default_factory=list)
+    set_aside: list[SourceLog] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    seen: set[tuple[int, int]] = field(default_factory=set)
+    roots: dict[str, _Root] = field(default_factory=dict)
+    named: dict[str, set[int]] = field(default_factory=dict)
+
+    def say(self, rule: str, path: str, message: str, nbytes: int | None = None) -> None:
+        self.findings.append(found(rule, message, file=shown(path), nbytes=nbytes))
+
+    def at(self, path: str) -> None:
+        """Look at a path that the user named."""
+        try:
+            mode = os.stat(path).st_mode
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            if "\0" not in path and os.path.islink(path):
+                self.say("unreadable", path, f"{shown(path)} is a link to something that is not there.")
+            else:
+                self.say("path-not-found", path, f"{shown(path)} does not exist.")
+        except OSError as error:
+            self.say("unreadable", path, _reason(path, error))
+        else:
+            if stat.S_ISDIR(mode):
+                self.directory(path)
+            else:
+                self.single_file(path)
+
+    def single_file(self, path: str) -> None:
+        base_offset = filenames.segment_base_offset(os.path.basename(path))
+        if base_offset is None or not stat.S_ISREG(os.lstat(path).st_mode):
+            self.say("not-a-segment", path, _not_a_segment(path))
+            return
+        self.named.setdefault(os.path.dirname(os.path.abspath(path)), set()).add(base_offset)
+
+    def named_files(self) -> None:
+        """Logs of the segments that were named one by one, unless their whole directory was named too."""
+        for directory, bases in self.named.items():
+            parsed = filenames.parse_partition_directory(os.path.basename(directory))
+            if parsed is None:
+                self.say(
+                    "illegal-topic-name",
+                    directory,
+                    f"{shown(directory)} is not named <topic>-<partition>, so the topic of its segments cannot be told; "
+                    "put them into a directory of such a name.",
+                )
+            elif not self.knows(directory):
+                self.partition(directory, *parsed, only=bases)
+
+    def directory(self, path: str) -> None:
+        """Tell by its content what a directory is: `kafka-logs-1` may be a log directory or a partition."""
+        entries = self.entries(path)
+        if entries is None:
+            return
+        parsed = filenames.parse_partition_directory(os.path.basename(os.path.abspath(path)))
+        names = {entry.name for entry in entries}
+        has_segments = any(filenames.segment_base_offset(name) is not None for name in names)
+        if not has_segments and (
+            names & _ROOT_FILES
+            or any(_is_directory(entry) and filenames.looks_like_partition_directory(entry.name) for entry in entries)
+        ):
+            self.log_directory(entries)
+        elif not entries:
+            self.say("empty-directory", path, f"{shown(path)} is empty. Is something not mounted there?")
+        elif parsed is not None and (
+            has_segments or names & _PARTITION_FILES or any(n.endswith(".log") for n in names)
+        ):
+            if not self.knows(path):
+                self.partition(path, *parsed)
+        elif has_segments:
+            self.say("illegal-topic-name", path, _illegal_name(path))
+        else:
+            message = f"{shown(path)} holds nothing that a broker keeps in a log directory or in a partition's."
+            self.say("not-a-log-directory", path, message)
+
+    def log_directory(self, entries: Sequence[os.DirEntry[str]]) -> None:
+        for entry in entries:
+            parsed = filenames.parse_partition_directory(entry.name)
+            if entry.is_symlink():
+                if parsed is not None:
+                    message = f"{shown(entry.path)} is a symbolic link, which is not followed; name its target instead."
+                    self.say("unreadable", entry.path, message)
+            elif not _is_directory(entry):
+                if parsed is not None:
+                    self.say("unreadable", entry.path, f"{shown(entry.path)} is named like a partition but is a file.")
+            elif parsed is not None:
+                if not self.knows(entry.path):
+                    self.partition(entry.path, *parsed)
+            elif filenames.looks_like_partition_directory(entry.name):
+                self.say("illegal-topic-name", entry.path, _illegal_name(entry.path))
+            elif entry.name not in _BROKER_DIRECTORIES:
+                self.say("unknown-directory", entry.path, f"{shown(entry.path)} is no partition; left alone.")
+
+    def partition(
+        self, path: str, topic_partition: TopicPartition, kind: DirectoryKind, only: set[int] | None = None
+    ) -> None:
+        entries = self.entries(path)
+        if entries is None:
+            return
+        if kind is not DirectoryKind.LIVE:
+            self.say(f"{kind}-directory", path, f"{shown(path)} {_SET_ASIDE[kind]}; it is left alone.")
+        segments: list[SegmentFile] = []
+        unreadable: list[int] = []
+        leftovers = 0
+        for entry in entries:
+            base_offset = filenames.segment_base_offset(entry.name)
+            if filenames.is_leftover(entry.name):
+                leftovers += 1
+            elif base_offset is not None:
+                segment = self.segment(entry, base_offset)
+                if segment is None:
+                    unreadable.append(base_offset)
+                else:
+                    segments.append(segment)
+            elif entry.name.endswith(filenames.LOG_SUFFIX):
+                self.say("not-a-segment", entry.path, _not_a_segment(entry.path))
+        if leftovers:
+            message = f"{shown(path)} holds {leftovers} files left over from deletion or compaction; left alone."
+            self.say("leftover-file", path, message)
+        if not segments and not unreadable:
+            self.say("no-segments", path, f"{shown(path)} holds no segment.")
+        segments.sort(key=lambda segment: segment.base_offset)
+        last_sealed = False
+        if only is not None:
+            bases = sorted([segment.base_offset for segment in segments] + unreadable)
+            last_sealed = bool(bases) and max(bases) > max(only)
+            segments = [segment for segment in segments if segment.base_offset in only]
+            unreadable = [base for base in unreadable if base in only]
+        root = self.root(os.path.dirname(os.path.abspath(path)))
+        topic_id, broken_identity = self.topic_id(path)
+        log = SourceLog(
+            topic_partition=topic_partition,
+            directory=path,
+            kind=kind,
+            topic_id=topic_id,
+            cluster_id=root.cluster_id,
+            segments=tuple(segments),
+            # A broker that keeps the file, and has no line for a partition, starts it at 0 (ReplicaManager).
+            high_watermark=None if root.high_watermarks is None else root.high_watermarks.get(topic_partition, 0),
+            high_watermark_known=root.high_watermarks is not None,
+            log_start_offset=max(
+                root.log_starts.get(topic_partition, 0), min([s.base_offset for s in segments] + unreadable, default=0)
+            ),
+            leader_epochs=self.leader_epochs(path),
+            cleaner_checkpoint=None if root.cleaned is None else root.cleaned.get(topic_partition),
+            unreadable=tuple(sorted(unreadable)),
+            broken_identity=broken_identity,
+            named_files=only is not None,
+            last_sealed=last_sealed,
+        )
+        (self.logs if kind is DirectoryKind.LIVE else self.set_aside).append(log)
+
+    def segment(self, entry: os.DirEntry[str], base_offset: int) -> SegmentFile | None:
+        if not entry.is_file(follow_symlinks=False):
+            self.say("not-a-segment", entry.path, _not_a_segment(entry.path))
+            return None
+        try:
+            with open_readonly(entry.path) as stream:
+                seen = os.fstat(stream.fileno())
+        except SourceUnreadable as error:
+            self.say("unreadable", entry.path, str(error))
+            return None
+        if seen.st_size > MAX_SEGMENT_SIZE:
+            message = f"{shown(entry.path)} has {seen.st_size} bytes; no broker opens a segment above 2 GiB."
+            self.say("oversized-segment", entry.path, message, seen.st_size)
+        return SegmentFile(base_offset, entry.path, seen.st_size, seen.st_mtime_ns // 1_000_000, seen.st_ino)
+
+    def root(self, directory: str) -> _Root:
+        """Root files of a log directory, read once."""
+        if directory not in self.roots:
+            properties = self.small_file(directory, filenames.META_PROPERTIES_FILE, checkpoints.parse_meta_properties)
+            high_watermarks = self.offsets(directory, filenames.HIGH_WATERMARK_FILE)
+            if high_watermarks is None:
+                self.say(
+                    "no-high-watermark",
+                    directory,
+                    f"{shown(directory)} has no usable {filenames.HIGH_WATERMARK_FILE}: the end of each log stands in "
+                    "for its high watermark, so records that were never committed may be among those shown.",
+                )
+            self.roots[directory] = _Root(
+                high_watermarks,
+                self.offsets(directory, filenames.LOG_START_FILE) or {},
+                self.offsets(directory, filenames.CLEANER_FILE),
+                (properties or {}).get("cluster.id"),
+            )
+        return self.roots[directory]
+
+    def offsets(self, directory: str, name: str) -> dict[TopicPartition, int] | None:
+        # Brokers create checkpoints with zero bytes and first write them much later: such a file states nothing.
+        return self.small_file(directory, name, checkpoints.parse_offset_checkpoint, empty_is_absent=True)
+
+    def topic_id(self, path: str) -> tuple[str | None, bool]:
+        """The topic id, and whether it is there but cannot be understood."""
+        before = len(self.findings)
+        name = filenames.PARTITION_METADATA_FILE
+        parsed = self.small_file(path, name, checkpoints.parse_partition_metadata, rule="broken-partition-file")
+        return parsed, len(self.findings) > before
+
+    def leader_epochs(self, path: str) -> tuple[checkpoints.EpochEntry, ...]:
+        name = filenames.LEADER_EPOCH_FILE
+        return self.small_file(path, name, checkpoints.parse_leader_epochs, rule="broken-partition-file") or ()
+
+    def small_file(
+        self,
+        directory: str,
+        name: str,
+        parse: Callable[[bytes], _Parsed],
+        *,
+        rule: str = "broken-root-file",
+        empty_is_absent: bool = False,
+    ) -> _Parsed | None:
+        path = os.path.join(directory, name)
+        if not os.path.lexists(path):
+            return None
+        try:
+            content = read_file(path, MAX_SMALL_FILE)
+            return None if empty_is_absent and not content else parse(content)
+        except (SourceUnreadable, CorruptIndexError) as error:
+            self.say(rule, path, f"{shown(path)} cannot be used and counts as absent: {error.message.rstrip('.')}.")
+            return None
+
+    def entries(self, path: str) -> list[os.DirEntry[str]] | None:
+        """What a directory holds, by name; None, and a finding, if that cannot be read."""
+        try:
+            with os.scandir(path) as found_entries:
+                return sorted(found_entries, key=lambda entry: entry.name)
+        except OSError as error:
+            self.say("unreadable", path, _reason(path, error))
+            return None
+
+    def knows(self, path: str) -> bool:
+        """Whether a directory was taken already, by whatever name; if not, it now was."""
+        seen = os.stat(path)
+        key = (seen.st_dev, seen.st_ino)
+        if key in self.seen:
+            return True
+        self.seen.add(key)
+        return False
+
+
+_ROOT_FILES = {
+    filenames.META_PROPERTIES_FILE,
+    filenames.HIGH_WATERMARK_FILE,
+    filenames.LOG_START_FILE,
+    filenames.RECOVERY_POINT_FILE,
+    filenames.CLEANER_FILE,
+}
+_PARTITION_FILES = {filenames.PARTITION_METADATA_FILE, filenames.LEADER_EPOCH_FILE}
+_BROKER_DIRECTORIES = {"remote-log-index-cache"}
+_SET_ASIDE = {
+    DirectoryKind.DELETE: "was queued for deletion by the broker",
+    DirectoryKind.FUTURE: "was being moved here from another directory of the broker",
+    DirectoryKind.STRAY: "was no longer assigned to its broker",
+}
+
+
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    return entry.is_dir(follow_symlinks=False)
+
+
+def _not_a_segment(path: str) -> str:
+    if filenames.segment_base_offset(os.path.basename(path)) is None:
+        return f"{shown(path)} is no segment: one is named by its base offset in 20 digits and ends in .log."
+    return f"{shown(path)} is named like a segment but is no regular file; it is not opened."
+
+
+def _illegal_name(path: str) -> str:
+    return (
+        f"{shown(path)} is not named <topic>-<partition> with a legal topic (1 to 249 of a-z A-Z 0-9 . _ -); "
+        "no broker would have made it, so it is left alone."
+    )
+
+
+def _reason(path: str, error: OSError | ValueError) -> str:
+    return f"{shown(path)} cannot be read: {getattr(error, 'strerror', None) or error}."
+
+
+def _header_at(stream: BinaryIO, path: str, position: int, size: int) -> BatchHeader | None:
+    if not 0 <= position <= size - HEADER_SIZE:
+        return None
+    try:
+        header = read_header(pread_range(stream, path, HEADER_SIZE, position), whole=False)
+    except (CorruptRecordError, UnsupportedFormatError):
+        return None
+    return header if header.size <= size - position else None

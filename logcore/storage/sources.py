@@ -1,0 +1,82 @@
+"""What was seen of a source: its logs, the files of each, and the state the broker keeps beside them.
+
+Values only; `logcore.storage.local` fills them. They are read in one moment, and what is decided from them (see
+`logcore.logs.growth`) never looks again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from logcore.logs.findings import Finding
+from logcore.segments.checkpoints import EpochEntry
+from logcore.segments.filenames import DirectoryKind, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFile:
+    """A segment's file as it was seen. size in bytes, modified_ms in epoch milliseconds."""
+
+    base_offset: int
+    path: str
+    size: int
+    modified_ms: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLog:
+    """One topic partition in one directory.
+
+    topic_id: from partition.metadata; None before Kafka 2.8 and where the file is missing. cluster_id: from
+    meta.properties. segments: sorted by base offset. high_watermark: None where nothing states it, and then the log
+    end stands in for it. log_start_offset: the checkpoint's, but never below the first segment's base.
+    cleaner_checkpoint: first offset the broker's cleaner had not reached; None where nothing states it.
+    unreadable: base offsets of segments that are there but cannot be read; they are not among `segments`.
+    broken_identity: partition.metadata is there and cannot be understood, so whose log this is cannot be told.
+    named_files: the segments were named one by one, so the log may have others; last_sealed: one of those others
+    follows the last of `segments`.
+    """
+
+    topic_partition: TopicPartition
+    directory: str
+    kind: DirectoryKind
+    topic_id: str | None
+    cluster_id: str | None
+    segments: tuple[SegmentFile, ...]
+    high_watermark: int | None
+    high_watermark_known: bool
+    log_start_offset: int
+    leader_epochs: tuple[EpochEntry, ...] = ()
+    cleaner_checkpoint: int | None = None
+    unreadable: tuple[int, ...] = ()
+    broken_identity: bool = False
+    named_files: bool = False
+    last_sealed: bool = False
+
+    def is_sealed(self, segment: SegmentFile) -> bool:
+        """Whether a later segment follows, so that the broker no longer writes to this one."""
+        return (
+            self.last_sealed
+            or segment.base_offset < self.segments[-1].base_offset
+            or any(base > segment.base_offset for base in self.unreadable)
+        )
+
+    def next_base_offset(self, segment: SegmentFile) -> int | None:
+        """Base offset of the segment that follows among those seen, or None."""
+        bases = [other.base_offset for other in self.segments] + list(self.unreadable)
+        return min((base for base in bases if base > segment.base_offset), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """What lies at some paths.
+
+    logs: in the order of the paths, then of topic partitions; the same topic partition may come twice, from two
+    directories. set_aside: logs in -delete, -future and -stray directories, which are listed and left alone.
+    findings: what was seen that is no log, or could not be read.
+    """
+
+    logs: tuple[SourceLog, ...]
+    findings: tuple[Finding, ...]
+    set_aside: tuple[SourceLog, ...] = ()
