@@ -14,7 +14,7 @@ matches has no policy and is never touched; an internal topic (``__…``) is mat
 ``__`` itself. ``cleanup.policy`` must be stated. What is left out has Kafka's default, with one exception:
 ``retention.ms`` is unlimited where it is not stated, not seven days, because nothing here is deleted by default.
 
-Belongs here: reading and checking the file. Does not: what a policy leads to (``logcore.logs.retention``, ``compaction``).
+Belongs here: reading and checking the file. Does not: what a policy leads to (``logcore.logs.retention``, …).
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class _Reader:
             mark = error.problem_mark or error.context_mark
             place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "unknown place"
             raise UsageError(f"{self._name}, {place}: not YAML: {error.problem or error.context}.") from error
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, RecursionError) as error:
             raise UsageError(f"{self._name}: not YAML: {error}.") from error
         if root is None:
             return Policies()

@@ -1,0 +1,131 @@
+"""Claims on policies.yaml: which topic it covers, and that every mistake is named with its place."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake.policies import TopicPolicy, parse_policies, read_policies
+
+
+def refusal(text: str) -> str:
+    with pytest.raises(UsageError) as caught:
+        parse_policies(text, "p.yaml")
+    return str(caught.value)
+
+
+def test_the_first_pattern_that_matches_decides_alone():
+    policies = parse_policies(
+        """
+topics:
+  orders-eu: {cleanup.policy: compact}
+  "orders-*": {cleanup.policy: delete, retention.ms: 10}
+  "orders-us": {cleanup.policy: compact}
+"""
+    )
+    assert policies.for_topic("orders-eu") == TopicPolicy("orders-eu", ("compact",))
+    assert policies.for_topic("orders-us") == TopicPolicy("orders-*", ("delete",), retention_ms=10)
+
+
+def test_a_topic_that_no_pattern_matches_has_no_policy():
+    policies = parse_policies("topics: {orders: {cleanup.policy: delete}}")
+    assert policies.for_topic("Orders") is None
+    assert policies.for_topic("orders2") is None
+
+
+def test_no_file_and_an_empty_file_have_no_policies(tmp_path):
+    empty = tmp_path / "policies.yaml"
+    empty.write_text("# nothing yet\n")
+    assert read_policies(None).for_topic("orders") is None
+    assert read_policies(str(empty)).topics == ()
+
+
+def test_a_star_does_not_cover_internal_topics():
+    policies = parse_policies('topics: {"*": {cleanup.policy: compact}, "__c*": {cleanup.policy: delete}}')
+    assert policies.for_topic("__consumer_offsets").deletes
+    assert policies.for_topic("__transaction_state") is None
+    assert policies.for_topic("orders").compacts
+
+
+@pytest.mark.parametrize(
+    ("written", "compacts", "deletes"),
+    [
+        ("delete", False, True),
+        ("compact", True, False),
+        ("compact,delete", True, True),
+        ('"delete, compact"', True, True),
+        ("[compact, delete]", True, True),
+        ('""', False, False),
+    ],
+)
+def test_cleanup_policy_is_written_as_in_kafka_or_as_a_list(written, compacts, deletes):
+    policy = parse_policies(f"topics:\n  a:\n    cleanup.policy: {written}").for_topic("a")
+    assert (policy.compacts, policy.deletes) == (compacts, deletes)
+
+
+def test_every_setting_has_its_own_field():
+    policy = parse_policies(
+        """
+topics:
+  a:
+    cleanup.policy: delete
+    retention.ms: 1
+    retention.bytes: "2"
+    min.cleanable.dirty.ratio: 0.25
+    min.compaction.lag.ms: 3
+    delete.retention.ms: 4
+    segment.bytes: 1024
+    index.interval.bytes: 5
+    file.delete.delay.ms: 6
+"""
+    ).for_topic("a")
+    assert policy == TopicPolicy("a", ("delete",), 1, 2, 0.25, 3, 4, 1024, 5, 6)
+
+
+def test_what_is_not_stated_never_removes_anything():
+    policy = parse_policies("topics: {a: {cleanup.policy: delete}}").for_topic("a")
+    assert (policy.retention_ms, policy.retention_bytes) == (-1, -1)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "words"),
+    [
+        ("topics:\n  a:\n    cleanup.policy: delete\n    retention.hours: 5", "line 4, column 5", "retention.hours"),
+        ("topics:\n  a:\n    cleanup.policy: delete\n    retention.ms: 7d", "line 4, column 19", "'7d'"),
+        ("topics:\n  a:\n    cleanup.policy: delete\n    retention.ms: 1_000", "line 4", "plain digits"),
+        ("topics:\n  a:\n    cleanup.policy: delete\n    retention.ms: 1:30", "line 4", "plain digits"),
+        ("topics:\n  a:\n    cleanup.policy: delete\n    retention.ms:", "line 4", "retention.ms"),
+        ("topics:\n  a:\n    cleanup.policy: delete\n    retention.ms: [1]", "line 4", "one number"),
+        ("topics:\n  a:\n    cleanup.policy: delete\n    retention.ms: -2", "line 4", "-1.."),
+        ("topics:\n  a:\n    cleanup.policy: delete\n    retention.ms: " + "9" * 5000, "line 4", "plain digits"),
+        ("topics:\n  a: {cleanup.policy: compact, min.cleanable.dirty.ratio: 1.5}", "line 2", "0..1"),
+        ("topics:\n  a: {cleanup.policy: compact, segment.bytes: 13}", "line 2", "segment.bytes"),
+        ("topics:\n  a: {cleanup.policy: purge}", "line 2, column 23", "'purge'"),
+        ("topics:\n  a: {cleanup.policy: }", "line 2", "cleanup.policy"),
+        ("topics:\n  a: {retention.ms: 5}", "line 2, column 3", "does not state its cleanup.policy"),
+        ("topics:\n  a: {cleanup.policy: delete}\n  a: {cleanup.policy: compact}", "line 3, column 3", "twice"),
+        ("topics:\n  a b: {cleanup.policy: delete}", "line 2, column 3", "matches no topic"),
+        ("topics:\n  - a", "line 2, column 3", "must be a mapping"),
+        ("topic:\n  a: {cleanup.policy: delete}", "line 1, column 1", "'topics'"),
+        ("topics: {a: {cleanup.policy: delete", "line 1", "not YAML"),
+        ("topics: {a: !!python/object/apply:os.getcwd []}", "line 1", "mapping"),
+        ("topics: {a: \x00}", "p.yaml", "not YAML"),
+        ("[" * 100_000, "p.yaml", "not YAML"),
+    ],
+)
+def test_a_mistake_is_refused_with_its_place(text, place, words):
+    message = refusal(text)
+    assert "p.yaml" in message
+    assert place in message
+    assert words in message
+
+
+def test_a_file_that_is_not_there_is_the_callers_mistake(tmp_path):
+    with pytest.raises(UsageError, match=r"gone\.yaml can't be read"):
+        read_policies(str(tmp_path / "gone.yaml"))
+
+
+def test_a_file_that_is_no_text_is_the_callers_mistake(tmp_path):
+    (tmp_path / "p.yaml").write_bytes(b"topics: \xff")
+    with pytest.raises(UsageError, match="UTF-8"):
+        read_policies(str(tmp_path / "p.yaml"))
