@@ -47,6 +47,8 @@ class CorruptionReason(StrEnum):
     """Batch attributes that contradict each other."""
     OFFSET_ORDER = "OFFSET_ORDER"
     """Offsets that do not rise from batch to batch, or that leave their batch or segment."""
+    UNSUPPORTED_FORMAT = "UNSUPPORTED_FORMAT"
+    """A format that is not read yet. Nothing says that the bytes are damaged, but nothing behind them is known."""
 
 
 class LogError(Exception):

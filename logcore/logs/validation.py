@@ -1,0 +1,423 @@
+"""The pass over one segment: every rule over every byte, and a row for every batch.
+
+    rule                      severity  says
+    corrupt-bytes             error     bytes that cannot be trusted (offsets, crc, counts, codec, records)
+    unsupported-format        error     a batch of format v0 or v1; the rest of the segment is not looked at
+    zero-tail · zero-padding  error · info   zeros up to the end, in a sealed segment · in one still being written
+    torn-tail                 info      a partial batch at the end of a segment still being written
+    unknown-attribute-bits    warning   attribute bits 7 to 15
+    control-batch-shape       warning   a transaction marker that is not alone, or without its producer
+    unknown-control-type      warning   a control record from the future; it decides nothing
+    leader-epoch-regression   warning   the epoch lies outside of the crc, so this is all that shows a flip
+    max-timestamp-differs     warning   the batch's greatest timestamp is not that of its records (CreateTime)
+    timestamp-out-of-range    info      outside of the years 1 to 9999; -1 means none and is fine
+
+What makes a batch trustworthy, and how the walk goes on behind one that is not, is `logcore.segments.scan`. A gap
+between offsets is no finding here: whether it is legal depends on the log (`logcore.logs.offset_ledger`).
+
+The pass holds one batch at a time, so memory does not grow with the segment; findings are capped for each rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from logcore.errors import CorruptionReason, UnsupportedFormatError
+from logcore.logs.findings import Finding, found
+from logcore.logs.transactions import VERDICT_OK, BatchFact
+from logcore.records.batch import BatchHeader, TimestampType
+from logcore.records.control import ControlType
+from logcore.records.record import DEFAULT_LIMITS, Limits, Record
+from logcore.records.varint import Buffer
+from logcore.segments.scan import Accounting, End, ScannedBatch, Stretch, scan
+
+SPLIT_BYTES = 64 * 1024 * 1024
+"""Distance between split points, at least; the next batch starts one."""
+
+FINDINGS_PER_RULE = 100
+"""A segment's findings of one rule beyond this many are only counted."""
+
+MIN_TIMESTAMP_MS = -62_135_596_800_000
+"""0001-01-01T00:00:00Z, the earliest a Delta table holds."""
+MAX_TIMESTAMP_MS = 253_402_300_799_999
+"""9999-12-31T23:59:59.999Z, the latest."""
+
+_NO_TIMESTAMP = -1
+_MARKERS = (ControlType.COMMIT, ControlType.ABORT)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchVerdict:
+    """A batch that can be trusted, as a row of the table `batches`. Offsets are inclusive, position and size bytes of
+    the segment, timestamps milliseconds."""
+
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    codec: str
+    timestamp_type: str
+    base_timestamp: int
+    max_timestamp: int
+    delete_horizon_ms: int | None
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+    is_transactional: bool
+    is_control: bool
+    control_type: str | None
+    verdict: str = VERDICT_OK
+
+    @classmethod
+    def of(cls, batch: ScannedBatch) -> BatchVerdict:
+        """The row of a batch that a scan found good."""
+        header = batch.header
+        return cls(
+            position=batch.position,
+            size=header.size,
+            base_offset=header.base_offset,
+            last_offset=header.last_offset,
+            leader_epoch=header.partition_leader_epoch,
+            magic=header.magic,
+            crc=header.crc,
+            attributes=header.attributes,
+            codec=header.codec.kafka_name,
+            timestamp_type=header.timestamp_type.kafka_name,
+            base_timestamp=header.base_timestamp,
+            max_timestamp=header.max_timestamp,
+            delete_horizon_ms=header.delete_horizon_ms,
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            base_sequence=header.base_sequence,
+            record_count=header.record_count,
+            is_transactional=header.is_transactional,
+            is_control=header.is_control,
+            control_type=None if batch.control_type is None else str(batch.control_type),
+        )
+
+    def fact(self, segment_id: str) -> BatchFact:
+        """What the log pass needs of it."""
+        return BatchFact(
+            base_offset=self.base_offset,
+            last_offset=self.last_offset,
+            record_count=self.record_count,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            is_transactional=self.is_transactional,
+            is_control=self.is_control,
+            control_type=self.control_type,
+            verdict=self.verdict,
+            segment_id=segment_id,
+            position=self.position,
+            size=self.size,
+            leader_epoch=self.leader_epoch,
+        )
+
+
+def stretch_fact(stretch: Stretch, segment_id: str) -> BatchFact:
+    """What the log pass needs of bytes that cannot be trusted."""
+    return BatchFact(
+        base_offset=stretch.offset,
+        last_offset=None,
+        record_count=0,
+        producer_id=-1,
+        producer_epoch=-1,
+        is_transactional=False,
+        is_control=False,
+        control_type=None,
+        verdict=str(stretch.reason),
+        segment_id=segment_id,
+        position=stretch.position,
+        size=stretch.size,
+        leader_epoch=-1,
+    )
+
+
+@dataclass(slots=True)
+class Counts:
+    """What the trusted batches hold. records: without control records. codecs: batches by codec name."""
+
+    batches: int = 0
+    records: int = 0
+    control_records: int = 0
+    codecs: dict[str, int] = field(default_factory=dict)
+
+
+def validate_segment(
+    buf: Buffer,
+    *,
+    base_offset: int,
+    sealed: bool,
+    file: str,
+    limits: Limits = DEFAULT_LIMITS,
+    next_base_offset: int | None = None,
+) -> SegmentValidation:
+    """Judge a whole segment; iterate over the result to make it happen.
+
+    base_offset: what the file's name says. sealed: a later segment follows, so nothing may be missing at the end.
+    file: its name in findings. next_base_offset: base of the segment that follows, if one does; with it, batches that
+    overlap the next segment are refused. Damage never raises.
+    """
+    return SegmentValidation(buf, base_offset, sealed, file, limits, next_base_offset)
+
+
+class SegmentValidation:
+    """Iterates once over a segment, in the order of positions; the attributes are complete afterwards."""
+
+    def __init__(
+        self,
+        buf: Buffer,
+        base_offset: int,
+        sealed: bool,
+        file: str,
+        limits: Limits,
+        next_base_offset: int | None,
+    ) -> None:
+        self._size = len(buf)
+        self._sealed = sealed
+        self._scan = scan(
+            buf,
+            base_offset=base_offset,
+            sealed=sealed,
+            limits=limits,
+            next_base_offset=next_base_offset,
+            inspect=self._look_at,
+        )
+        self._findings = _CappedFindings(file)
+        self._timestamps = _Timestamps()
+        self._header: BatchHeader | None = None
+        self._epoch = -1
+        self._accounting: Accounting | None = None
+        self._unsupported = False
+        self._walk = self._steps()
+        self.counts = Counts()
+        self.split_points: list[tuple[int, int]] = []
+        """(position, base offset) of the first batch, and of the first one at least 64 MiB behind each of these."""
+        self.min_timestamp: int | None = None
+        """Least timestamp of a data record, records without one (negative) left out."""
+        self.max_timestamp: int | None = None
+        """Greatest max timestamp of a batch, markers included, as Kafka's retention sees it; None if all are -1."""
+
+    def __iter__(self) -> Iterator[BatchVerdict | Stretch]:
+        return self._walk
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """In the order of positions, for each rule at most `FINDINGS_PER_RULE` and one that counts the rest."""
+        return self._findings.all()
+
+    @property
+    def accounting(self) -> Accounting:
+        """Where every byte went. ValueError before the walk ended."""
+        if self._accounting is None:
+            raise ValueError("the segment has not been walked to its end")
+        return self._accounting
+
+    @property
+    def end(self) -> End:
+        """How the segment ended. ValueError before the walk did."""
+        accounting = self.accounting
+        return End.CORRUPT if self._unsupported else _end(accounting, self._sealed)
+
+    @property
+    def next_offset(self) -> int:
+        """Offset behind the last good batch so far, the segment's base offset before there is one."""
+        return self._scan.next_offset
+
+    def _steps(self) -> Iterator[BatchVerdict | Stretch]:
+        valid = quarantined = 0
+        try:
+            for item in self._scan:
+                if isinstance(item, Stretch):
+                    quarantined += item.size
+                    self._report_stretch(item)
+                    yield item
+                else:
+                    valid += item.size
+                    yield self._take(item)
+        except UnsupportedFormatError as error:
+            yield self._give_up(error, valid, quarantined)
+            return
+        self._accounting = self._scan.accounting
+        self._report_padding(self._accounting)
+
+    def _give_up(self, error: UnsupportedFormatError, valid: int, quarantined: int) -> Stretch:
+        # A tail can only be the last stretch, so none was seen before.
+        position = valid + quarantined
+        rest = Stretch(
+            position, self._size - position, CorruptionReason.UNSUPPORTED_FORMAT, error.message, self._scan.next_offset
+        )
+        self._unsupported = True
+        self._accounting = Accounting(self._size, valid, quarantined + rest.size, 0, 0)
+        self._findings.add(
+            "unsupported-format",
+            f"{error.message}; the rest of the segment was not looked at",
+            position=position,
+            nbytes=rest.size,
+            start_offset=rest.offset,
+        )
+        return rest
+
+    def _report_stretch(self, stretch: Stretch) -> None:
+        self._findings.add(
+            "torn-tail" if stretch.tail else "corrupt-bytes",
+            f"{stretch.size} bytes cannot be trusted ({stretch.reason}): {stretch.message}",
+            position=stretch.position,
+            nbytes=stretch.size,
+            start_offset=stretch.offset,
+        )
+
+    def _report_padding(self, accounting: Accounting) -> None:
+        if not accounting.padding:
+            return
+        where = "although a later segment follows" if self._sealed else "behind the last batch"
+        self._findings.add(
+            "zero-tail" if self._sealed else "zero-padding",
+            f"the last {accounting.padding} bytes are zeros, {where}",
+            position=accounting.file_size - accounting.padding,
+            nbytes=accounting.padding,
+            start_offset=self._scan.next_offset,
+        )
+
+    def _look_at(self, header: BatchHeader, record: Record) -> None:
+        if header is not self._header:
+            self._header = header
+            self._timestamps = _Timestamps()
+        self._timestamps.take(record.timestamp)
+
+    def _take(self, batch: ScannedBatch) -> BatchVerdict:
+        header = batch.header
+        # A batch without records was never looked into.
+        timestamps = self._timestamps if header is self._header else _Timestamps()
+        self._count(header, timestamps)
+        if not self.split_points or batch.position - self.split_points[-1][0] >= SPLIT_BYTES:
+            self.split_points.append((batch.position, header.base_offset))
+        self._check_header(batch)
+        self._check_control(batch)
+        self._check_timestamps(batch, timestamps)
+        return BatchVerdict.of(batch)
+
+    def _count(self, header: BatchHeader, timestamps: _Timestamps) -> None:
+        self.counts.batches += 1
+        codec = header.codec.kafka_name
+        self.counts.codecs[codec] = self.counts.codecs.get(codec, 0) + 1
+        if header.max_timestamp >= 0:
+            self.max_timestamp = max(header.max_timestamp, self.max_timestamp or 0)
+        if header.is_control:
+            self.counts.control_records += header.record_count
+            return
+        self.counts.records += header.record_count
+        if timestamps.least is not None and (self.min_timestamp is None or timestamps.least < self.min_timestamp):
+            self.min_timestamp = timestamps.least
+
+    def _check_header(self, batch: ScannedBatch) -> None:
+        header = batch.header
+        if header.unknown_attribute_bits:
+            self._say(
+                "unknown-attribute-bits", f"attributes 0x{header.attributes & 0xFFFF:04x} have unknown bits", batch
+            )
+        epoch = header.partition_leader_epoch
+        if 0 <= epoch < self._epoch:
+            self._say("leader-epoch-regression", f"leader epoch {epoch} behind a batch of epoch {self._epoch}", batch)
+        # One flipped epoch is one finding: what follows is compared with the flipped one only if it is lower.
+        self._epoch = epoch if epoch >= 0 else self._epoch
+
+    def _check_control(self, batch: ScannedBatch) -> None:
+        header, kind = batch.header, batch.control_type
+        if not header.is_control or kind is None:
+            return
+        if kind is ControlType.UNKNOWN:
+            self._say("unknown-control-type", "a control record of a type that is not known", batch)
+        marker = kind in _MARKERS
+        if marker and header.record_count != 1:
+            self._say("control-batch-shape", f"a {kind} marker in a batch of {header.record_count} records", batch)
+        if marker and (header.producer_id < 0 or not header.is_transactional):
+            self._say("control-batch-shape", f"a {kind} marker that belongs to no transactional producer", batch)
+        if not marker and header.is_transactional:
+            self._say("control-batch-shape", f"a transactional control batch that is no marker but {kind}", batch)
+
+    def _check_timestamps(self, batch: ScannedBatch, timestamps: _Timestamps) -> None:
+        header = batch.header
+        greatest = timestamps.greatest
+        own = header.timestamp_type is TimestampType.CREATE_TIME
+        if own and greatest is not None and greatest != header.max_timestamp:
+            stated = header.max_timestamp
+            self._say("max-timestamp-differs", f"max timestamp {stated}, but its records reach {greatest}", batch)
+        if timestamps.out_of_range:
+            count = timestamps.out_of_range
+            self._say("timestamp-out-of-range", f"{count} records with a timestamp outside of years 1 to 9999", batch)
+
+    def _say(self, rule: str, message: str, batch: ScannedBatch) -> None:
+        header = batch.header
+        self._findings.add(
+            rule,
+            message,
+            position=batch.position,
+            nbytes=header.size,
+            start_offset=header.base_offset,
+            end_offset=header.next_offset,
+        )
+
+
+def _end(accounting: Accounting, sealed: bool) -> End:
+    if accounting.quarantined or (sealed and accounting.padding):
+        return End.CORRUPT
+    return End.TORN if accounting.tail else End.CLEAN
+
+
+@dataclass(slots=True)
+class _Timestamps:
+    """Of one batch's records."""
+
+    least: int | None = None
+    """Negative ones left out."""
+    greatest: int | None = None
+    out_of_range: int = 0
+
+    def take(self, timestamp: int) -> None:
+        if self.greatest is None or timestamp > self.greatest:
+            self.greatest = timestamp
+        if timestamp >= 0 and (self.least is None or timestamp < self.least):
+            self.least = timestamp
+        if timestamp != _NO_TIMESTAMP and not MIN_TIMESTAMP_MS <= timestamp <= MAX_TIMESTAMP_MS:
+            self.out_of_range += 1
+
+
+class _CappedFindings:
+    """Findings of one file; of each rule the first ones in full, then their number."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._kept: list[Finding] = []
+        self._seen: dict[str, int] = {}
+
+    def add(
+        self, rule: str, message: str, *, position: int, nbytes: int, start_offset: int, end_offset: int | None = None
+    ) -> None:
+        seen = self._seen.get(rule, 0)
+        self._seen[rule] = seen + 1
+        if seen < FINDINGS_PER_RULE:
+            finding = found(
+                rule,
+                message,
+                file=self._file,
+                position=position,
+                nbytes=nbytes,
+                start_offset=start_offset,
+                end_offset=end_offset,
+            )
+            self._kept.append(finding)
+
+    def all(self) -> tuple[Finding, ...]:
+        more = (
+            found(rule, f"and {seen - FINDINGS_PER_RULE} more of these in the same segment", file=self._file)
+            for rule, seen in self._seen.items()
+            if seen > FINDINGS_PER_RULE
+        )
+        return (*self._kept, *more)
