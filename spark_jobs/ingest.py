@@ -224,7 +224,7 @@ def _plan_log(
     observed = _observe(config, source, known, growth, log_id, cluster, tail)
     placed = [_of(observed, finding) for finding in growth.findings]
     tasks: list[CopyTask] = []
-    for take in growth.takes if growth.stop is None else ():
+    for take in growth.takes:
         task = _task(config, source, observed, take)
         idle = nothing_readable(task)
         if idle is None:
@@ -250,7 +250,7 @@ def _observe(
 ) -> LogRow:
     """The log's row as of this look at the source; a stopped log keeps what was seen before it stopped."""
     topic, partition = source.topic_partition.topic, source.topic_partition.partition
-    if growth.stop is not None and known is not None:
+    if growth.stop is not None and not growth.takes and known is not None:
         return replace(known, as_of_ms=config.as_of_ms, stopped=growth.stop.rule, stopped_because=growth.stop.message)
     seen = source.high_watermark
     if config.high_watermark == "log-end":
@@ -262,8 +262,7 @@ def _observe(
     if high_watermark is not None and before is not None:
         high_watermark = max(before, high_watermark)
     gaps = json.loads(known.gaps) if known else []
-    if growth.gap is not None and list(growth.gap) not in gaps:
-        gaps.append(list(growth.gap))
+    gaps += [list(gap) for gap in growth.gaps if list(gap) not in gaps]
     first = source.segments[0].base_offset if source.segments else source.log_start_offset
     return LogRow(
         log=archive.log_key(log_id, partition),

@@ -11,8 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from logcore.logs.findings import found
-from logcore.logs.offset_ledger import LedgerRange, OffsetState, build_ledger, check_tiling
+from logcore.logs.offset_ledger import LedgerRange, build_ledger, check_tiling, ledger_findings
 from logcore.logs.transactions import BatchFact, derive_transactions
 from logcore.records.batch import read_header
 from logcore.records.record import read_records
@@ -81,7 +80,7 @@ def pass_over_log(facts: LogFacts, batches: pa.Table, files: Mapping[str, tuple[
     return {
         "transactions": [asdict(transaction) for transaction in view.transactions],
         "ledger": [_ledger_row(each) for each in ledger],
-        "findings": [asdict(finding) for finding in (*view.findings, *_losses(facts, ledger))],
+        "findings": [asdict(finding) for finding in (*view.findings, *ledger_findings(ledger))],
     }
 
 
@@ -111,22 +110,6 @@ def _place(fact: BatchFact) -> tuple[int, bool, int]:
 
 def _ledger_row(each: LedgerRange) -> dict[str, Any]:
     return {name: value for name, value in asdict(each).items() if name != "published"}
-
-
-def _losses(facts: LogFacts, ledger: tuple[LedgerRange, ...]) -> list[Any]:
-    """A finding for each range of lost offsets: what alarms is said once, with its offsets."""
-    rules = {OffsetState.MISSING: "missing-offsets", OffsetState.CORRUPT: "corrupt-offsets"}
-    return [
-        found(
-            rules[each.state],
-            f"{facts.topic_partition}: {each.end_offset - each.start_offset} offsets from {each.start_offset} are "
-            f"{each.state} ({each.evidence}); nothing from there on is published.",
-            start_offset=each.start_offset,
-            end_offset=each.end_offset,
-        )
-        for each in ledger
-        if each.state in rules
-    ]
 
 
 def _records_from(fact: BatchFact, cut: int, files: Mapping[str, tuple[str, int]]) -> int:

@@ -105,8 +105,9 @@ def _plain(value: object, up: bool = False) -> object:
     if not isinstance(value, datetime.datetime):
         return value
     if up and value.microsecond % 1000:
-        value += datetime.timedelta(milliseconds=1)
-    return value.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+        with contextlib.suppress(OverflowError):  # the last millisecond of the year 9999 stays as it is
+            value += datetime.timedelta(milliseconds=1)
+    return value.astimezone(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _sync(path: str) -> None:

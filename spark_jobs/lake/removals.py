@@ -1,0 +1,269 @@
+"""What retention and compaction took out of the archive, as the table ``segments`` remembers it.
+
+A removal is done by the one commit that retires segments. The rows that tell of it elsewhere, ``log_actions`` and the
+ledger's ``archived``, are derived from ``segments`` here, never from a plan in memory: a run that died behind its swap
+is completed by the next one to the same rows.
+
+    retired, nothing in its place        action retention;  its offsets become `retained-away`
+    retired, replaced by another         action compaction; if records left, its offsets become `compacted-away`
+
+Offsets of a compacted segment that lost a record are marked as a whole, not record by record: what `archived` answers
+is whether a range can still be read from the archive just as it was published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from logcore.logs.offset_ledger import GAPS_COMPACTED
+from logcore.records.batch import read_header
+from logcore.records.record import read_records
+from logcore.storage.local import map_file
+from spark_jobs.lake import archive, commits, frontier
+from spark_jobs.lake.archive import Segment
+from spark_jobs.lake.frontier import LedgerRow
+from spark_jobs.lake.tables import LOG_ACTIONS, open_table, read_rows
+
+
+class Archived(StrEnum):
+    """Whether the archive still has the offsets of a ledger range as they were published."""
+
+    HELD = "held"
+    RETAINED_AWAY = "retained-away"
+    COMPACTED_AWAY = "compacted-away"
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """A retired segment, what stands in its place, and how many records each has."""
+
+    segment: Segment
+    replacement: Segment | None
+    records_before: int
+    records_after: int
+
+    @property
+    def action(self) -> str:
+        """The job that did it."""
+        return "retention" if self.replacement is None else "compaction"
+
+    @property
+    def archived(self) -> Archived:
+        """What became of its offsets."""
+        if self.replacement is None:
+            return Archived.RETAINED_AWAY
+        return Archived.HELD if self.records_after == self.records_before else Archived.COMPACTED_AWAY
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """Removals that other tables do not tell of yet."""
+
+    actions: tuple[Removal, ...] = ()
+    """Without a row in ``log_actions``."""
+    ledgers: tuple[str, ...] = ()
+    """Logs whose ledger says ``held`` where a removal says otherwise, or the reverse."""
+
+    def __bool__(self) -> bool:
+        return bool(self.actions or self.ledgers)
+
+
+def read_removals(lake: str, logs: Sequence[str] | None = None) -> dict[str, list[Removal]]:
+    """Removals by log key, in offset order; logs without any are left out."""
+    by_log: dict[str, list[Segment]] = {}
+    for segment in archive.read_segments(lake, logs, live=False):
+        by_log.setdefault(segment.log, []).append(segment)
+    by_log = {log: found for log, found in by_log.items() if any(s.retired_ms is not None for s in found)}
+    if not by_log:
+        return {}
+    rows = read_rows(lake, "validations", ["segment_id", "records"], [("log", "in", sorted(by_log))]).to_pylist()
+    records = {row["segment_id"]: row["records"] for row in rows}
+    return {log: _removals(segments, records) for log, segments in by_log.items()}
+
+
+def _removals(segments: Sequence[Segment], records: Mapping[str, int]) -> list[Removal]:
+    by_id = {segment.segment_id: segment for segment in segments}
+    removals = []
+    for segment in segments:
+        if segment.retired_ms is None:
+            continue
+        replacement = by_id.get(segment.replaced_by) if segment.replaced_by is not None else None
+        removals.append(
+            Removal(
+                segment,
+                replacement,
+                records.get(segment.segment_id, 0),
+                0 if replacement is None else records.get(replacement.segment_id, 0),
+            )
+        )
+    return removals
+
+
+def unfinished(lake: str, logs: Sequence[str] | None = None) -> Unfinished:
+    """What an earlier run retired and did not get to tell of."""
+    by_log = read_removals(lake, logs)
+    if not by_log:
+        return Unfinished()
+    known = _known_actions(lake, list(by_log))
+    ledger = frontier.read_ledger(lake, list(by_log))
+    return Unfinished(
+        tuple(r for found in by_log.values() for r in found if (r.segment.segment_id, r.action) not in known),
+        tuple(log for log, found in sorted(by_log.items()) if not _is_marked(ledger.get(log, ()), found)),
+    )
+
+
+def finish(
+    lake: str, run_id: str, logs: Sequence[str] | None, explain: Mapping[str, tuple[str, str]] | None = None
+) -> list[Removal]:
+    """Bring ``log_actions`` and the ledger up to what ``segments`` says; nothing to bring writes nothing.
+
+    Args:
+        explain: rule and reason of a removal by segment id, where the caller can tell them.
+
+    Returns:
+        The removals that got their row in ``log_actions`` now.
+
+    Raises:
+        ConcurrentChange: the ledger was touched meanwhile.
+    """
+    todo = unfinished(lake, logs)
+    if todo.ledgers:
+        by_log = read_removals(lake, todo.ledgers)
+        synced = frontier.sync_published(lake, run_id, todo.ledgers)
+        rows = [row for log in todo.ledgers for row in _marked(lake, synced[log], by_log[log])]
+        frontier.commit_ledger(lake, rows, todo.ledgers, run_id)
+    rows_of_actions = [_action_row(r, run_id, (explain or {}).get(r.segment.segment_id)) for r in todo.actions]
+    commits.append(lake, "log_actions", pa.Table.from_pylist(rows_of_actions, schema=LOG_ACTIONS), run_id)
+    return list(todo.actions)
+
+
+def _known_actions(lake: str, logs: Sequence[str]) -> set[tuple[str, str]]:
+    rows = read_rows(lake, "log_actions", ["segment_id", "action"], [("log", "in", sorted(logs))]).to_pylist()
+    return {(row["segment_id"], row["action"]) for row in rows}
+
+
+def _action_row(removal: Removal, run_id: str, explained: tuple[str, str] | None) -> dict[str, Any]:
+    segment, replacement = removal.segment, removal.replacement
+    lost = removal.records_before - removal.records_after
+    if replacement is not None:
+        rule, reason = "cleanup.policy", f"{lost} records had a newer one of the same key"
+    else:
+        rule, reason = explained or ("retention", "decided by a run that ended before it said why")
+    return {
+        "run_id": run_id,
+        "log": segment.log,
+        "topic": segment.topic,
+        "log_id": segment.log_id,
+        "partition": segment.partition,
+        "segment_id": segment.segment_id,
+        "action": removal.action,
+        "rule": rule,
+        "reason": reason,
+        "bytes_before": segment.size,
+        "bytes_after": 0 if replacement is None else replacement.size,
+        "records_before": removal.records_before,
+        "records_after": removal.records_after,
+        "as_of_ms": segment.retired_ms,
+    }
+
+
+def _is_marked(rows: Iterable[LedgerRow], removals: Sequence[Removal]) -> bool:
+    return all(
+        (start, end) == (row.start_offset, row.end_offset) and archived == row.archived
+        for row in rows
+        for start, end, archived in archived_pieces(row.start_offset, row.end_offset, removals)
+    )
+
+
+def _marked(lake: str, rows: Iterable[LedgerRow], removals: Sequence[Removal]) -> list[LedgerRow]:
+    """The rows cut where `archived` changes, with the counts of each side."""
+    marked = []
+    for row in rows:
+        pieces = archived_pieces(row.start_offset, row.end_offset, removals)
+        rest = row
+        for start, end, archived in pieces:
+            left = rest
+            if end < rest.end_offset:
+                left, rest = cut(rest, end, partial(count_records, lake))
+            marked.append(replace(left, start_offset=start, end_offset=end, archived=str(archived)))
+    return marked
+
+
+def archived_pieces(start: int, end: int, removals: Sequence[Removal]) -> list[tuple[int, int, Archived]]:
+    """Offsets [start, end) cut where it changes whether they are held; at least one piece, in order."""
+    concerned = [r for r in removals if r.segment.base_offset < end and r.segment.next_offset > start]
+    borders = {border for r in concerned for border in (r.segment.base_offset, r.segment.next_offset) if start < border < end}
+    pieces: list[tuple[int, int, Archived]] = []
+    bounds = [start, *sorted(borders), end]
+    for low, high in pairwise(bounds):
+        said = {r.archived for r in concerned if r.segment.base_offset < high and r.segment.next_offset > low}
+        archived = next((a for a in (Archived.RETAINED_AWAY, Archived.COMPACTED_AWAY) if a in said), Archived.HELD)
+        if pieces and pieces[-1][2] is archived:
+            pieces[-1] = (pieces[-1][0], high, archived)
+        else:
+            pieces.append((low, high, archived))
+    return pieces
+
+
+def cut(
+    row: LedgerRow, at: int, count_below: Callable[[LedgerRow, int], int]
+) -> tuple[LedgerRow, LedgerRow]:
+    """A ledger range in two at offset ``at``, its counts divided.
+
+    Args:
+        count_below: called with the row and ``at`` where gaps make it unknown how many records are on each side.
+    """
+    width = at - row.start_offset
+    if row.records == 0 or row.gaps == 0:
+        records = width if row.records else 0
+    else:
+        records = count_below(row, at)
+    # Ranges of offsets that no batch holds count neither records nor gaps.
+    gaps = width - records if row.records or row.gaps else 0
+    left = replace(row, end_offset=at, records=records, gaps=gaps, gap_state=GAPS_COMPACTED if gaps else None)
+    gaps = row.gaps - gaps
+    right = replace(
+        row, start_offset=at, records=row.records - records, gaps=gaps, gap_state=GAPS_COMPACTED if gaps else None
+    )
+    return left, right
+
+
+def count_records(lake: str, row: LedgerRow, at: int) -> int:
+    """Records of a range below ``at``: summed over the range's batches as they stream by, never collected."""
+    table = open_table(lake, "batches")
+    if table is None:
+        return 0
+    condition = (
+        (pc.field("log") == row.log)
+        & (pc.field("verdict") == "ok")
+        & (pc.field("last_offset") >= row.start_offset)
+        & (pc.field("base_offset") < at)
+    )
+    columns = ["base_offset", "last_offset", "record_count", "segment_id", "position"]
+    total = 0
+    for chunk in table.to_pyarrow_dataset().scanner(columns=columns, filter=condition).to_batches():
+        inside = pc.and_(
+            pc.greater_equal(chunk["base_offset"], row.start_offset), pc.less(chunk["last_offset"], at)
+        )
+        total += pc.sum(chunk.filter(inside)["record_count"]).as_py() or 0
+        for batch in chunk.filter(pc.invert(inside)).to_pylist():
+            total += _count_in_batch(lake, row.log, batch, row.start_offset, at)
+    return total
+
+
+def _count_in_batch(lake: str, log: str, batch: Mapping[str, Any], start: int, end: int) -> int:
+    """Records of one batch with an offset in [start, end), told by reading it: a border goes through it."""
+    segments = {s.segment_id: s for s in archive.read_segments(lake, [log], live=False)}
+    segment = segments[batch["segment_id"]]
+    with map_file(segment.local_path(lake)) as mapped:
+        position = segment.start + batch["position"]
+        header = read_header(mapped, position)
+        return sum(start <= record.offset < end for record in read_records(mapped, position, header))
