@@ -75,7 +75,9 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "second-source": Rule(_WARNING, "a topic partition that is already taken from another directory; left alone"),
         "high-watermark-beyond-log-end": Rule(_ERROR, "committed offsets behind the last one that can be read"),
         "archive-changed": Rule(_ERROR, "archived bytes that are not those that were copied"),
-        "output-mismatch": Rule(_ERROR, "the table of records is not what frontier and ledger say; nothing is published"),
+        "output-mismatch": Rule(
+            _ERROR, "the table of records is not what frontier and ledger say; nothing is published"
+        ),
         "unsupported-format": Rule(_ERROR, "a format that is not read yet", _UNCHECKED),
         # bytes and batches of a segment (logcore.logs.validation)
         "corrupt-bytes": Rule(_ERROR, "bytes that cannot be trusted, with the reason; quarantined"),

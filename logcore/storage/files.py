@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from logcore.errors import LogError
-from logcore.storage.sources import SegmentFile
+from logcore.logs.sources import SegmentFile
 
 CHUNK = 8 << 20
 """Bytes read at a time from a source."""

@@ -15,6 +15,7 @@ from typing import BinaryIO, TypeVar
 
 from logcore.errors import CorruptIndexError, CorruptRecordError, UnsupportedFormatError
 from logcore.logs.findings import Finding, found
+from logcore.logs.sources import Discovery, SegmentFile, SourceLog
 from logcore.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, read_header
 from logcore.segments import checkpoints, filenames
 from logcore.segments.filenames import DirectoryKind, TopicPartition
@@ -31,7 +32,6 @@ from logcore.storage.files import (
     read_range,
     shown,
 )
-from logcore.storage.sources import Discovery, SegmentFile, SourceLog
 
 __all__ = [
     "CopiedRange",
