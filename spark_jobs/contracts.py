@@ -160,6 +160,8 @@ class RebuildIndexesConfig(JsonContract):
     run_id: str
     as_of_ms: int
     logs: tuple[str, ...] | None = None
+    policies: str | None = None
+    """Path of a ``policies.yaml``; its ``index.interval.bytes`` counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +172,8 @@ class MaintainConfig(JsonContract):
     lake: str
     run_id: str
     as_of_ms: int
+    policies: str | None = None
+    """Path of a ``policies.yaml``; its ``file.delete.delay.ms`` and ``segment.bytes`` count."""
 
 
 JobConfig = (

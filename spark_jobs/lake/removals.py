@@ -53,12 +53,12 @@ class Removal:
     @property
     def action(self) -> str:
         """The job that did it."""
-        return "retention" if self.replacement is None else "compaction"
+        return "retention" if self.segment.replaced_by is None else "compaction"
 
     @property
     def archived(self) -> Archived:
         """What became of its offsets."""
-        if self.replacement is None:
+        if self.segment.replaced_by is None:
             return Archived.RETAINED_AWAY
         return Archived.HELD if self.records_after == self.records_before else Archived.COMPACTED_AWAY
 
@@ -200,9 +200,9 @@ def _marked(lake: str, rows: Iterable[LedgerRow], removals: Sequence[Removal]) -
 def archived_pieces(start: int, end: int, removals: Sequence[Removal]) -> list[tuple[int, int, Archived]]:
     """Offsets [start, end) cut where it changes whether they are held; at least one piece, in order."""
     concerned = [r for r in removals if r.segment.base_offset < end and r.segment.next_offset > start]
-    borders = {border for r in concerned for border in (r.segment.base_offset, r.segment.next_offset) if start < border < end}
+    borders = {border for r in concerned for border in (r.segment.base_offset, r.segment.next_offset)}
     pieces: list[tuple[int, int, Archived]] = []
-    bounds = [start, *sorted(borders), end]
+    bounds = [start, *sorted(border for border in borders if start < border < end), end]
     for low, high in pairwise(bounds):
         said = {r.archived for r in concerned if r.segment.base_offset < high and r.segment.next_offset > low}
         archived = next((a for a in (Archived.RETAINED_AWAY, Archived.COMPACTED_AWAY) if a in said), Archived.HELD)
