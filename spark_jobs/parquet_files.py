@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import itertools
 import json
 import os
 import uuid
@@ -36,8 +37,11 @@ def write_file(
     Raises:
         OSError: the file can't be written. What was begun is removed.
     """
-    directory = os.path.join(*(f"{name}={value}" for name, value in partition_values.items()), "")
-    relative = f"{directory}part-{uuid.uuid4().hex}.parquet" if partition_values else f"part-{uuid.uuid4().hex}.parquet"
+    filled = (chunk for chunk in chunks if chunk.num_rows)
+    first = next(filled, None)
+    if first is None:
+        return None
+    relative = os.path.join(*(f"{k}={v}" for k, v in partition_values.items()), f"part-{uuid.uuid4().hex}.parquet")
     full = os.path.join(root, relative)
     os.makedirs(os.path.dirname(full), exist_ok=True)
     schema = spec.file_schema
@@ -51,18 +55,14 @@ def write_file(
             write_statistics=[name for name in spec.statistics if name in schema.names],
             store_schema=False,
         ) as writer:
-            for chunk in chunks:
-                if chunk.num_rows:
-                    writer.write_batch(chunk.select(schema.names).cast(schema), row_group_size=ROW_GROUP_ROWS)
-                    rows += chunk.num_rows
+            for chunk in itertools.chain([first], filled):
+                writer.write_batch(chunk.select(schema.names).cast(schema), row_group_size=ROW_GROUP_ROWS)
+                rows += chunk.num_rows
     except BaseException:
         # Never leave a file that looks whole: closing a Parquet writer makes its footer valid.
         with contextlib.suppress(OSError):
             os.unlink(full)
         raise
-    if rows == 0:
-        os.unlink(full)
-        return None
     _sync(full)
     _sync(os.path.dirname(full))
     status = os.stat(full)
