@@ -1,1 +1,105 @@
-"""What every test may ask for: bundled samples, and an environment in which Spark and Dagster stay on this machine."""
+"""What every test may ask for: the bundled samples, and an environment in which nothing reaches outside this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tarfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+SAMPLES = REPOSITORY / "samples"
+
+# One folder for jars and the Java shim, however a test changes its working directory. Set before anything reads it.
+os.environ.setdefault("LOGLAKE_HOME", str(REPOSITORY / ".loglake"))
+os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+os.environ["GX_ANALYTICS_ENABLED"] = "false"
+os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
+
+_FOLDERS_IN_ORDER = ("unit", "property", "repository", "conformance", "dagster", "spark", "crash")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Fast ones first: a wrong claim about bytes should not wait for a JVM to be reported."""
+
+    def rank(item: pytest.Item) -> tuple[int, bool]:
+        folder = item.path.relative_to(REPOSITORY / "tests").parts[0]
+        known = _FOLDERS_IN_ORDER.index(folder) if folder in _FOLDERS_IN_ORDER else len(_FOLDERS_IN_ORDER)
+        return known, item.get_closest_marker("spark") is not None
+
+    items.sort(key=rank)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One bundled sample, unpacked with its modification times. Shared by all tests: never write into it."""
+
+    name: str
+    root: Path
+
+    @property
+    def logdir(self) -> Path:
+        """The broker's log directory."""
+        return self.root / "logdir"
+
+    @property
+    def case(self) -> dict[str, Any]:
+        """``case.json``: broker, cluster, topics, what was done."""
+        return json.loads((self.root / "case.json").read_text())
+
+    def consumed(self, isolation_level: str = "read_committed") -> list[dict[str, Any]]:
+        """What the real consumer received, in its order; bytes as base64, as in the oracle's lines."""
+        lines = (self.root / "oracle" / f"{isolation_level}.jsonl").read_text().splitlines()
+        return [json.loads(line) for line in lines]
+
+    def summary(self, isolation_level: str = "read_committed") -> dict[str, Any]:
+        """Per topic partition: ``beginning``, ``end``, ``position``, ``records``, as the real consumer saw them."""
+        return json.loads((self.root / "oracle" / f"{isolation_level}.summary.json").read_text())["partitions"]
+
+    def dump(self, partition_directory: str, segment_file: str) -> str:
+        """Text of Kafka's DumpLogSegments for one ``.log`` file."""
+        return (self.root / "oracle" / "dump" / partition_directory / f"{segment_file}.txt").read_text()
+
+    def copy_logdir(self, target: Path) -> Path:
+        """A copy of the log directory that a test may change; modification times kept."""
+        return Path(shutil.copytree(self.logdir, target))
+
+
+@pytest.fixture(scope="session")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Sample]:
+    """``sample("transactions-4.4.0")``: unpacks that archive on first use."""
+    folder = tmp_path_factory.mktemp("samples")
+    unpacked: dict[str, Sample] = {}
+
+    def unpack(name: str) -> Sample:
+        if name not in unpacked:
+            with tarfile.open(SAMPLES / f"{name}.tar.xz") as archive:
+                archive.extractall(folder / name, filter="data")
+            unpacked[name] = Sample(name, folder / name)
+        return unpacked[name]
+
+    return unpack
+
+
+@pytest.fixture(scope="session")
+def expected_of_damaged() -> dict[str, dict[str, Any]]:
+    """The stated expectation for the sample ``damaged``, by topic partition; see samples/PROVENANCE.md."""
+    return json.loads((SAMPLES / "damaged.expected.json").read_text())["partitions"]
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The one Spark session of the test process."""
+    from spark_jobs.session import get_session, stop_session
+
+    yield get_session()
+    stop_session()
