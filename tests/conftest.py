@@ -1,4 +1,4 @@
-"""What every test may ask for: the bundled samples, and an environment in which nothing reaches outside this machine."""
+"""What every test may ask for: the bundled samples, and an environment in which nothing leaves this machine."""
 
 from __future__ import annotations
 
