@@ -315,7 +315,7 @@ class _Agreement:
                     return self._found(segment, position, dropped)
                 raise _Stopped(
                     "source-diverged",
-                    f"damage at position {position} of the segment at {segment.base_offset} hides what is to be compared",
+                    f"damage at position {position} of the segment at {segment.base_offset} hides what is needed",
                 )
             end = (segment, position + header.size)
             log_end = max(log_end, header.next_offset)

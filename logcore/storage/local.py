@@ -164,7 +164,7 @@ class _Look:
                 self.say(
                     "illegal-topic-name",
                     directory,
-                    f"{shown(directory)} is not named <topic>-<partition>, so the topic of its segments cannot be told; "
+                    f"{shown(directory)} is not named <topic>-<partition>, so its segments have no topic; "
                     "put them into a directory of such a name.",
                 )
             elif not self.knows(directory):
