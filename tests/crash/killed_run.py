@@ -1,0 +1,62 @@
+"""`loglake run` that is killed with SIGKILL at a named point: ``python -m tests.crash.killed_run POINT run PATH …``.
+
+The point is planted from outside, around the function that has the side effect; the code under test knows nothing of
+it. SIGKILL gives no chance to clean up: no ``finally``, no ``atexit``, the lease is left to the operating system.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+
+def _kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _killed_before(module: Any, name: str) -> None:
+    def die(*_: Any, **__: Any) -> None:
+        _kill()
+
+    setattr(module, name, die)
+
+
+def _killed_behind(module: Any, name: str, when: Callable[..., bool]) -> None:
+    done = getattr(module, name)
+
+    def do_and_die(*args: Any, **kwargs: Any) -> Any:
+        result = done(*args, **kwargs)
+        if when(*args, **kwargs):
+            _kill()
+        return result
+
+    setattr(module, name, do_and_die)
+
+
+def plant(point: str) -> None:
+    """Arrange that this process dies at `point`."""
+    from spark_jobs import expectations, publish, validate
+    from spark_jobs.lake import archive, commits
+
+    points: dict[str, Callable[[], None]] = {
+        "segment copied before its row is committed": lambda: _killed_before(archive, "commit_segments"),
+        "segments committed before the row of the log": lambda: _killed_before(archive, "commit_logs"),
+        "between batches and validations": lambda: _killed_before(validate, "_commit_ledger"),
+        "ledger committed before validations": lambda: _killed_before(validate, "_commit_validations"),
+        "Parquet written before the publish commit": lambda: _killed_before(publish, "_commit"),
+        "publish commit landed before its answer": lambda: _killed_behind(
+            commits, "add_files", lambda lake, name, *_, **__: name == "records"
+        ),
+        "inside the next job": lambda: _killed_before(expectations, "apply"),
+    }
+    points[point]()
+
+
+if __name__ == "__main__":
+    from logcore.cli.main import main
+
+    plant(sys.argv[1])
+    sys.exit(main(sys.argv[2:]))
