@@ -168,7 +168,7 @@ def _nullable(data: bytes | None) -> bytes:
 
 
 def _check_rows(rows: Sequence[Record], base_offset: int, last_offset_delta: int) -> None:
-    if base_offset < 0 or last_offset_delta < 0:
+    if base_offset < 0:
         raise ValueError("offsets are not negative")
     previous = base_offset - 1
     for row in rows:
@@ -177,6 +177,8 @@ def _check_rows(rows: Sequence[Record], base_offset: int, last_offset_delta: int
         if row.timestamp < NO_TIMESTAMP:
             raise ValueError(f"timestamp {row.timestamp} is negative and not -1")
         previous = row.offset
+    if last_offset_delta < 0:
+        raise ValueError("the last offset delta is negative")
     if previous > base_offset + last_offset_delta:
         raise ValueError(f"offset {previous} lies behind the batch's last offset {base_offset + last_offset_delta}")
 

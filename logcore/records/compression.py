@@ -298,7 +298,8 @@ def _zstd(view: memoryview, room: _Room) -> Iterator[bytes]:
             try:
                 chunk = frame.decompress(fed)
             except zstandard.ZstdError as error:
-                raise _broken(Codec.ZSTD, "the stream is malformed, asks for too large a window, or bytes follow it") from error
+                problem = "the stream is malformed, asks for too large a window, or bytes follow it"
+                raise _broken(Codec.ZSTD, problem) from error
             position += len(fed) - len(frame.unused_data)
             piece *= 2
             yield chunk
