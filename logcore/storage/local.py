@@ -217,6 +217,8 @@ class _Look:
     def partition(
         self, path: str, topic_partition: TopicPartition, kind: DirectoryKind, only: set[int] | None = None
     ) -> None:
+        # Before the segments: a running broker's high watermark never passes the end of a log that is listed later.
+        root = self.root(os.path.dirname(os.path.abspath(path)))
         entries = self.entries(path)
         if entries is None:
             return
@@ -249,7 +251,6 @@ class _Look:
             last_sealed = bool(bases) and max(bases) > max(only)
             segments = [segment for segment in segments if segment.base_offset in only]
             unreadable = [base for base in unreadable if base in only]
-        root = self.root(os.path.dirname(os.path.abspath(path)))
         topic_id, broken_identity = self.topic_id(path)
         log = SourceLog(
             topic_partition=topic_partition,
