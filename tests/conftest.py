@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).resolve().parent.parent
 SAMPLES = REPOSITORY / "samples"
 
-# One folder for jars and the Java shim, however a test changes its working directory. Set before anything reads it.
+# Jars and Java shim are made once, however a test changes its home or working directory. Set before anything reads it.
 os.environ.setdefault("LOGLAKE_HOME", str(REPOSITORY / ".loglake"))
+_JARS = Path(os.environ["LOGLAKE_HOME"], "jars")
+if list(_JARS.glob("*.jar")):
+    os.environ.setdefault("LOGLAKE_JARS_DIR", str(_JARS))
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 os.environ["GX_ANALYTICS_ENABLED"] = "false"
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"

