@@ -1,0 +1,274 @@
+"""The assets: what a lake holds, in the order in which one comes from the other.
+
+::
+
+    archived_segments → validated_segments → records          job `loglake`
+                                 └→ retained_log → compacted_log → rebuilt_indexes      job `maintenance`
+
+Each row of the picture is one graph of ops, one op a step, so that a step runs after the one before it whether or not
+that one found something. A run without partition keys looks at every log and records a materialization for each key
+that changed, many keys in one run; a run that finds nothing new records none. A run for chosen partition keys records
+one for each of them, so that a backfill comes to its end.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import dagster as dg
+
+from logcore.errors import LogError
+from pipelines import checks, reporting, steps
+from pipelines.checks import Question
+from pipelines.lakes import NoLakeError
+from pipelines.partitions import TOPIC_PARTITIONS, chosen_keys
+from pipelines.reporting import MetadataMap
+from pipelines.resources import LAKE_TAG, JobLauncher, LakeResource
+from pipelines.state import LogState, read_state
+from pipelines.steps import Done, Run, Work
+from spark_jobs.contracts import LogChange
+from spark_jobs.lake.errors import JobError, UsageError
+
+POOL = "spark"
+"""Steps that may start Spark; deploy/dagster.yaml lets one of them run at a time."""
+
+SOURCE = dg.AssetSpec(
+    "kafka_log_directories",
+    description="Log directories that Kafka brokers wrote: on a broker's disk, in a snapshot, or a copy. "
+    "Only read, never written.",
+    group_name="sources",
+    kinds={"kafka"},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """An asset and how a person is told about it."""
+
+    name: str
+    description: str
+    table: str
+    """The table of the lake whose columns the UI shows."""
+    kinds: tuple[str, ...]
+    metadata: Callable[[LogState, LogChange | None], MetadataMap]
+    made_from: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An op: what it does, the asset it makes (if any), and the checks it answers."""
+
+    name: str
+    work: Work
+    product: Product | None = None
+    questions: tuple[Question, ...] = ()
+
+
+INTAKE = (
+    Step(
+        "ingest",
+        steps.ingest,
+        Product(
+            "archived_segments",
+            "**The archive**: our copy of each log, immutable segment files and the table `segments` that says which "
+            "are live. It grows at its end and never loses offsets because the source did.",
+            "segments",
+            ("file", "deltalake"),
+            reporting.segment_metadata,
+            ("kafka_log_directories",),
+        ),
+        (checks.SOURCES_AGREE,),
+    ),
+    Step(
+        "validate",
+        steps.validate,
+        Product(
+            "validated_segments",
+            "**Every byte judged**: batches, findings, quarantined bytes, transactions, and the ledger that says what "
+            "became of every offset from 0 to the log's end.",
+            "offset_ledger",
+            ("spark", "deltalake"),
+            reporting.validation_metadata,
+            ("archived_segments",),
+        ),
+        (checks.NO_DAMAGE, checks.EVERY_OFFSET_ACCOUNTED_FOR),
+    ),
+    Step(
+        "publish",
+        steps.publish,
+        Product(
+            "records",
+            "**The table to query**: every record that a read-committed consumer sees, exactly once. Columns are those "
+            "of Spark's Kafka source, and where each record came from.",
+            "records",
+            ("spark", "deltalake"),
+            reporting.publish_metadata,
+            ("validated_segments",),
+        ),
+        (checks.ROWS_EQUAL_LEDGER,),
+    ),
+    Step("expectations", steps.expect, None, (checks.EXPECTATIONS_MET,)),
+)
+
+MAINTENANCE = (
+    Step(
+        "retention",
+        steps.retain,
+        Product(
+            "retained_log",
+            "**The archive after retention** by `retention.ms` and `retention.bytes`, as a broker would do it. Only "
+            "topics with a policy; nothing unpublished leaves; only a plan unless the run is told to apply it.",
+            "log_actions",
+            ("deltalake",),
+            reporting.maintenance_metadata,
+            ("records",),
+        ),
+    ),
+    Step(
+        "compaction",
+        steps.compact,
+        Product(
+            "compacted_log",
+            "**The archive after cleaning by key**. Only topics whose policy says `compact`; checked before it is "
+            "rewritten; only a plan unless the run is told to apply it.",
+            "log_actions",
+            ("spark", "deltalake"),
+            reporting.maintenance_metadata,
+            ("retained_log",),
+        ),
+    ),
+    Step(
+        "rebuild_indexes",
+        steps.rebuild_indexes,
+        Product(
+            "rebuilt_indexes",
+            "**Offset and time indexes** beside every live segment of the archive, as a broker's recovery writes them.",
+            "segments",
+            ("spark", "file"),
+            reporting.maintenance_metadata,
+            ("compacted_log",),
+        ),
+    ),
+)
+
+
+def build_assets() -> list[dg.AssetsDefinition | dg.AssetSpec]:
+    """All assets with their checks."""
+    return [SOURCE, _assets("intake", "log", INTAKE), _assets("upkeep", "maintenance", MAINTENANCE)]
+
+
+def _assets(name: str, group: str, chain: tuple[Step, ...]) -> dg.AssetsDefinition:
+    """The chain of steps as one graph whose outputs are the assets and the check results."""
+    products = [step.product for step in chain if step.product is not None]
+    made = {product.name for product in products}
+    outside = sorted({source for product in products for source in product.made_from} - made)
+    graph = dg.GraphDefinition(
+        name=name,
+        node_defs=[_op(step, begins_with=outside if step is chain[0] else ()) for step in chain],
+        dependencies={
+            step.name: {"after": dg.DependencyDefinition(before.name, "done")} for before, step in pairwise(chain)
+        },
+        input_mappings=[
+            dg.InputMapping(graph_input_name=source, mapped_node_name=chain[0].name, mapped_node_input_name=source)
+            for source in outside
+        ],
+        output_mappings=[
+            dg.OutputMapping(graph_output_name=out, mapped_node_name=step.name, mapped_node_output_name=out)
+            for step in chain
+            for out in _results(step)
+        ],
+    )
+    return dg.AssetsDefinition.from_graph(
+        graph,
+        keys_by_input_name={source: dg.AssetKey(source) for source in outside},
+        keys_by_output_name={product.name: dg.AssetKey(product.name) for product in products},
+        internal_asset_deps={p.name: {dg.AssetKey(source) for source in p.made_from} for p in products},
+        partitions_def=TOPIC_PARTITIONS,
+        backfill_policy=dg.BackfillPolicy.single_run(),
+        group_name=group,
+        descriptions_by_output_name={p.name: p.description for p in products},
+        metadata_by_output_name={p.name: {"dagster/column_schema": reporting.table_schema(p.table)} for p in products},
+        tags_by_output_name={p.name: {f"dagster/kind/{kind}": "" for kind in p.kinds} for p in products},
+        can_subset=True,
+        check_specs=[question.spec for step in chain for question in step.questions],
+    )
+
+
+def _results(step: Step) -> list[str]:
+    """Names of an op's outputs that Dagster may select: its asset, and its checks as Dagster names them."""
+    assets = [step.product.name] if step.product is not None else []
+    return assets + [question.spec.get_python_identifier() for question in step.questions]
+
+
+def _op(step: Step, begins_with: Sequence[str]) -> dg.OpDefinition:
+    ins = {source: dg.In(dg.Nothing) for source in begins_with} or {"after": dg.In(dg.Nothing)}
+    # `done` is what the next step waits for; the asset's own output is left out when nothing of it changed.
+    outs = {"done": dg.Out(dg.Nothing), **{name: dg.Out(dg.Nothing, is_required=False) for name in _results(step)}}
+
+    @dg.op(name=step.name, description=step.work.__doc__, ins=ins, out=outs, pool=POOL)
+    def compute(
+        context: dg.AssetExecutionContext, lake: LakeResource, launcher: JobLauncher
+    ) -> Iterator[dg.Output[None] | dg.AssetCheckResult]:
+        selected = context.op_execution_context.selected_output_names
+        stop = False
+        if selected - {"done"}:  # otherwise this step only stands between others that were chosen
+            run = _begin(context, lake, launcher)
+            done = _attempt(step, run)
+            if step.product is not None and step.product.name in selected:
+                yield from _tell(context, step.product, run, done)
+            yield from done.results
+            stop = any(_blocks(step, result) for result in done.results)
+        if "done" in selected and not stop:
+            yield dg.Output(None, "done")
+
+    return compute
+
+
+def _begin(context: dg.AssetExecutionContext, settings: LakeResource, launcher: JobLauncher) -> Run:
+    keys = chosen_keys(context)
+    keys = tuple(settings.logs) or None if keys is None else keys
+    try:
+        lake = settings.find(context.run.tags.get(LAKE_TAG), keys)
+    except NoLakeError as error:
+        raise dg.Failure(str(error), allow_retries=False) from error
+    record = context.instance.get_run_record_by_id(context.run.run_id)
+    if record is None:
+        raise dg.Failure(f"The run {context.run.run_id} is not known to its own instance.")
+    as_of_ms = int(record.create_timestamp.timestamp() * 1000) if settings.as_of_ms < 0 else settings.as_of_ms
+    return Run(context.run.run_id, lake, as_of_ms, keys, settings, launcher, context.instance)
+
+
+def _attempt(step: Step, run: Run) -> Done:
+    try:
+        return step.work(run)
+    except (JobError, UsageError, LogError, NoLakeError) as error:
+        # Errors of ours are written for a person: the text is what the run page shows first.
+        raise dg.Failure(str(error), metadata={"lake": run.lake, "step": step.name}, allow_retries=False) from error
+
+
+def _tell(context: dg.AssetExecutionContext, product: Product, run: Run, done: Done) -> Iterator[dg.Output[None]]:
+    """Materializations: of each chosen key, or of each key that changed."""
+    asset_key = dg.AssetKey(product.name)
+    state = read_state(run.lake)
+    by_key = {log.topic_partition: log for log in state.logs}
+    changes = done.changes
+    for observation in done.observations:
+        context.log_event(observation)
+    if context.has_partition_key or context.has_partition_key_range:
+        missing = sorted(set(context.partition_keys) - by_key.keys())
+        if missing:
+            raise dg.Failure(f"The lake {state.name} does not hold {', '.join(missing)}, nor do its sources.")
+        for key in context.partition_keys:
+            log = by_key[key]
+            context.add_asset_metadata(product.metadata(log, changes.get(log.log)), asset_key, key)
+        yield dg.Output(None, product.name)
+        return
+    for log in state.logs:
+        if log.log in changes:
+            metadata = product.metadata(log, changes[log.log])
+            context.log_event(dg.AssetMaterialization(asset_key, partition=log.topic_partition, metadata=metadata))
+
+
+def _blocks(step: Step, result: dg.AssetCheckResult) -> bool:
+    blocking = {question.name for question in step.questions if question.blocking}
+    return result.check_name in blocking and not result.passed and result.severity is dg.AssetCheckSeverity.ERROR

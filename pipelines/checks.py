@@ -1,0 +1,247 @@
+"""The checks that a person sees as green or red, each on what the lake holds now, not only on what a run changed.
+
+A check answers one question. That it could not be answered is an exception and fails the step, never the check; that
+there was nothing to ask fails the check. Because one instance may show several lakes on the same assets, the checks on
+damage look at all of them: a clean lake's run must not hide what another lake has.
+
+Great Expectations itself is run by the job ``expectations``; here its results become a check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import dagster as dg
+
+from logcore.logs.findings import Finding, Severity
+from pipelines.expectations import Outcome, Results
+from pipelines.lakes import lake_name
+from pipelines.reporting import alarm_table, escape, markdown_table, picture_metadata
+from pipelines.state import Alarm, LakeState, LogState, row_counts
+
+ARCHIVED, VALIDATED, RECORDS = "archived_segments", "validated_segments", "records"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A check: what is asked of which asset, and whether the run stops at a no."""
+
+    name: str
+    asset: str
+    description: str
+    blocking: bool = False
+
+    @property
+    def spec(self) -> dg.AssetCheckSpec:
+        """For Dagster."""
+        return dg.AssetCheckSpec(self.name, asset=self.asset, description=self.description, blocking=self.blocking)
+
+    def answer(
+        self,
+        passed: bool,
+        description: str,
+        metadata: Mapping[str, Any],
+        severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR,
+    ) -> dg.AssetCheckResult:
+        """The result, in one sentence and with its evidence."""
+        return dg.AssetCheckResult(
+            passed=passed,
+            asset_key=self.asset,
+            check_name=self.name,
+            severity=severity,
+            description=description,
+            metadata=dict(metadata),
+        )
+
+    def unanswered(self, why: str) -> dg.AssetCheckResult:
+        """There was nothing to ask: no reason to be green, but nothing is known to be wrong either."""
+        return self.answer(False, why, {}, dg.AssetCheckSeverity.WARN)
+
+
+SOURCES_AGREE = Question(
+    "sources_agree",
+    ARCHIVED,
+    "Every source could be read, and no log has stopped growing: each source still holds, at the end of our copy, "
+    "the same batch that our copy ends with.",
+)
+NO_DAMAGE = Question(
+    "no_damage",
+    VALIDATED,
+    "No log of any lake here has offsets that are corrupt, missing or of unknown outcome. Damage stops only the log "
+    "that has it, and only from the damage on.",
+)
+EVERY_OFFSET_ACCOUNTED_FOR = Question(
+    "every_offset_accounted_for",
+    VALIDATED,
+    "The offset ledger of each log covers every offset from 0 to the log's end exactly once. Otherwise nothing is "
+    "published by this run.",
+    blocking=True,
+)
+ROWS_EQUAL_LEDGER = Question(
+    "rows_equal_ledger",
+    RECORDS,
+    "The table has exactly as many rows for each topic partition as the ledger counts published records.",
+)
+EXPECTATIONS_MET = Question(
+    "expectations_met",
+    RECORDS,
+    "Great Expectations, on figures of the published offsets computed in one Spark pass.",
+)
+QUESTIONS = (SOURCES_AGREE, NO_DAMAGE, EVERY_OFFSET_ACCOUNTED_FOR, ROWS_EQUAL_LEDGER, EXPECTATIONS_MET)
+
+
+def sources_agree(state: LakeState, stops: Sequence[Alarm], findings: Sequence[Finding]) -> dg.AssetCheckResult:
+    """``findings``: what a look at the source paths says now; ``stops``: logs of all lakes that do not grow."""
+    errors = [f for f in findings if f.severity is Severity.ERROR]
+    if not state.logs and not errors and not stops:
+        return SOURCES_AGREE.unanswered(f"The lake {state.name} has taken in nothing yet.")
+    rows = [[f.rule, f.file, f.message] for f in errors]
+    rows += [[a.rule, f"{a.topic_partition} of {lake_name(a.lake)}, from {a.file}", a.message] for a in stops]
+    told = [f"{a.topic_partition} of lake {lake_name(a.lake)} has stopped: {a.rule}" for a in stops]
+    told += [f"{f.rule}: {f.file}" for f in errors]
+    return SOURCES_AGREE.answer(
+        not rows,
+        _sentence(told) if rows else f"{_count(len(state.logs), 'log')}, all agree with their sources",
+        {
+            "logs": len(state.logs),
+            "stopped logs": len(stops),
+            "paths with errors": len(errors),
+            **({"what and where": dg.MetadataValue.md(markdown_table(["rule", "where", "what"], rows))} if rows else {}),
+        },
+    )
+
+
+def no_damage(state: LakeState, alarms: Sequence[Alarm], lakes: Sequence[str]) -> dg.AssetCheckResult:
+    """``alarms``: of all ``lakes``."""
+    looked_at = [log for log in state.logs if log.validated]
+    if not looked_at and not alarms:
+        return NO_DAMAGE.unanswered(f"No segment of the lake {state.name} has been validated yet.")
+    told = [f"{a.where}: {a.rule}" for a in alarms]
+    return NO_DAMAGE.answer(
+        not alarms,
+        _sentence(told) if alarms else f"no damage in {_count(len(lakes), 'lake')}",
+        {
+            "damaged places": len(alarms),
+            "damaged topic partitions": len({(a.lake, a.topic_partition) for a in alarms}),
+            "lakes looked at": len(lakes),
+            **({"what and where": dg.MetadataValue.md(alarm_table(alarms, lake_name))} if alarms else {}),
+            f"picture of lake {state.name}": picture_metadata(state.logs),
+        },
+    )
+
+
+def every_offset_accounted_for(state: LakeState) -> dg.AssetCheckResult:
+    """``state``: the logs that this run was about."""
+    judged = [log for log in state.logs if log.ledger or not log.row.stopped]
+    if not judged:
+        return EVERY_OFFSET_ACCOUNTED_FOR.unanswered(f"No log of the lake {state.name} could be validated.")
+    holes = [(log, hole) for log in judged if (hole := first_hole(log)) is not None]
+    offsets = sum(log.row.next_offset for log in judged)
+    return EVERY_OFFSET_ACCOUNTED_FOR.answer(
+        not holes,
+        _sentence([f"{log.topic_partition} of lake {state.name}: {hole}" for log, hole in holes])
+        if holes
+        else f"{offsets:,} offsets of {_count(len(judged), 'log')}",
+        {
+            "offsets": offsets,
+            "logs": len(judged),
+            "ledger ranges": sum(len(log.ledger) for log in judged),
+            "logs left out, never validated": len(state.logs) - len(judged),
+            f"picture of lake {state.name}": picture_metadata(judged),
+        },
+    )
+
+
+def first_hole(log: LogState) -> str | None:
+    """The first place where the ledger does not tile [0, log end), or None."""
+    if not log.ledger:
+        return None if log.row.next_offset == 0 else f"no ledger, but the log ends at offset {log.row.next_offset}"
+    first, last = log.ledger[0], log.ledger[-1]
+    if first.start_offset != 0:
+        return f"the ledger begins at offset {first.start_offset}, not at 0"
+    for before, after in pairwise(log.ledger):
+        if before.end_offset != after.start_offset:
+            fault = "gap" if before.end_offset < after.start_offset else "overlap"
+            return f"{fault} in the ledger between {before.end_offset} and {after.start_offset}"
+    if any(r.end_offset <= r.start_offset for r in log.ledger):
+        return "a ledger range without offsets"
+    if last.end_offset != log.row.next_offset:
+        return f"the ledger ends at offset {last.end_offset}, the log at {log.row.next_offset}"
+    return None
+
+
+def rows_equal_ledger(state: LakeState, rows: Mapping[tuple[str, int], int] | None = None) -> dg.AssetCheckResult:
+    """``state``: the whole lake; ``rows``: of the table by topic and partition, read from it by default."""
+    counted = dict(row_counts(state.lake) if rows is None else rows)
+    expected: dict[tuple[str, int], int] = {}
+    for log in state.logs:
+        place = (log.row.topic, log.row.partition)
+        expected[place] = expected.get(place, 0) + log.published_records
+    if not counted and not any(log.published_to for log in state.logs):
+        return ROWS_EQUAL_LEDGER.unanswered(f"Nothing of the lake {state.name} is published yet.")
+    wrong = [
+        [f"{topic}-{partition}", counted.get((topic, partition), 0), expected.get((topic, partition), 0)]
+        for topic, partition in sorted(expected.keys() | counted.keys())
+        if counted.get((topic, partition), 0) != expected.get((topic, partition), 0)
+    ]
+    return ROWS_EQUAL_LEDGER.answer(
+        not wrong,
+        _sentence([f"{name} of lake {state.name}: {has} rows, the ledger counts {should}" for name, has, should in wrong])
+        if wrong
+        else f"{sum(counted.values()):,} rows",
+        {
+            "rows": sum(counted.values()),
+            "records published by the ledger": sum(expected.values()),
+            **(
+                {"differences": dg.MetadataValue.md(markdown_table(["topic partition", "rows", "ledger"], wrong))}
+                if wrong
+                else {}
+            ),
+        },
+    )
+
+
+def expectations_met(state: LakeState, results: Mapping[str, Results]) -> dg.AssetCheckResult:
+    """``results``: the last results by log key, as :mod:`pipelines.expectations` keeps them."""
+    published = {log.log: log for log in state.logs if log.published_to}
+    asked = {key: found for key, found in results.items() if key in published}
+    if not published:
+        return EXPECTATIONS_MET.unanswered(f"Nothing of the lake {state.name} is published yet.")
+    unasked = sorted(published.keys() - asked.keys())
+    outcomes = [(published[key], outcome) for key, found in asked.items() for outcome in found.outcomes]
+    failed = [(log, o) for log, o in outcomes if not o.success and o.severity != "info"]
+    told = [f"{log.topic_partition}: {o.name} ({o.observed})" for log, o in failed]
+    told += [f"{published[key].topic_partition}: not checked" for key in unasked]
+    told += [f"{published[key].topic_partition}: no expectation was asked" for key in asked if not asked[key].outcomes]
+    only_warnings = len(told) == len(failed) and all(o.severity == "warning" for _, o in failed)
+    docs = sorted({found.data_docs for found in asked.values() if found.data_docs})
+    table = markdown_table(
+        ["topic partition", "expectation", "met", "observed", "severity"],
+        [
+            [log.topic_partition, o.name, "yes" if o.success else "NO", o.observed, o.severity]
+            for log, o in sorted(outcomes, key=lambda pair: (pair[1].success, pair[0].topic_partition))
+        ],
+    )
+    return EXPECTATIONS_MET.answer(
+        not told,
+        _sentence(told) if told else f"{_count(len(outcomes), 'expectation')} met for {_count(len(asked), 'log')}",
+        {
+            "expectations": len(outcomes),
+            "not met": len(failed),
+            **({"data docs": dg.MetadataValue.path(docs[-1])} if docs else {}),
+            "results": dg.MetadataValue.md(table),
+        },
+        dg.AssetCheckSeverity.WARN if only_warnings else dg.AssetCheckSeverity.ERROR,
+    )
+
+
+def _sentence(told: Sequence[str], shown: int = 3) -> str:
+    more = len(told) - shown
+    return "; ".join(told[:shown]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"

@@ -1,0 +1,36 @@
+"""Everything put together, once: the code location `loglake` of workspace.yaml.
+
+Imports are absolute because this file is loaded by its path. Loading it starts nothing, and brings neither pyspark nor
+Great Expectations: those belong to the jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import dagster as dg
+
+from pipelines.assets import build_assets
+from pipelines.jobs import JOBS
+from pipelines.resources import JobLauncher, LakeResource
+from pipelines.schedules import nightly_maintenance
+from pipelines.sensors import new_segments
+
+
+def build_definitions(
+    launcher: JobLauncher | None = None, loggers: Mapping[str, dg.LoggerDefinition] | None = None
+) -> dg.Definitions:
+    """The definitions; tests and the command line put their own launcher and loggers in."""
+    return dg.Definitions(
+        assets=build_assets(),
+        jobs=JOBS,
+        schedules=[nightly_maintenance],
+        sensors=[new_segments],
+        resources={"launcher": launcher or JobLauncher(), "lake": LakeResource.configure_at_launch()},
+        # The steps of a run share one process, and so one Spark session.
+        executor=dg.in_process_executor,
+        loggers=dict(loggers) if loggers else None,
+    )
+
+
+defs = build_definitions()

@@ -1,0 +1,90 @@
+"""The last answer of Great Expectations for each log, kept so that a run with nothing new still shows it.
+
+``<lake>/expectations.json`` holds what the job ``expectations`` reported last, by log key. It is a memory for the
+check, not state of the lake: which offsets still wait to be checked is recorded in the tables
+(:mod:`spark_jobs.lake.checked`). Great Expectations is never imported here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from spark_jobs.contracts import JobReport
+
+RESULTS_FILE = "expectations.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One expectation on one log."""
+
+    name: str
+    success: bool
+    observed: str
+    severity: str
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """All expectations on one log, as last asked."""
+
+    start_offset: int
+    end_offset: int
+    outcomes: tuple[Outcome, ...]
+    data_docs: str | None = None
+    """Path of the HTML page."""
+
+
+def read_results(lake: str) -> dict[str, Results]:
+    """The last results by log key; empty where nothing was asked yet.
+
+    Raises:
+        ValueError: the file is there but is not one of ours.
+    """
+    path = os.path.join(lake, RESULTS_FILE)
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+        return {
+            log: Results(
+                found["start_offset"],
+                found["end_offset"],
+                tuple(Outcome(**outcome) for outcome in found["outcomes"]),
+                found["data_docs"],
+            )
+            for log, found in content.items()
+        }
+    except FileNotFoundError:
+        return {}
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} cannot be understood ({error}); delete it, and check again.") from error
+
+
+def keep_results(lake: str, results: Mapping[str, Results]) -> dict[str, Results]:
+    """Replace what is kept of these logs, and return all that is kept."""
+    merged = read_results(lake) | dict(results)
+    path = os.path.join(lake, RESULTS_FILE)
+    with open(path + ".tmp", "w", encoding="utf-8") as file:
+        json.dump({log: dataclasses.asdict(found) for log, found in sorted(merged.items())}, file, indent=1)
+    os.replace(path + ".tmp", path)
+    return merged
+
+
+def results_of(report: JobReport, ranges: Mapping[str, tuple[int, int]]) -> dict[str, Results]:
+    """What the job reported, by log.
+
+    An expectation that names no log it fails on fails for all of them; a report without expectations gives each log
+    an empty result, which fails as well.
+    """
+    found: dict[str, list[Outcome]] = {log: [] for log in ranges}
+    for item in report.plan.get("expectations", ()):
+        failing = set(item["failing"])
+        for log, outcomes in found.items():
+            success = item["success"] is True or (bool(failing) and log not in failing)
+            outcomes.append(Outcome(str(item["name"]), success, str(item["observed"]), str(item["severity"])))
+    docs = report.metrics.get("data_docs")
+    return {log: Results(*ranges[log], tuple(outcomes), docs and str(docs)) for log, outcomes in found.items()}

@@ -1,0 +1,31 @@
+"""The two jobs: take in and publish what is new; maintain what is there. And how one is told which lake."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dagster as dg
+
+INTAKE_JOB = "loglake"
+MAINTENANCE_JOB = "maintenance"
+
+loglake = dg.define_asset_job(
+    INTAKE_JOB,
+    selection=dg.AssetSelection.groups("log"),
+    description="Takes in what is new of every source, validates and publishes it. Without configuration: all that the "
+    "lake remembers. A run that finds nothing new changes nothing.",
+    executor_def=dg.in_process_executor,
+)
+maintenance = dg.define_asset_job(
+    MAINTENANCE_JOB,
+    selection=dg.AssetSelection.groups("maintenance"),
+    description="Retention, compaction and indexes of the archive, by the lake's policies. Only a plan unless `apply`.",
+    executor_def=dg.in_process_executor,
+)
+JOBS = [loglake, maintenance]
+
+
+def run_config(**settings: Any) -> dict[str, Any]:
+    """Run configuration that tells a run its lake and what else :class:`pipelines.resources.LakeResource` may say."""
+    said = {name: value for name, value in settings.items() if value not in (None, "", [], ())}
+    return {"resources": {"lake": {"config": said}}}

@@ -1,0 +1,303 @@
+"""What a person sees in the UI: metadata, Markdown tables, and a picture of what became of every offset.
+
+Only figures, names, places and messages come in here, never keys or values of records; whatever comes in is escaped.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+
+from pipelines.state import ALARMING, STATES, Alarm, LogState
+from spark_jobs.contracts import LogChange
+from spark_jobs.lake.tables import TABLES, table_uri
+
+MetadataMap = dict[str, Any]
+
+COLOURS: Mapping[str, str] = {
+    "present": "#5b8fb9",
+    "control": "#9fb3c2",
+    "aborted": "#c2b59b",
+    "open": "#a9c4a4",
+    "compacted": "#d3d8dc",
+    "empty": "#e2e5e8",
+    "trimmed": "#eef0f1",
+    "unknown": "#f08c00",
+    "missing": "#e8590c",
+    "corrupt": "#c92a2a",
+}
+"""Muted for what is ordinary, bold only for what alarms."""
+
+MEANINGS: Mapping[str, str] = {
+    "present": "records that a consumer sees",
+    "control": "transaction markers and other records of Kafka's own",
+    "aborted": "records of aborted transactions",
+    "open": "not decided yet: an open transaction, or above the high watermark",
+    "compacted": "gone by cleaning",
+    "empty": "batches that cleaning left without records",
+    "trimmed": "below the log start when first taken in",
+    "unknown": "a transaction's outcome is lost",
+    "missing": "a gap that nothing explains",
+    "corrupt": "bytes that cannot be trusted",
+}
+MAX_BARS = 40
+MAX_ROWS = 50
+
+_BAR_LEFT, _BAR_WIDTH, _ROW, _SMALLEST = 210, 420, 22, 3
+
+
+def table_schema(name: str) -> dg.TableSchema:
+    """The columns of a table of the lake, as the UI shows them."""
+    spec = TABLES[name]
+    return dg.TableSchema(
+        columns=[
+            dg.TableColumn(field.name, str(field.type), tags={"partitioned": ""} if field.name in spec.partition_by else {})
+            for field in spec.schema
+        ]
+    )
+
+
+def segment_metadata(log: LogState, change: LogChange | None) -> MetadataMap:
+    """A topic partition of ``archived_segments``."""
+    row = log.row
+    return {
+        **_common(log, "segments"),
+        "dagster/partition_row_count": log.segments,
+        "segments": log.segments,
+        "archive bytes": log.archive_bytes,
+        "next offset": row.next_offset,
+        "high watermark": "unknown, the log end stands for it" if row.high_watermark is None else row.high_watermark,
+        "source": dg.MetadataValue.path(row.source),
+        **({"stopped": dg.MetadataValue.text(f"{row.stopped}: {row.stopped_because}")} if row.stopped else {}),
+        **_this_run(change, {"segments": "new segments", "bytes": "new bytes", "start_offset": "from offset"}),
+    }
+
+
+def validation_metadata(log: LogState, change: LogChange | None) -> MetadataMap:
+    """A topic partition of ``validated_segments``."""
+    return {
+        **_common(log, "offset_ledger"),
+        "dagster/partition_row_count": len(log.ledger),
+        "picture": picture_metadata([log]),
+        "offsets by state": ledger_table(log),
+        "batches": log.batches,
+        "records": log.records,
+        "quarantined bytes": log.quarantined_bytes,
+        "findings": findings_text(log.findings),
+        **_this_run(change, {"segments": "new segments", "batches": "new batches", "records": "new records"}),
+    }
+
+
+def publish_metadata(log: LogState, change: LogChange | None) -> MetadataMap:
+    """A topic partition of ``records``."""
+    end = log.ledger[-1].end_offset if log.ledger else log.row.next_offset
+    to = log.published_to or 0
+    return {
+        **_common(log, "records"),
+        "dagster/partition_row_count": log.published_records,
+        "published up to offset": to,
+        "offsets not published": max(end - to, 0),
+        **_this_run(change, {"records": "new rows", "start_offset": "from offset", "files": "new files", "bytes": "new bytes"}),
+    }
+
+
+def maintenance_metadata(log: LogState, change: LogChange | None) -> MetadataMap:
+    """A topic partition after retention, compaction or an index rebuild."""
+    return {
+        **_common(log, "segments"),
+        "segments": log.segments,
+        "archive bytes": log.archive_bytes,
+        **({label.replace("_", " "): value for label, value in change.metrics.items()} if change else {}),
+    }
+
+
+def _common(log: LogState, table: str) -> MetadataMap:
+    return {
+        "dagster/uri": table_uri(log.lake, table),
+        "lake": dg.MetadataValue.path(log.lake),
+        "log": dg.MetadataValue.text(log.log),
+    }
+
+
+def _this_run(change: LogChange | None, labels: Mapping[str, str]) -> MetadataMap:
+    if change is None:
+        return {"this run": dg.MetadataValue.text("nothing new")}
+    return {label: change.metrics[name] for name, label in labels.items() if name in change.metrics}
+
+
+def ledger_table(log: LogState) -> dg.TableMetadataValue:
+    """Ledger states of one log, most telling first."""
+    offsets, records = log.offsets_by_state, {}
+    for r in log.ledger:
+        records[str(r.state)] = records.get(str(r.state), 0) + r.records
+    return dg.MetadataValue.table(
+        records=[
+            dg.TableRecord(
+                {"state": state, "offsets": offsets[state], "records": records.get(state, 0), "means": MEANINGS[state]}
+            )
+            for state in offsets
+        ],
+        schema=dg.TableSchema(
+            columns=[
+                dg.TableColumn("state", "string"),
+                dg.TableColumn("offsets", "int"),
+                dg.TableColumn("records", "int"),
+                dg.TableColumn("means", "string"),
+            ]
+        ),
+    )
+
+
+def findings_text(findings: Mapping[str, int]) -> str:
+    """``2 errors, 1 warning`` or ``none``."""
+    parts = [
+        f"{count} {severity}{'s' if count != 1 and severity != 'info' else ''}"
+        for severity in ("error", "warning", "info")
+        if (count := findings.get(severity, 0))
+    ]
+    return ", ".join(parts) or "none"
+
+
+# --- Markdown ---------------------------------------------------------------------------------------------------------
+
+
+def escape(text: object) -> str:
+    """Text that Markdown and HTML show as it is, on one line."""
+    flat = " ".join(str(text).split())
+    out = html.escape(flat, quote=True)
+    for sign in "\\`*_[]|~":
+        out = out.replace(sign, f"&#{ord(sign)};")
+    return out
+
+
+def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A Markdown table; numbers to the right, everything escaped, at most :data:`MAX_ROWS` rows."""
+    all_rows = [list(row) for row in rows]
+    numeric = [bool(all_rows) and all(isinstance(row[i], int | float) for row in all_rows) for i in range(len(columns))]
+    lines = [
+        "| " + " | ".join(escape(name) for name in columns) + " |",
+        "|" + "|".join(" ---: " if right else " --- " for right in numeric) + "|",
+    ]
+    lines += [
+        "| " + " | ".join(f"{cell:,}" if isinstance(cell, int) else escape("" if cell is None else cell) for cell in row) + " |"
+        for row in all_rows[:MAX_ROWS]
+    ]
+    if len(all_rows) > MAX_ROWS:
+        lines.append(f"\n… and {len(all_rows) - MAX_ROWS:,} more rows")
+    return "\n".join(lines)
+
+
+def alarm_table(alarms: Sequence[Alarm], name: Callable[[str], str]) -> str:
+    """Markdown: where the damage is."""
+    return markdown_table(
+        ["lake", "topic partition", "rule", "offsets", "file", "position", "bytes", "what"],
+        [
+            [
+                name(a.lake),
+                a.topic_partition,
+                a.rule,
+                "" if a.start_offset is None else f"{a.start_offset}..{'' if a.end_offset is None else a.end_offset}",
+                a.file,
+                "" if a.position is None else str(a.position),
+                "" if a.nbytes is None else str(a.nbytes),
+                a.message,
+            ]
+            for a in alarms
+        ],
+    )
+
+
+# --- picture ----------------------------------------------------------------------------------------------------------
+
+
+def picture_metadata(logs: Sequence[LogState]) -> dg.MarkdownMetadataValue:
+    """The picture as Markdown, with the same figures below as text for those who cannot see it."""
+    rows = [
+        [log.topic_partition, *(offsets.get(state, 0) for state in _seen(logs))]
+        for log in _most_telling(logs)
+        if (offsets := log.offsets_by_state) is not None
+    ]
+    image = base64.b64encode(ledger_picture(logs).encode()).decode()
+    return dg.MetadataValue.md(
+        f"![Offsets of each topic partition by ledger state](data:image/svg+xml;base64,{image})\n\n"
+        + markdown_table(["topic partition", *_seen(logs)], rows)
+    )
+
+
+def ledger_picture(logs: Sequence[LogState]) -> str:
+    """One horizontal bar a topic partition, stacked in offset order of first appearance, as an SVG document.
+
+    A state that alarms is never narrower than a few pixels, however few offsets it has. Logs that alarm come first,
+    and only :data:`MAX_BARS` are drawn; the last line says how many are not.
+    """
+    drawn = _most_telling(logs)
+    seen = _seen(logs)
+    height = 14 + _ROW * (len(drawn) + 1) + (_ROW if len(drawn) < len(logs) else 0)
+    width = _BAR_LEFT + _BAR_WIDTH + 110
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
+        'font-family="system-ui, sans-serif" font-size="11" role="img">',
+        "<title>Offsets of each topic partition by ledger state</title>",
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+    ]
+    x = 8.0
+    for state in seen:
+        weight = ' font-weight="700"' if state in ALARMING else ""
+        lines.append(f'<rect x="{x:.0f}" y="8" width="10" height="10" fill="{COLOURS[state]}" stroke="#868e96" stroke-width="0.5"/>')
+        lines.append(f'<text x="{x + 14:.0f}" y="17" fill="#343a40"{weight}>{html.escape(state)}</text>')
+        x += 26 + 6.2 * len(state)
+    for number, log in enumerate(drawn):
+        y = 14 + _ROW * (number + 1)
+        lines += _bar(log, y)
+    if len(drawn) < len(logs):
+        y = 14 + _ROW * (len(drawn) + 1)
+        lines.append(f'<text x="8" y="{y + 12}" fill="#868e96">… and {len(logs) - len(drawn):,} more topic partitions</text>')
+    lines.append("</svg>")
+    return "\n".join(lines)
+
+
+def _bar(log: LogState, y: int) -> list[str]:
+    offsets = log.offsets_by_state
+    total = sum(offsets.values())
+    name = log.topic_partition
+    short = name if len(name) <= 32 else name[:15] + "…" + name[-16:]
+    alarms = any(state in ALARMING for state in offsets)
+    weight = ' font-weight="700"' if alarms else ""
+    lines = [
+        f'<text x="{_BAR_LEFT - 8}" y="{y + 12}" text-anchor="end" fill="#343a40"{weight}>{html.escape(short)}</text>',
+        f'<rect x="{_BAR_LEFT}" y="{y + 2}" width="{_BAR_WIDTH}" height="13" fill="#f8f9fa" stroke="#ced4da" stroke-width="0.5"/>',
+    ]
+    x = float(_BAR_LEFT)
+    for state, piece in _widths(offsets, total).items():
+        lines.append(
+            f'<rect x="{x:.1f}" y="{y + 2}" width="{piece:.1f}" height="13" fill="{COLOURS[state]}">'
+            f"<title>{html.escape(f'{name}: {offsets[state]:,} offsets {state} ({MEANINGS[state]})')}</title></rect>"
+        )
+        x += piece
+    label = f"{total:,} offset{'' if total == 1 else 's'}" if total else "no offsets"
+    lines.append(f'<text x="{_BAR_LEFT + _BAR_WIDTH + 8}" y="{y + 12}" fill="#868e96">{label}</text>')
+    return lines
+
+
+def _widths(offsets: Mapping[str, int], total: int) -> dict[str, float]:
+    if not total:
+        return {}
+    raw = {state: max(_BAR_WIDTH * count / total, _SMALLEST) for state, count in offsets.items()}
+    scale = _BAR_WIDTH / sum(raw.values())
+    return {state: width * scale for state, width in raw.items()}
+
+
+def _seen(logs: Iterable[LogState]) -> list[str]:
+    found = {state for log in logs for state in log.offsets_by_state}
+    return [state for state in STATES if state in found]
+
+
+def _most_telling(logs: Sequence[LogState]) -> list[LogState]:
+    """The logs that are drawn: in the given order, but if there are too many, those that alarm first."""
+    if len(logs) <= MAX_BARS:
+        return list(logs)
+    return sorted(logs, key=lambda log: not any(s in ALARMING for s in log.offsets_by_state))[:MAX_BARS]

@@ -1,0 +1,82 @@
+"""What a run is given: the way to start a job, and the lake it works on.
+
+Resources are settings and one method each; what a run does with them is in :mod:`pipelines.assets`.
+"""
+
+from __future__ import annotations
+
+import dagster as dg
+from pydantic import Field
+
+from pipelines import lakes
+from pipelines.lakes import Intake
+from spark_jobs.contracts import JobConfig, JobReport
+
+LAKE_TAG = "loglake/lake"
+"""Run tag that names the lake, where run configuration does not."""
+
+
+class JobLauncher(dg.ConfigurableResource):  # type: ignore[type-arg]
+    """Starts one job of :mod:`spark_jobs` and waits for its report; tests put a fake in its place."""
+
+    mode: str = Field(default="inprocess", description="inprocess: one Spark session for a whole run; subprocess")
+
+    def run(self, config: JobConfig) -> JobReport:
+        """Run the job that this configuration belongs to. A plan with nothing in it starts no JVM."""
+        from spark_jobs import launch
+
+        return launch.run(config.JOB, config, mode=self.mode)
+
+
+class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
+    """Which lake a run works on, and how.
+
+    Everything may be left out. A run without ``sources`` takes in what ``<lake>/sources.json`` remembers; a run
+    without ``lake`` works on the lake that has its partition keys, or on the only one there is.
+    """
+
+    lake: str = Field(default="", description="Directory of the lake, or its name below LOGLAKE_HOME/lakes")
+    home: str = Field(default="", description="Folder of the lakes; default: LOGLAKE_HOME, else ./.loglake")
+    sources: list[str] = Field(default=[], description="Log directories, partition directories or .log files to take in")
+    topics: list[str] = Field(default=[], description="Only topics that match one of these globs")
+    partitions: list[int] = Field(default=[], description="Only these partition numbers")
+    logs: list[str] = Field(default=[], description="Only these topic partitions, for instance orders-0")
+    mode: str = Field(default="copy", description="copy into the archive, or reference: register bytes where they lie")
+    high_watermark: str = Field(default="checkpoint", description="checkpoint, log-end, or an offset")
+    cluster: str = Field(default="", description="Name of the cluster where no source states one")
+    include_internal: bool = Field(default=False, description="Also publish Kafka's internal topics")
+    policies: str = Field(default="", description="policies.yaml with Kafka's config names per topic pattern")
+    as_of_ms: int = Field(default=-1, description="The run's clock, epoch milliseconds; -1: when the run was created")
+    apply: bool = Field(default=False, description="Let maintenance act; without it, it only plans")
+
+    def find(self, named: str | None, keys: tuple[str, ...] | None) -> str:
+        """Directory of the lake of this run; ``named`` is what the run's tag says."""
+        return lakes.find_lake(self.home or lakes.default_home(), self.lake or named, keys)
+
+    def neighbours(self, lake: str) -> tuple[str, ...]:
+        """All lakes whose state this instance shows: those of the home, if ``lake`` is one of them; else it alone."""
+        found = lakes.lakes_of(self.home or lakes.default_home())
+        return found if lake in found else (lake,)
+
+    def intakes(self, lake: str) -> tuple[Intake, ...]:
+        """What this run takes in: its own sources, or those that the lake remembers."""
+        if self.sources:
+            return (self.as_intake(),)
+        return lakes.recall(lake).intakes
+
+    def policy_file(self, lake: str) -> str | None:
+        """The policies of this run, or those that the lake remembers."""
+        return self.policies or lakes.recall(lake).policies
+
+    def as_intake(self) -> Intake:
+        """This configuration as it would be remembered."""
+        return Intake(
+            paths=tuple(self.sources),
+            topics=tuple(self.topics),
+            partitions=tuple(self.partitions),
+            mode=self.mode,
+            high_watermark=self.high_watermark,
+            cluster=self.cluster or None,
+            include_internal=self.include_internal,
+            policies=self.policies or None,
+        )

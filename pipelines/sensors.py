@@ -1,0 +1,155 @@
+"""When to look at sources: a new log, or a segment that the broker has closed since the last look.
+
+A tick looks at directory entries only: names, sizes and times of files, and the two small checkpoint files of a log
+directory. What grows inside an active segment does not count; it is taken along whenever the log is. A tick looks at no
+more than :data:`LOGS_A_TICK` logs and goes on where the last one ended, so that its time does not grow with the lake.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import dagster as dg
+
+from logcore.errors import CorruptIndexError
+from logcore.segments.checkpoints import parse_offset_checkpoint
+from logcore.segments.filenames import (
+    HIGH_WATERMARK_FILE,
+    DirectoryKind,
+    TopicPartition,
+    parse_partition_directory,
+    segment_base_offset,
+)
+from pipelines import lakes
+from pipelines.jobs import loglake, run_config
+from pipelines.resources import LAKE_TAG
+
+LOGS_A_TICK = 500
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class WatchedLog:
+    """A partition directory of a source that a lake takes in."""
+
+    lake: str
+    directory: str
+    topic_partition: TopicPartition
+
+
+@dg.sensor(
+    job=loglake,
+    minimum_interval_seconds=60,
+    default_status=dg.DefaultSensorStatus.STOPPED,
+    description="Looks for new logs and newly closed segments at the sources that each lake remembers; one run for "
+    "each lake that has some. Off until it is switched on.",
+)
+def new_segments(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+    """One run request a lake, for the logs that changed among those looked at in this tick."""
+    return look(lakes.lakes_of(lakes.default_home()), context.cursor, LOGS_A_TICK)
+
+
+def look(watched_lakes: tuple[str, ...], cursor: str | None, limit: int) -> dg.SensorResult | dg.SkipReason:
+    """One tick. The cursor is JSON: where to go on, and what each log looked like."""
+    position, known = _read_cursor(cursor)
+    watched = sorted(log for lake in watched_lakes for log in _watch(lake))
+    if not watched:
+        return dg.SkipReason("No lake of this instance remembers a source; loglake run PATH... --lake DIR tells it one.")
+    names = [_name(log) for log in watched]
+    start = next((number for number, name in enumerate(names) if name > position), 0)
+    turn = (watched[start:] + watched[:start])[:limit]
+    high_watermarks: dict[str, Mapping[TopicPartition, int]] = {}
+    changed: dict[str, list[WatchedLog]] = {}
+    seen = {name: known[name] for name in names if name in known}
+    for log in turn:
+        digest = _digest(log, high_watermarks)
+        if digest is not None and known.get(_name(log)) != digest:
+            seen[_name(log)] = digest
+            changed.setdefault(log.lake, []).append(log)
+    requests = [
+        dg.RunRequest(
+            run_key=_run_key(lake, logs, seen),
+            run_config=run_config(lake=lake, logs=[str(log.topic_partition) for log in logs]),
+            tags={LAKE_TAG: lakes.lake_name(lake)},
+        )
+        for lake, logs in changed.items()
+    ]
+    after = json.dumps({"position": _name(turn[-1]), "logs": seen})
+    if not requests:
+        # A skip keeps its cursor through SensorResult; a bare SkipReason would lose it.
+        return dg.SensorResult(skip_reason=f"Nothing new in {len(turn)} of {len(watched)} logs.", cursor=after)
+    return dg.SensorResult(run_requests=requests, cursor=after)
+
+
+def _watch(lake: str) -> Iterator[WatchedLog]:
+    for intake in lakes.recall(lake).intakes:
+        for path in intake.paths:
+            here = path if os.path.isdir(path) else os.path.dirname(path)
+            for directory in (here, *_subdirectories(here)):
+                parsed = parse_partition_directory(os.path.basename(directory))
+                if parsed is not None and parsed[1] is DirectoryKind.LIVE:
+                    yield WatchedLog(lake, directory, parsed[0])
+
+
+def _subdirectories(path: str) -> list[str]:
+    if parse_partition_directory(os.path.basename(path)) is not None:
+        return []
+    try:
+        with os.scandir(path) as entries:
+            return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []  # ingest says what is wrong with a source; here it only means nothing to see
+
+
+def _digest(log: WatchedLog, high_watermarks: dict[str, Mapping[TopicPartition, int]]) -> str | None:
+    """What the closed part of a log looks like: its segments but the last, and how much of that is visible.
+
+    None where the directory cannot be read or holds no segment.
+    """
+    segments: list[tuple[int, str, int, int]] = []
+    try:
+        with os.scandir(log.directory) as entries:
+            for entry in entries:
+                base_offset = segment_base_offset(entry.name)
+                if base_offset is not None:
+                    status = entry.stat(follow_symlinks=False)
+                    segments.append((base_offset, entry.name, status.st_size, status.st_mtime_ns))
+    except OSError:
+        return None
+    if not segments:
+        return None
+    segments.sort()
+    active = segments[-1]
+    parent = os.path.dirname(log.directory)
+    if parent not in high_watermarks:
+        high_watermarks[parent] = _high_watermarks(parent)
+    visible = min(high_watermarks[parent].get(log.topic_partition, 0), active[0])
+    text = json.dumps([segments[:-1], active[1], visible])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _high_watermarks(directory: str) -> Mapping[TopicPartition, int]:
+    try:
+        with open(os.path.join(directory, HIGH_WATERMARK_FILE), "rb") as file:
+            return parse_offset_checkpoint(file.read())
+    except (OSError, CorruptIndexError):
+        return {}
+
+
+def _name(log: WatchedLog) -> str:
+    return f"{lakes.lake_name(log.lake)}:{log.directory}"
+
+
+def _run_key(lake: str, logs: list[WatchedLog], seen: Mapping[str, str]) -> str:
+    text = json.dumps([lake, *(f"{_name(log)} {seen[_name(log)]}" for log in logs)])
+    return f"{lakes.lake_name(lake)} {hashlib.sha256(text.encode()).hexdigest()[:24]}"
+
+
+def _read_cursor(cursor: str | None) -> tuple[str, dict[str, str]]:
+    if not cursor:
+        return "", {}
+    content = json.loads(cursor)
+    return str(content["position"]), dict(content["logs"])

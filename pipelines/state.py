@@ -1,0 +1,272 @@
+"""What a lake holds, log by log, read from its tables: the figures that a person is shown, and what alarms.
+
+Reading only, through :mod:`spark_jobs.lake`; nothing here decides what runs. Everything is read from the tables as
+they stand, so that a rerun that finds nothing new shows the same picture.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from pipelines.lakes import lake_name
+from pipelines.partitions import natural_order
+from spark_jobs.lake.archive import GENERATION_INGESTED, LogRow, Segment, read_logs, read_segments
+from spark_jobs.lake.frontier import LedgerRow, read_ledger
+from spark_jobs.lake.tables import open_table, read_rows
+
+STATES = (
+    "present",
+    "control",
+    "aborted",
+    "open",
+    "compacted",
+    "empty",
+    "trimmed",
+    "unknown",
+    "missing",
+    "corrupt",
+)
+"""Ledger states in the order in which they are shown."""
+
+ALARMING = ("unknown", "missing", "corrupt")
+"""States that mean damage; all others are ordinary life of a log."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """One log of a lake."""
+
+    lake: str
+    row: LogRow
+    segments: int
+    """Live segments of the archive."""
+    archive_bytes: int
+    ingested: int
+    """Segments as they were taken from the source, retired ones included."""
+    validated: int
+    """Those of the ingested that have their row in ``validations``."""
+    batches: int
+    records: int
+    """Data records in the validated segments; control records are not counted."""
+    quarantined_bytes: int
+    findings: Mapping[str, int]
+    """Findings of this log by severity, as far as they still stand."""
+    ledger: tuple[LedgerRow, ...]
+
+    @property
+    def log(self) -> str:
+        """Log key ``<log_id>/<partition>``."""
+        return self.row.log
+
+    @property
+    def topic_partition(self) -> str:
+        """Kafka's directory name, and Dagster's partition key."""
+        return self.row.topic_partition
+
+    @property
+    def offsets_by_state(self) -> dict[str, int]:
+        """Offsets by ledger state; a compacted gap inside a range counts as compacted, like its gap state says."""
+        counted: Counter[str] = Counter()
+        for r in self.ledger:
+            gaps = r.gaps if r.gap_state else 0
+            counted[r.state] += r.end_offset - r.start_offset - gaps
+            if gaps:
+                counted[str(r.gap_state)] += gaps
+        return {state: counted[state] for state in STATES if counted[state]}
+
+    @property
+    def published_to(self) -> int | None:
+        """First offset that is not published; None where nothing is."""
+        ends = [r.end_offset for r in self.ledger if r.published]
+        return max(ends) if ends else None
+
+    @property
+    def published_records(self) -> int:
+        """Rows that ``records`` has to hold for this log."""
+        return sum(r.records for r in self.ledger if r.published and r.state == "present")
+
+
+@dataclass(frozen=True, slots=True)
+class LakeState:
+    """All logs of a lake, by topic and partition."""
+
+    lake: str
+    logs: tuple[LogState, ...]
+
+    @property
+    def name(self) -> str:
+        """What a person calls the lake."""
+        return lake_name(self.lake)
+
+    def of(self, log: str) -> LogState:
+        """The log with this key; KeyError where there is none."""
+        for state in self.logs:
+            if state.log == log:
+                return state
+        raise KeyError(log)
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """One thing that makes a check red: where it is and what it is."""
+
+    lake: str
+    topic_partition: str
+    rule: str
+    """A ledger state, a verdict, or the rule id of a finding."""
+    message: str
+    file: str | None = None
+    position: int | None = None
+    nbytes: int | None = None
+    start_offset: int | None = None
+    end_offset: int | None = None
+
+    @property
+    def where(self) -> str:
+        """``orders-0 of lake shop: offsets 4..9, 00000000000000000000.log at 512``."""
+        place = [f"{self.topic_partition} of lake {lake_name(self.lake)}"]
+        if self.start_offset is not None:
+            end = "…" if self.end_offset is None else self.end_offset
+            place.append(f"offsets {self.start_offset}..{end}")
+        if self.file is not None:
+            place.append(f"{self.file}" + ("" if self.position is None else f" at position {self.position}"))
+        return ", ".join(place)
+
+
+def read_state(lake: str, logs: Collection[str] | None = None) -> LakeState:
+    """The lake as its tables stand now; ``logs`` restricts it to these log keys."""
+    chosen = None if logs is None else sorted(logs)
+    rows = read_logs(lake, chosen)
+    segments = read_segments(lake, chosen, live=False)
+    where = None if chosen is None else [("log", "in", chosen)]
+    columns = ["segment_id", "log", "batches", "records", "control_records", "quarantined_bytes"]
+    validations = {v["segment_id"]: v for v in read_rows(lake, "validations", columns, where).to_pylist()}
+    findings = _standing_findings(lake, rows)
+    ledger = read_ledger(lake, chosen)
+    held: dict[str, list[Segment]] = {log: [] for log in rows}
+    for segment in segments:
+        held.setdefault(segment.log, []).append(segment)
+    states = []
+    for log, row in rows.items():
+        live = [s for s in held[log] if s.retired_ms is None]
+        ingested = [s for s in held[log] if s.generation == GENERATION_INGESTED]
+        validated = [v for s in ingested if (v := validations.get(s.segment_id)) is not None]
+        states.append(
+            LogState(
+                lake=lake,
+                row=row,
+                segments=len(live),
+                archive_bytes=sum(s.size for s in live),
+                ingested=len(ingested),
+                validated=len(validated),
+                batches=sum(v["batches"] for v in validated),
+                records=sum(v["records"] - v["control_records"] for v in validated),
+                quarantined_bytes=sum(v["quarantined_bytes"] for v in validated),
+                findings=findings.get(log, {}),
+                ledger=tuple(ledger.get(log, ())),
+            )
+        )
+    return LakeState(lake, tuple(sorted(states, key=lambda s: (*natural_order(s.topic_partition), s.log))))
+
+
+def _standing_findings(lake: str, rows: Mapping[str, LogRow]) -> dict[str, dict[str, int]]:
+    counted: dict[str, Counter[str]] = {}
+    for finding in read_rows(lake, "findings", ["log", "rule", "severity"]).to_pylist():
+        row = rows.get(finding["log"])
+        if row is not None and stands(finding["rule"], row.stopped):
+            counted.setdefault(row.log, Counter())[finding["severity"]] += 1
+    return {log: dict(counter) for log, counter in counted.items()}
+
+
+STOPPING = frozenset({"topic-recreated", "source-diverged", "source-behind", "source-changed", "unreadable"})
+"""Rules that stop a log; such a finding stands only while the log is stopped by it."""
+
+
+def stands(rule: str, stopped: str | None) -> bool:
+    """Whether a finding of a log still says something: why a log once stopped is history when it goes on again."""
+    return rule == stopped if rule in STOPPING else True
+
+
+def read_alarms(lake: str) -> tuple[Alarm, ...]:
+    """Damage that the lake's tables know of, wherever it is; reads only what alarms, not the whole lake.
+
+    One alarm a ledger range, with file and position where a finding of the same log covers it.
+    """
+    where: list[tuple[str, str, object]] = [("state", "in", list(ALARMING))]
+    columns = ["log", "topic", "partition", "start_offset", "end_offset", "state", "evidence"]
+    ranges = read_rows(lake, "offset_ledger", columns, where).to_pylist()
+    corrupt = read_rows(lake, "validations", ["log", "topic", "partition"], [("verdict", "==", "corrupt")]).to_pylist()
+    logs = sorted({r["log"] for r in (*ranges, *corrupt)})
+    if not logs:
+        return ()
+    errors = [
+        f
+        for f in read_rows(lake, "findings", where=[("log", "in", logs), ("severity", "==", "error")]).to_pylist()
+        if f["rule"] not in STOPPING
+    ]
+    alarms = []
+    for r in ranges:
+        name = f"{r['topic']}-{r['partition']}"
+        causes = [f for f in errors if f["log"] == r["log"] and _covers(f, r)]
+        what = f"{r['state']}" + (f" ({r['evidence']})" if r["evidence"] else "")
+        alarms += [
+            Alarm(
+                lake, name, r["state"], f"{what}: {f['message']}", f["file"], f["position"], f["nbytes"],
+                r["start_offset"], r["end_offset"],
+            )
+            for f in causes
+        ] or [Alarm(lake, name, r["state"], what, start_offset=r["start_offset"], end_offset=r["end_offset"])]
+    # Damage may lie where no offset is lost, for instance in bytes behind the last batch.
+    told = {a.topic_partition for a in alarms}
+    for v in corrupt:
+        name = f"{v['topic']}-{v['partition']}"
+        if name not in told:
+            causes = [f for f in errors if f["log"] == v["log"]]
+            alarms += [
+                Alarm(lake, name, f["rule"], f["message"], f["file"], f["position"], f["nbytes"],
+                      f["start_offset"], f["end_offset"])
+                for f in causes
+            ] or [Alarm(lake, name, "corrupt", "a segment was judged corrupt; see the table validations")]
+            told.add(name)
+    return tuple(sorted(alarms, key=lambda a: (*natural_order(a.topic_partition), a.start_offset or 0)))
+
+
+def _covers(finding: Mapping[str, object], ledger_range: Mapping[str, object]) -> bool:
+    start, end = finding["start_offset"], finding["end_offset"]
+    if not isinstance(start, int):
+        return False
+    stop = end if isinstance(end, int) else start + 1
+    return start < ledger_range["end_offset"] and max(stop, start + 1) > ledger_range["start_offset"]  # type: ignore[operator]
+
+
+def read_stops(lake: str) -> tuple[Alarm, ...]:
+    """Logs that do not grow any more, and why."""
+    rows = read_logs(lake).values()
+    return tuple(
+        Alarm(lake, row.topic_partition, row.stopped, row.stopped_because or "", file=row.source)
+        for row in sorted(rows, key=lambda row: natural_order(row.topic_partition))
+        if row.stopped is not None
+    )
+
+
+def row_counts(lake: str) -> dict[tuple[str, int], int]:
+    """Rows of ``records`` by topic and partition, from the file statistics: no data file is opened.
+
+    Raises:
+        ValueError: a file that holds more than one partition, or lacks statistics; the layout forbids both.
+    """
+    table = open_table(lake, "records")
+    counted: Counter[tuple[str, int]] = Counter()
+    if table is None:
+        return {}
+    import pyarrow as pa
+
+    files = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    for file in files:
+        low, high = file.get("min.partition"), file.get("max.partition")
+        if low is None or low != high or file["num_records"] is None:
+            raise ValueError(f"{file['path']} in table records does not hold exactly one partition by its statistics.")
+        counted[file["partition.topic"], low] += file["num_records"]
+    return dict(counted)

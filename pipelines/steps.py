@@ -1,0 +1,226 @@
+"""What each step of a run does: ask its job, whatever the step before found, and say what there is to see.
+
+A step never decides by itself that there is nothing to do: a run that was killed may have left work to the next one.
+Each step returns what its job changed; :mod:`pipelines.assets` makes events of it.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import dagster as dg
+
+from logcore.storage.local import discover
+from pipelines import checks, expectations, partitions
+from pipelines.lakes import Intake
+from pipelines.resources import JobLauncher, LakeResource
+from pipelines.state import LakeState, read_alarms, read_state, read_stops
+from spark_jobs.contracts import (
+    CompactionConfig,
+    ExpectationsConfig,
+    IngestConfig,
+    JobConfig,
+    JobReport,
+    LogChange,
+    MaintainConfig,
+    PublishConfig,
+    RebuildIndexesConfig,
+    RetentionConfig,
+    ValidateConfig,
+)
+from spark_jobs.lake.archive import read_logs
+from spark_jobs.lake.checked import pending_ranges
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One Dagster run, seen from a step."""
+
+    run_id: str
+    lake: str
+    as_of_ms: int
+    """The run's clock: the same in all its steps."""
+    keys: tuple[str, ...] | None
+    """Topic partitions that the run was launched for; None: all."""
+    settings: LakeResource
+    launcher: JobLauncher
+    instance: dg.DagsterInstance
+
+    @property
+    def intakes(self) -> tuple[Intake, ...]:
+        """What is taken in."""
+        return self.settings.intakes(self.lake)
+
+    def logs(self) -> tuple[str, ...] | None:
+        """Log keys that this run is about; None: all of the lake."""
+        settings = self.settings
+        if self.keys is None and not (settings.topics or settings.partitions):
+            return None
+        return tuple(
+            log
+            for log, row in sorted(read_logs(self.lake).items())
+            if (self.keys is None or row.topic_partition in self.keys)
+            and (not settings.topics or any(fnmatch.fnmatchcase(row.topic, glob) for glob in settings.topics))
+            and (not settings.partitions or row.partition in settings.partitions)
+        )
+
+    def state(self) -> LakeState:
+        """The whole lake as it stands now."""
+        return read_state(self.lake)
+
+
+@dataclass(slots=True)
+class Done:
+    """What a step did."""
+
+    reports: list[JobReport] = field(default_factory=list)
+    results: list[dg.AssetCheckResult] = field(default_factory=list)
+    observations: list[dg.AssetObservation] = field(default_factory=list)
+    """What a person should see although nothing changed."""
+
+    @property
+    def changes(self) -> dict[str, LogChange]:
+        """The last change of each log, by log key."""
+        return {change.log: change for report in self.reports for change in report.changed}
+
+
+Work = Callable[[Run], Done]
+
+
+def ingest(run: Run) -> Done:
+    """Take in what is new at the end of each log."""
+    done = Done()
+    for intake in run.intakes:
+        config = IngestConfig(
+            lake=run.lake,
+            sources=intake.paths,
+            run_id=run.run_id,
+            as_of_ms=run.as_of_ms,
+            mode=intake.mode,
+            topics=intake.topics,
+            partitions=intake.partitions,
+            logs=run.keys or (),
+            high_watermark=intake.high_watermark,
+            cluster=intake.cluster,
+        )
+        done.reports.append(run.launcher.run(config))
+    state = run.state()
+    partitions.register(run.instance, (log.topic_partition for log in state.logs))
+    stops = [alarm for lake in run.settings.neighbours(run.lake) for alarm in read_stops(lake)]
+    paths = [path for intake in run.intakes for path in intake.paths]
+    done.results.append(checks.sources_agree(state, stops, discover(paths).findings))
+    return done
+
+
+def validate(run: Run) -> Done:
+    """Judge every byte that was not judged before."""
+    done = Done()
+    logs = run.logs()
+    if logs is None or logs:
+        config = ValidateConfig(run.lake, run.run_id, run.as_of_ms, logs, run.settings.policy_file(run.lake))
+        done.reports.append(run.launcher.run(config))
+    state = run.state()
+    lakes = run.settings.neighbours(run.lake)
+    alarms = [alarm for lake in lakes for alarm in read_alarms(lake)]
+    done.results.append(checks.no_damage(state, alarms, lakes))
+    done.results.append(checks.every_offset_accounted_for(_restricted(state, logs)))
+    return done
+
+
+def publish(run: Run) -> Done:
+    """Add decided records to the table, exactly once."""
+    done = Done()
+    logs = run.logs()
+    if logs is None or logs:
+        for topics, include_internal in _ways_to_publish(run.intakes):
+            config = PublishConfig(run.lake, run.run_id, run.as_of_ms, logs, topics, include_internal)
+            done.reports.append(run.launcher.run(config))
+    done.results.append(checks.rows_equal_ledger(run.state()))
+    return done
+
+
+def expect(run: Run) -> Done:
+    """Ask Great Expectations about what was published and not yet asked about."""
+    done = Done()
+    state = run.state()
+    ranges = pending_ranges(run.lake)
+    kept = expectations.read_results(run.lake)
+    for log in state.logs:
+        # Chosen by hand: asked again from the beginning, also what was found wanting before. And so is a log whose
+        # answer was lost: a run can die between the answer and its being kept.
+        chosen = run.keys is not None and log.topic_partition in run.keys
+        if log.published_to and (chosen or (log.log not in kept and log.log not in ranges)):
+            ranges[log.log] = (0, log.published_to)
+    if ranges:
+        report = run.launcher.run(ExpectationsConfig(run.lake, run.run_id, run.as_of_ms, ranges))
+        kept |= expectations.keep_results(run.lake, expectations.results_of(report, ranges))
+        done.reports.append(report)
+    done.results.append(checks.expectations_met(state, kept))
+    return done
+
+
+def retain(run: Run) -> Done:
+    """Retire segments by ``retention.ms`` and ``retention.bytes``, where a policy says so."""
+    policies = run.settings.policy_file(run.lake)
+    return _removing(
+        run,
+        "retained_log",
+        lambda logs: RetentionConfig(run.lake, run.run_id, run.as_of_ms, policies, logs, run.settings.apply),
+    )
+
+
+def compact(run: Run) -> Done:
+    """Clean logs by key, where a policy says so."""
+    policies = run.settings.policy_file(run.lake)
+    return _removing(
+        run,
+        "compacted_log",
+        lambda logs: CompactionConfig(run.lake, run.run_id, run.as_of_ms, policies, logs, run.settings.apply),
+    )
+
+
+def _removing(run: Run, asset: str, config: Callable[[tuple[str, ...] | None], JobConfig]) -> Done:
+    """Run a job that removes something; without leave to act there is only a plan, and a person should see it."""
+    logs = run.logs()
+    if logs == ():
+        return Done()
+    report = run.launcher.run(config(logs))
+    if run.settings.apply:
+        return Done([report])
+    plan = dg.AssetObservation(
+        asset,
+        description="A plan only: nothing was changed. Run with apply to carry it out.",
+        metadata={"lake": dg.MetadataValue.path(run.lake), "plan": dg.MetadataValue.json(dict(report.plan))},
+    )
+    return Done(observations=[plan])
+
+
+def rebuild_indexes(run: Run) -> Done:
+    """Write the side files of live segments that lack them, and list what could be deleted and merged."""
+    logs = run.logs()
+    done = Done()
+    if logs is None or logs:
+        done.reports.append(run.launcher.run(RebuildIndexesConfig(run.lake, run.run_id, run.as_of_ms, logs)))
+    leftovers = run.launcher.run(MaintainConfig(run.lake, run.run_id, run.as_of_ms))
+    done.observations.append(
+        dg.AssetObservation(
+            checks.ARCHIVED,
+            description="What could be deleted and merged; nothing was done.",
+            metadata={"lake": dg.MetadataValue.path(run.lake), "plan": dg.MetadataValue.json(dict(leftovers.plan))},
+        )
+    )
+    return done
+
+
+def _restricted(state: LakeState, logs: Sequence[str] | None) -> LakeState:
+    if logs is None:
+        return state
+    return LakeState(state.lake, tuple(log for log in state.logs if log.log in logs))
+
+
+def _ways_to_publish(intakes: Iterable[Intake]) -> Iterator[tuple[tuple[str, ...], bool]]:
+    """Topic filter and internal topics of each intake, each once; with nothing remembered: all user topics."""
+    ways = dict.fromkeys((intake.topics, intake.include_internal) for intake in intakes)
+    yield from ways or [((), False)]

@@ -1,0 +1,212 @@
+"""Jobs that do next to nothing, for tests of orchestration: a `World` of logs that grow, and a launcher that moves
+them through the tables of a real lake. No bytes of Kafka, no Spark; what the real jobs do is tested elsewhere.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from logcore.logs.findings import Finding, Severity
+from logcore.logs.offset_ledger import BLOCKING, OffsetState
+from pipelines.resources import JobLauncher
+from spark_jobs.contracts import IngestConfig, JobConfig, JobReport, LogChange
+from spark_jobs.lake import archive, commits, frontier
+from spark_jobs.lake.archive import LogRow, Segment
+from spark_jobs.lake.checked import mark_checked
+from spark_jobs.lake.commits import Guard
+from spark_jobs.lake.finding_rows import PlacedFinding, record
+from spark_jobs.lake.frontier import LedgerRow
+from spark_jobs.lake.identity import claim_home
+from spark_jobs.lake.tables import TABLES, VALIDATIONS
+
+TOPIC_ID = "dGVzdHRvcGljaWQwMDAwMQ"
+SEGMENT_BYTES = 1000
+
+
+@dataclass
+class World:
+    """What lies at the sources, and what was asked of the jobs."""
+
+    ends: dict[str, int] = field(default_factory=dict)
+    """Log end offset by topic partition."""
+    corrupt: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Damaged offsets by topic partition."""
+    ledger_hole: str | None = None
+    """A topic partition whose ledger leaves out an offset: a fault of the job itself."""
+    unmet: set[str] = field(default_factory=set)
+    """Topic partitions on which an expectation fails."""
+    error: dict[str, Exception] = field(default_factory=dict)
+    """What a job raises instead of working."""
+    asked: list[JobConfig] = field(default_factory=list)
+
+    def of(self, job: str) -> list[JobConfig]:
+        """The configurations that a job was run with."""
+        return [config for config in self.asked if job == config.JOB]
+
+
+WORLDS: dict[str, World] = {}
+
+
+class FakeLauncher(JobLauncher):
+    """Runs the jobs of the world with this name."""
+
+    world: str
+
+    def run(self, config: JobConfig) -> JobReport:
+        world = WORLDS[self.world]
+        world.asked.append(config)
+        if config.JOB in world.error:
+            raise world.error[config.JOB]
+        changed, extra = JOBS[config.JOB](world, config)
+        return JobReport(config.JOB, config.run_id, config.lake, tuple(changed), **extra)
+
+
+def seed(world: World, lake: str) -> None:
+    """Put the logs of the world into a lake's archive, as if a run had done so long ago."""
+    _ingest(world, IngestConfig(lake, ("/before",), "long-ago", 1_600_000_000_000))
+
+
+def log_of(topic_partition: str) -> str:
+    """Log key of a topic partition in this world."""
+    topic, _, number = topic_partition.rpartition("-")
+    return archive.log_key(f"{topic}@test.0", int(number))
+
+
+def _chosen(config: JobConfig, log: str) -> bool:
+    return config.logs is None or log in config.logs
+
+
+def _ingest(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
+    claim_home(config.lake, "test")
+    rows, segments, changes = [], [], []
+    known = archive.read_logs(config.lake)
+    for name, end in world.ends.items():
+        topic, _, number = name.rpartition("-")
+        log = log_of(name)
+        held = known[log].next_offset if log in known else -1
+        if end == held or (config.logs and name not in config.logs):
+            continue
+        row = LogRow(
+            log, topic, f"{topic}@test.0", int(number), 0, None, "test", str(Path(config.sources[0], name)), end,
+            0, 0, end, "[]", None, "[]", config.as_of_ms, None, None,
+        )  # fmt: skip
+        rows.append(row)
+        changes.append(LogChange(log, topic, row.partition, {"segments": 1, "bytes": 1000, "end_offset": end}))
+        if end == 0:
+            continue
+        held = max(held, 0)
+        identity = archive.segment_id(log, held, str(end))
+        segments.append(
+            Segment(
+                identity, log, topic, row.log_id, row.partition, held, end, archive.segment_path(log, identity, held), 0,
+                SEGMENT_BYTES, True, "", config.as_of_ms, None, 0, "", 0, held, None, None, None, None, None, None, None,
+            )  # fmt: skip
+        )
+    if segments:
+        archive.commit_segments(
+            config.lake, segments, archive.planned_versions(config.lake, [s.log for s in segments]), config.run_id
+        )
+    archive.commit_logs(config.lake, rows, config.run_id)
+    return changes, {"metrics": {"segments": len(segments)}}
+
+
+def _validate(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
+    ledger = frontier.read_ledger(config.lake)
+    changes, rows, validated, placed = [], [], [], []
+    for log, row in archive.read_logs(config.lake, config.logs).items():
+        before = ledger.get(log, [])
+        start = before[-1].end_offset if before else 0
+        if start == row.next_offset:
+            continue
+        rows += before
+        bad = world.corrupt.get(row.topic_partition)
+        for low, high, state in _pieces(start, row.next_offset, bad):
+            if state is OffsetState.CORRUPT:
+                what = Finding("crc-mismatch", Severity.ERROR, "the checksum is wrong", f"{log}.log", 512, 78, low, high)
+                placed.append(PlacedFinding(what, log, row.topic, row.partition))
+            count = high - low if state is OffsetState.PRESENT else 0
+            if row.topic_partition == world.ledger_hole:
+                low += 1
+            rows.append(
+                LedgerRow(
+                    low, high, state, count, log=log, topic=row.topic, log_id=row.log_id, partition=row.partition
+                )
+            )
+        changes.append(LogChange(log, row.topic, row.partition, {"records": row.next_offset - start}))
+    if not changes:
+        return [], {}
+    frontier.commit_ledger(config.lake, rows, [change.log for change in changes], config.run_id)
+    for segment in archive.read_segments(config.lake, [change.log for change in changes]):
+        place = {"segment_id": segment.segment_id, "log": segment.log, "topic": segment.topic, "verdict": "clean"}
+        numbers = dict.fromkeys([f.name for f in VALIDATIONS if pa.types.is_integer(f.type)], 0)
+        validated.append({**dict.fromkeys(VALIDATIONS.names), **numbers, **place, "batches": 1})
+    commits.append(config.lake, "validations", pa.Table.from_pylist(validated, schema=VALIDATIONS), config.run_id)
+    found = record(config.lake, placed, config.run_id, config.as_of_ms)
+    return changes, {"findings": tuple(found)}
+
+
+def _pieces(start: int, end: int, bad: tuple[int, int] | None) -> list[tuple[int, int, OffsetState]]:
+    if bad is None or bad[0] >= end:
+        return [(start, end, OffsetState.PRESENT)]
+    pieces = [(start, bad[0], OffsetState.PRESENT), (*bad, OffsetState.CORRUPT), (bad[1], end, OffsetState.PRESENT)]
+    return [piece for piece in pieces if piece[1] > piece[0]]
+
+
+def _publish(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
+    changes = []
+    schema = TABLES["records"].schema
+    for log, ranges in frontier.read_ledger(config.lake, config.logs).items():
+        at = frontier.read_frontiers(config.lake, [log])[log]
+        start = at or 0
+        blocked = [r.start_offset for r in ranges if r.state in BLOCKING and r.end_offset > start]
+        end = min([*blocked, ranges[-1].end_offset])
+        if end == start:
+            continue
+        first = ranges[0]
+        offsets = [o for r in ranges if r.state is OffsetState.PRESENT for o in range(r.start_offset, r.end_offset)]
+        rows = [
+            {**dict.fromkeys(schema.names), "topic": first.topic, "partition": first.partition, "offset": offset}
+            for offset in offsets
+            if start <= offset < end
+        ]
+        guard = Guard(frontier.application_id(log), at, end)
+        commits.append(config.lake, "records", pa.Table.from_pylist(rows, schema=schema), config.run_id, [guard])
+        frontier.sync_published(config.lake, config.run_id, [log])
+        figures = {"records": len(rows), "start_offset": start, "end_offset": end}
+        changes.append(LogChange(log, first.topic, first.partition, figures))
+    return changes, {}
+
+
+def _expectations(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
+    mark_checked(config.lake, config.ranges, config.run_id)
+    logs = archive.read_logs(config.lake)
+    failing = [log for log in config.ranges if logs[log].topic_partition in world.unmet]
+    outcomes = [
+        {"name": "offsets_are_unique", "success": not failing, "severity": "critical", "observed": "", "failing": failing},
+        {"name": "no_lag_behind_log", "success": True, "severity": "info", "observed": "", "failing": []},
+    ]
+    return [], {"plan": {"expectations": outcomes}, "metrics": {"data_docs": str(Path(config.lake, "docs.html"))}}
+
+
+def _maintenance(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
+    logs = archive.read_logs(config.lake, getattr(config, "logs", None)).values()
+    changed = [LogChange(row.log, row.topic, row.partition, {"segments_removed": 1}) for row in logs]
+    return changed if getattr(config, "apply", False) else [], {"plan": {"logs": [row.log for row in logs]}}
+
+
+JOBS = {
+    "ingest": _ingest,
+    "validate": _validate,
+    "publish": _publish,
+    "expectations": _expectations,
+    "retention": _maintenance,
+    "compaction": _maintenance,
+    "rebuild_indexes": _maintenance,
+    "maintain": _maintenance,
+}
+
+
