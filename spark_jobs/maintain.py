@@ -16,12 +16,13 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from logcore.segments.filenames import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from logcore.segments.filenames import LOG_SUFFIX
 from spark_jobs.contracts import JobReport, MaintainConfig
 from spark_jobs.lake import archive
 from spark_jobs.lake.archive import Segment
 from spark_jobs.lake.policies import Policies, TopicPolicy, read_policies
 from spark_jobs.lake.tables import TABLES, open_table, table_uri
+from spark_jobs.rebuild_indexes import SIDE_FILES, side_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -106,14 +107,8 @@ def apply(plan: MaintainPlan, config: MaintainConfig, spark: SparkSession | None
     return JobReport(config.JOB, config.run_id, config.lake, plan=plan.as_dict())
 
 
-def side_file(path: str, suffix: str) -> str:
-    """Path of the side file of a segment: same directory, same base offset."""
-    return path.removesuffix(LOG_SUFFIX) + suffix
-
-
 def _archive_orphans(config: MaintainConfig, segments: Iterable[Segment]) -> Iterator[LakeFile]:
-    suffixes = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
-    named = {side_file(segment.path, suffix) for segment in segments for suffix in suffixes}
+    named = {side_file(segment.path, suffix) for segment in segments for suffix in (LOG_SUFFIX, *SIDE_FILES)}
     for path in _files_below(os.path.join(config.lake, "archive")):
         relative = os.path.relpath(path, config.lake)
         if relative not in named:
@@ -146,7 +141,7 @@ def _deletable(config: MaintainConfig, segments: Iterable[Segment], policies: Po
         if segment.retired_ms is None or os.path.isabs(segment.path):
             continue
         if config.as_of_ms - segment.retired_ms > policy.file_delete_delay_ms:
-            for suffix in (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            for suffix in (LOG_SUFFIX, *SIDE_FILES):
                 yield from _lake_file(config, side_file(segment.path, suffix))
 
 
@@ -156,12 +151,14 @@ def _mergeable(live: Iterable[Segment], policies: Policies) -> Iterator[Slices]:
     archived.sort(key=lambda s: (s.log, s.base_offset))
     for (log, _, _), of_one_source in groupby(archived, key=lambda s: (s.log, s.origin_base_offset, s.generation)):
         group: list[Segment] = []
+        size = 0
         for segment in of_one_source:
             limit = (policies.for_topic(segment.topic) or _NO_POLICY).segment_bytes
-            if group and sum(s.size for s in group) + segment.size > limit:
+            if group and size + segment.size > limit:
                 yield from _slices(log, group)
-                group = []
+                group, size = [], 0
             group.append(segment)
+            size += segment.size
         yield from _slices(log, group)
 
 

@@ -95,6 +95,11 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "transaction-outcome-lost": Rule(_ERROR, "a transaction was open where offsets are lost; it stays open"),
         "corrupt-offsets": Rule(_ERROR, "offsets whose bytes cannot be trusted"),
         "missing-offsets": Rule(_ERROR, "offsets that are gone, and nothing explains it"),
+        # maintenance and checks of a lake (spark_jobs)
+        "compaction-refused": Rule(_WARNING, "a log that its policy would clean and that cannot be cleaned yet"),
+        "compaction-unproven": Rule(_ERROR, "cleaned segments that did not pass their check; nothing was swapped"),
+        "index-not-rebuilt": Rule(_WARNING, "a segment whose indexes could not be written", _UNCHECKED),
+        "expectation-failed": Rule(_ERROR, "published rows are not what ledger and batches say"),
     }
 )
 """Every rule id. A new check adds its row here; `found` refuses ids that are missing."""

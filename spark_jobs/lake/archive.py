@@ -200,8 +200,12 @@ def swap_segments(
     run_id: str,
     as_of_ms: int,
     replaced_by: dict[str, str] | None = None,
+    guards: Sequence[commits.Guard] = (),
 ) -> None:
     """Retire segments and add their replacements in one commit; retired rows stay as history.
+
+    Args:
+        guards: what else this commit stands on and moves.
 
     Raises:
         ConcurrentChange: a log, or the table, was touched since the plan.
@@ -212,7 +216,8 @@ def swap_segments(
     rows = pa.Table.from_pylist(gone + [asdict(s) for s in added], schema=SEGMENTS)
     logs = sorted({s.log for s in (*retired, *added)})
     predicate = commits.equal_to_any("segment_id", [s.segment_id for s in retired])
-    commits.replace(lake, "segments", predicate, rows, run_id, [guard_of(log, planned[log]) for log in logs])
+    moved = [guard_of(log, planned[log]) for log in logs]
+    commits.replace(lake, "segments", predicate, rows, run_id, [*moved, *guards])
 
 
 def commit_logs(lake: str, rows: Sequence[LogRow], run_id: str) -> None:

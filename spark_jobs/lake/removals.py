@@ -27,10 +27,13 @@ from logcore.logs.offset_ledger import GAPS_COMPACTED
 from logcore.records.batch import read_header
 from logcore.records.record import read_records
 from logcore.storage.local import map_file
+from spark_jobs.contracts import LogChange, Scalar
 from spark_jobs.lake import archive, commits, frontier
 from spark_jobs.lake.archive import Segment
 from spark_jobs.lake.frontier import LedgerRow
 from spark_jobs.lake.tables import LOG_ACTIONS, open_table, read_rows
+
+RETENTION, COMPACTION = "retention", "compaction"
 
 
 class Archived(StrEnum):
@@ -53,7 +56,7 @@ class Removal:
     @property
     def action(self) -> str:
         """The job that did it."""
-        return "retention" if self.segment.replaced_by is None else "compaction"
+        return RETENTION if self.segment.replaced_by is None else COMPACTION
 
     @property
     def archived(self) -> Archived:
@@ -145,6 +148,25 @@ def finish(
     return list(todo.actions)
 
 
+def changes(finished: Iterable[Removal]) -> tuple[LogChange, ...]:
+    """What removals did to each log, for a report."""
+    by_log: dict[str, list[Removal]] = {}
+    for removal in finished:
+        by_log.setdefault(removal.segment.log, []).append(removal)
+    changed = []
+    for log, found in sorted(by_log.items()):
+        metrics: dict[str, Scalar] = {
+            "segments": len(found),
+            "bytes_before": sum(r.segment.size for r in found),
+            "bytes_after": sum(r.replacement.size for r in found if r.replacement is not None),
+            "records_before": sum(r.records_before for r in found),
+            "records_after": sum(r.records_after for r in found),
+            "up_to_offset": max(r.segment.next_offset for r in found),
+        }
+        changed.append(LogChange(log, found[0].segment.topic, found[0].segment.partition, metrics))
+    return tuple(changed)
+
+
 def _known_actions(lake: str, logs: Sequence[str]) -> set[tuple[str, str]]:
     rows = read_rows(lake, "log_actions", ["segment_id", "action"], [("log", "in", sorted(logs))]).to_pylist()
     return {(row["segment_id"], row["action"]) for row in rows}
@@ -156,7 +178,7 @@ def _action_row(removal: Removal, run_id: str, explained: tuple[str, str] | None
     if replacement is not None:
         rule, reason = "cleanup.policy", f"{lost} records had a newer one of the same key"
     else:
-        rule, reason = explained or ("retention", "decided by a run that ended before it said why")
+        rule, reason = explained or (RETENTION, "decided by a run that ended before it said why")
     return {
         "run_id": run_id,
         "log": segment.log,
