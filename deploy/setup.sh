@@ -44,7 +44,6 @@ hand_over UV_INSECURE_HOST trusted-host
 hand_over SSL_CERT_FILE cert
 [ -z "${UV_INDEX:-}" ] || export UV_INDEX_STRATEGY=unsafe-best-match # as pip sees several indexes; hashes decide
 [ -z "${PIP_NO_CACHE_DIR:-}" ] || export UV_NO_CACHE=1
-export UV_LINK_MODE="${UV_LINK_MODE:-copy}" UV_NO_CONFIG=1
 
 install_with_uv() {
     awk '/^[a-z]/ { keep = /^uv==/ } keep' requirements.lock >.venv/uv.txt
