@@ -125,6 +125,14 @@ def test_a_count_that_is_not_the_number_of_records_is_damage(make, count: int, r
 
 
 @BOTH
+def test_a_count_that_the_bytes_cannot_hold_is_refused_before_the_first_record(make) -> None:
+    data = make([handmade.record(0), handmade.record(1)], count=3, last_offset_delta=9)
+    assert len(handmade.record(0)) == 9  # 18 bytes could hold two of the smallest records, of 7 bytes, not three
+    with pytest.raises(CorruptRecordError, match="cannot fit"):
+        next(read_records(data, 0, read_header(data)))
+
+
+@BOTH
 def test_bytes_behind_the_last_record_are_damage(make) -> None:
     for junk in (b"\0", b"\0" * 40, handmade.record(1)):
         data = make([handmade.record(0), junk], count=1, last_offset_delta=5)
