@@ -144,8 +144,9 @@ class _Outcomes:
 
     def of(self, batch: BatchFact) -> TransactionState:
         firsts, rows = self._by_producer.get(batch.producer_id, ([], []))
-        at = bisect_right(firsts, batch.base_offset) - 1
-        if at < 0 or rows[at].last_offset < batch.base_offset:
+        # By its end: the log start may lie inside of it, and a transaction begins there at the earliest.
+        at = bisect_right(firsts, batch.next_offset - 1) - 1
+        if at < 0 or rows[at].last_offset < batch.next_offset - 1:
             raise ValueError(
                 f"the view of transactions knows none of producer {batch.producer_id} at offset {batch.base_offset}; "
                 f"was it derived from other batches?"

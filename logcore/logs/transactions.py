@@ -102,7 +102,8 @@ class GapRules:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """One transaction that wrote data. first_offset, last_offset: of its data still in the log, inclusive.
+    """One transaction that wrote data. first_offset, last_offset: of its data at or above the log start,
+    inclusive.
 
     marker_offset: of the marker that decided it, None while undecided.
     """
@@ -137,6 +138,7 @@ def derive_transactions(
     batches: Iterable[BatchFact],
     *,
     high_watermark: int,
+    log_start_offset: int = 0,
     cleaner_checkpoint: int | None = None,
     compacted_by_policy: bool = False,
     gap_evidence: Mapping[int, str] | None = None,
@@ -145,7 +147,8 @@ def derive_transactions(
 
     The batches must begin where no transaction is in progress: at the log's first batch, or at the last stable offset
     of an earlier view. Where the log start moved past a transaction's beginning, its remaining batches are decided by
-    its marker all the same.
+    its marker all the same; what lies below `log_start_offset` plays no part, whether it is still there or not (a
+    broker that remembers an open transaction with data only there holds the last stable offset at the log start).
 
     A marker at or above `high_watermark` decides nothing yet. A marker without data is a transaction that wrote
     nothing to this partition and gives no row. Marker epochs are not compared: since KIP-890 a marker carries a newer
@@ -158,7 +161,7 @@ def derive_transactions(
     Raises InvalidRecordError where offsets do not rise.
     """
     rules = GapRules(cleaner_checkpoint, compacted_by_policy, gap_evidence or {})
-    walk = _Walk(high_watermark)
+    walk = _Walk(high_watermark, log_start_offset)
     expected: int | None = None
     damaged = False
     for batch in batches:
@@ -185,15 +188,16 @@ def derive_transactions(
 class _Walk:
     """State of one derivation: what is in progress per producer id, and what is settled."""
 
-    def __init__(self, high_watermark: int) -> None:
+    def __init__(self, high_watermark: int, log_start_offset: int) -> None:
         self._high_watermark = high_watermark
+        self._log_start = log_start_offset
         self._in_progress: dict[int, _InProgress] = {}
         self._settled: list[Transaction] = []
         self._findings: list[Finding] = []
 
     def take(self, batch: BatchFact, last_offset: int) -> None:
         """Account for the next batch."""
-        if batch.producer_id < 0:
+        if batch.producer_id < 0 or last_offset < self._log_start:
             return
         if batch.is_control:
             self._mark(batch)
@@ -213,7 +217,8 @@ class _Walk:
                 )
             return
         if current is None:
-            self._in_progress[batch.producer_id] = _InProgress(batch.producer_epoch, batch.base_offset, last_offset)
+            first_offset = max(batch.base_offset, self._log_start)
+            self._in_progress[batch.producer_id] = _InProgress(batch.producer_epoch, first_offset, last_offset)
         else:
             current.last_offset = last_offset
             current.producer_epoch = batch.producer_epoch

@@ -1,0 +1,336 @@
+"""Every expectation is written out: (start, end, state, records, gaps, evidence)."""
+
+import pytest
+
+from logcore.errors import InvalidRecordError
+from logcore.logs.offset_ledger import (
+    LedgerRange,
+    OffsetState,
+    build_ledger,
+    check_tiling,
+    ledger_findings,
+    mark_published,
+    publish_end,
+    restart_offset,
+)
+from logcore.logs.transactions import (
+    BatchFact,
+    Transaction,
+    TransactionState,
+    TransactionView,
+)
+
+HELD_BY_BATCH = {10: [10, 13, 17], 20: [20, 29]}
+"""Offsets of the records of batches that have gaps, by base offset."""
+
+
+def batch(first: int, last: int, records: int | None = None, *, producer: int = -1, transactional: bool = False):
+    count = last - first + 1 if records is None else records
+    return BatchFact(first, last, count, producer, 0, transactional, False, None, "ok", "s", first, 70, 0)
+
+
+def control(offset: int, producer: int = 1) -> BatchFact:
+    return BatchFact(offset, offset, 1, producer, 0, True, True, "COMMIT", "ok", "s", offset, 78, 0)
+
+
+def stretch(expected: int, reason: str = "CRC") -> BatchFact:
+    return BatchFact(expected, None, 0, -1, -1, False, False, None, reason, "s", expected, 70, -1)
+
+
+def records_from(fact: BatchFact, cut: int) -> int:
+    return sum(offset >= cut for offset in HELD_BY_BATCH[fact.base_offset])
+
+
+def ledger(*batches: BatchFact, end: int, transactions=(), stable: int | None = None, **given) -> list[tuple]:
+    high_watermark = given.pop("high_watermark", end)
+    view = TransactionView(tuple(transactions), high_watermark if stable is None else stable)
+    arguments = {"start_offset": 0, "log_start_offset": 0, "cleaner_checkpoint": None} | given
+    ranges = build_ledger(
+        batches,
+        view,
+        high_watermark=high_watermark,
+        log_end_offset=end,
+        records_from=records_from,
+        **arguments,
+    )
+    for each in ranges:
+        assert each.gap_state == ("compacted" if each.gaps else None)
+    return [(r.start_offset, r.end_offset, str(r.state), r.records, r.gaps, r.evidence) for r in ranges]
+
+
+def decided(producer: int, first: int, last: int, state: TransactionState) -> Transaction:
+    return Transaction(producer, 0, first, last, last + 1, state)
+
+
+def test_neighbours_of_one_state_are_one_range() -> None:
+    assert ledger(batch(0, 3), batch(4, 9), end=10) == [(0, 10, "present", 10, 0, None)]
+
+
+def test_a_log_without_offsets_has_no_ranges() -> None:
+    assert ledger(end=0) == []
+
+
+def test_batches_of_a_transaction_take_its_outcome_and_markers_are_control() -> None:
+    committed = decided(1, 0, 2, TransactionState.COMMITTED)
+    aborted = decided(1, 4, 5, TransactionState.ABORTED)
+    assert ledger(
+        batch(0, 2, producer=1, transactional=True),
+        control(3),
+        batch(4, 5, producer=1, transactional=True),
+        control(6),
+        end=7,
+        transactions=[committed, aborted],
+    ) == [
+        (0, 3, "present", 3, 0, None),
+        (3, 4, "control", 1, 0, None),
+        (4, 6, "aborted", 2, 0, None),
+        (6, 7, "control", 1, 0, None),
+    ]
+
+
+def test_a_batch_beside_an_aborted_transaction_of_its_producer_is_present() -> None:
+    assert ledger(
+        batch(0, 0, producer=1, transactional=True),
+        batch(1, 1, producer=1),
+        control(2),
+        end=3,
+        transactions=[decided(1, 0, 0, TransactionState.ABORTED)],
+    )[1] == (1, 2, "present", 1, 0, None)
+
+
+def test_everything_at_or_above_the_high_watermark_is_open_whatever_it_is() -> None:
+    assert ledger(batch(0, 3), control(4), batch(5, 9), end=10, high_watermark=2) == [
+        (0, 2, "present", 2, 0, None),
+        (2, 10, "open", 8, 0, "high-watermark"),
+    ]
+
+
+def test_open_says_transaction_below_the_high_watermark_and_high_watermark_above() -> None:
+    opened = Transaction(1, 0, 4, 4, None, TransactionState.OPEN)
+    batches = [batch(0, 3), batch(4, 4, producer=1, transactional=True), batch(5, 9)]
+    assert ledger(*batches, end=10, transactions=[opened], stable=4, high_watermark=7) == [
+        (0, 4, "present", 4, 0, None),
+        (4, 7, "open", 3, 0, "transaction"),
+        (7, 10, "open", 3, 0, "high-watermark"),
+    ]
+
+
+def test_a_batch_with_gaps_is_counted_on_both_sides_of_the_high_watermark() -> None:
+    assert ledger(batch(0, 9), batch(10, 19, 3), end=20, high_watermark=13) == [
+        (0, 13, "present", 11, 2, None),
+        (13, 20, "open", 2, 5, "high-watermark"),
+    ]
+
+
+def test_a_batch_cut_by_the_log_start_counts_only_what_is_above() -> None:
+    assert ledger(batch(10, 19, 3), end=20, log_start_offset=14) == [
+        (0, 14, "trimmed", 0, 0, "log-start-offset"),
+        (14, 20, "present", 1, 5, None),
+    ]
+
+
+def test_whole_batches_below_the_log_start_are_trimmed() -> None:
+    assert ledger(batch(0, 4), batch(5, 9), end=10, log_start_offset=5) == [
+        (0, 5, "trimmed", 0, 0, "log-start-offset"),
+        (5, 10, "present", 5, 0, None),
+    ]
+
+
+def test_a_range_of_lost_offsets_is_cut_at_the_log_start_and_at_the_publish_end() -> None:
+    lost = (0, 0, "no-explanation")
+    assert ledger(batch(0, 1), batch(9, 9), end=10, log_start_offset=4, high_watermark=7) == [
+        (0, 4, "trimmed", 0, 0, "log-start-offset"),
+        (4, 7, "missing", *lost),
+        (7, 9, "missing", *lost),
+        (9, 10, "open", 1, 0, "high-watermark"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "state"), [(5, "compacted"), (6, "compacted"), (4, "missing"), (None, "missing")]
+)
+def test_a_gap_is_compacted_only_up_to_the_cleaner_checkpoint(checkpoint, state) -> None:
+    evidence = "cleaner-checkpoint" if state == "compacted" else "no-explanation"
+    assert ledger(batch(0, 1), batch(5, 5), end=6, cleaner_checkpoint=checkpoint) == [
+        (0, 2, "present", 2, 0, None),
+        (2, 5, state, 0, 0, evidence),
+        (5, 6, "present", 1, 0, None),
+    ]
+
+
+def test_a_gap_is_compacted_where_policy_says_so() -> None:
+    assert ledger(batch(5, 5), end=6, compacted_by_policy=True)[0] == (0, 5, "compacted", 0, 0, "cleanup-policy")
+
+
+def test_a_gap_in_front_of_the_first_batch_is_judged_from_the_log_start() -> None:
+    assert ledger(batch(9, 9), end=10, log_start_offset=4) == [
+        (0, 4, "trimmed", 0, 0, "log-start-offset"),
+        (4, 9, "missing", 0, 0, "no-explanation"),
+        (9, 10, "present", 1, 0, None),
+    ]
+
+
+def test_a_gap_behind_the_last_batch_is_judged_too() -> None:
+    assert ledger(batch(0, 0), end=4)[1] == (1, 4, "missing", 0, 0, "no-explanation")
+
+
+def test_what_ingest_saw_of_a_gap_wins_over_the_cleaner_checkpoint() -> None:
+    given = {"cleaner_checkpoint": 100, "gap_evidence": {1: "source-cleaned"}}
+    assert ledger(batch(0, 0), batch(4, 4), end=5, **given)[1] == (1, 4, "missing", 0, 0, "source-cleaned")
+
+
+def test_offsets_that_cleaning_took_out_of_a_batch_are_gaps_of_its_run() -> None:
+    assert ledger(batch(0, 9), batch(10, 19, 3), batch(20, 29, 2), end=30) == [(0, 30, "present", 15, 15, None)]
+
+
+def test_a_batch_without_records_is_empty() -> None:
+    assert ledger(batch(0, 0), batch(1, 6, 0), batch(7, 7), end=8)[1] == (1, 7, "empty", 0, 6, None)
+
+
+def test_a_corrupt_stretch_reaches_to_the_next_good_batch() -> None:
+    assert ledger(batch(0, 1), stretch(2), batch(6, 6), end=7) == [
+        (0, 2, "present", 2, 0, None),
+        (2, 6, "corrupt", 0, 0, "CRC"),
+        (6, 7, "present", 1, 0, None),
+    ]
+
+
+def test_a_corrupt_stretch_at_the_end_reaches_to_the_log_end() -> None:
+    assert ledger(batch(0, 1), stretch(2, "LENGTH"), end=9)[1:] == [(2, 9, "corrupt", 0, 0, "LENGTH")]
+
+
+def test_a_corrupt_stretch_that_takes_no_offsets_is_no_range() -> None:
+    assert ledger(batch(0, 1), stretch(2), batch(2, 3), end=4) == [(0, 4, "present", 4, 0, None)]
+
+
+def test_a_gap_in_front_of_a_corrupt_stretch_is_judged_for_itself() -> None:
+    assert ledger(batch(0, 1), stretch(5), batch(9, 9), end=10, cleaner_checkpoint=5)[1:3] == [
+        (2, 5, "compacted", 0, 0, "cleaner-checkpoint"),
+        (5, 9, "corrupt", 0, 0, "CRC"),
+    ]
+
+
+def test_two_stretches_without_a_batch_between_keep_their_reasons() -> None:
+    assert ledger(batch(0, 1), stretch(2, "CRC"), stretch(5, "LENGTH"), batch(9, 9), end=10)[1:3] == [
+        (2, 5, "corrupt", 0, 0, "CRC"),
+        (5, 9, "corrupt", 0, 0, "LENGTH"),
+    ]
+
+
+def test_damage_and_loss_above_the_publish_end_stay_what_they_are() -> None:
+    found = ledger(batch(0, 1), batch(4, 4), stretch(5), batch(8, 8), end=9, high_watermark=1)
+    assert [(r[0], r[1], r[2]) for r in found] == [
+        (0, 1, "present"),
+        (1, 2, "open"),
+        (2, 4, "missing"),
+        (4, 5, "open"),
+        (5, 8, "corrupt"),
+        (8, 9, "open"),
+    ]
+
+
+def test_a_cleaned_gap_above_the_publish_end_is_open() -> None:
+    assert ledger(batch(0, 1), batch(5, 5), end=6, high_watermark=1, compacted_by_policy=True) == [
+        (0, 1, "present", 1, 0, None),
+        (1, 6, "open", 2, 3, "high-watermark"),
+    ]
+
+
+def test_a_cleaned_gap_is_cut_by_the_publish_end() -> None:
+    assert ledger(batch(0, 0), batch(5, 5), end=6, high_watermark=3, cleaner_checkpoint=5)[1:] == [
+        (1, 3, "compacted", 0, 0, "cleaner-checkpoint"),
+        (3, 6, "open", 1, 2, "high-watermark"),
+    ]
+
+
+def test_a_ledger_begun_inside_a_batch_counts_the_rest_of_it() -> None:
+    assert ledger(batch(0, 9), batch(10, 19, 3), batch(20, 20), end=21, start_offset=14) == [
+        (14, 21, "present", 2, 5, None)
+    ]
+
+
+def test_a_high_watermark_beyond_the_log_end_opens_nothing() -> None:
+    assert ledger(batch(0, 3), end=4, high_watermark=100) == [(0, 4, "present", 4, 0, None)]
+
+
+def test_offsets_that_do_not_rise_are_refused() -> None:
+    with pytest.raises(InvalidRecordError):
+        ledger(batch(0, 3), batch(3, 5), end=6)
+    with pytest.raises(InvalidRecordError):
+        ledger(batch(0, 3), batch(1, 2), end=6)
+
+
+def test_a_batch_beyond_the_log_end_is_the_callers_mistake() -> None:
+    with pytest.raises(ValueError, match="the log at 2"):
+        ledger(batch(0, 3), end=3)
+
+
+def test_a_view_that_does_not_know_a_transaction_is_the_callers_mistake() -> None:
+    with pytest.raises(ValueError, match="derived from other batches"):
+        ledger(batch(0, 3, producer=5, transactional=True), end=4)
+
+
+def plain(start: int, end: int, state: OffsetState = OffsetState.PRESENT, **counts) -> LedgerRange:
+    return LedgerRange(start, end, state, **{"records": end - start} | counts)
+
+
+@pytest.mark.parametrize(
+    ("ranges", "complaint"),
+    [
+        ([plain(0, 4), plain(5, 9)], "gap at offset 4"),
+        ([plain(0, 4), plain(3, 9)], "overlap at offset 3"),
+        ([plain(1, 9)], "gap at offset 0"),
+        ([plain(0, 8)], "ends at offset 8 instead of 9"),
+        ([plain(0, 4), plain(4, 4), plain(4, 9)], "empty range at offset 4"),
+        ([plain(0, 9, records=10)], "more than its 9 offsets"),
+        ([], "ends at offset 0 instead of 9"),
+    ],
+)
+def test_ranges_that_do_not_tile_the_log_are_told_with_their_place(ranges, complaint) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        check_tiling(ranges, 0, 9)
+    check_tiling([plain(0, 4), plain(4, 9)], 0, 9)
+
+
+def test_the_ledger_goes_on_at_its_first_open_offset_or_its_end() -> None:
+    assert restart_offset([plain(0, 4), plain(4, 6, OffsetState.OPEN), plain(6, 9, OffsetState.MISSING)]) == 4
+    assert restart_offset([plain(0, 4), plain(4, 9, OffsetState.MISSING)]) == 9
+
+
+@pytest.mark.parametrize("state", ["open", "missing", "corrupt", "unknown"])
+def test_publishing_stops_in_front_of_every_state_that_blocks(state) -> None:
+    ranges = [plain(0, 4), plain(4, 6, OffsetState(state)), plain(6, 9)]
+    assert publish_end(ranges, 0) == 4
+    assert publish_end(ranges, 4) == 4
+    assert publish_end(ranges, 6) == 9
+
+
+@pytest.mark.parametrize("state", ["aborted", "control", "compacted", "empty", "trimmed"])
+def test_publishing_passes_what_has_nothing_to_publish(state) -> None:
+    assert publish_end([plain(0, 4), plain(4, 6, OffsetState(state)), plain(6, 9)], 0) == 9
+
+
+def test_published_is_what_lies_below_the_frontier() -> None:
+    marked = mark_published([plain(0, 4), plain(4, 9)], 4)
+    assert [r.published for r in marked] == [True, False]
+
+
+def test_a_range_the_frontier_cuts_is_split_where_its_counts_allow_it() -> None:
+    marked = mark_published([plain(0, 10), plain(10, 20, OffsetState.COMPACTED, records=0)], 3)
+    assert [(r.start_offset, r.end_offset, r.records, r.published) for r in marked] == [
+        (0, 3, 3, True),
+        (3, 10, 7, False),
+        (10, 20, 0, False),
+    ]
+    assert [r.records for r in mark_published([plain(0, 4, OffsetState.TRIMMED, records=0)], 1)] == [0, 0]
+    with pytest.raises(ValueError, match="frontier 3"):
+        mark_published([plain(0, 10, records=8, gaps=2, gap_state="compacted")], 3)
+
+
+def test_lost_offsets_are_findings_and_nothing_else_is() -> None:
+    ranges = [plain(0, 4), plain(4, 6, OffsetState.MISSING, records=0, evidence="no-explanation")]
+    ranges += [plain(6, 7, OffsetState.CORRUPT, records=0, evidence="CRC"), plain(7, 9, OffsetState.COMPACTED)]
+    assert [(f.rule, f.start_offset, f.end_offset) for f in ledger_findings(ranges)] == [
+        ("missing-offsets", 4, 6),
+        ("corrupt-offsets", 6, 7),
+    ]
