@@ -65,7 +65,12 @@ def pass_over_log(facts: LogFacts, batches: pa.Table, files: Mapping[str, tuple[
         "compacted_by_policy": facts.compacted_by_policy,
         "gap_evidence": facts.gap_evidence,
     }
-    view = derive_transactions(ordered, high_watermark=facts.high_watermark, **rules)  # type: ignore[arg-type]
+    view = derive_transactions(
+        ordered,
+        high_watermark=facts.high_watermark,
+        log_start_offset=facts.log_start_offset,
+        **rules,  # type: ignore[arg-type]
+    )
     ledger = build_ledger(
         ordered,
         view,

@@ -134,6 +134,11 @@ def test_a_stretch_that_takes_no_offsets_hides_no_marker() -> None:
     assert view.findings == ()
 
 
+def test_a_cleaned_gap_long_behind_a_corrupt_stretch_hides_no_marker() -> None:
+    view = derive(stretch(0), data(1, 5), marker(1, 9, "COMMIT"), cleaner_checkpoint=9)
+    assert rows(view) == [(1, 5, 5, 9, COMMITTED)]
+
+
 def test_several_stretches_in_a_row_are_one_loss() -> None:
     view = derive(data(1, 0), stretch(1), stretch(1), stretch(4), marker(1, 6, "COMMIT"))
     assert rows(view) == [(1, 0, 0, None, OPEN)]
