@@ -60,6 +60,7 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "oversized-segment": Rule(_WARNING, "a segment above 2 GiB, which no broker opens"),
         "broken-root-file": Rule(_WARNING, "a checkpoint or properties file that cannot be used; taken as absent"),
         "broken-partition-file": Rule(_WARNING, "partition.metadata or leader-epoch-checkpoint cannot be understood"),
+        "corrupt-index": Rule(_WARNING, "an index file that contradicts itself; it can be rebuilt from its segment"),
         "no-high-watermark": Rule(_WARNING, "no usable replication-offset-checkpoint; the log end stands in for it"),
         # growth of the archive (logcore.logs.growth)
         "topic-recreated": Rule(_ERROR, "a topic of the same name but another topic id"),

@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
 from logcore.errors import LogError
 from logcore.logs.sources import SegmentFile
@@ -98,6 +98,18 @@ def map_file(path: str) -> Iterator[mmap.mmap | bytes]:
     finally:
         with suppress(BufferError):  # a view of it may still be alive; the last one closes it
             mapped.close()
+
+
+def create_text(path: str) -> TextIO:
+    """A new UTF-8 text file for a command's output; what is no text comes through as escapes. It must not exist yet.
+
+    Raises LogError.
+    """
+    try:
+        return open(path, "x", encoding="utf-8", errors="backslashreplace", newline="")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise LogError(f"it cannot be written: {reason}.", file=shown(path)) from error
 
 
 def file_digest(path: str, start: int = 0, end: int | None = None) -> str:

@@ -1,0 +1,313 @@
+"""`loglake dump`: the records of logs, or their batch headers, index entries, checkpoints, a line each.
+
+Reads a segment whole into memory: a source may be cut short by its broker, and a mapped byte that is gone kills the
+process. Damage is said on stderr and passed over.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol, TextIO
+
+from logcore.cli import arguments as options
+from logcore.cli.looking import Notes, Window, cannot_read, find_logs, open_segment, steps, window
+from logcore.cli.record_lines import CSV_COLUMNS, csv_line, json_line, record_fields, text_line
+from logcore.cli.side_files import checkpoint_lines, index_lines
+from logcore.errors import CorruptionReason, LogError
+from logcore.logs.findings import found
+from logcore.logs.sources import SegmentFile, SourceLog
+from logcore.records.batch import BatchHeader, read_header
+from logcore.records.record import Record
+from logcore.segments.filenames import DirectoryKind
+from logcore.segments.scan import ScannedBatch, Stretch
+from logcore.storage.local import create_text, shown
+
+FORMATS = ("text", "jsonl", "csv", "arrow", "parquet")
+
+
+class Sink(Protocol):
+    """Where records go, in the form that was asked for."""
+
+    def write(self, log: SourceLog, segment: SegmentFile, batch: ScannedBatch, records: list[Record]) -> None:
+        """Take records of one batch."""
+
+    def close(self) -> None:
+        """Write what is still held."""
+
+
+def add_parser(
+    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], parent: argparse.ArgumentParser
+) -> None:
+    """Add `dump` to the command line."""
+    parser = subparsers.add_parser(
+        "dump",
+        parents=[parent],
+        help="records, or batch headers, index entries, checkpoints",
+        description="Print what logs hold. Like a broker to a consumer, a directory shows the records from its log "
+        "start to its high watermark; --all, or naming a single file, shows everything.",
+    )
+    options.add_paths(parser)
+    options.add_choice(parser)
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--batches", action="store_true", help="batch headers instead of records")
+    what.add_argument("--indexes", action="store_true", help="entries of offset and time indexes")
+    what.add_argument("--snapshots", action="store_true", help="producer snapshots (not built yet)")
+    what.add_argument("--checkpoints", action="store_true", help="checkpoints, topic ids and broker properties")
+    parser.add_argument("--format", choices=FORMATS, default="text")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write there instead of to stdout; must not exist yet")
+    parser.add_argument(
+        "--isolation.level",
+        dest="isolation_level",
+        choices=("read_uncommitted", "read_committed"),
+        default="read_uncommitted",
+    )
+    parser.add_argument(
+        "--high-watermark",
+        type=options.high_watermark,
+        default="checkpoint",
+        metavar="checkpoint|log-end|N",
+        help="where a directory's records end (default: its replication-offset-checkpoint)",
+    )
+    parser.add_argument("--all", action="store_true", help="also below the log start and above the high watermark")
+    parser.add_argument("--offsets", type=options.offset_range, default=options.OffsetRange(), metavar="A..B")
+    parser.add_argument("--since", type=options.time_ms, metavar="TIME", help="timestamps from here on")
+    parser.add_argument("--until", type=options.time_ms, metavar="TIME", help="timestamps before this")
+    parser.add_argument("--key", type=options.binary, metavar="STRING|0xHEX")
+    parser.add_argument("--header", type=options.header_match, metavar="NAME[=VALUE]")
+    parser.add_argument("--producer-id", type=int, metavar="N")
+    parser.add_argument("--limit", type=options.natural, metavar="N", help="end after this many lines")
+    parser.add_argument("--control", action="store_true", help="also control records")
+    parser.add_argument("--text", action="store_true", help="jsonl: keys and values as strings where they are UTF-8")
+    parser.set_defaults(func=run, parser=parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command; returns its exit code."""
+    notes = Notes()
+    if arguments.snapshots:
+        notes.refuse("producer snapshots are not built yet.")
+        return notes.exit_code
+    side = arguments.batches or arguments.indexes or arguments.checkpoints
+    _refuse_nonsense(arguments, side)
+    unasked = side or arguments.all or arguments.high_watermark != "checkpoint"
+    logs = find_logs(arguments, notes, quiet=("no-high-watermark",) if unasked else ())
+    logs = _one_of_each(tuple(log for log in logs if log.kind is DirectoryKind.LIVE), notes)
+    with _output(arguments) as out:
+        if side:
+            lines = _side_lines(arguments, logs, notes)
+            for number, line in enumerate(lines):
+                if number == arguments.limit:
+                    break
+                out.write(json_line(line) if arguments.format == "jsonl" else _plain(line))
+        else:
+            sink = _sink(arguments, out)
+            _dump_records(arguments, logs, notes, sink)
+            sink.close()
+    return notes.exit_code
+
+
+def _refuse_nonsense(arguments: argparse.Namespace, side: bool) -> None:
+    """End in wrong usage where options contradict each other."""
+    error: Callable[[str], object] = arguments.parser.error
+    if side and arguments.format not in ("text", "jsonl"):
+        error(f"--format {arguments.format} is for records; use text or jsonl")
+    record_options = ("key", "header", "since", "until", "control", "text")
+    for name in record_options if side else ():
+        if getattr(arguments, name):
+            error(f"--{name} is for records")
+    if arguments.text and arguments.format != "jsonl":
+        error("--text is for --format jsonl")
+    if arguments.format in ("arrow", "parquet") and arguments.output is None and sys.stdout.isatty():
+        error(f"--format {arguments.format} is not for a terminal; use -o FILE")
+    if arguments.output is not None:
+        target = os.path.realpath(arguments.output)
+        for path in arguments.paths:
+            source = os.path.realpath(path)
+            if target == source or target.startswith(source.rstrip("/") + "/"):
+                error(f"{shown(arguments.output)} lies inside {shown(path)}, which is only read")
+
+
+def _one_of_each(logs: tuple[SourceLog, ...], notes: Notes) -> tuple[SourceLog, ...]:
+    """The logs without those whose topic partition came before, from another path."""
+    chosen: dict[str, SourceLog] = {}
+    for log in logs:
+        first = chosen.setdefault(str(log.topic_partition), log)
+        if first is not log:
+            message = (
+                f"{log.topic_partition} is shown from {shown(first.directory)}; the one in {shown(log.directory)} is "
+                "left out. Name one of them."
+            )
+            notes.say(found("second-source", message, file=shown(log.directory)))
+    return tuple(chosen.values())
+
+
+@contextmanager
+def _output(arguments: argparse.Namespace) -> Iterator[TextIO]:
+    if arguments.output is None:
+        yield sys.stdout
+        return
+    with create_text(arguments.output) as stream:
+        yield stream
+
+
+def _sink(arguments: argparse.Namespace, out: TextIO) -> Sink:
+    if arguments.format in ("arrow", "parquet"):
+        from logcore.cli.column_files import ColumnSink  # brings pyarrow
+
+        return ColumnSink(out.buffer, arguments.format)
+    return _LineSink(out, arguments.format, arguments.text)
+
+
+class _LineSink:
+    def __init__(self, out: TextIO, form: str, as_text: bool) -> None:
+        self._out, self._form, self._as_text = out, form, as_text
+        if form == "csv":
+            out.write(",".join(CSV_COLUMNS) + "\n")
+
+    def write(self, log: SourceLog, segment: SegmentFile, batch: ScannedBatch, records: list[Record]) -> None:
+        control = None
+        if batch.header.is_control:
+            control = "UNKNOWN" if batch.control_type is None else str(batch.control_type)
+        name, epoch = log.topic_partition, batch.header.partition_leader_epoch
+        for record in records:
+            if self._form == "text":
+                self._out.write(text_line(name, record, control))
+            else:
+                fields = record_fields(name, record, epoch, control, self._as_text)
+                self._out.write(csv_line(fields) if self._form == "csv" else json_line(fields))
+
+    def close(self) -> None:
+        """Nothing is held back."""
+
+
+def _dump_records(arguments: argparse.Namespace, logs: tuple[SourceLog, ...], notes: Notes, sink: Sink) -> None:
+    left = sys.maxsize if arguments.limit is None else arguments.limit
+    for log in logs:
+        if left == 0:
+            return
+        shows = window(log, arguments)
+        for segment, batch, records in _shown_batches(log, shows, arguments, notes):
+            chosen = [record for record in records if _is_wanted(record, arguments, shows)][:left]
+            left -= len(chosen)
+            if chosen:
+                sink.write(log, segment, batch, chosen)
+            if left == 0:
+                return
+
+
+def _shown_batches(
+    log: SourceLog, shows: Window, arguments: argparse.Namespace, notes: Notes
+) -> Iterator[tuple[SegmentFile, ScannedBatch, list[Record]]]:
+    """Batches of which something may be shown, with their records."""
+    start = max(shows.start, arguments.offsets.start or 0)
+    end = shows.end if arguments.offsets.end is None else min(shows.end, arguments.offsets.end)
+    for segment in log.segments:
+        following = log.next_base_offset(segment)
+        if segment.base_offset >= end or (following is not None and following <= start):
+            continue
+        records: list[Record] = []
+        try:
+            _, walk = open_segment(log, segment, records)
+        except LogError as error:
+            cannot_read(segment, error, notes)
+            continue
+        for item in steps(log, segment, walk, notes):
+            if (
+                isinstance(item, ScannedBatch)
+                and shows.shows(item)
+                and arguments.offsets.overlaps(item.header.base_offset, item.header.last_offset)
+                and (arguments.control or not item.header.is_control)
+                and arguments.producer_id in (None, item.header.producer_id)
+            ):
+                yield segment, item, list(records)
+            records.clear()
+
+
+def _is_wanted(record: Record, arguments: argparse.Namespace, shows: Window) -> bool:
+    if not shows.start <= record.offset < shows.end or record.offset not in arguments.offsets:
+        return False
+    if arguments.since is not None and record.timestamp < arguments.since:
+        return False
+    if arguments.until is not None and record.timestamp >= arguments.until:
+        return False
+    if arguments.key is not None and record.key != arguments.key:
+        return False
+    if arguments.header is None:
+        return True
+    name, value = arguments.header
+    return any(name == header[0] and value in (None, header[1]) for header in record.headers)
+
+
+def _side_lines(
+    arguments: argparse.Namespace, logs: tuple[SourceLog, ...], notes: Notes
+) -> Iterator[dict[str, object]]:
+    if arguments.indexes:
+        return index_lines(logs, arguments.offsets, notes)
+    if arguments.checkpoints:
+        return checkpoint_lines(logs, notes)
+    return _batch_lines(arguments, logs, notes)
+
+
+def _batch_lines(
+    arguments: argparse.Namespace, logs: tuple[SourceLog, ...], notes: Notes
+) -> Iterator[dict[str, object]]:
+    """Headers of all batches in the files, whatever the directory shows of their records; also of those whose crc
+    does not fit, if the rest of the header can be read."""
+    for log in logs:
+        for segment in log.segments:
+            try:
+                content, walk = open_segment(log, segment)
+            except LogError as error:
+                cannot_read(segment, error, notes)
+                continue
+            for item in steps(log, segment, walk, notes):
+                control = None
+                if isinstance(item, Stretch):
+                    if item.reason is not CorruptionReason.CRC:
+                        continue
+                    header = read_header(content, item.position)
+                else:
+                    header, control = item.header, item.control_type
+                if not arguments.offsets.overlaps(header.base_offset, header.last_offset):
+                    continue
+                if arguments.producer_id in (None, header.producer_id):
+                    crc_ok = isinstance(item, ScannedBatch)
+                    yield _batch_fields(log, segment, item.position, header, control, crc_ok)
+
+
+def _batch_fields(
+    log: SourceLog, segment: SegmentFile, position: int, header: BatchHeader, control: object, crc_ok: bool
+) -> dict[str, object]:
+    return {
+        "topic": log.topic_partition.topic,
+        "partition": log.topic_partition.partition,
+        "segment": segment.base_offset,
+        "position": position,
+        "size": header.size,
+        "magic": header.magic,
+        "base_offset": header.base_offset,
+        "last_offset": header.last_offset,
+        "record_count": header.record_count,
+        "codec": header.codec.kafka_name,
+        "timestamp_type": header.timestamp_type.kafka_name,
+        "max_timestamp": header.max_timestamp,
+        "delete_horizon_ms": header.delete_horizon_ms,
+        "producer_id": header.producer_id,
+        "producer_epoch": header.producer_epoch,
+        "base_sequence": header.base_sequence,
+        "is_transactional": header.is_transactional,
+        "is_control": header.is_control,
+        "control_type": None if control is None else str(control),
+        "leader_epoch": header.partition_leader_epoch,
+        "crc": header.crc,
+        "crc_ok": crc_ok,
+    }
+
+
+def _plain(line: dict[str, object]) -> str:
+    """A line for a person: the values that say something, by name."""
+    return "  ".join(f"{name} {value}" for name, value in line.items() if value is not None) + "\n"

@@ -1,0 +1,202 @@
+"""What the commands that look at a directory have in common: which logs, which offsets of them, and what is said.
+
+Like a broker to a consumer, a directory shows the offsets from the log start to the high watermark, or to the last
+stable offset; a file that was named by itself, or `--all`, shows everything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from logcore.errors import LogError, UnsupportedFormatError
+from logcore.logs.findings import Finding, exit_code, found
+from logcore.logs.sources import SegmentFile, SourceLog
+from logcore.logs.transactions import BatchFact, TransactionState, derive_transactions
+from logcore.logs.validation import BatchVerdict, stretch_fact
+from logcore.records.record import Record
+from logcore.segments.filenames import MAX_OFFSET
+from logcore.segments.scan import End, ScannedBatch, SegmentScan, Stretch, scan
+from logcore.storage.local import discover, read_file, shown
+
+
+@dataclass(slots=True)
+class Notes:
+    """Findings of one command: each is said once, on stderr, as soon as it is known."""
+
+    findings: list[Finding] = field(default_factory=list)
+    is_refused: bool = False
+
+    def say(self, finding: Finding) -> None:
+        if finding not in self.findings:
+            self.findings.append(finding)
+            sys.stderr.write(f"{finding.severity}: {finding.message}\n")
+
+    def refuse(self, message: str) -> None:
+        """Something that was asked for is not done."""
+        self.is_refused = True
+        sys.stderr.write(f"error: {message}\n")
+
+    @property
+    def exit_code(self) -> int:
+        """0 clean · 1 warnings · 2 damage found · 3 could not check."""
+        return 3 if self.is_refused else exit_code(self.findings)
+
+
+def find_logs(arguments: argparse.Namespace, notes: Notes, *, quiet: Iterable[str] = ()) -> tuple[SourceLog, ...]:
+    """The logs at the command's paths that its options choose, by topic partition; what is found beside is said,
+    except for the rules in `quiet`. Logs in -delete, -future and -stray directories come last."""
+    paths = []
+    for path in arguments.paths:
+        if "://" in path:
+            notes.refuse(f"{shown(path)}: object stores are not built yet; give a local path.")
+        else:
+            paths.append(path)
+    discovery = discover(paths)
+    watched = {_root(log) for log in discovery.logs if not log.named_files}
+    for finding in discovery.findings:
+        # A file that was named shows everything, whatever its high watermark.
+        if finding.rule in quiet or (finding.rule == "no-high-watermark" and finding.file not in watched):
+            continue
+        notes.say(finding)
+    by_name = sorted(discovery.logs, key=lambda log: log.topic_partition)
+    aside = sorted(discovery.set_aside, key=lambda log: log.topic_partition)
+    return tuple(log for log in (*by_name, *aside) if is_chosen(log, arguments.topic, arguments.partition))
+
+
+def _root(log: SourceLog) -> str:
+    return shown(os.path.dirname(os.path.abspath(log.directory)))
+
+
+def is_chosen(log: SourceLog, topics: Sequence[str] | None, partitions: Sequence[int] | None) -> bool:
+    """Whether options name this topic partition; options that are absent name all."""
+    topic, partition = log.topic_partition.topic, log.topic_partition.partition
+    return (not topics or any(fnmatch.fnmatchcase(topic, glob) for glob in topics)) and (
+        not partitions or partition in partitions
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Offsets that a log shows: start..end (exclusive) without those of aborted transactions.
+
+    aborted: for a producer id, the (first, last) offsets of its aborted transactions, both inclusive.
+    """
+
+    start: int
+    end: int
+    aborted: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+
+    def shows(self, batch: ScannedBatch) -> bool:
+        """Whether anything of a batch may be shown."""
+        header = batch.header
+        if header.last_offset < self.start or header.base_offset >= self.end:
+            return False
+        return not header.is_transactional or not any(
+            first <= header.base_offset <= last for first, last in self.aborted.get(header.producer_id, ())
+        )
+
+
+def window(log: SourceLog, arguments: argparse.Namespace) -> Window:
+    """What a log shows under the options --all, --high-watermark and --isolation.level."""
+    everything = arguments.all or log.named_files
+    start, high_watermark = (0, MAX_OFFSET) if everything else (log.log_start_offset, MAX_OFFSET)
+    asked = arguments.high_watermark
+    if isinstance(asked, int):
+        high_watermark = asked
+    elif asked != "log-end" and not everything and log.high_watermark is not None:
+        # A broker never serves below its log start, whatever the checkpoint says.
+        high_watermark = max(log.high_watermark, log.log_start_offset)
+    if arguments.isolation_level == "read_uncommitted":
+        return Window(start, high_watermark)
+    # A consumer is shown a compacted log without being told why offsets are gone; so gaps are no losses here.
+    view = derive_transactions(_facts(log), high_watermark=high_watermark, compacted_by_policy=True)
+    aborted: dict[int, tuple[tuple[int, int], ...]] = {}
+    for transaction in view.transactions:
+        if transaction.state is TransactionState.ABORTED:
+            span = (transaction.first_offset, transaction.last_offset)
+            aborted[transaction.producer_id] = (*aborted.get(transaction.producer_id, ()), span)
+    return Window(start, min(high_watermark, view.last_stable_offset), aborted)
+
+
+def open_segment(
+    log: SourceLog, segment: SegmentFile, records: list[Record] | None = None
+) -> tuple[bytes, SegmentScan]:
+    """A segment's bytes and the walk over them. records: filled with the records of the batch being judged; clear it
+    after each step. Raises SourceUnreadable, SourceChanged."""
+    content = read_file(segment.path)
+    inspect = None if records is None else (lambda _, record: records.append(record))
+    walk = scan(
+        content,
+        base_offset=segment.base_offset,
+        sealed=log.is_sealed(segment),
+        decode=records is not None,
+        next_base_offset=log.next_base_offset(segment),
+        inspect=inspect,
+    )
+    return content, walk
+
+
+def steps(log: SourceLog, segment: SegmentFile, walk: SegmentScan, notes: Notes) -> Iterator[ScannedBatch | Stretch]:
+    """The steps of a walk, saying what is not as it should be; ends early at a format that is not read yet."""
+    file = shown(segment.path)
+    try:
+        for item in walk:
+            if isinstance(item, Stretch):
+                notes.say(_stretch_finding(item, file))
+            yield item
+    except UnsupportedFormatError as error:
+        message = str(error.at(file=file))
+        notes.say(found("unsupported-format", message, file=file, position=error.position, start_offset=error.offset))
+        return
+    accounting = walk.accounting
+    if accounting.padding:
+        position = accounting.file_size - accounting.padding
+        rule = "zero-tail" if walk.end is End.CORRUPT and log.is_sealed(segment) else "zero-padding"
+        message = f"{file}: the last {accounting.padding} bytes, from position {position}, are zeros."
+        notes.say(found(rule, message, file=file, position=position, nbytes=accounting.padding))
+
+
+def cannot_read(segment: SegmentFile, error: LogError, notes: Notes) -> None:
+    """Say that a segment went away or cannot be read, and go on."""
+    file = shown(segment.path)
+    notes.say(found("unreadable", str(error.at(file=file)), file=file))
+
+
+def _stretch_finding(stretch: Stretch, file: str) -> Finding:
+    if stretch.tail:
+        message = f"{file}: {stretch.size} bytes from position {stretch.position} are a batch not yet whole."
+        return found("torn-tail", message, file=file, position=stretch.position, nbytes=stretch.size)
+    message = (
+        f"{file}: {stretch.size} bytes from position {stretch.position}, where offset {stretch.offset} was expected, "
+        f"cannot be trusted: {stretch.message} ({stretch.reason})."
+    )
+    return found(
+        "corrupt-bytes",
+        message,
+        file=file,
+        position=stretch.position,
+        nbytes=stretch.size,
+        start_offset=stretch.offset,
+    )
+
+
+def _facts(log: SourceLog) -> Iterator[BatchFact]:
+    """What decides transactions, of every batch of a log, headers and markers only."""
+    for segment in log.segments:
+        try:
+            _, walk = open_segment(log, segment)
+            for item in walk:
+                yield _fact(item, segment)
+        except LogError:
+            continue  # said where the records are read
+
+
+def _fact(item: ScannedBatch | Stretch, segment: SegmentFile) -> BatchFact:
+    if isinstance(item, Stretch):
+        return stretch_fact(item, segment.path)
+    return BatchVerdict.of(item).fact(segment.path)

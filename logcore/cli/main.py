@@ -1,0 +1,159 @@
+"""`loglake`: reads the command line, finds the command, and makes sure of the exit code.
+
+    0 clean · 1 warnings · 2 damage found · 3 could not check (unreadable, refused, unsupported) · 64 wrong usage
+
+Errors are one readable paragraph on stderr, never a traceback. `ls` and `dump` live here; other packages add commands
+by entry points of the group `loglake.commands`, each an object with `add_parser(subparsers)` whose parser sets `func`
+to a function from the parsed arguments to the exit code. Such a package is imported only when its command is asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Any, NoReturn
+
+from logcore.cli import dump, ls
+from logcore.errors import LogError
+
+EXIT_UNCHECKED = 3
+EXIT_USAGE = 64
+EXIT_INTERRUPTED = 130
+
+ENTRY_POINTS = "loglake.commands"
+
+NOT_BUILT = {
+    "verify": "every rule over every byte",
+    "ledger": "what became of every offset",
+    "transactions": "committed, aborted and open transactions",
+    "offsets": "what a broker's ListOffsets would answer",
+    "recover": "what a broker's unclean start would leave",
+    "reindex": "index files as a broker's recovery writes them",
+    "retain": "the segments left after retention",
+    "compact": "one cleaner round, as the broker would do it",
+}
+
+JOINED = {
+    "run": "the main job: ingest, validate, publish, checks",
+}
+"""Commands that come with other packages, for the overview and where they are missing."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse, with Loglake's exit code for wrong usage."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(EXIT_USAGE, f"{self.prog}: {message}\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line (default: the process's own) and return its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+        return code
+    except SystemExit as stop:  # argparse: help was shown, or the usage was wrong
+        return stop.code if isinstance(stop.code, int) else EXIT_USAGE if stop.code else 0
+    except BrokenPipeError:
+        # The reader has what it wanted (`| head`). Python flushes stdout once more at exit: let it go nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        return EXIT_INTERRUPTED
+    except LogError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return EXIT_UNCHECKED
+    except Exception as error:  # noqa: BLE001 - the last resort: a person must never meet a traceback
+        sys.stderr.write(_unexpected(error))
+        return EXIT_UNCHECKED
+
+
+def _run(arguments: list[str]) -> int:
+    command = next((word for word in arguments if not word.startswith("-")), None)
+    if command in NOT_BUILT:
+        sys.stderr.write(f"error: `loglake {command}` ({NOT_BUILT[command]}) is not built yet.\n")
+        return EXIT_UNCHECKED
+    joined = (
+        {} if command in ("ls", "dump") else {point.name: point for point in metadata.entry_points(group=ENTRY_POINTS)}
+    )
+    if command in JOINED and command not in joined:
+        sys.stderr.write(
+            f"error: `loglake {command}` comes with packages that are not installed here. Install the distribution "
+            "`loglake` as a whole.\n"
+        )
+        return EXIT_UNCHECKED
+    parser = _build_parser(command, joined)
+    parsed = parser.parse_args(arguments)
+    _set_up_logging(getattr(parsed, "log_level", "warning"))
+    _speak_utf8()
+    code = parsed.func(parsed)
+    return int(code or 0)
+
+
+def _build_parser(command: str | None, joined: dict[str, metadata.EntryPoint]) -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="loglake",
+        description="Kafka's log directories, read without a broker.",
+        epilog="Exit codes: 0 clean, 1 warnings, 2 damage found, 3 could not check, 64 wrong usage.",
+    )
+    parent = argparse.ArgumentParser(add_help=False)
+    parent.add_argument(
+        "--log-level", choices=("debug", "info", "warning", "error"), default="warning", help="what is logged on stderr"
+    )
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for module in (ls, dump):
+        module.add_parser(subparsers, parent)
+    for name, point in sorted(joined.items()):
+        if name == command:
+            _load(point).add_parser(subparsers)
+        else:
+            subparsers.add_parser(name, help=JOINED.get(name, f"see `loglake {name} --help`"))
+    for name, meaning in NOT_BUILT.items():
+        subparsers.add_parser(name, help=f"{meaning} (not built yet)")
+    return parser
+
+
+def _load(point: metadata.EntryPoint) -> Any:
+    try:
+        return point.load()
+    except ImportError as error:
+        message = f"`loglake {point.name}` needs {error.name or 'a package'}, which cannot be imported here."
+        raise LogError(message, advice="Install the distribution `loglake` with what it depends on.") from error
+
+
+def _set_up_logging(level: str) -> None:
+    logging.basicConfig(level=level.upper(), stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+
+
+def _speak_utf8() -> None:
+    """Lines are UTF-8 wherever they go, and what is no text still comes through as escapes."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def _unexpected(error: Exception) -> str:
+    """The paragraph about an error nobody foresaw. Its own text is left out: it may hold bytes of a record."""
+    place = ""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is not None:
+        name = os.path.basename(trace.tb_frame.f_code.co_filename)
+        place = f" at {name}, line {trace.tb_lineno}"
+    return (
+        f"error: something went wrong that should not have ({type(error).__name__}{place}); nothing was written to a "
+        "source. This is a mistake in Loglake; please report the command and this line.\n"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+"""Records as lines: JSON in the form that is a contract, text for people, and CSV.
+
+    {"topic":…,"partition":…,"offset":…,"timestamp":…,"timestamp_type":…,"key":…,"value":…,"headers":[[…,…]],"leader_epoch":…}
+
+Bytes are standard base64, absent bytes null. With `as_text`, keys and values that are UTF-8 are strings; those that are
+not stand as base64 under `key_base64` and `value_base64`. The line of a control record ends in its `control_type`.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+from logcore.records.record import Record
+from logcore.segments.filenames import TopicPartition
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+CSV_COLUMNS = (
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",
+    "timestamp_type",
+    "key",
+    "value",
+    "headers",
+    "leader_epoch",
+)
+
+
+def json_line(fields: Mapping[str, object]) -> str:
+    """One line of JSON, keys in the mapping's order, nothing escaped that need not be."""
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def record_fields(
+    log: TopicPartition, record: Record, leader_epoch: int, control_type: str | None, as_text: bool
+) -> dict[str, object]:
+    """A record's fields by their names in JSON, in order."""
+    fields: dict[str, object] = {
+        "topic": log.topic,
+        "partition": log.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "timestamp_type": record.timestamp_type.kafka_name,
+    }
+    for name, content in (("key", record.key), ("value", record.value)):
+        text = _utf8(content) if as_text and content is not None else None
+        if text is not None:
+            fields[name] = text
+        elif as_text and content is not None:
+            fields[f"{name}_base64"] = _base64(content)
+        else:
+            fields[name] = _base64(content)
+    fields["headers"] = [[header_name(name), _base64(content)] for name, content in record.headers]
+    fields["leader_epoch"] = None if leader_epoch < 0 else leader_epoch
+    if control_type is not None:
+        fields["control_type"] = control_type
+    return fields
+
+
+def csv_line(fields: Mapping[str, object]) -> str:
+    """One line of CSV. null is an empty field, empty bytes are two quotes; headers are JSON."""
+    cells = []
+    for name in CSV_COLUMNS:
+        value = fields[name]
+        if value is None:
+            cells.append("")
+        elif value == "":
+            cells.append('""')
+        else:
+            text = value if isinstance(value, str | int) else json.dumps(value, ensure_ascii=False)
+            line = io.StringIO()
+            csv.writer(line, lineterminator="").writerow([text])
+            cells.append(line.getvalue())
+    return ",".join(cells) + "\n"
+
+
+def text_line(log: TopicPartition, record: Record, control_type: str | None) -> str:
+    """One line for a person: bytes that are printable UTF-8 in quotes, all others in hex."""
+    parts = [f"{log} offset {record.offset}", _time(record.timestamp), record.timestamp_type.kafka_name]
+    if control_type is not None:
+        parts.append(control_type)
+    parts += [f"key {_readable(record.key)}", f"value {_readable(record.value)}"]
+    if record.headers:
+        parts.append("headers " + " ".join(f"{_readable(name)}={_readable(value)}" for name, value in record.headers))
+    return "  ".join(parts) + "\n"
+
+
+def header_name(name: bytes) -> str:
+    """A record header's name as a Java client would show it."""
+    try:
+        return name.decode("utf-8")
+    except UnicodeDecodeError:
+        from logcore.columns.engines import decode_header_name  # brings pyarrow, and is rarely needed
+
+        return decode_header_name(name)
+
+
+def time_text(timestamp_ms: int) -> str:
+    """ISO-8601 in UTC; the bare number outside of the years 1 to 9999."""
+    try:
+        moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return str(timestamp_ms)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+
+
+def _time(timestamp_ms: int) -> str:
+    return "no-timestamp" if timestamp_ms == -1 else time_text(timestamp_ms)
+
+
+def _base64(content: bytes | None) -> str | None:
+    return None if content is None else base64.b64encode(content).decode("ascii")
+
+
+def _utf8(content: bytes) -> str | None:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _readable(content: bytes | None) -> str:
+    if content is None:
+        return "null"
+    text = _utf8(content)
+    return "0x" + content.hex() if text is None or not text.isprintable() else json.dumps(text, ensure_ascii=False)
