@@ -1,0 +1,81 @@
+"""The way of a stranger: a checkout, `make demo`, and what the README says to type next."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY
+
+README = REPOSITORY / "README.md"
+
+
+@dataclass
+class Checkout:
+    """A work tree without anything that a run leaves behind, in which the README's commands are typed."""
+
+    path: Path
+    outputs: dict[str, subprocess.CompletedProcess[str]] = field(default_factory=dict)
+
+    def type(self, command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run a command as a person would, in the checkout's top folder."""
+        clean = {k: v for k, v in os.environ.items() if k not in ("LOGLAKE_HOME", "DAGSTER_HOME", "MAKEFLAGS", "MAKELEVEL")}
+        return subprocess.run(
+            ["bash", "-c", command],
+            cwd=self.path,
+            env=clean | environment,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+
+    def lake(self, sample: str) -> Path:
+        return self.path / ".loglake" / "lakes" / sample
+
+
+def readme_commands() -> list[str]:
+    """The shell commands of the README in reading order, comments cut off; a here-document is one command."""
+    commands: list[str] = []
+    for block in re.findall(r"^```sh\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL):
+        lines = block.splitlines()
+        while lines:
+            line = lines.pop(0)
+            here = re.search(r"<<'(\w+)'$", line)
+            if here:
+                end = lines.index(here.group(1)) + 1
+                line = "\n".join([line, *lines[:end]])
+                del lines[:end]
+            else:
+                line = re.sub(r"\s+#.*$", "", line)
+            if line.strip():
+                commands.append(line)
+    return commands
+
+
+@pytest.fixture(scope="session")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    """The work tree by links, with a `.loglake` of its own in which the Delta jars are already."""
+    path = tmp_path_factory.mktemp("checkout")
+    for entry in REPOSITORY.iterdir():
+        if entry.name not in (".loglake", ".git"):
+            (path / entry.name).symlink_to(entry)
+    jars = Path(os.environ["LOGLAKE_HOME"], "jars")
+    if jars.is_dir():
+        (path / ".loglake").mkdir()
+        (path / ".loglake" / "jars").symlink_to(jars)
+    return Checkout(path)
+
+
+@pytest.fixture(scope="session")
+def demo(checkout: Checkout) -> Checkout:
+    """The checkout after its first `make demo`."""
+    done = checkout.type("make demo")
+    assert done.returncode == 0, done.stdout + done.stderr
+    checkout.outputs["make demo"] = done
+    return checkout
