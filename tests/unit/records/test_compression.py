@@ -159,7 +159,7 @@ def test_many_empty_members_take_no_longer_than_their_bytes() -> None:
     stream = gzip.compress(b"", mtime=0) * 200_000
     before = time.process_time()
     assert decompress(Codec.GZIP, stream, CAP) == b""
-    assert time.process_time() - before < 10
+    assert time.process_time() - before < 3  # a tenth of that where every byte is copied once
 
 
 def test_skippable_zstd_frames_are_skipped() -> None:
