@@ -9,7 +9,7 @@ Great Expectations itself is run by the job ``expectations``; here its results b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -17,9 +17,9 @@ from typing import Any
 import dagster as dg
 
 from logcore.logs.findings import Finding, Severity
-from pipelines.expectations import Outcome, Results
+from pipelines.expectations import Results
 from pipelines.lakes import lake_name
-from pipelines.reporting import alarm_table, escape, markdown_table, picture_metadata
+from pipelines.reporting import alarm_table, markdown_table, picture_metadata
 from pipelines.state import Alarm, LakeState, LogState, row_counts
 
 ARCHIVED, VALIDATED, RECORDS = "archived_segments", "validated_segments", "records"
@@ -109,7 +109,9 @@ def sources_agree(state: LakeState, stops: Sequence[Alarm], findings: Sequence[F
             "logs": len(state.logs),
             "stopped logs": len(stops),
             "paths with errors": len(errors),
-            **({"what and where": dg.MetadataValue.md(markdown_table(["rule", "where", "what"], rows))} if rows else {}),
+            **(
+                {"what and where": dg.MetadataValue.md(markdown_table(["rule", "where", "what"], rows))} if rows else {}
+            ),
         },
     )
 
@@ -189,7 +191,9 @@ def rows_equal_ledger(state: LakeState, rows: Mapping[tuple[str, int], int] | No
     ]
     return ROWS_EQUAL_LEDGER.answer(
         not wrong,
-        _sentence([f"{name} of lake {state.name}: {has} rows, the ledger counts {should}" for name, has, should in wrong])
+        _sentence(
+            [f"{name} of lake {state.name}: {has} rows, the ledger counts {should}" for name, has, should in wrong]
+        )
         if wrong
         else f"{sum(counted.values()):,} rows",
         {

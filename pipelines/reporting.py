@@ -12,42 +12,14 @@ from typing import Any
 
 import dagster as dg
 
-from pipelines.state import ALARMING, STATES, Alarm, LogState
+from pipelines.picture import ledger_picture, most_telling, states_seen
+from pipelines.state import MEANINGS, Alarm, LogState
 from spark_jobs.contracts import LogChange
 from spark_jobs.lake.tables import TABLES, table_uri
 
 MetadataMap = dict[str, Any]
 
-COLOURS: Mapping[str, str] = {
-    "present": "#5b8fb9",
-    "control": "#9fb3c2",
-    "aborted": "#c2b59b",
-    "open": "#a9c4a4",
-    "compacted": "#d3d8dc",
-    "empty": "#e2e5e8",
-    "trimmed": "#eef0f1",
-    "unknown": "#f08c00",
-    "missing": "#e8590c",
-    "corrupt": "#c92a2a",
-}
-"""Muted for what is ordinary, bold only for what alarms."""
-
-MEANINGS: Mapping[str, str] = {
-    "present": "records that a consumer sees",
-    "control": "transaction markers and other records of Kafka's own",
-    "aborted": "records of aborted transactions",
-    "open": "not decided yet: an open transaction, or above the high watermark",
-    "compacted": "gone by cleaning",
-    "empty": "batches that cleaning left without records",
-    "trimmed": "below the log start when first taken in",
-    "unknown": "a transaction's outcome is lost",
-    "missing": "a gap that nothing explains",
-    "corrupt": "bytes that cannot be trusted",
-}
-MAX_BARS = 40
 MAX_ROWS = 50
-
-_BAR_LEFT, _BAR_WIDTH, _ROW, _SMALLEST = 210, 420, 22, 3
 
 
 def table_schema(name: str) -> dg.TableSchema:
@@ -55,7 +27,9 @@ def table_schema(name: str) -> dg.TableSchema:
     spec = TABLES[name]
     return dg.TableSchema(
         columns=[
-            dg.TableColumn(field.name, str(field.type), tags={"partitioned": ""} if field.name in spec.partition_by else {})
+            dg.TableColumn(
+                field.name, str(field.type), tags={"partitioned": ""} if field.name in spec.partition_by else {}
+            )
             for field in spec.schema
         ]
     )
@@ -101,7 +75,9 @@ def publish_metadata(log: LogState, change: LogChange | None) -> MetadataMap:
         "dagster/partition_row_count": log.published_records,
         "published up to offset": to,
         "offsets not published": max(end - to, 0),
-        **_this_run(change, {"records": "new rows", "start_offset": "from offset", "files": "new files", "bytes": "new bytes"}),
+        **_this_run(
+            change, {"records": "new rows", "start_offset": "from offset", "files": "new files", "bytes": "new bytes"}
+        ),
     }
 
 
@@ -183,7 +159,9 @@ def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> 
         "|" + "|".join(" ---: " if right else " --- " for right in numeric) + "|",
     ]
     lines += [
-        "| " + " | ".join(f"{cell:,}" if isinstance(cell, int) else escape("" if cell is None else cell) for cell in row) + " |"
+        "| "
+        + " | ".join(f"{cell:,}" if isinstance(cell, int) else escape("" if cell is None else cell) for cell in row)
+        + " |"
         for row in all_rows[:MAX_ROWS]
     ]
     if len(all_rows) > MAX_ROWS:
@@ -211,93 +189,15 @@ def alarm_table(alarms: Sequence[Alarm], name: Callable[[str], str]) -> str:
     )
 
 
-# --- picture ----------------------------------------------------------------------------------------------------------
-
-
 def picture_metadata(logs: Sequence[LogState]) -> dg.MarkdownMetadataValue:
     """The picture as Markdown, with the same figures below as text for those who cannot see it."""
     rows = [
-        [log.topic_partition, *(offsets.get(state, 0) for state in _seen(logs))]
-        for log in _most_telling(logs)
+        [log.topic_partition, *(offsets.get(state, 0) for state in states_seen(logs))]
+        for log in most_telling(logs)
         if (offsets := log.offsets_by_state) is not None
     ]
     image = base64.b64encode(ledger_picture(logs).encode()).decode()
     return dg.MetadataValue.md(
         f"![Offsets of each topic partition by ledger state](data:image/svg+xml;base64,{image})\n\n"
-        + markdown_table(["topic partition", *_seen(logs)], rows)
+        + markdown_table(["topic partition", *states_seen(logs)], rows)
     )
-
-
-def ledger_picture(logs: Sequence[LogState]) -> str:
-    """One horizontal bar a topic partition, stacked in offset order of first appearance, as an SVG document.
-
-    A state that alarms is never narrower than a few pixels, however few offsets it has. Logs that alarm come first,
-    and only :data:`MAX_BARS` are drawn; the last line says how many are not.
-    """
-    drawn = _most_telling(logs)
-    seen = _seen(logs)
-    height = 14 + _ROW * (len(drawn) + 1) + (_ROW if len(drawn) < len(logs) else 0)
-    width = _BAR_LEFT + _BAR_WIDTH + 110
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
-        'font-family="system-ui, sans-serif" font-size="11" role="img">',
-        "<title>Offsets of each topic partition by ledger state</title>",
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-    ]
-    x = 8.0
-    for state in seen:
-        weight = ' font-weight="700"' if state in ALARMING else ""
-        lines.append(f'<rect x="{x:.0f}" y="8" width="10" height="10" fill="{COLOURS[state]}" stroke="#868e96" stroke-width="0.5"/>')
-        lines.append(f'<text x="{x + 14:.0f}" y="17" fill="#343a40"{weight}>{html.escape(state)}</text>')
-        x += 26 + 6.2 * len(state)
-    for number, log in enumerate(drawn):
-        y = 14 + _ROW * (number + 1)
-        lines += _bar(log, y)
-    if len(drawn) < len(logs):
-        y = 14 + _ROW * (len(drawn) + 1)
-        lines.append(f'<text x="8" y="{y + 12}" fill="#868e96">… and {len(logs) - len(drawn):,} more topic partitions</text>')
-    lines.append("</svg>")
-    return "\n".join(lines)
-
-
-def _bar(log: LogState, y: int) -> list[str]:
-    offsets = log.offsets_by_state
-    total = sum(offsets.values())
-    name = log.topic_partition
-    short = name if len(name) <= 32 else name[:15] + "…" + name[-16:]
-    alarms = any(state in ALARMING for state in offsets)
-    weight = ' font-weight="700"' if alarms else ""
-    lines = [
-        f'<text x="{_BAR_LEFT - 8}" y="{y + 12}" text-anchor="end" fill="#343a40"{weight}>{html.escape(short)}</text>',
-        f'<rect x="{_BAR_LEFT}" y="{y + 2}" width="{_BAR_WIDTH}" height="13" fill="#f8f9fa" stroke="#ced4da" stroke-width="0.5"/>',
-    ]
-    x = float(_BAR_LEFT)
-    for state, piece in _widths(offsets, total).items():
-        lines.append(
-            f'<rect x="{x:.1f}" y="{y + 2}" width="{piece:.1f}" height="13" fill="{COLOURS[state]}">'
-            f"<title>{html.escape(f'{name}: {offsets[state]:,} offsets {state} ({MEANINGS[state]})')}</title></rect>"
-        )
-        x += piece
-    label = f"{total:,} offset{'' if total == 1 else 's'}" if total else "no offsets"
-    lines.append(f'<text x="{_BAR_LEFT + _BAR_WIDTH + 8}" y="{y + 12}" fill="#868e96">{label}</text>')
-    return lines
-
-
-def _widths(offsets: Mapping[str, int], total: int) -> dict[str, float]:
-    if not total:
-        return {}
-    raw = {state: max(_BAR_WIDTH * count / total, _SMALLEST) for state, count in offsets.items()}
-    scale = _BAR_WIDTH / sum(raw.values())
-    return {state: width * scale for state, width in raw.items()}
-
-
-def _seen(logs: Iterable[LogState]) -> list[str]:
-    found = {state for log in logs for state in log.offsets_by_state}
-    return [state for state in STATES if state in found]
-
-
-def _most_telling(logs: Sequence[LogState]) -> list[LogState]:
-    """The logs that are drawn: in the given order, but if there are too many, those that alarm first."""
-    if len(logs) <= MAX_BARS:
-        return list(logs)
-    return sorted(logs, key=lambda log: not any(s in ALARMING for s in log.offsets_by_state))[:MAX_BARS]

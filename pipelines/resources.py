@@ -37,7 +37,9 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     lake: str = Field(default="", description="Directory of the lake, or its name below LOGLAKE_HOME/lakes")
     home: str = Field(default="", description="Folder of the lakes; default: LOGLAKE_HOME, else ./.loglake")
-    sources: list[str] = Field(default=[], description="Log directories, partition directories or .log files to take in")
+    sources: list[str] = Field(
+        default=[], description="Log directories, partition directories or .log files to take in"
+    )
     topics: list[str] = Field(default=[], description="Only topics that match one of these globs")
     partitions: list[int] = Field(default=[], description="Only these partition numbers")
     logs: list[str] = Field(default=[], description="Only these topic partitions, for instance orders-0")

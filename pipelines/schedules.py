@@ -14,7 +14,7 @@ from pipelines.resources import LAKE_TAG
     cron_schedule="0 3 * * *",
     execution_timezone="UTC",
     description="Every night at 03:00 UTC, one run for each lake of this instance. A dry run, unless the lake's "
-    "sources.json has `\"apply_nightly\": true`; and even then only topics with a policy are touched.",
+    'sources.json has `"apply_nightly": true`; and even then only topics with a policy are touched.',
 )
 def nightly_maintenance(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
     """One run request for each lake."""

@@ -57,7 +57,9 @@ def look(watched_lakes: tuple[str, ...], cursor: str | None, limit: int) -> dg.S
     position, known = _read_cursor(cursor)
     watched = sorted(log for lake in watched_lakes for log in _watch(lake))
     if not watched:
-        return dg.SkipReason("No lake of this instance remembers a source; loglake run PATH... --lake DIR tells it one.")
+        return dg.SkipReason(
+            "No lake of this instance remembers a source; loglake run PATH... --lake DIR tells it one."
+        )
     names = [_name(log) for log in watched]
     start = next((number for number, name in enumerate(names) if name > position), 0)
     turn = (watched[start:] + watched[:start])[:limit]

@@ -33,6 +33,19 @@ STATES = (
 ALARMING = ("unknown", "missing", "corrupt")
 """States that mean damage; all others are ordinary life of a log."""
 
+MEANINGS: Mapping[str, str] = {
+    "present": "records that a consumer sees",
+    "control": "transaction markers and other records of Kafka's own",
+    "aborted": "records of aborted transactions",
+    "open": "not decided yet: an open transaction, or above the high watermark",
+    "compacted": "gone by cleaning",
+    "empty": "batches that cleaning left without records",
+    "trimmed": "below the log start when first taken in",
+    "unknown": "a transaction's outcome is lost",
+    "missing": "a gap that nothing explains",
+    "corrupt": "bytes that cannot be trusted",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class LogState:
@@ -213,8 +226,15 @@ def read_alarms(lake: str) -> tuple[Alarm, ...]:
         what = f"{r['state']}" + (f" ({r['evidence']})" if r["evidence"] else "")
         alarms += [
             Alarm(
-                lake, name, r["state"], f"{what}: {f['message']}", f["file"], f["position"], f["nbytes"],
-                r["start_offset"], r["end_offset"],
+                lake,
+                name,
+                r["state"],
+                f"{what}: {f['message']}",
+                f["file"],
+                f["position"],
+                f["nbytes"],
+                r["start_offset"],
+                r["end_offset"],
             )
             for f in causes
         ] or [Alarm(lake, name, r["state"], what, start_offset=r["start_offset"], end_offset=r["end_offset"])]
@@ -225,8 +245,17 @@ def read_alarms(lake: str) -> tuple[Alarm, ...]:
         if name not in told:
             causes = [f for f in errors if f["log"] == v["log"]]
             alarms += [
-                Alarm(lake, name, f["rule"], f["message"], f["file"], f["position"], f["nbytes"],
-                      f["start_offset"], f["end_offset"])
+                Alarm(
+                    lake,
+                    name,
+                    f["rule"],
+                    f["message"],
+                    f["file"],
+                    f["position"],
+                    f["nbytes"],
+                    f["start_offset"],
+                    f["end_offset"],
+                )
                 for f in causes
             ] or [Alarm(lake, name, "corrupt", "a segment was judged corrupt; see the table validations")]
             told.add(name)

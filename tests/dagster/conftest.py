@@ -76,9 +76,7 @@ def execute(definitions: dg.Definitions, instance: dg.DagsterInstance, source: P
 def materialized(result: dg.ExecuteInProcessResult, asset: str) -> list[str | None]:
     """Partition keys of an asset's materializations in a run, in their order."""
     return [
-        event.partition
-        for event in result.get_asset_materialization_events()
-        if event.asset_key == dg.AssetKey(asset)
+        event.partition for event in result.get_asset_materialization_events() if event.asset_key == dg.AssetKey(asset)
     ]
 
 

@@ -4,7 +4,6 @@ them through the tables of a real lake. No bytes of Kafka, no Spark; what the re
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -91,9 +90,25 @@ def _ingest(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
         if end == held or (config.logs and name not in config.logs):
             continue
         row = LogRow(
-            log, topic, f"{topic}@test.0", int(number), 0, None, "test", str(Path(config.sources[0], name)), end,
-            0, 0, end, "[]", None, "[]", config.as_of_ms, None, None,
-        )  # fmt: skip
+            log,
+            topic,
+            f"{topic}@test.0",
+            int(number),
+            0,
+            None,
+            "test",
+            str(Path(config.sources[0], name)),
+            end,
+            0,
+            0,
+            end,
+            "[]",
+            None,
+            "[]",
+            config.as_of_ms,
+            None,
+            None,
+        )
         rows.append(row)
         changes.append(LogChange(log, topic, row.partition, {"segments": 1, "bytes": 1000, "end_offset": end}))
         if end == 0:
@@ -102,9 +117,32 @@ def _ingest(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
         identity = archive.segment_id(log, held, str(end))
         segments.append(
             Segment(
-                identity, log, topic, row.log_id, row.partition, held, end, archive.segment_path(log, identity, held), 0,
-                SEGMENT_BYTES, True, "", config.as_of_ms, None, 0, "", 0, held, None, None, None, None, None, None, None,
-            )  # fmt: skip
+                identity,
+                log,
+                topic,
+                row.log_id,
+                row.partition,
+                held,
+                end,
+                archive.segment_path(log, identity, held),
+                0,
+                SEGMENT_BYTES,
+                True,
+                "",
+                config.as_of_ms,
+                None,
+                0,
+                "",
+                0,
+                held,
+                None,
+                None,
+                None,
+                None,
+                None,
+                None,
+                None,
+            )
         )
     if segments:
         archive.commit_segments(
@@ -126,15 +164,15 @@ def _validate(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
         bad = world.corrupt.get(row.topic_partition)
         for low, high, state in _pieces(start, row.next_offset, bad):
             if state is OffsetState.CORRUPT:
-                what = Finding("crc-mismatch", Severity.ERROR, "the checksum is wrong", f"{log}.log", 512, 78, low, high)
+                what = Finding(
+                    "crc-mismatch", Severity.ERROR, "the checksum is wrong", f"{log}.log", 512, 78, low, high
+                )
                 placed.append(PlacedFinding(what, log, row.topic, row.partition))
             count = high - low if state is OffsetState.PRESENT else 0
             if row.topic_partition == world.ledger_hole:
                 low += 1
             rows.append(
-                LedgerRow(
-                    low, high, state, count, log=log, topic=row.topic, log_id=row.log_id, partition=row.partition
-                )
+                LedgerRow(low, high, state, count, log=log, topic=row.topic, log_id=row.log_id, partition=row.partition)
             )
         changes.append(LogChange(log, row.topic, row.partition, {"records": row.next_offset - start}))
     if not changes:
@@ -186,7 +224,13 @@ def _expectations(world: World, config: JobConfig) -> tuple[list[LogChange], dic
     logs = archive.read_logs(config.lake)
     failing = [log for log in config.ranges if logs[log].topic_partition in world.unmet]
     outcomes = [
-        {"name": "offsets_are_unique", "success": not failing, "severity": "critical", "observed": "", "failing": failing},
+        {
+            "name": "offsets_are_unique",
+            "success": not failing,
+            "severity": "critical",
+            "observed": "",
+            "failing": failing,
+        },
         {"name": "no_lag_behind_log", "success": True, "severity": "info", "observed": "", "failing": []},
     ]
     return [], {"plan": {"expectations": outcomes}, "metrics": {"data_docs": str(Path(config.lake, "docs.html"))}}
@@ -208,5 +252,3 @@ JOBS = {
     "rebuild_indexes": _maintenance,
     "maintain": _maintenance,
 }
-
-

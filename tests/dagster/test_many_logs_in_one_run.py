@@ -7,10 +7,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from spark_jobs.lake.errors import JobError
 from tests.dagster.conftest import Execute, check_of, materialized
 from tests.dagster.fake_jobs import World, seed
-
-from spark_jobs.lake.errors import JobError
 
 pytestmark = pytest.mark.dagster
 
@@ -97,7 +96,9 @@ def test_all_steps_of_a_run_are_given_the_same_clock(execute: Execute, world: Wo
     execute(lake=str(home / "lakes" / "shop"))
     execute(lake=str(home / "lakes" / "shop"), as_of_ms=1_700_000_000_000)
 
-    first, second = ({c.as_of_ms for c in world.asked if c.run_id == run} for run in dict.fromkeys(c.run_id for c in world.asked))
+    first, second = (
+        {c.as_of_ms for c in world.asked if c.run_id == run} for run in dict.fromkeys(c.run_id for c in world.asked)
+    )
 
     assert len(first) == 1
     assert second == {1_700_000_000_000}

@@ -1,0 +1,78 @@
+"""Where Dagster keeps its history, for runs that start from the command line.
+
+``$DAGSTER_HOME`` if it is set, else a folder of our own. A new folder gets the same ``dagster.yaml`` that ``make ui``
+uses, so that one instance serves both.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from pathlib import Path
+
+import dagster as dg
+
+HOST_TAG, PROCESS_TAG = "loglake/host", "loglake/process"
+_HERE = Path(__file__).resolve().parent
+
+
+def settings_file() -> Path:
+    """Our ``dagster.yaml``: in the package where it was installed from a wheel, else in ``deploy/``."""
+    packaged = _HERE / "dagster.yaml"
+    return packaged if packaged.exists() else _HERE.parent / "deploy" / "dagster.yaml"
+
+
+def open_instance(default_folder: str) -> dg.DagsterInstance:
+    """The instance that the environment names, or the one in this folder; made if it is not there.
+
+    ``DAGSTER_HOME`` is set for this process, for whatever Dagster itself looks up by it.
+    """
+    folder = Path(os.environ.get("DAGSTER_HOME") or default_folder).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / "dagster.yaml"
+    if not target.exists():
+        temporary = folder / "dagster.yaml.tmp"
+        shutil.copyfile(settings_file(), temporary)
+        os.replace(temporary, target)
+    os.environ["DAGSTER_HOME"] = str(folder)
+    return dg.DagsterInstance.from_config(str(folder))
+
+
+def process_tags() -> dict[str, str]:
+    """Tags by which a later run can tell that this process, and with it its run, is gone.
+
+    The daemon must not start such a run again by itself: it belongs to whoever typed the command.
+    """
+    return {HOST_TAG: socket.gethostname(), PROCESS_TAG: _process(os.getpid()), "dagster/max_retries": "0"}
+
+
+def end_dead_runs(instance: dg.DagsterInstance) -> None:
+    """Mark runs of killed processes as failed and free their places in pools.
+
+    Nobody else would: a killed run says nothing, and its place in a pool of one would keep every later run waiting.
+    """
+    unfinished = dg.RunsFilter(
+        statuses=[dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.CANCELING],
+        tags={HOST_TAG: socket.gethostname()},
+    )
+    for run in instance.get_runs(unfinished):
+        named = run.tags.get(PROCESS_TAG, "")
+        pid = named.partition(" ")[0]
+        if pid.isdigit() and _process(int(pid)) != named:
+            instance.report_run_failed(run, "The process of this run ended before the run did.")
+            instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
+
+
+def _process(pid: int) -> str:
+    """A process by number and start time, so that a number used again is not taken for the same process."""
+    try:
+        # Field 22 of /proc/<pid>/stat; the name in field 2 may hold anything, so count from behind it.
+        started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        try:
+            os.kill(pid, 0)
+        except OSError:
+            return ""
+        started = "?"
+    return f"{pid} {started}"

@@ -1,0 +1,133 @@
+"""One Dagster run from the command line: in this process, recorded in a persistent instance, quiet on the console."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import dagster as dg
+
+from pipelines.definitions import build_definitions
+from pipelines.instance import end_dead_runs, process_tags
+from pipelines.jobs import run_config
+from pipelines.lakes import lake_name
+from pipelines.resources import LAKE_TAG, JobLauncher
+from spark_jobs.contracts import JobConfig, JobReport
+
+USAGE_ERRORS = ("UsageError", "NoLakeError")
+
+_announce: Callable[[JobConfig], None] = lambda config: None  # noqa: E731
+
+
+class AnnouncingLauncher(JobLauncher):
+    """Says which job begins, to whoever watches the terminal."""
+
+    def run(self, config: JobConfig) -> JobReport:
+        _announce(config)
+        return super().run(config)
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """What came of a run."""
+
+    run_id: str
+    changed: Mapping[str, tuple[str, ...]]
+    """Partition keys that were materialized, by asset."""
+    plans: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Plans that were made and not carried out, by asset."""
+    error: str | None = None
+    """Why the run did not come to its end, as a paragraph for a person."""
+    is_usage_error: bool = False
+
+    @property
+    def found_nothing_new(self) -> bool:
+        """Whether the run changed nothing."""
+        return self.error is None and not any(self.changed.values())
+
+
+class Runner:
+    """Runs jobs of the code location on one instance, in one process and so with one Spark session.
+
+    Args:
+        announce: told of each job before it is started; None where nobody watches.
+    """
+
+    def __init__(self, instance: dg.DagsterInstance, announce: Callable[[JobConfig], None] | None = None) -> None:
+        global _announce
+        _announce = announce or (lambda config: None)
+        self._instance = instance
+        self._definitions = build_definitions(launcher=AnnouncingLauncher(), loggers={"console": _silent})
+        end_dead_runs(instance)
+
+    def run(self, job: str, lake: str, **settings: Any) -> RunOutcome:
+        """One run of ``job`` on ``lake``; ``settings`` as :class:`pipelines.resources.LakeResource` has them."""
+        result = self._definitions.resolve_job_def(job).execute_in_process(
+            instance=self._instance,
+            # Named here, or Dagster adds a console logger of its own.
+            run_config={**run_config(lake=os.path.abspath(lake), **settings), "loggers": {"console": {}}},
+            tags={LAKE_TAG: lake_name(lake), **process_tags()},
+            raise_on_error=False,
+        )
+        changed: dict[str, list[str]] = {}
+        for event in result.get_asset_materialization_events():
+            changed.setdefault(event.asset_key.to_user_string(), []).append(str(event.partition))
+        error, is_usage_error = _error_of(result)
+        return RunOutcome(
+            result.run_id,
+            {asset: tuple(keys) for asset, keys in changed.items()},
+            dict(_plans_of(result)),
+            error,
+            is_usage_error,
+        )
+
+
+def _error_of(result: dg.ExecuteInProcessResult) -> tuple[str | None, bool]:
+    if result.success:
+        return None, False
+    failures = [event for event in result.all_events if event.is_step_failure]
+    if not failures:
+        return f"The run {result.run_id} did not come to its end; Dagster's pages say more.", False
+    failure = failures[0].step_failure_data
+    if failure.user_failure_data is not None and failure.user_failure_data.description:
+        causes = _classes(failure.error)
+        return failure.user_failure_data.description, any(name in causes for name in USAGE_ERRORS)
+    failed = [check for check in result.get_asset_check_evaluations() if check.blocking and not check.passed]
+    if failed:
+        return "; ".join(f"{check.check_name}: {check.description}" for check in failed), False
+    innermost = failure.error
+    while innermost is not None and innermost.cause is not None:
+        innermost = innermost.cause
+    what = innermost.message.strip() if innermost is not None else "no reason was recorded"
+    step = failures[0].step_key
+    return f"The step {step} of run {result.run_id} failed: {what} Dagster's page of the run has the details.", False
+
+
+def _classes(error: Any) -> list[str]:
+    names = []
+    while error is not None:
+        names.append(str(error.cls_name))
+        error = error.cause
+    return names
+
+
+def _plans_of(result: dg.ExecuteInProcessResult) -> list[tuple[str, Mapping[str, Any]]]:
+    plans = []
+    for event in result.all_events:
+        if event.event_type is dg.DagsterEventType.ASSET_OBSERVATION:
+            observation = event.asset_observation_data.asset_observation
+            plan = observation.metadata.get("plan")
+            if plan is not None:
+                plans.append((observation.asset_key.to_user_string(), plan.value))
+    return plans
+
+
+@dg.logger
+def _silent(_: dg.InitLoggerContext) -> logging.Logger:
+    """Dagster's console lines are in its pages; stdout and stderr belong to the command."""
+    made = logging.Logger("loglake.silent")
+    made.addHandler(logging.NullHandler())
+    return made

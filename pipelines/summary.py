@@ -1,0 +1,104 @@
+"""What the command line prints about lakes, and the exit code that it comes to.
+
+Both are made from what the tables say now, so that a rerun with nothing new prints and answers the same.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+from logcore.logs.findings import Finding, Severity, exit_code
+from pipelines.state import ALARMING, MEANINGS, STATES, LakeState, LogState, read_alarms, read_stops, stands
+from spark_jobs.lake.tables import read_rows, table_uri
+
+EXIT_CLEAN, EXIT_WARNINGS, EXIT_DAMAGE, EXIT_NOT_CHECKED, EXIT_USAGE = 0, 1, 2, 3, 64
+
+
+def logs_table(states: Sequence[LakeState], *, name_lakes: bool = False) -> str:
+    """One line a topic partition; columns of ledger states that no log has are left out."""
+    logs = [log for state in states for log in state.logs]
+    seen = [state for state in STATES if any(state in log.offsets_by_state for log in logs)]
+    lake_column = ["lake"] if name_lakes else []
+    header = [*lake_column, "topic partition", "segments", "batches", "records", "findings", *seen, "published to"]
+    rows = [_row(state, log, seen, name_lakes) for state in states for log in state.logs]
+    return _aligned(header, rows, left=len(lake_column) + 1)
+
+
+def _row(state: LakeState, log: LogState, seen: Sequence[str], name_lake: bool) -> list[str]:
+    offsets = log.offsets_by_state
+    figures = [log.segments, log.batches, log.records]
+    published = "-" if log.published_to is None else f"{log.published_to:,}"
+    return [
+        *([state.name] if name_lake else []),
+        log.topic_partition,
+        *(f"{figure:,}" for figure in figures),
+        _short_findings(log),
+        *(f"{offsets[name]:,}" if name in offsets else "" for name in seen),
+        published,
+    ]
+
+
+def _short_findings(log: LogState) -> str:
+    severities = (("error", "E"), ("warning", "W"), ("info", "i"))
+    return " ".join(f"{log.findings[name]}{sign}" for name, sign in severities if log.findings.get(name)) or "0"
+
+
+def _aligned(header: Sequence[str], rows: Iterable[Sequence[str]], left: int) -> str:
+    lines = [header, *rows]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if i < left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
+
+
+def damage_lines(states: Sequence[LakeState]) -> list[str]:
+    """Where there is damage and which logs have stopped, a line each."""
+    lines = []
+    for state in states:
+        lines += [f"damage: {alarm.where}: {alarm.message}" for alarm in read_alarms(state.lake)]
+        lines += [
+            f"stopped: {alarm.topic_partition} of lake {state.name}: {alarm.rule}: {alarm.message}"
+            for alarm in read_stops(state.lake)
+        ]
+    return lines
+
+
+def meanings_line(states: Sequence[LakeState]) -> str:
+    """What the findings column's letters and the alarming states among those shown mean."""
+    seen = {name for state in states for log in state.logs for name in log.offsets_by_state}
+    parts = ["findings: E error, W warning, i information"]
+    parts += [f"{name}: {MEANINGS[name]}" for name in ("open", *ALARMING) if name in seen]
+    return "; ".join(parts)
+
+
+def tables_lines(lake: str) -> list[str]:
+    """Where the tables are, those first that one asks first."""
+    names = ("records", "offset_ledger", "findings", "quarantine", "batches", "transactions", "segments")
+    here = [name for name in names if os.path.isdir(table_uri(lake, name))]
+    return [f"{name:<14}{os.path.relpath(table_uri(lake, name))}" for name in here]
+
+
+def verdict(state: LakeState, now: Sequence[Finding]) -> int:
+    """Exit code of a command on the logs of ``state``.
+
+    Args:
+        now: findings on the source paths as they are at this moment; older ones about paths are history.
+    """
+    logs = {log.log: log for log in state.logs}
+    columns = ["log", "rule", "severity", "message"]
+    standing = [
+        Finding(f["rule"], Severity(f["severity"]), f["message"])
+        for f in read_rows(state.lake, "findings", columns).to_pylist()
+        if f["log"] in logs and stands(f["rule"], logs[f["log"]].row.stopped)
+    ]
+    code = exit_code([*now, *standing])
+    if any(name in log.offsets_by_state for log in state.logs for name in ALARMING):
+        code = max(code, EXIT_DAMAGE)
+    if any(log.row.stopped for log in state.logs):
+        code = max(code, EXIT_DAMAGE)
+    return code
