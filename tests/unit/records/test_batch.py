@@ -23,6 +23,7 @@ from logcore.records.batch import (
 )
 from logcore.records.compression import Codec
 from logcore.records.record import read_records
+from logcore.segments import offset_index, time_index
 from tests import handmade
 
 # Bytes written by Kafka's own classes.
@@ -310,6 +311,13 @@ def test_the_page_on_the_format_and_the_code_agree_on_the_batch() -> None:
     assert [length for _, length, _ in table] == widths
     assert sum(widths) == HEADER.size == HEADER_SIZE == 61
     assert LOG_OVERHEAD == 12
+
+
+@pytest.mark.parametrize(
+    ("title", "size"), [("Offset index", offset_index.ENTRY_SIZE), ("Time index", time_index.ENTRY_SIZE)]
+)
+def test_the_page_on_the_format_and_the_code_agree_on_index_entries(title: str, size: int) -> None:
+    assert sum(length for _, length, _ in byte_table(title)) == size
 
 
 @pytest.mark.parametrize("title", ["Record batch, v2", "Control records", "Offset index", "Time index"])
