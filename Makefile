@@ -4,7 +4,7 @@ SHELL := /bin/sh
 .PHONY: help setup jars demo test ui lint bench lock clean
 
 export LOGLAKE_HOME ?= $(CURDIR)/.loglake
-demo ui: export DAGSTER_HOME ?= $(LOGLAKE_HOME)/dagster
+demo ui: export DAGSTER_HOME = $(LOGLAKE_HOME)/dagster
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 8
@@ -18,7 +18,6 @@ jars: setup
 	@.venv/bin/python -m spark_jobs.jars >/dev/null
 
 demo: setup jars ## the bundled samples become tables, through Dagster
-	@mkdir -p "$$DAGSTER_HOME" && { test -e "$$DAGSTER_HOME/dagster.yaml" || cp deploy/dagster.yaml "$$DAGSTER_HOME"; }
 	@.venv/bin/loglake demo
 
 test: setup lint jars ## lint, then every test, fast ones first

@@ -28,16 +28,17 @@ os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 os.environ["GX_ANALYTICS_ENABLED"] = "false"
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
 
-_FOLDERS_IN_ORDER = ("unit", "property", "repository", "conformance", "dagster", "spark", "crash")
+_FOLDERS_IN_ORDER = ("unit", "property", "repository", "conformance", "dagster", "spark", "crash", "journey")
+_SLOW_MARKERS = ("dagster", "spark", "crash")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Fast ones first: a wrong claim about bytes should not wait for a JVM to be reported."""
 
-    def rank(item: pytest.Item) -> tuple[int, bool]:
+    def rank(item: pytest.Item) -> tuple[bool, int]:
         folder = item.path.relative_to(REPOSITORY / "tests").parts[0]
         known = _FOLDERS_IN_ORDER.index(folder) if folder in _FOLDERS_IN_ORDER else len(_FOLDERS_IN_ORDER)
-        return known, item.get_closest_marker("spark") is not None
+        return any(item.get_closest_marker(marker) for marker in _SLOW_MARKERS), known
 
     items.sort(key=rank)
 
