@@ -1,0 +1,182 @@
+"""Retention of the archive: what leaves, what stays, and what every table says of it afterwards."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from spark_jobs import launch, retention
+from spark_jobs.contracts import JobReport, RetentionConfig
+from spark_jobs.lake import commits
+from spark_jobs.lake.errors import ConcurrentChange
+from tests import handmade
+from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
+from tests.spark.archived import append_segment, files, ledger, spans, tables
+from tests.spark.cycle import Lake
+
+pytestmark = pytest.mark.spark
+
+NEWEST = 1_700_000_004_000
+THIRD_TOPIC_ID = "DDDDDDDDDDDDDDDDDDDDDA"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """orders: four segments of ten, a second apart, published up to 35. payments: the same age, no policy.
+    gappy: cleaned by its broker."""
+    folder = tmp_path_factory.mktemp("retention")
+    source = LogDirectory(folder / "source")
+    orders = source.partition("orders-0")
+    for i in range(4):
+        append_segment(orders, [(b"k%d" % n, b"v") for n in range(10)], 1_700_000_001_000 + 1000 * i)
+    payments = source.partition("payments-0", OTHER_TOPIC_ID)
+    append_segment(payments, [(b"k", b"v")] * 10, 1_600_000_000_000)
+    append_segment(payments, [(b"k", b"v")] * 10, 1_600_000_000_000)
+    gappy = source.partition("gappy-0", THIRD_TOPIC_ID)
+    gappy.roll(0)
+    kept = [handmade.record(2, b"a", b"1"), handmade.record(5, b"b", b"2")]
+    gappy.write(handmade.batch(kept, last_offset_delta=9, base_timestamp=1_700_000_001_000))
+    gappy.next_offset = 10
+    append_segment(gappy, [(b"a", b"3")] * 5, 1_700_000_003_000)
+    source.checkpoint("cleaner", gappy_0=10)
+    source.high_watermarks(orders_0=35, payments_0=20, gappy_0=15)
+    lake = Lake(folder / "lake")
+    lake.turn(source.path)
+    assert set(lake.published("orders")) == set(range(35))
+    return lake
+
+
+@pytest.fixture
+def lake(built: Lake, tmp_path: Path) -> Lake:
+    return Lake(Path(shutil.copytree(built.path, tmp_path / "lake")))
+
+
+def retain(lake: Lake, policies: str, *, apply: bool = True, as_of_ms: int = NEWEST + 500) -> JobReport:
+    path = lake.path.parent / "policies.yaml"
+    path.write_text(policies)
+    config = RetentionConfig(str(lake.path), "retain", as_of_ms, str(path), apply=apply)
+    return launch.run("retention", config)
+
+
+# At NEWEST + 500 the segments are 3.5, 2.5, 1.5 and 0.5 seconds old.
+OLD = 'topics: {orders: {cleanup.policy: delete, retention.ms: "2000"}}'
+ALL = 'topics: {orders: {cleanup.policy: delete, retention.ms: "0"}}'
+
+
+def test_a_dry_run_prints_what_is_due_and_changes_no_table(lake):
+    before = files(lake.path)
+    report = retain(lake, OLD, apply=False)
+    [log] = report.plan["logs"]
+    assert [(s["base_offset"], s["rule"]) for s in log["segments"]] == [(0, "retention.ms"), (10, "retention.ms")]
+    assert log["log_start_offset"] == 20
+    assert report.metrics == {"applied": False, "due_segments": 2, "due_bytes": log["bytes"]}
+    assert report.changed == ()
+    after = files(lake.path)
+    assert {name: after[name] for name in after if name != "lease.json"} == {
+        name: before[name] for name in before if name != "lease.json"
+    }
+
+
+def test_what_is_due_leaves_and_every_table_says_so(lake):
+    records, archive = lake.published("orders"), files(lake.path / "archive")
+    report = retain(lake, OLD)
+    assert not report.used_spark
+    assert spans(lake, "orders") == [(20, 30), (30, 40)]
+    assert spans(lake, "payments") == [(0, 10), (10, 20)]
+    assert ledger(lake, "orders") == [
+        (0, 20, "present", 20, 0, "retained-away"),
+        (20, 35, "present", 15, 0, "held"),
+        (35, 40, "open", 5, 0, "held"),
+    ]
+    actions = sorted(lake.rows("log_actions"), key=lambda row: -row["as_of_ms"])
+    assert [(a["action"], a["rule"], a["records_before"], a["records_after"]) for a in actions] == [
+        ("retention", "retention.ms", 10, 0)
+    ] * 2
+    assert all("retention.ms is 2000" in action["reason"] for action in actions)
+    retired = [row for row in lake.rows("segments") if row["retired_ms"] is not None]
+    assert {(row["base_offset"], row["retired_ms"], row["replaced_by"]) for row in retired} == {
+        (0, NEWEST + 500, None),
+        (10, NEWEST + 500, None),
+    }
+    assert report.changed[0].metrics["records_before"] == 20
+    assert lake.published("orders") == records
+    assert files(lake.path / "archive") == archive
+
+
+def test_the_size_rule_leaves_at_least_the_limit(lake):
+    size = next(row["size"] for row in lake.rows("segments") if row["topic"] == "orders")
+    retain(lake, f"topics: {{orders: {{cleanup.policy: delete, retention.bytes: {4 * size - size - 1}}}}}")
+    assert spans(lake, "orders") == [(10, 20), (20, 30), (30, 40)]
+    [action] = lake.rows("log_actions")
+    assert action["rule"] == "retention.bytes"
+
+
+def test_a_second_run_finds_nothing_and_writes_nothing(lake):
+    retain(lake, OLD)
+    versions = lake.versions()
+    report = retain(lake, OLD)
+    assert report.plan["logs"] == []
+    assert report.changed == ()
+    assert lake.versions() == versions
+
+
+def test_an_unpublished_segment_stays_though_it_is_due(lake):
+    retain(lake, ALL)
+    assert spans(lake, "orders") == [(30, 40)]
+
+
+def test_a_segment_that_is_not_validated_keeps_all_behind_it(lake):
+    unvalidated = next(r for r in lake.rows("segments") if (r["topic"], r["base_offset"]) == ("orders", 10))
+    commits.delete(str(lake.path), "validations", f"segment_id = '{unvalidated['segment_id']}'", "test")
+    retain(lake, ALL)
+    assert spans(lake, "orders") == [(10, 20), (20, 30), (30, 40)]
+
+
+@pytest.mark.parametrize("policies", ["", "topics: {orders: {cleanup.policy: compact, retention.ms: 0}}"])
+def test_without_a_policy_to_delete_nothing_leaves(lake, policies):
+    versions = lake.versions()
+    assert retain(lake, policies).plan["logs"] == []
+    assert lake.versions() == versions
+
+
+def test_counts_of_a_range_with_gaps_are_divided_where_the_segments_meet(lake):
+    assert ledger(lake, "gappy") == [(0, 15, "present", 7, 8, "held")]
+    retain(lake, 'topics: {gappy: {cleanup.policy: delete, retention.ms: "2000"}}')
+    assert ledger(lake, "gappy") == [(0, 10, "present", 2, 8, "retained-away"), (10, 15, "present", 5, 0, "held")]
+
+
+@pytest.mark.parametrize("survives", ["segments", "offset_ledger"])
+def test_a_run_that_died_behind_its_swap_is_completed_by_the_next(lake, monkeypatch, survives):
+    undisturbed = Lake(Path(shutil.copytree(lake.path, lake.path.parent / "undisturbed")))
+    retain(undisturbed, OLD)
+
+    def die(lake: str, name: str, *rest: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(commits, "append", die)  # log_actions, the last commit of the job
+        if survives == "segments":
+            patch.setattr(retention.removals.frontier, "commit_ledger", die)
+        with pytest.raises(KeyboardInterrupt):
+            retain(lake, OLD)
+    assert spans(lake, "orders") == [(20, 30), (30, 40)]
+    assert lake.rows("log_actions") == []
+
+    assert retain(lake, OLD, apply=False).plan["unfinished"]["segments"]
+    retain(lake, OLD, as_of_ms=NEWEST + 600)
+    names = ("segments", "offset_ledger", "log_actions", "records")
+    assert tables(lake, *names) == tables(undisturbed, *names)
+
+
+def test_a_plan_that_another_commit_overtook_is_refused(lake):
+    path = lake.path.parent / "policies.yaml"
+    path.write_text(OLD)
+    config = RetentionConfig(str(lake.path), "late", NEWEST + 500, str(path), apply=True)
+    late = retention.plan(config)
+    retain(lake, 'topics: {orders: {cleanup.policy: delete, retention.ms: "3000"}}')
+    versions = lake.versions()
+    with pytest.raises(ConcurrentChange):
+        retention.apply(late, config, None)
+    assert lake.versions() == versions
