@@ -1,0 +1,211 @@
+"""Checkpoint files are understood whole or refused whole."""
+
+import pytest
+
+from logcore.errors import CorruptIndexError
+from logcore.segments.checkpoints import (
+    EpochEntry,
+    end_offset_for,
+    epoch_for_offset,
+    format_leader_epochs,
+    format_meta_properties,
+    format_offset_checkpoint,
+    format_partition_metadata,
+    parse_leader_epochs,
+    parse_meta_properties,
+    parse_offset_checkpoint,
+    parse_partition_metadata,
+)
+from logcore.segments.filenames import TopicPartition
+
+OFFSETS = b"0\n2\norders 0 42\norders-eu 11 9223372036854775807\n"
+EPOCHS = b"0\n3\n0 0\n2 17\n5 17\n"
+TOPIC_ID = "qesnf9AHR5-Xtl7tnUTbTA"
+CHAIN = (EpochEntry(0, 0), EpochEntry(2, 17), EpochEntry(5, 40))
+
+
+def test_offsets_are_read_by_topic_partition() -> None:
+    assert parse_offset_checkpoint(OFFSETS) == {
+        TopicPartition("orders", 0): 42,
+        TopicPartition("orders-eu", 11): 9223372036854775807,
+    }
+
+
+def test_text_and_bytes_are_read_alike() -> None:
+    assert parse_offset_checkpoint(OFFSETS.decode()) == parse_offset_checkpoint(OFFSETS)
+
+
+def test_fields_may_be_apart_by_any_white_space() -> None:
+    assert parse_offset_checkpoint(b"0\n1\norders \t 0   42\n") == {TopicPartition("orders", 0): 42}
+
+
+@pytest.mark.parametrize("content", [b"", b"0\n0\n"])
+def test_a_checkpoint_without_entries_is_empty(content: bytes) -> None:
+    assert parse_offset_checkpoint(content) == {}
+    assert parse_leader_epochs(content) == ()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"1\n0\n",
+        b"0\n",
+        b"x\n0\n",
+        b"0\nx\n",
+        b"0\n-1\n",
+        b"0\n1\n",
+        b"0\n1\norders 0 42\norders 1 42\n",
+        b"0\n1\norders 0\n",
+        b"0\n1\norders 0 42 7\n",
+        b"0\n1\norders zero 42\n",
+        b"0\n1\norders 0 -1\n",
+        b"0\n1\norders 0 9223372036854775808\n",
+        b"0\n1\norders 2147483648 1\n",
+        b"0\n1\norders -1 1\n",
+        b"0\n1\n../x 0 1\n",
+        b"0\n2\norders 0 1\norders 0 2\n",
+        b"0\n1\norders 0 1\n\n",
+        "0\n1\norders 0 ٤٢\n".encode(),
+        b"\xff\xfe0\x00",
+        b"garbage",
+    ],
+)
+def test_a_malformed_offset_checkpoint_is_refused(content: bytes) -> None:
+    with pytest.raises(CorruptIndexError):
+        parse_offset_checkpoint(content)
+
+
+@pytest.mark.parametrize("length", range(1, len(OFFSETS)))
+def test_an_offset_checkpoint_cut_anywhere_never_invents_an_entry(length: int) -> None:
+    whole = parse_offset_checkpoint(OFFSETS)
+    try:
+        parsed = parse_offset_checkpoint(OFFSETS[:length])
+    except CorruptIndexError:
+        return
+    # Only a number at the very end can be cut without the line count showing it.
+    assert set(parsed) == set(whole)
+    assert str(whole[TopicPartition("orders-eu", 11)]).startswith(str(parsed[TopicPartition("orders-eu", 11)]))
+
+
+@pytest.mark.parametrize("garbage", [b"\0", b"x\n", b"orders 3 1\n", b"\xff"])
+def test_trailing_garbage_is_refused(garbage: bytes) -> None:
+    with pytest.raises(CorruptIndexError):
+        parse_offset_checkpoint(OFFSETS + garbage)
+    with pytest.raises(CorruptIndexError):
+        parse_leader_epochs(EPOCHS + garbage)
+
+
+def test_offsets_are_written_as_a_broker_reads_them() -> None:
+    offsets = {TopicPartition("b", 0): 7, TopicPartition("a", 10): 1, TopicPartition("a", 9): 0}
+    assert format_offset_checkpoint(offsets) == b"0\n3\na 9 0\na 10 1\nb 0 7\n"
+
+
+def test_leader_epochs_are_read_in_order() -> None:
+    assert parse_leader_epochs(EPOCHS) == (EpochEntry(0, 0), EpochEntry(2, 17), EpochEntry(5, 17))
+
+
+def test_leader_epochs_are_written_as_a_broker_reads_them() -> None:
+    assert format_leader_epochs([EpochEntry(0, 0), EpochEntry(2, 17), EpochEntry(5, 17)]) == EPOCHS
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"0\n2\n1 0\n1 5\n", b"0\n2\n1 0\n0 5\n", b"0\n2\n0 5\n1 4\n", b"0\n1\n-1 0\n", b"0\n1\n0 -1\n", b"0\n1\n0\n"],
+)
+def test_leader_epochs_that_do_not_rise_are_refused(content: bytes) -> None:
+    with pytest.raises(CorruptIndexError):
+        parse_leader_epochs(content)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "answer"),
+    [
+        (-1, (-1, -1)),  # undefined
+        (5, (5, 60)),  # the latest ends with the log
+        (6, (-1, -1)),  # none higher: the log cannot tell
+        (0, (0, 17)),
+        (2, (2, 40)),
+        (1, (0, 17)),  # never seen: the nearest lower one
+        (4, (2, 40)),
+    ],
+)
+def test_an_epoch_ends_where_the_next_one_begins(epoch: int, answer: tuple[int, int]) -> None:
+    assert end_offset_for(CHAIN, epoch, 60) == answer
+
+
+def test_an_epoch_below_all_that_are_left_ends_where_they_begin() -> None:
+    assert end_offset_for((EpochEntry(3, 30),), 1, 60) == (1, 30)
+
+
+def test_without_epochs_nothing_can_be_told() -> None:
+    assert end_offset_for((), 0, 60) == (-1, -1)
+
+
+@pytest.mark.parametrize(("offset", "epoch"), [(0, 0), (16, 0), (17, 2), (39, 2), (40, 5), (10**9, 5)])
+def test_an_offset_belongs_to_the_last_epoch_that_began_at_or_below_it(offset: int, epoch: int) -> None:
+    assert epoch_for_offset(CHAIN, offset) == epoch
+
+
+def test_an_offset_below_all_epochs_belongs_to_none() -> None:
+    assert epoch_for_offset((EpochEntry(3, 30),), 29) is None
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_partition_metadata_states_the_topic_id(end: str) -> None:
+    assert parse_partition_metadata(f"version: 0\ntopic_id: {TOPIC_ID}{end}") == TOPIC_ID
+
+
+def test_partition_metadata_is_written_without_a_last_newline() -> None:
+    assert format_partition_metadata(TOPIC_ID) == b"version: 0\ntopic_id: qesnf9AHR5-Xtl7tnUTbTA"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"version: 0\n",
+        b"topic_id: qesnf9AHR5-Xtl7tnUTbTA",
+        b"version: -1\ntopic_id: qesnf9AHR5-Xtl7tnUTbTA",
+        b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA",
+        b"version: 0\ntopic_id: qesnf9AHR5-Xtl7tnUTbT",
+        b"version: 0\ntopic_id: qesnf9AHR5-Xtl7tnUTbTAA",
+        b"version: 0\ntopic_id: qesnf9AHR5-Xtl7tnUTbTB",
+        b"version: 0\ntopic_id: ../../../etc/passwd/xx",
+        b"version: 0\ntopic_id: qesnf9AHR5/Xtl7tnUTbTA",
+        b"version: 0\ntopic_id: qesnf9AHR5-Xtl7tnUTbTA\ntopic_id: qesnf9AHR5-Xtl7tnUTbTA",
+        b"version 0\ntopic_id qesnf9AHR5-Xtl7tnUTbTA",
+        b"\xff\xff",
+    ],
+)
+def test_partition_metadata_without_one_canonical_id_is_refused(content: bytes) -> None:
+    with pytest.raises(CorruptIndexError):
+        parse_partition_metadata(content)
+
+
+def test_meta_properties_are_java_properties() -> None:
+    content = (
+        b"#\n#Fri Nov 20 15:55:26 UTC 2026\n! also a comment\n\nnode.id=1\nversion:1\n"
+        b"cluster.id = QM1ixpRfs9zYMm7bMXWL6A\nlong\\ name=a\\\n   b\\u0041\\tc\n"
+    )
+    assert parse_meta_properties(content) == {
+        "node.id": "1",
+        "version": "1",
+        "cluster.id": "QM1ixpRfs9zYMm7bMXWL6A",
+        "long name": "abA\tc",
+    }
+
+
+def test_meta_properties_of_old_brokers_have_no_cluster() -> None:
+    assert parse_meta_properties(b"version=0\nbroker.id=0\n") == {"version": "0", "broker.id": "0"}
+
+
+@pytest.mark.parametrize("content", [b"", b"node.id=1\n", b"version=2\n", b"version=1\ncluster.id=a b\n", b"\0\0"])
+def test_meta_properties_that_cannot_be_a_brokers_are_refused(content: bytes) -> None:
+    with pytest.raises(CorruptIndexError):
+        parse_meta_properties(content)
+
+
+def test_meta_properties_that_would_need_escapes_are_not_written() -> None:
+    assert format_meta_properties({"version": "1", "cluster.id": "x"}) == b"version=1\ncluster.id=x\n"
+    with pytest.raises(ValueError, match="escapes"):
+        format_meta_properties({"version": "1\nevil"})
