@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from logcore.columns.schema import MAX_TIMESTAMP_MS
 from logcore.errors import CorruptionReason
 from logcore.logs.findings import Finding, Severity
-from logcore.logs.offset_ledger import OffsetState
+from logcore.logs.offset_ledger import OffsetState, publish_end
 from spark_jobs.contracts import ExpectationsConfig, JobReport, LogChange
 from spark_jobs.lake import archive, checked, finding_rows, frontier
 from spark_jobs.lake.archive import LogRow
@@ -159,7 +159,7 @@ def _range(
         crc_failures_of_log=len(failures),
         log_end_offset=row.next_offset,
         frontier=published_to,
-        unpublished_decided_offsets=frontier.decided_end(ledger, published_to) - published_to,
+        unpublished_decided_offsets=publish_end(ledger, published_to) - published_to,
     )
 
 
