@@ -1,0 +1,172 @@
+"""Rules that hold for every module, whoever writes the next one: read from the syntax trees, not from running them."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY
+
+PACKAGES = ("logcore", "spark_jobs", "pipelines")
+OPENS_A_FILE = {"open", "fdopen", "open_code", "mmap", "memmap"}
+METHODS_THAT_OPEN = {"open", "read_bytes", "read_text", "write_bytes", "write_text"}
+CLOCKS = {
+    *(("time", name) for name in ("time", "time_ns", "localtime", "gmtime")),
+    *(("datetime", name) for name in ("now", "utcnow", "today")),
+    ("date", "today"),
+}
+
+
+def modules(*packages: str) -> Iterator[tuple[str, ast.Module]]:
+    for package in packages:
+        for path in sorted((REPOSITORY / package).rglob("*.py")):
+            yield str(path.relative_to(REPOSITORY)), ast.parse(path.read_text(), str(path))
+
+
+def calls(tree: ast.AST) -> Iterator[tuple[ast.Call, str | None, str]]:
+    """Every call as (node, name before the last dot, last name)."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Name):
+                yield node, None, node.func.id
+            elif isinstance(node.func, ast.Attribute):
+                owner = node.func.value
+                name = (
+                    owner.id if isinstance(owner, ast.Name) else owner.attr if isinstance(owner, ast.Attribute) else "?"
+                )
+                yield node, name, node.func.attr
+
+
+def opens_files(tree: ast.AST) -> list[int]:
+    """Lines that open, read or write a file by any of Python's usual ways; the null device is none."""
+    lines = []
+    for node, owner, name in calls(tree):
+        if node.args and ast.unparse(node.args[0]) == "os.devnull":
+            continue
+        if (owner in (None, "os", "io", "mmap", "np", "numpy") and name in OPENS_A_FILE) or (
+            owner is not None and name in METHODS_THAT_OPEN
+        ):
+            lines.append(node.lineno)
+    return lines
+
+
+def imported_when_loaded(tree: ast.Module) -> set[str]:
+    """Top-level packages that importing the module imports: not those inside functions or for type checkers only."""
+    found: set[str] = set()
+    waiting: list[ast.AST] = list(tree.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add((node.module or "").partition(".")[0])
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            waiting += node.orelse
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            waiting += ast.iter_child_nodes(node)
+    return found
+
+
+def test_only_storage_opens_files_in_logcore():
+    offenders = {
+        name: lines
+        for name, tree in modules("logcore")
+        if not name.startswith("logcore/storage/") and (lines := opens_files(tree))
+    }
+    assert offenders == {}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "open('x')",
+        "os.open(p, 0)",
+        "Path(p).read_bytes()",
+        "path.open()",
+        "mmap.mmap(f, 0)",
+        "io.open(p)",
+        "p.write_text('')",
+    ],
+)
+def test_an_open_in_any_dress_is_seen(code):
+    assert opens_files(ast.parse(code)) == [1]
+
+
+def test_only_the_session_module_builds_a_spark_session():
+    builders = {
+        name
+        for name, tree in modules(*PACKAGES)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and (node.attr in ("getOrCreate", "newSession") or ast.unparse(node) == "SparkSession.builder")
+    }
+    assert builders == {"spark_jobs/session.py"}
+
+
+def test_loading_a_module_imports_no_engine():
+    heavy = {"pyspark", "delta", "great_expectations", "py4j"}
+    offenders = {name: found for name, tree in modules(*PACKAGES) if (found := imported_when_loaded(tree) & heavy)}
+    assert offenders == {}
+
+
+def test_what_bytes_mean_does_not_depend_on_the_clock():
+    """``as_of_ms`` is an argument: a rerun must be able to give the same answer."""
+    offenders = {
+        name: lines
+        for name, tree in modules("logcore", "spark_jobs")
+        if (lines := [node.lineno for node, owner, called in calls(tree) if (owner, called) in CLOCKS])
+    }
+    assert offenders == {}
+
+
+def test_every_module_says_what_it_is_for():
+    silent = [name for name, tree in modules(*PACKAGES) if not ast.get_docstring(tree)]
+    assert silent == []
+
+
+def test_no_room_without_a_name():
+    vague = re.compile(r"(^|/)(utils?|helpers?|common|misc)(\.py$|/)")
+    assert [name for name, _ in modules(*PACKAGES) if vague.search(name)] == []
+
+
+def fresh_python(code: str) -> str:
+    """Output of a new interpreter in the repository's top folder, site packages and all."""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_logcore_is_there_in_150_ms():
+    code = "import time; t = time.perf_counter(); import logcore; print(time.perf_counter() - t)"
+    seconds = min(float(fresh_python(code)) for _ in range(3))
+    assert seconds < 0.150
+
+
+@pytest.mark.parametrize(
+    ("module", "absent"),
+    [
+        ("logcore", ["pyarrow", "numpy", "pandas", "zstandard", "lz4", "snappy", "crc32c", "deltalake"]),
+        ("spark_jobs.launch", ["pyspark", "delta", "great_expectations", "dagster"]),
+        ("spark_jobs.session", ["pyspark", "py4j", "dagster"]),
+        ("pipelines.definitions", ["pyspark", "delta", "great_expectations"]),
+    ],
+)
+def test_an_import_brings_no_more_than_it_needs(module, absent):
+    loaded = fresh_python(f"import sys, {module}; print(*{{name.partition('.')[0] for name in sys.modules}})").split()
+    assert set(loaded) & set(absent) == set()
+
+
+def test_layers_hold():
+    """The contracts of pyproject.toml, as `make lint` checks them."""
+    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "0 broken" in done.stdout
