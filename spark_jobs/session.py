@@ -15,6 +15,7 @@ Importing this module imports no pyspark: a plan that turns out empty must not p
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from collections.abc import Mapping
@@ -58,6 +59,8 @@ def get_session(lake: str | Path | None = None, *, conf: Mapping[str, str] | Non
 
     from pyspark.sql import SparkSession
 
+    # pyspark prints every failed query once more, as JSON with the whole Java stack, beside the exception it raises.
+    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL + 1)
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
