@@ -215,7 +215,8 @@ def swap_segments(
     ]
     rows = pa.Table.from_pylist(gone + [asdict(s) for s in added], schema=SEGMENTS)
     logs = sorted({s.log for s in (*retired, *added)})
-    predicate = commits.equal_to_any("segment_id", [s.segment_id for s in retired])
+    # The new ids too: deltalake refuses rows that the predicate of their overwrite does not cover.
+    predicate = commits.equal_to_any("segment_id", [s.segment_id for s in (*retired, *added)])
     moved = [guard_of(log, planned[log]) for log in logs]
     commits.replace(lake, "segments", predicate, rows, run_id, [*moved, *guards])
 

@@ -1,0 +1,237 @@
+"""Compaction of the archive: the newest record of each key stays, and what can't be cleaned yet is refused by name."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from spark_jobs import compaction, launch
+from spark_jobs.contracts import CompactionConfig, JobReport
+from spark_jobs.lake import commits
+from tests import handmade
+from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
+from tests.spark.archived import Keyed, append_segment, archived_records, files, ledger, live, spans, tables
+from tests.spark.cycle import AS_OF_MS, Lake
+
+pytestmark = pytest.mark.spark
+
+CUSTOMERS = 'topics: {"customers": {cleanup.policy: compact}}'
+THIRD_TOPIC_ID, FOURTH_TOPIC_ID = "DDDDDDDDDDDDDDDDDDDDDA", "EEEEEEEEEEEEEEEEEEEEEA"
+
+
+def rows_of(seed: int, count: int, keys: int) -> list[Keyed]:
+    """Values, empty values and tombstones over a few keys, one of them empty."""
+    rng = random.Random(seed)
+    names = [b"", *(b"key-%d" % n for n in range(keys - 1))]
+    return [(rng.choice(names), rng.choice([None, b"", b"value-%d" % n])) for n in range(count)]
+
+
+def newest(rows: dict[int, Keyed], end: int) -> dict[int, Keyed]:
+    """The oracle: of each key below ``end`` the last row; from there on all."""
+    last = {key: offset for offset, (key, _) in rows.items() if offset < end}
+    return {offset: rows[offset] for offset in sorted({*last.values(), *range(end, max(rows) + 1)})}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Lake, dict[int, Keyed]]:
+    """customers: segments [0, 40), [40, 60) of keys of their own, [60, 100), [100, 110) active; published up to 105."""
+    folder = tmp_path_factory.mktemp("compaction")
+    source = LogDirectory(folder / "source")
+    customers = source.partition("customers-0")
+    append_segment(customers, rows_of(1, 40, 9), 1_700_000_001_000, per_batch=8)
+    append_segment(customers, [(b"once-%d" % n, b"v") for n in range(20)], 1_700_000_002_000)
+    append_segment(customers, rows_of(2, 40, 9), 1_700_000_003_000, per_batch=8)
+    append_segment(customers, rows_of(3, 10, 9), 1_700_000_004_000)
+    ledgers = source.partition("ledgers-0", OTHER_TOPIC_ID)
+    transactional = {"attributes": handmade.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    ledgers.append(10, **transactional)
+    ledgers.marker(7, handmade.COMMIT)
+    append_segment(ledgers, [(b"k", b"v")], 1_700_000_004_000)
+    keyless = source.partition("keyless-0", THIRD_TOPIC_ID)
+    append_segment(keyless, [(b"k", b"1"), (None, b"2"), (b"k", b"3")], 1_700_000_001_000)
+    append_segment(keyless, [(b"k", b"4")], 1_700_000_004_000)
+    free = source.partition("free-0", FOURTH_TOPIC_ID)
+    append_segment(free, [(b"k", b"v")] * 10, 1_700_000_001_000)
+    append_segment(free, [(b"k", b"v")], 1_700_000_001_000)
+    source.high_watermarks(customers_0=105, ledgers_0=12, keyless_0=4, free_0=11)
+    lake = Lake(folder / "lake")
+    lake.turn(source.path)
+    return lake, customers.rows
+
+
+@pytest.fixture
+def rows(built: tuple[Lake, dict[int, Keyed]]) -> dict[int, Keyed]:
+    return built[1]
+
+
+@pytest.fixture
+def lake(built: tuple[Lake, dict[int, Keyed]], tmp_path: Path) -> Lake:
+    return Lake(Path(shutil.copytree(built[0].path, tmp_path / "lake")))
+
+
+def compact(lake: Lake, policies: str, *, apply: bool = True) -> JobReport:
+    path = lake.path.parent / "policies.yaml"
+    path.write_text(policies)
+    config = CompactionConfig(str(lake.path), "compact", AS_OF_MS, str(path), apply=apply)
+    return launch.run("compaction", config)
+
+
+def test_a_dry_run_names_the_dirty_logs_starts_no_spark_and_changes_nothing(lake):
+    before = files(lake.path / "tables")
+    report = compact(lake, CUSTOMERS, apply=False)
+    assert not report.used_spark
+    [log] = report.plan["logs"]
+    assert (log["topic_partition"], log["first_dirty"], log["end_offset"], log["dirty_ratio"]) == (
+        "customers-0",
+        0,
+        100,
+        1.0,
+    )
+    assert files(lake.path / "tables") == before
+
+
+def test_the_newest_record_of_each_key_stays_and_the_tables_say_what_left(lake, rows):
+    published, archive = lake.published("customers"), files(lake.path / "archive")
+    expected = newest(rows, 100)
+    assert any(value is None for _, value in expected.values()), "a tombstone must be among the newest"
+    report = compact(lake, CUSTOMERS)
+    assert archived_records(lake, "customers") == expected
+    assert spans(lake, "customers") == [(0, 40), (40, 60), (60, 100), (100, 110)]
+    assert [row["generation"] for row in live(lake, "customers")] == [1, 0, 1, 0]
+    kept = [sum(start <= offset < end for offset in expected) for start, end in spans(lake, "customers")]
+    assert ledger(lake, "customers") == [
+        (0, 40, "present", 40, 0, "compacted-away"),
+        (40, 60, "present", 20, 0, "held"),
+        (60, 100, "present", 40, 0, "compacted-away"),
+        (100, 105, "present", 5, 0, "held"),
+        (105, 110, "open", 5, 0, "held"),
+    ]
+    actions = lake.rows("log_actions")
+    assert {(a["action"], a["records_before"], a["records_after"]) for a in actions} == {
+        ("compaction", 40, kept[0]),
+        ("compaction", 40, kept[2]),
+    }
+    assert report.metrics["removed_records"] == 80 - kept[0] - kept[2]
+    replaced = {row["replaced_by"] for row in lake.rows("segments") if row["retired_ms"] is not None}
+    new = {row["segment_id"] for row in live(lake, "customers") if row["generation"] == 1}
+    assert replaced == new
+    verdicts = {v["segment_id"]: (v["verdict"], v["records"]) for v in lake.rows("validations")}
+    assert {verdicts[s] for s in new} == {("clean", kept[0]), ("clean", kept[2])}
+    assert lake.published("customers") == published
+    after = files(lake.path / "archive")
+    assert {name: after[name] for name in archive} == archive, "replaced files stay"
+    assert len(after) == len(archive) + 2
+
+
+def test_a_second_run_finds_it_clean(lake):
+    compact(lake, CUSTOMERS)
+    versions = lake.versions()
+    report = compact(lake, CUSTOMERS)
+    assert not report.used_spark
+    assert report.plan["logs"] == []
+    assert report.plan["passed"][0]["topic_partition"] == "customers-0"
+    assert lake.versions() == versions
+
+
+def test_a_transactional_log_is_refused_once_by_name_and_stays(lake):
+    before = spans(lake, "ledgers"), archived_bytes(lake, "ledgers")
+    policies = "topics: {ledgers: {cleanup.policy: compact}}"
+    [finding] = compact(lake, policies).findings
+    assert (finding["rule"], finding["severity"]) == ("compaction-refused", "warning")
+    assert "ledgers-0" in finding["message"]
+    assert "transaction" in finding["message"]
+    assert (spans(lake, "ledgers"), archived_bytes(lake, "ledgers")) == before
+    versions = lake.versions()
+    assert compact(lake, policies).findings == ()
+    assert lake.versions() == versions
+
+
+def test_a_log_with_records_without_a_key_is_refused_and_no_worker_is_asked_twice(lake):
+    policies = "topics: {keyless: {cleanup.policy: compact}}"
+    first = compact(lake, policies)
+    assert first.used_spark
+    assert "1 of 3 records have no key" in first.findings[0]["message"]
+    versions = lake.versions()
+    second = compact(lake, policies)
+    assert not second.used_spark
+    assert second.findings == ()
+    assert lake.versions() == versions
+    assert spans(lake, "keyless") == [(0, 3), (3, 4)]
+
+
+def test_without_a_policy_to_compact_nothing_changes(lake):
+    versions = lake.versions()
+    compact(lake, "topics: {customers: {cleanup.policy: delete}}")
+    compact(lake, "")
+    assert lake.versions() == versions
+
+
+def test_what_is_too_young_or_not_dirty_enough_is_left_alone(lake):
+    young = f"topics: {{customers: {{cleanup.policy: compact, min.compaction.lag.ms: {AS_OF_MS}}}}}"
+    assert compact(lake, young).plan["logs"] == []
+    clean = 'topics: {customers: {cleanup.policy: compact, min.cleanable.dirty.ratio: "1"}}'
+    assert compact(lake, clean).plan["logs"] == []
+
+
+@pytest.mark.parametrize("dies_in", ["validations", "swap", "ledger", "log_actions"])
+def test_a_run_that_died_is_completed_by_the_next_to_the_same_tables(lake, rows, monkeypatch, dies_in):
+    undisturbed = Lake(Path(shutil.copytree(lake.path, lake.path.parent / "undisturbed")))
+    compact(undisturbed, CUSTOMERS)
+
+    def die(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    targets = {
+        "validations": (compaction, "_commit_validations"),
+        "swap": (compaction, "_swap"),
+        "ledger": (compaction.removals.frontier, "commit_ledger"),
+        "log_actions": (compaction.removals.commits, "append"),
+    }
+    with monkeypatch.context() as patch:
+        if dies_in == "log_actions":
+            real = commits.append
+
+            def die_at_actions(lake: str, name: str, *rest: object) -> None:
+                if name == "log_actions":
+                    raise KeyboardInterrupt
+                real(lake, name, *rest)
+
+            patch.setattr(commits, "append", die_at_actions)
+        else:
+            patch.setattr(*targets[dies_in], die)
+        with pytest.raises(KeyboardInterrupt):
+            compact(lake, CUSTOMERS)
+    compact(lake, CUSTOMERS)
+    assert archived_records(lake, "customers") == newest(rows, 100)
+    names = ("segments", "validations", "offset_ledger", "log_actions", "records", "findings")
+    assert tables(lake, *names) == tables(undisturbed, *names)
+    assert files(lake.path / "archive") == files(undisturbed.path / "archive")
+
+
+def test_only_published_segments_are_cleaned_and_a_log_that_grew_is_cleaned_again(tmp_path):
+    source, lake = LogDirectory(tmp_path / "source"), Lake(tmp_path / "lake")
+    customers = source.partition("customers-0")
+    for seed in range(4):
+        append_segment(customers, rows_of(seed, 20, 5), 1_700_000_001_000)
+    source.high_watermarks(customers_0=50)
+    lake.turn(source.path)
+    compact(lake, CUSTOMERS)
+    assert archived_records(lake, "customers") == newest(customers.rows, 40)
+    assert [row["generation"] for row in live(lake, "customers")] == [1, 1, 0, 0]
+
+    append_segment(customers, rows_of(4, 5, 5), 1_700_000_005_000)
+    source.high_watermarks(customers_0=85)
+    lake.turn(source.path)
+    assert lake.published("customers") == customers.rows
+    compact(lake, CUSTOMERS)
+    assert archived_records(lake, "customers") == newest(customers.rows, 80)
+    assert spans(lake, "customers") == [(0, 20), (20, 40), (40, 60), (60, 80), (80, 85)]
+    assert {r["archived"] for r in lake.rows("offset_ledger") if r["end_offset"] <= 80} == {"compacted-away"}
+    assert lake.published("customers") == customers.rows
+
+
+def archived_bytes(lake: Lake, topic: str) -> bytes:
+    return b"".join((lake.path / row["path"]).read_bytes() for row in live(lake, topic))
