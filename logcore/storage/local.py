@@ -213,7 +213,7 @@ class _Look:
                     self.partition(entry.path, *parsed)
             elif filenames.looks_like_partition_directory(entry.name):
                 self.say("illegal-topic-name", entry.path, _illegal_name(entry.path))
-            elif entry.name not in _BROKER_DIRECTORIES:
+            elif entry.name not in _BROKER_DIRECTORIES | _ROOT_FILES:
                 self.say("unknown-directory", entry.path, f"{shown(entry.path)} is no partition; left alone.")
 
     def partition(

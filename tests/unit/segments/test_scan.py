@@ -21,7 +21,9 @@ STARTS = (0, len(FIRST), len(FIRST) + len(SECOND))
 BASE = 10
 
 
-def walk(data: bytes, *, sealed: bool = True, decode: bool = True, base_offset: int = BASE, **options: int) -> SegmentScan:
+def walk(
+    data: bytes, *, sealed: bool = True, decode: bool = True, base_offset: int = BASE, **options: int
+) -> SegmentScan:
     """A finished scan of which the items are in `.items`, and whose bytes add up."""
     finished = scan(data, base_offset=base_offset, sealed=sealed, decode=decode, **options)  # type: ignore[arg-type]
     items = list(finished)
@@ -352,9 +354,7 @@ def test_a_control_record_that_is_none_is_refused_when_decoding() -> None:
 
 def test_records_are_shown_to_an_inspector_before_their_batch_is() -> None:
     seen: list[int] = []
-    walked = scan(
-        SEGMENT, base_offset=BASE, sealed=True, inspect=lambda header, record: seen.append(record.offset)
-    )
+    walked = scan(SEGMENT, base_offset=BASE, sealed=True, inspect=lambda header, record: seen.append(record.offset))
     stream = iter(walked)
     next(stream)
     assert seen == [10, 11, 12]

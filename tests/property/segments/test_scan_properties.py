@@ -1,0 +1,128 @@
+"""For all bytes: a scan ends, every byte is accounted for once, and nothing that was good before turns good by damage."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logcore.errors import UnsupportedFormatError
+from logcore.records.record import Limits
+from logcore.segments.scan import End, ScannedBatch, SegmentScan, Stretch, last_good_end, scan
+from tests import handmade
+
+SMALL = Limits(decoded_batch_bytes=1 << 20, record_bytes=1 << 16, headers_per_record=100)
+
+
+@st.composite
+def segments(draw: st.DrawFn) -> tuple[int, bytes, list[int]]:
+    """A base offset, a sound segment with gaps between its batches, and the positions of those."""
+    base_offset = offset = draw(st.integers(0, 1 << 40))
+    data, starts = b"", []
+    for _ in range(draw(st.integers(1, 5))):
+        offset += draw(st.sampled_from([0, 0, 0, 1, 7]))
+        rows = draw(
+            st.lists(st.tuples(st.none() | st.binary(max_size=6), st.none() | st.binary(max_size=6)), max_size=3)
+        )
+        starts.append(len(data))
+        batch = handmade.simple_batch(offset, rows)
+        data += batch
+        offset += max(len(rows), 1)
+    return base_offset, data, starts
+
+
+@st.composite
+def injured_segments(draw: st.DrawFn) -> tuple[int, bytes]:
+    """A segment after a few injuries of those that disks and copies inflict."""
+    base_offset, data, _ = draw(segments())
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, len(data)))
+        piece = draw(st.binary(max_size=20) | st.integers(0, 60).map(bytes))
+        match draw(st.sampled_from(["overwrite", "insert", "remove", "cut", "append", "double"])):
+            case "overwrite":
+                data = handmade.patch(data, at, piece)
+            case "insert":
+                data = data[:at] + piece + data[at:]
+            case "remove":
+                data = data[:at] + data[at + len(piece) :]
+            case "cut":
+                data = data[:at]
+            case "append":
+                data += piece
+            case "double":
+                data += data[at:]
+    return base_offset, data
+
+
+def check(base_offset: int, data: bytes, *, sealed: bool, decode: bool) -> SegmentScan | None:
+    """Walk, and hold what must hold for any bytes; None where an old format was met."""
+    walk = scan(data, base_offset=base_offset, sealed=sealed, decode=decode, limits=SMALL)
+    position, expected = 0, base_offset
+    sums = [0, 0, 0]
+    try:
+        for item in walk:
+            assert item.position == position
+            position += item.size
+            if isinstance(item, ScannedBatch):
+                sums[0] += item.size
+                assert item.header.base_offset >= expected
+                assert data[item.position : item.end] == data[item.position :][: item.header.size]
+                assert handmade.fix_crc(data[item.position : item.end]) == data[item.position : item.end]
+                expected = item.header.next_offset
+            else:
+                assert isinstance(item, Stretch)
+                assert item.offset == expected
+                assert item.size > 0
+                sums[2 if item.tail else 1] += item.size
+                assert not (item.tail and sealed)
+    except UnsupportedFormatError:
+        return None
+    found = walk.accounting
+    assert [found.valid, found.quarantined, found.tail] == sums
+    assert found.valid + found.quarantined + found.tail + found.padding == len(data) == found.file_size
+    assert not any(data[position:])
+    assert walk.next_offset == expected
+    assert (walk.end is End.CORRUPT) == (sums[1] > 0 or (sealed and found.padding > 0))
+    return walk
+
+
+@given(st.binary(max_size=400), st.integers(0, 2**63 - 1), st.booleans(), st.booleans())
+@settings(derandomize=True, deadline=None, max_examples=200)
+def test_arbitrary_bytes_are_accounted_for(data: bytes, base_offset: int, sealed: bool, decode: bool) -> None:
+    check(base_offset, data, sealed=sealed, decode=decode)
+
+
+@given(injured_segments(), st.booleans(), st.booleans())
+@settings(derandomize=True, deadline=None, max_examples=150)
+def test_an_injured_segment_is_accounted_for(segment: tuple[int, bytes], sealed: bool, decode: bool) -> None:
+    check(*segment, sealed=sealed, decode=decode)
+
+
+@given(segments(), st.booleans())
+@settings(derandomize=True, deadline=None, max_examples=50)
+def test_a_sound_segment_is_read_whole(segment: tuple[int, bytes, list[int]], sealed: bool) -> None:
+    base_offset, data, starts = segment
+    walk = scan(data, base_offset=base_offset, sealed=sealed)
+    assert [item.position for item in walk if isinstance(item, ScannedBatch)] == starts
+    assert walk.end is End.CLEAN
+
+
+@given(injured_segments())
+@settings(derandomize=True, deadline=None, max_examples=100)
+def test_decoding_only_ever_refuses_more(segment: tuple[int, bytes]) -> None:
+    decoded, headers_only = check(*segment, sealed=True, decode=True), check(*segment, sealed=True, decode=False)
+    if decoded is not None and headers_only is not None:
+        assert decoded.accounting.valid <= headers_only.accounting.valid
+
+
+@given(injured_segments())
+@settings(derandomize=True, deadline=None, max_examples=100)
+def test_what_may_be_taken_ends_with_a_good_batch_and_is_found_again(segment: tuple[int, bytes]) -> None:
+    base_offset, data = segment
+    try:
+        end, next_offset, last = last_good_end(data, base_offset)
+    except UnsupportedFormatError:
+        return
+    assert 0 <= end <= len(data)
+    assert (end == 0) == (last is None)
+    assert last_good_end(data[:end], base_offset) == (end, next_offset, last)
+    taken = check(base_offset, data[:end], sealed=False, decode=False)
+    assert taken is not None
+    assert taken.accounting.tail == taken.accounting.padding == 0
