@@ -51,11 +51,8 @@ def get_session(lake: str | Path | None = None, *, conf: Mapping[str, str] | Non
     global _session
     if _session is not None:
         return _session
-    settings = _settings(lake) | _settings_of_environment() | dict(conf or {})
-    local = settings["spark.master"].startswith("local")
-    java_options = settings.get("spark.driver.extraJavaOptions", _LOCAL_JVM_OPTIONS if local else "")
-    settings["spark.driver.extraJavaOptions"] = f"{_LOGGING} {java_options}".strip()
-    _prepare_environment(local=local)
+    settings = session_settings(lake, conf)
+    _prepare_environment(local=settings["spark.master"].startswith("local"))
 
     from pyspark.sql import SparkSession
 
@@ -76,7 +73,16 @@ def stop_session() -> None:
         _session = None
 
 
-def _settings(lake: str | Path | None) -> dict[str, str]:
+def session_settings(lake: str | Path | None = None, conf: Mapping[str, str] | None = None) -> dict[str, str]:
+    """All that :func:`get_session` would tell Spark, by name; ours, the environment's, then `conf`."""
+    settings = _our_settings(lake) | _settings_of_environment() | dict(conf or {})
+    local = settings["spark.master"].startswith("local")
+    java_options = settings.get("spark.driver.extraJavaOptions", _LOCAL_JVM_OPTIONS if local else "")
+    settings["spark.driver.extraJavaOptions"] = f"{_LOGGING} {java_options}".strip()
+    return settings
+
+
+def _our_settings(lake: str | Path | None) -> dict[str, str]:
     return {
         "spark.app.name": f"loglake {Path(lake).name}" if lake is not None else "loglake",
         "spark.master": os.environ.get("LOGLAKE_SPARK_MASTER") or "local[*]",

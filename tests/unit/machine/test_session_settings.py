@@ -1,0 +1,62 @@
+"""What Spark is told, before any Spark is there."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_jobs import session
+from spark_jobs.lake.errors import UsageError
+from spark_jobs.session import session_settings
+
+
+@pytest.fixture(autouse=True)
+def bare_environment(tmp_path, monkeypatch):
+    for name in ("LOGLAKE_SPARK_MASTER", "LOGLAKE_SPARK_CONF"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(session, "delta_jars", lambda: (tmp_path / "a.jar", tmp_path / "b.jar"))
+
+
+def test_out_of_the_box_it_is_this_machine_with_delta_on(tmp_path):
+    settings = session_settings("/lakes/orders")
+    assert settings["spark.master"] == "local[*]"
+    assert settings["spark.app.name"] == "loglake orders"
+    assert settings["spark.jars"] == f"{tmp_path}/a.jar,{tmp_path}/b.jar"
+    assert settings["spark.sql.extensions"] == "io.delta.sql.DeltaSparkSessionExtension"
+    assert settings["spark.sql.session.timeZone"] == "UTC"
+    assert "-XX:TieredStopAtLevel=1" in settings["spark.driver.extraJavaOptions"]
+
+
+def test_a_cluster_keeps_its_own_java_options(monkeypatch):
+    monkeypatch.setenv("LOGLAKE_SPARK_MASTER", "spark://somewhere:7077")
+    settings = session_settings()
+    assert settings["spark.master"] == "spark://somewhere:7077"
+    assert settings["spark.driver.extraJavaOptions"].split() == [session._LOGGING]
+
+
+def test_an_object_in_the_environment_adds_and_replaces(monkeypatch):
+    monkeypatch.setenv("LOGLAKE_SPARK_CONF", '{"spark.sql.shuffle.partitions": 64, "spark.driver.memory": "3g"}')
+    settings = session_settings()
+    assert (settings["spark.sql.shuffle.partitions"], settings["spark.driver.memory"]) == ("64", "3g")
+
+
+def test_a_file_in_the_environment_reads_as_spark_defaults_do(tmp_path, monkeypatch):
+    file = tmp_path / "spark.conf"
+    file.write_text(
+        "# a comment\n\nspark.driver.memory   3g\nspark.a=b=c\nspark.driver.extraJavaOptions -Xss4m -Dx=y\n"
+    )
+    monkeypatch.setenv("LOGLAKE_SPARK_CONF", str(file))
+    settings = session_settings()
+    assert (settings["spark.driver.memory"], settings["spark.a"]) == ("3g", "b=c")
+    assert settings["spark.driver.extraJavaOptions"] == f"{session._LOGGING} -Xss4m -Dx=y"
+
+
+def test_the_caller_has_the_last_word(monkeypatch):
+    monkeypatch.setenv("LOGLAKE_SPARK_CONF", '{"spark.master": "local[1]"}')
+    assert session_settings(conf={"spark.master": "local[3]"})["spark.master"] == "local[3]"
+
+
+@pytest.mark.parametrize("given", ["{not json", "/no/such/file"])
+def test_settings_that_cannot_be_read_are_the_callers_mistake(monkeypatch, given):
+    monkeypatch.setenv("LOGLAKE_SPARK_CONF", given)
+    with pytest.raises(UsageError, match="LOGLAKE_SPARK_CONF"):
+        session_settings()
