@@ -1,0 +1,80 @@
+"""Side files of the archive: a broker's own bytes, written once, and never beside what can't be trusted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spark_jobs import launch
+from spark_jobs.contracts import JobReport, RebuildIndexesConfig
+from tests import handmade
+from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
+from tests.spark.archived import files
+from tests.spark.cycle import AS_OF_MS, Lake
+
+pytestmark = pytest.mark.spark
+
+# The sample's topics were created with these.
+INTERVALS = 'topics: {"lat-*": {cleanup.policy: delete, index.interval.bytes: 400}, \
+mixed: {cleanup.policy: delete, index.interval.bytes: 300}, \
+"*": {cleanup.policy: delete, index.interval.bytes: 200}}'
+
+
+def rebuild(lake: Lake, policies: Path | None = None) -> JobReport:
+    config = RebuildIndexesConfig(str(lake.path), "rebuild", AS_OF_MS, None, str(policies) if policies else None)
+    return launch.run("rebuild_indexes", config)
+
+
+def test_side_files_of_closed_segments_are_the_brokers_bytes_and_are_written_once(sample, tmp_path):
+    lake, policies = Lake(tmp_path / "lake"), tmp_path / "policies.yaml"
+    policies.write_text(INTERVALS)
+    logdir = sample("timestamps-v2-4.4.0").logdir
+    lake.turn(logdir)
+    assert rebuild(lake, policies).used_spark
+    compared = 0
+    for row in lake.rows("segments"):
+        if not row["sealed"]:
+            continue  # how a broker indexes its active segment depends on its restarts
+        for suffix in (".index", ".timeindex"):
+            ours = (lake.path / row["path"]).with_suffix(suffix)
+            brokers = Path(row["origin_file"]).with_suffix(suffix)
+            assert ours.read_bytes() == brokers.read_bytes(), brokers
+            compared += 1
+    assert compared >= 30
+    before = {path: path.stat().st_mtime_ns for path in (lake.path / "archive").rglob("*") if path.is_file()}
+    assert len(before) == 3 * len(lake.rows("segments"))
+    again = rebuild(lake, policies)
+    assert not again.used_spark
+    assert again.plan["segments"] == []
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_damaged_segments_and_those_at_the_source_get_none_and_lost_ones_are_written_again(tmp_path):
+    source, lake = LogDirectory(tmp_path / "source"), Lake(tmp_path / "lake")
+    orders, payments = source.partition("orders-0"), source.partition("payments-0", OTHER_TOPIC_ID)
+    orders.append(10)
+    damaged = orders.segments()[0]
+    damaged.write_bytes(handmade.flip(damaged.read_bytes(), 80))
+    orders.roll()
+    orders.append(5)
+    payments.append(10)
+    lake.turn(source.path)
+    report = rebuild(lake)
+    assert [(skipped["base_offset"], skipped["reason"]) for skipped in report.plan["skipped"]] == [(0, "it is corrupt")]
+    assert report.metrics["files"] == 4
+    written = files(lake.path / "archive")
+    lost = next((lake.path / "archive").rglob("*.timeindex"))
+    lost.unlink()
+    assert rebuild(lake).metrics["files"] == 1
+    assert files(lake.path / "archive") == written
+
+    before = source.fingerprint()
+    in_place = Lake(tmp_path / "in-place")
+    in_place.turn(source.path, mode="reference")
+    report = rebuild(in_place)
+    assert not report.used_spark
+    assert {skipped["reason"] for skipped in report.plan["skipped"]} == {
+        "it lies at its source, where nothing is ever written"
+    }
+    assert source.fingerprint() == before
