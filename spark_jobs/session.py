@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -113,12 +114,9 @@ def _settings_of_environment() -> dict[str, str]:
         lines = Path(given).read_text().splitlines()
     except OSError as error:
         raise UsageError(f"LOGLAKE_SPARK_CONF names {given}, which cannot be read: {error.strerror}") from error
-    settings = {}
-    for line in lines:
-        if line.strip() and not line.lstrip().startswith("#"):
-            name, _, value = line.strip().replace("=", " ", 1).partition(" ")
-            settings[name] = value.strip()
-    return settings
+    # as Java reads properties: the name ends at the first blank or equals sign
+    pairs = (re.fullmatch(r"\s*([^\s=#][^\s=]*)[\s=]\s*(.*?)\s*", line) for line in lines)
+    return {pair[1]: pair[2] for pair in pairs if pair}
 
 
 def _prepare_environment(*, local: bool) -> None:
