@@ -115,7 +115,7 @@ def _settings_of_environment() -> dict[str, str]:
     except OSError as error:
         raise UsageError(f"LOGLAKE_SPARK_CONF names {given}, which cannot be read: {error.strerror}") from error
     # as Java reads properties: the name ends at the first blank or equals sign
-    pairs = (re.fullmatch(r"\s*([^\s=#][^\s=]*)[\s=]\s*(.*?)\s*", line) for line in lines)
+    pairs = (re.fullmatch(r"\s*([^\s=#][^\s=]*)\s*[\s=]\s*(.*?)\s*", line) for line in lines)
     return {pair[1]: pair[2] for pair in pairs if pair}
 
 

@@ -42,7 +42,7 @@ def test_an_object_in_the_environment_adds_and_replaces(monkeypatch):
 def test_a_file_in_the_environment_reads_as_spark_defaults_do(tmp_path, monkeypatch):
     file = tmp_path / "spark.conf"
     file.write_text(
-        "# a comment\n\nspark.driver.memory   3g\nspark.a=b=c\nspark.driver.extraJavaOptions -Xss4m -Dx=y\n"
+        "# a comment\n\nspark.driver.memory   3g\nspark.a = b=c\nspark.driver.extraJavaOptions -Xss4m -Dx=y\n"
     )
     monkeypatch.setenv("LOGLAKE_SPARK_CONF", str(file))
     settings = session_settings()
