@@ -21,7 +21,7 @@ class Lake:
         self.path = path
         self.turns = 0
 
-    def turn(self, *sources: Path, policies: str | None = None, **ingest: Any) -> dict[str, JobReport]:
+    def turn(self, *sources: Path, policies: str | None = None, publish: bool = True, **ingest: Any) -> dict[str, JobReport]:
         """ingest, validate, publish."""
         self.turns += 1
         lake, run_id = str(self.path), f"run-{self.turns}"
@@ -29,8 +29,9 @@ class Lake:
         reports = [
             launch.run("ingest", IngestConfig(lake, paths, run_id, AS_OF_MS, **ingest)),
             launch.run("validate", ValidateConfig(lake, run_id, AS_OF_MS, policies=policies)),
-            launch.run("publish", PublishConfig(lake, run_id, AS_OF_MS)),
         ]
+        if publish:
+            reports.append(launch.run("publish", PublishConfig(lake, run_id, AS_OF_MS)))
         return {report.job: report for report in reports}
 
     def rows(self, name: str) -> list[dict[str, Any]]:

@@ -1,0 +1,124 @@
+"""Guards are in the commits: what another commit overtook is refused, whatever the lease said."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from spark_jobs.lake import commits
+from spark_jobs.lake.commits import Guard, WrittenFile
+from spark_jobs.lake.errors import ConcurrentChange, OutputMismatch
+from spark_jobs.lake.tables import LOGS, QUARANTINE, TABLES, ensure_table, read_rows, table_uri
+from spark_jobs.parquet_files import write_file
+
+
+def _log_row(log: str, next_offset: int) -> pa.Table:
+    row = {name: None for name in LOGS.names} | {"log": log, "next_offset": next_offset}
+    return pa.Table.from_pylist([row], schema=LOGS)
+
+
+def _quarantine_file(lake: Path, *positions: int) -> WrittenFile:
+    rows = [{"segment_id": "s", "log": "a/0", "position": p, "size": 1, "bytes": b"x"} for p in positions]
+    chunk = pa.RecordBatch.from_pylist(rows, schema=QUARANTINE)
+    written = write_file(table_uri(str(lake), "quarantine"), TABLES["quarantine"], [chunk], {})
+    assert written is not None
+    return written
+
+
+def test_a_plan_that_another_commit_overtook_is_refused_and_writes_nothing(tmp_path):
+    lake = str(tmp_path)
+    commits.append(lake, "logs", _log_row("a/0", 1), "run", [Guard("x", None, 5)])
+    with pytest.raises(ConcurrentChange, match="stands at 5"):
+        commits.append(lake, "logs", _log_row("a/0", 2), "run", [Guard("x", None, 6)])
+    with pytest.raises(ConcurrentChange):
+        commits.replace(lake, "logs", "log = 'a/0'", _log_row("a/0", 2), "run", [Guard("x", 4, 6)])
+    assert read_rows(lake, "logs", ["next_offset"])["next_offset"].to_pylist() == [1]
+    commits.append(lake, "logs", _log_row("b/0", 2), "run", [Guard("x", 5, 6)])
+    assert commits.versions(lake, "logs", ["x", "y"]) == {"x": 6, "y": None}
+
+
+def test_files_and_the_version_that_stands_for_them_land_in_one_commit(tmp_path):
+    lake = str(tmp_path)
+    written = _quarantine_file(tmp_path, 3, 9)
+    commits.add_files(lake, "quarantine", [written], "run", [Guard("frontier", None, 10)])
+    table = DeltaTable(table_uri(lake, "quarantine"))
+    assert table.version() == 1
+    assert table.transaction_version("frontier") == 10
+    assert sorted(table.to_pyarrow_table()["position"].to_pylist()) == [3, 9]
+    with pytest.raises(ConcurrentChange):
+        commits.add_files(lake, "quarantine", [_quarantine_file(tmp_path, 3)], "run", [Guard("frontier", None, 10)])
+    assert DeltaTable(table_uri(lake, "quarantine")).version() == 1
+
+
+def test_a_guarded_commit_between_look_and_commit_is_seen(tmp_path, monkeypatch):
+    """The other commit lands after the versions were compared: Delta itself must refuse."""
+    lake = str(tmp_path)
+    ensure_table(lake, "quarantine")
+    overtaken = _quarantine_file(tmp_path, 1)
+    winner = _quarantine_file(tmp_path, 2)
+    compare = commits._check
+
+    def compare_then_lose_the_race(*args):
+        compare(*args)
+        monkeypatch.setattr(commits, "_check", compare)
+        commits.add_files(lake, "quarantine", [winner], "other", [Guard("frontier", None, 10)])
+
+    monkeypatch.setattr(commits, "_check", compare_then_lose_the_race)
+    with pytest.raises(ConcurrentChange):
+        commits.add_files(lake, "quarantine", [overtaken], "run", [Guard("frontier", None, 10)])
+    assert read_rows(lake, "quarantine", ["position"])["position"].to_pylist() == [2]
+
+
+def test_a_file_that_is_not_what_its_writer_reported_is_not_committed(tmp_path):
+    lake = str(tmp_path)
+    written = _quarantine_file(tmp_path, 1)
+    lies = [
+        replace(written, size=written.size - 1),
+        replace(written, path="part-gone.parquet"),
+        replace(written, rows=2),
+        replace(written, partition_values={"topic": "orders"}),
+    ]
+    for lie in lies:
+        with pytest.raises(OutputMismatch):
+            commits.add_files(lake, "quarantine", [lie], "run")
+    assert read_rows(lake, "quarantine").num_rows == 0
+
+
+def test_statistics_come_from_the_file_and_never_exclude_a_row(tmp_path):
+    import datetime
+
+    from logcore.columns.schema import RECORDS_SCHEMA
+
+    moment = datetime.datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=datetime.UTC)
+    rows = [
+        {"topic": "orders", "partition": 1, "offset": offset, "timestamp": moment, "timestamp_ms": 0, "log_id": "a"}
+        for offset in (7, 9)
+    ]
+    rows.append(rows[0] | {"offset": 8, "timestamp": None})
+    chunk = pa.RecordBatch.from_pylist(rows, schema=RECORDS_SCHEMA)
+    written = write_file(str(tmp_path), TABLES["records"], [chunk], {"topic": "orders"})
+    assert written is not None
+    assert written.path.startswith("topic=orders/")
+    told = json.loads(written.statistics)
+    assert told["numRecords"] == 3
+    assert (told["minValues"]["offset"], told["maxValues"]["offset"]) == (7, 9)
+    assert (told["minValues"]["timestamp"], told["maxValues"]["timestamp"]) == (
+        "2026-01-02T03:04:05.678Z",
+        "2026-01-02T03:04:05.679Z",
+    )
+    assert told["nullCount"]["timestamp"] == 1
+
+
+def test_a_writer_that_fails_leaves_no_file_that_looks_whole(tmp_path):
+    def rows():
+        yield pa.RecordBatch.from_pylist([{"segment_id": "s", "position": 1}], schema=QUARANTINE)
+        raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="full"):
+        write_file(str(tmp_path), TABLES["quarantine"], rows(), {})
+    assert list(tmp_path.rglob("*.parquet")) == []

@@ -1,0 +1,48 @@
+"""One writer a lake, and the others are told who it is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from spark_jobs.lake.errors import LeaseHeld
+from spark_jobs.lake.lease import hold
+
+TRY = "import sys; from spark_jobs.lake.lease import hold\nwith hold(sys.argv[1], 'other'): print('held')"
+
+
+def _other_process(lake) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", TRY, str(lake)], capture_output=True, text=True, check=False)
+
+
+def test_another_process_is_refused_and_told_who_works(tmp_path):
+    with hold(str(tmp_path), "loglake run"):
+        refused = _other_process(tmp_path)
+        assert refused.returncode != 0
+        assert f"process {os.getpid()}" in refused.stderr
+        assert "'loglake run'" in refused.stderr
+    assert _other_process(tmp_path).stdout.strip() == "held"
+
+
+def test_the_steps_of_one_process_share_the_lease_until_the_last_gives_it_back(tmp_path):
+    with hold(str(tmp_path), "run"):
+        with hold(str(tmp_path), "step"):
+            pass
+        assert _other_process(tmp_path).returncode != 0
+    assert _other_process(tmp_path).returncode == 0
+
+
+def test_a_lease_whose_holder_says_nothing_readable_is_still_held(tmp_path):
+    holder = "import sys, fcntl, os, time\nfd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)\nfcntl.flock(fd, fcntl.LOCK_EX)\nprint('ready', flush=True)\ntime.sleep(60)"
+    process = subprocess.Popen([sys.executable, "-c", holder, str(tmp_path / "lease.json")], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        with pytest.raises(LeaseHeld, match="another process"), hold(str(tmp_path), "run"):
+            pass
+    finally:
+        process.kill()
+        process.wait()
