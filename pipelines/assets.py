@@ -162,14 +162,16 @@ def _assets(name: str, group: str, chain: tuple[Step, ...]) -> dg.AssetsDefiniti
     products = [step.product for step in chain if step.product is not None]
     made = {product.name for product in products}
     outside = sorted({source for product in products for source in product.made_from} - made)
+    # Assets of other graphs come in at an op of its own: Dagster cannot look up the versions of a partitioned input for
+    # a run that has no partition.
+    begin = _begin_op(f"begin_{name}", outside)
+    order = [begin.name, *(step.name for step in chain)]
     graph = dg.GraphDefinition(
         name=name,
-        node_defs=[_op(step, begins_with=outside if step is chain[0] else ()) for step in chain],
-        dependencies={
-            step.name: {"after": dg.DependencyDefinition(before.name, "done")} for before, step in pairwise(chain)
-        },
+        node_defs=[begin, *(_op(step) for step in chain)],
+        dependencies={after: {"after": dg.DependencyDefinition(before, "done")} for before, after in pairwise(order)},
         input_mappings=[
-            dg.InputMapping(graph_input_name=source, mapped_node_name=chain[0].name, mapped_node_input_name=source)
+            dg.InputMapping(graph_input_name=source, mapped_node_name=begin.name, mapped_node_input_name=source)
             for source in outside
         ],
         output_mappings=[
@@ -200,12 +202,23 @@ def _results(step: Step) -> list[str]:
     return assets + [question.spec.get_python_identifier() for question in step.questions]
 
 
-def _op(step: Step, begins_with: Sequence[str]) -> dg.OpDefinition:
-    ins = {source: dg.In(dg.Nothing) for source in begins_with} or {"after": dg.In(dg.Nothing)}
+def _begin_op(name: str, sources: Sequence[str]) -> dg.OpDefinition:
+    ins = {source: dg.In(dg.Nothing) for source in sources}
+
+    @dg.op(name=name, description="Find the lake of this run.", ins=ins, out={"done": dg.Out(dg.Nothing)})
+    def begin(context: dg.AssetExecutionContext, lake: LakeResource, launcher: JobLauncher) -> None:
+        run = _begin(context, lake, launcher)
+        keys = "every topic partition" if run.keys is None else ", ".join(run.keys)
+        context.log.info(f"Lake {run.lake}; {keys}; clock {run.as_of_ms} ms")
+
+    return begin
+
+
+def _op(step: Step) -> dg.OpDefinition:
     # `done` is what the next step waits for; the asset's own output is left out when nothing of it changed.
     outs = {"done": dg.Out(dg.Nothing), **{name: dg.Out(dg.Nothing, is_required=False) for name in _results(step)}}
 
-    @dg.op(name=step.name, description=step.work.__doc__, ins=ins, out=outs, pool=POOL)
+    @dg.op(name=step.name, description=step.work.__doc__, ins={"after": dg.In(dg.Nothing)}, out=outs, pool=POOL)
     def compute(
         context: dg.AssetExecutionContext, lake: LakeResource, launcher: JobLauncher
     ) -> Iterator[dg.Output[None] | dg.AssetCheckResult]:

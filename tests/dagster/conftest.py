@@ -10,8 +10,14 @@ import dagster as dg
 import pytest
 
 from pipelines.definitions import build_definitions
+from pipelines.instance import settings_file
 from pipelines.jobs import run_config
 from tests.dagster.fake_jobs import WORLDS, FakeLauncher, World
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Only tests of this folder ask for it."""
+    config.addinivalue_line("markers", "stored: wants a Dagster instance on disk instead of one in memory")
 
 
 @pytest.fixture
@@ -32,11 +38,16 @@ def source(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def instance(home: Path) -> Iterator[dg.DagsterInstance]:
-    """A Dagster instance on disk, as the demo and the UI share one."""
+def instance(request: pytest.FixtureRequest, home: Path) -> Iterator[dg.DagsterInstance]:
+    """A Dagster instance: on disk for tests marked ``stored``, as the demo and the UI share one, else in memory."""
+    if request.node.get_closest_marker("stored") is None:
+        with dg.DagsterInstance.ephemeral() as made:
+            yield made
+        return
     folder = home / "dagster"
     folder.mkdir(parents=True)
-    with dg.DagsterInstance.local_temp(str(folder)) as made:
+    (folder / "dagster.yaml").write_text(settings_file().read_text())
+    with dg.DagsterInstance.from_config(str(folder)) as made:
         yield made
 
 

@@ -11,7 +11,7 @@ from spark_jobs.lake.errors import JobError
 from tests.dagster.conftest import Execute, check_of, materialized
 from tests.dagster.fake_jobs import World, seed
 
-pytestmark = pytest.mark.dagster
+pytestmark = [pytest.mark.dagster, pytest.mark.stored]
 
 ASSETS = ("archived_segments", "validated_segments", "records")
 

@@ -1,0 +1,157 @@
+"""Checks are red for what is wrong, say where it is, and are never green because nobody looked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from spark_jobs.lake.errors import JobError
+from tests.dagster.conftest import Execute, check_of, materialized
+from tests.dagster.fake_jobs import World, log_of
+
+pytestmark = pytest.mark.dagster
+
+
+def test_damage_is_a_red_check_that_names_the_place_and_stops_nobody_else(
+    execute: Execute, world: World, home: Path
+) -> None:
+    world.ends = {"orders-0": 9, "orders-1": 9}
+    world.corrupt = {"orders-0": (4, 6)}
+
+    result = execute(lake=str(home / "lakes" / "shop"))
+
+    assert result.success
+    check = check_of(result, "no_damage")
+    assert (check.passed, check.severity, check.blocking) == (False, dg.AssetCheckSeverity.ERROR, False)
+    for part in ("orders-0", "lake shop", "offsets 4..6", f"{log_of('orders-0')}.log", "position 512"):
+        assert part in (check.description or "")
+    assert "orders-1" not in (check.description or "")
+    assert materialized(result, "records") == ["orders-0", "orders-1"]
+    assert check_of(result, "every_offset_accounted_for").passed
+    assert check_of(result, "rows_equal_ledger").metadata["rows"].value == 4 + 9
+
+
+def test_damage_stays_red_in_later_runs_also_in_those_of_another_lake(
+    execute: Execute, world: World, home: Path
+) -> None:
+    world.ends, world.corrupt = {"orders-0": 9}, {"orders-0": (4, 6)}
+    execute(lake=str(home / "lakes" / "damaged"))
+
+    again = execute(lake=str(home / "lakes" / "damaged"))
+    world.corrupt = {}
+    elsewhere = execute(lake=str(home / "lakes" / "sound"))
+
+    for result in (again, elsewhere):
+        check = check_of(result, "no_damage")
+        assert not check.passed
+        assert "lake damaged" in (check.description or "")
+
+
+def test_damage_of_a_lake_outside_the_home_is_not_mixed_with_it(execute: Execute, world: World, home: Path) -> None:
+    world.ends, world.corrupt = {"orders-0": 9}, {"orders-0": (4, 6)}
+    execute(lake=str(home / "lakes" / "damaged"))
+    world.corrupt = {}
+
+    result = execute(lake=str(home.parent / "elsewhere"))
+
+    assert check_of(result, "no_damage").passed
+
+
+def test_a_ledger_with_a_hole_stops_the_run_before_anything_is_published(
+    execute: Execute, world: World, home: Path
+) -> None:
+    world.ends = {"orders-0": 9, "orders-1": 9}
+    world.ledger_hole = "orders-1"
+
+    result = execute(lake=str(home / "lakes" / "shop"))
+
+    assert not result.success
+    check = check_of(result, "every_offset_accounted_for")
+    assert not check.passed
+    assert check.blocking
+    assert "orders-1" in (check.description or "")
+    assert world.of("publish") == []
+
+
+def test_an_expectation_that_is_not_met_stays_red_while_nothing_new_is_published(
+    execute: Execute, world: World, home: Path
+) -> None:
+    world.ends, world.unmet = {"orders-0": 9, "orders-1": 9}, {"orders-1"}
+    execute(lake=str(home / "lakes" / "shop"))
+    world.asked.clear()
+
+    result = execute(lake=str(home / "lakes" / "shop"))
+
+    assert world.of("expectations") == []
+    check = check_of(result, "expectations_met")
+    assert not check.passed
+    assert "orders-1: offsets_are_unique" in (check.description or "")
+    assert "orders-0" not in (check.description or "")
+
+
+def test_an_expectation_that_was_not_met_is_asked_again_where_the_partition_is_chosen(
+    execute: Execute, world: World, home: Path
+) -> None:
+    world.ends, world.unmet = {"orders-0": 9, "orders-1": 9}, {"orders-1"}
+    execute(lake=str(home / "lakes" / "shop"))
+    world.unmet = set()
+
+    result = execute(partition_key="orders-1")
+
+    assert check_of(result, "expectations_met").passed
+
+
+def test_a_report_without_expectations_is_a_failed_check(execute: Execute, world: World, home: Path) -> None:
+    world.ends, world.no_outcomes = {"orders-0": 9}, True
+
+    result = execute(lake=str(home / "lakes" / "shop"))
+
+    check = check_of(result, "expectations_met")
+    assert not check.passed
+    assert check.severity is dg.AssetCheckSeverity.ERROR
+
+
+def test_a_job_that_breaks_is_a_failed_step_and_no_failed_check(execute: Execute, world: World, home: Path) -> None:
+    world.ends, world.error = {"orders-0": 9}, {"publish": JobError("the table records is not there any more")}
+
+    result = execute(lake=str(home / "lakes" / "shop"))
+
+    assert not result.success
+    assert {check.check_name for check in result.get_asset_check_evaluations()} == {
+        "sources_agree",
+        "no_damage",
+        "every_offset_accounted_for",
+    }
+    (failure,) = [event for event in result.all_events if event.is_step_failure]
+    assert failure.step_failure_data.user_failure_data is not None
+    assert failure.step_failure_data.user_failure_data.description == "the table records is not there any more"
+
+
+def test_checks_of_an_empty_lake_are_not_green(execute: Execute, world: World, home: Path) -> None:
+    result = execute(lake=str(home / "lakes" / "empty"))
+
+    answered = {check.check_name: check.passed for check in result.get_asset_check_evaluations()}
+    assert answered == dict.fromkeys(
+        ["sources_agree", "no_damage", "every_offset_accounted_for", "rows_equal_ledger", "expectations_met"], False
+    )
+
+
+def test_a_source_that_cannot_be_read_is_red_in_every_run_until_it_can(
+    execute: Execute, world: World, home: Path, source: Path
+) -> None:
+    world.ends = {"orders-0": 9}
+    gone = str(source.parent / "not-mounted")
+    lake = str(home / "lakes" / "shop")
+
+    first, second = (execute(lake=lake, sources=[str(source), gone]) for _ in range(2))
+    Path(gone).mkdir()
+    (Path(gone) / "meta.properties").write_text("version=1\n")
+    third = execute(lake=lake, sources=[str(source), gone])
+
+    for result in (first, second):
+        check = check_of(result, "sources_agree")
+        assert not check.passed
+        assert "path-not-found" in (check.description or "")
+    assert check_of(third, "sources_agree").passed

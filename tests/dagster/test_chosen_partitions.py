@@ -1,0 +1,132 @@
+"""A run for chosen topic partitions works on those alone, in the lake that has them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipelines.lakes import Intake, Memory, recall, remember
+from tests.dagster.conftest import Execute, materialized
+from tests.dagster.fake_jobs import World, log_of
+
+pytestmark = pytest.mark.dagster
+
+
+@pytest.fixture
+def shop(execute: Execute, world: World, home: Path, source: Path) -> str:
+    """A lake with three logs that have all grown since."""
+    lake = str(home / "lakes" / "shop")
+    world.ends = {"orders-0": 3, "orders-1": 3, "orders-2": 3}
+    assert execute(lake=lake).success
+    remember(lake, Intake((str(source),)))
+    world.ends = dict.fromkeys(world.ends, 5)
+    world.asked.clear()
+    return lake
+
+
+def test_only_the_chosen_one_is_worked_on_and_told_of(execute: Execute, world: World, shop: str) -> None:
+    result = execute(partition_key="orders-1")
+
+    assert result.success
+    for asset in ("archived_segments", "validated_segments", "records"):
+        assert materialized(result, asset) == ["orders-1"]
+    assert [config.logs for config in world.of("ingest")] == [("orders-1",)]
+    assert [config.logs for config in world.of("validate")] == [(log_of("orders-1"),)]
+    assert {config.lake for config in world.asked} == {shop}
+
+
+def test_a_chosen_one_with_nothing_new_is_told_of_all_the_same_so_that_a_backfill_ends(
+    execute: Execute, world: World, shop: str
+) -> None:
+    execute(partition_key="orders-1")
+
+    result = execute(partition_key="orders-1")
+
+    assert materialized(result, "records") == ["orders-1"]
+    (event,) = [e for e in result.get_asset_materialization_events() if e.asset_key.path == ["records"]]
+    assert event.materialization.metadata["this run"].value == "nothing new"
+    assert event.materialization.metadata["published up to offset"].value == 5
+
+
+def test_a_partition_that_two_lakes_hold_is_refused_by_naming_them(
+    execute: Execute, world: World, shop: str, home: Path
+) -> None:
+    execute(lake=str(home / "lakes" / "store"))
+
+    result = execute(partition_key="orders-1")
+
+    assert not result.success
+    assert _failure(result) == (
+        "orders-1 is in more than one lake: shop, store. Name one in the run configuration: "
+        'resources: {lake: {config: {lake: "NAME"}}}, or by the tag loglake/lake.'
+    )
+
+
+def test_a_tag_says_which_of_two_lakes_is_meant(execute: Execute, world: World, shop: str, home: Path) -> None:
+    execute(lake=str(home / "lakes" / "store"))
+    world.asked.clear()
+
+    result = execute(partition_key="orders-1", tags={"loglake/lake": "shop"})
+
+    assert result.success
+    assert {config.lake for config in world.asked} == {shop}
+
+
+def test_a_key_that_the_lake_does_not_hold_is_a_clear_failure(
+    execute: Execute, world: World, shop: str, home: Path
+) -> None:
+    world.ends = {"payments-0": 1}
+    execute(lake=str(home / "lakes" / "bank"))
+    world.ends = {"orders-0": 5}
+
+    result = execute(partition_key="payments-0", lake="shop")
+
+    assert not result.success
+    assert "shop does not hold payments-0" in _failure(result)
+
+
+def test_a_run_without_keys_or_lake_is_refused_where_there_are_several(
+    execute: Execute, world: World, shop: str, home: Path
+) -> None:
+    execute(lake=str(home / "lakes" / "store"))
+
+    result = execute()
+
+    assert not result.success
+    assert "has several lakes: shop, store" in _failure(result)
+
+
+def test_a_run_without_configuration_takes_in_what_the_lake_remembers(
+    execute: Execute, world: World, shop: str, source: Path
+) -> None:
+    remember(shop, Intake((str(source),), high_watermark="log-end", include_internal=True))
+
+    assert execute().success
+
+    (ingest,) = world.of("ingest")
+    assert (ingest.sources, ingest.high_watermark) == ((str(source),), "log-end")
+    assert [config.include_internal for config in world.of("publish")] == [True]
+
+
+def test_a_narrower_run_does_not_make_a_lake_forget_the_rest_of_a_source(tmp_path: Path) -> None:
+    lake = str(tmp_path)
+    remember(lake, Intake(("/kafka",)))
+    remember(lake, Intake(("/kafka",), topics=("orders",), mode="reference"))
+    remember(lake, Intake(("/other",), topics=("payments",)))
+
+    assert recall(lake) == Memory(
+        (Intake(("/kafka",), mode="reference"), Intake(("/other",), topics=("payments",))), apply_nightly=False
+    )
+
+
+def test_remembering_the_same_again_writes_nothing(tmp_path: Path) -> None:
+    remember(str(tmp_path), Intake(("/kafka",)))
+    before = (tmp_path / "sources.json").stat().st_mtime_ns
+    remember(str(tmp_path), Intake(("/kafka",)))
+    assert (tmp_path / "sources.json").stat().st_mtime_ns == before
+
+
+def _failure(result) -> str:
+    (failure,) = [event for event in result.all_events if event.is_step_failure]
+    return failure.step_failure_data.user_failure_data.description

@@ -1,0 +1,206 @@
+"""Ticks on a real instance, and the runs that they ask for."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from pipelines.lakes import Intake, remember
+from pipelines.schedules import nightly_maintenance
+from pipelines.sensors import look, new_segments
+from tests.dagster.conftest import Execute, materialized
+from tests.dagster.fake_jobs import World
+
+pytestmark = [pytest.mark.dagster, pytest.mark.stored]
+
+NIGHT = datetime(2026, 3, 1, 3, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def two_lakes(execute: Execute, world: World, home: Path, source: Path) -> list[str]:
+    """Two lakes that remember the same source."""
+    world.ends = {"orders-0": 3, "orders-1": 3}
+    lakes = [str(home / "lakes" / name) for name in ("shop", "store")]
+    for lake in lakes:
+        assert execute(lake=lake).success
+        remember(lake, Intake((str(source),)))
+    world.asked.clear()
+    return lakes
+
+
+def launch(definitions: dg.Definitions, instance: dg.DagsterInstance, job: str, request: dg.RunRequest):
+    """What the daemon does with a run request, in this process."""
+    return definitions.resolve_job_def(job).execute_in_process(
+        instance=instance, run_config=request.run_config, tags=dict(request.tags), raise_on_error=False
+    )
+
+
+def test_a_night_asks_for_one_dry_run_of_maintenance_a_lake_and_it_runs(
+    definitions: dg.Definitions, instance: dg.DagsterInstance, world: World, two_lakes: list[str]
+) -> None:
+    with dg.build_schedule_context(instance=instance, scheduled_execution_time=NIGHT) as context:
+        tick = nightly_maintenance.evaluate_tick(context)
+    requests = tick.run_requests or []
+
+    results = [launch(definitions, instance, "maintenance", request) for request in requests]
+
+    assert [request.run_key for request in requests] == ["shop 2026-03-01", "store 2026-03-01"]
+    assert [result.success for result in results] == [True, True]
+    assert [config.lake for config in world.of("retention")] == two_lakes
+    assert not any(config.apply for config in (*world.of("retention"), *world.of("compaction")))
+    assert materialized(results[0], "retained_log") == []
+    plans = [e for e in results[0].all_events if e.event_type is dg.DagsterEventType.ASSET_OBSERVATION]
+    observed = {e.asset_observation_data.asset_observation.asset_key.to_user_string() for e in plans}
+    assert observed == {"retained_log", "compacted_log", "archived_segments"}
+
+
+def test_a_night_acts_only_on_a_lake_whose_owner_wrote_so(
+    definitions: dg.Definitions, instance: dg.DagsterInstance, world: World, two_lakes: list[str]
+) -> None:
+    told = Path(two_lakes[0], "sources.json")
+    told.write_text(told.read_text().replace('"apply_nightly": false', '"apply_nightly": true'))
+
+    with dg.build_schedule_context(instance=instance, scheduled_execution_time=NIGHT) as context:
+        requests = nightly_maintenance.evaluate_tick(context).run_requests or []
+    result = launch(definitions, instance, "maintenance", requests[0])
+    launch(definitions, instance, "maintenance", requests[1])
+
+    assert [config.apply for config in world.of("retention")] == [True, False]
+    assert materialized(result, "retained_log") == ["orders-0", "orders-1"]
+
+
+def test_the_schedule_is_in_utc_and_the_sensor_is_off_until_switched_on() -> None:
+    assert (nightly_maintenance.cron_schedule, nightly_maintenance.execution_timezone) == ("0 3 * * *", "UTC")
+    assert new_segments.default_status is dg.DefaultSensorStatus.STOPPED
+
+
+class Broker:
+    """A log directory whose logs get segments, as a broker would leave it: names and sizes are all that counts here."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def segment(self, name: str, base_offset: int, size: int = 100) -> Path:
+        """A segment file of this size."""
+        path = self.directory / name / f"{base_offset:020d}.log"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(bytes(size))
+        os.utime(path, ns=(10**18 + size, 10**18 + size))
+        return path
+
+    def high_watermarks(self, **offsets: int) -> None:
+        """The checkpoint file beside the partition directories."""
+        lines = [f"{name.replace('_', ' ')} {offset}" for name, offset in offsets.items()]
+        text = "\n".join(["0", str(len(lines)), *lines]) + "\n"
+        (self.directory / "replication-offset-checkpoint").write_text(text)
+
+
+@pytest.fixture
+def broker(source: Path) -> Broker:
+    """The source, with two logs of two segments each."""
+    broker = Broker(source)
+    for name in ("orders-0", "orders-1"):
+        broker.segment(name, 0)
+        broker.segment(name, 10)
+    broker.high_watermarks(orders_0=5, orders_1=5)
+    return broker
+
+
+@pytest.fixture
+def shop(home: Path, source: Path) -> str:
+    """A lake that remembers the source and has taken in nothing."""
+    lake = str(home / "lakes" / "shop")
+    remember(lake, Intake((str(source),)))
+    return lake
+
+
+def asked_for(result: dg.SensorResult | dg.SkipReason) -> list[str]:
+    """Topic partitions that a tick asks to take in."""
+    requests = result.run_requests if isinstance(result, dg.SensorResult) else None
+    return [name for request in requests or [] for name in request.run_config["resources"]["lake"]["config"]["logs"]]
+
+
+def test_a_tick_asks_for_new_logs_the_run_takes_them_in_and_the_next_tick_is_quiet(
+    definitions: dg.Definitions, instance: dg.DagsterInstance, world: World, shop: str, broker: Broker
+) -> None:
+    world.ends = {"orders-0": 12, "orders-1": 12}
+    with dg.build_sensor_context(instance=instance, definitions=definitions) as context:
+        tick = new_segments.evaluate_tick(context)
+    (request,) = tick.run_requests or []
+
+    result = launch(definitions, instance, "loglake", request)
+
+    assert result.success
+    assert materialized(result, "records") == ["orders-0", "orders-1"]
+    assert [config.lake for config in world.of("ingest")] == [shop]
+    with dg.build_sensor_context(instance=instance, definitions=definitions, cursor=tick.cursor) as context:
+        second = new_segments.evaluate_tick(context)
+    assert second.run_requests == []
+    assert second.skip_message == "Nothing new in 2 of 2 logs."
+
+
+def test_growth_of_an_active_segment_is_left_for_later_and_a_closed_segment_is_asked_for(
+    shop: str, broker: Broker
+) -> None:
+    first = look((shop,), None, 100)
+    broker.segment("orders-1", 10, size=5000)
+    second = look((shop,), first.cursor, 100)
+    broker.segment("orders-1", 20)
+    third = look((shop,), second.cursor, 100)
+
+    assert asked_for(first) == ["orders-0", "orders-1"]
+    assert asked_for(second) == []
+    assert asked_for(third) == ["orders-1"]
+
+
+def test_closed_segments_that_become_visible_are_asked_for(shop: str, broker: Broker) -> None:
+    first = look((shop,), None, 100)
+    broker.high_watermarks(orders_0=10, orders_1=5)
+    second = look((shop,), first.cursor, 100)
+    broker.high_watermarks(orders_0=11, orders_1=5)
+    third = look((shop,), second.cursor, 100)
+
+    assert asked_for(second) == ["orders-0"]
+    assert asked_for(third) == []
+
+
+def test_a_tick_looks_at_no_more_logs_than_it_may_and_goes_on_where_it_ended(shop: str, broker: Broker) -> None:
+    for number in range(2, 7):
+        broker.segment(f"orders-{number}", 0)
+
+    cursor, seen = None, []
+    for _ in range(4):
+        result = look((shop,), cursor, 2)
+        cursor = result.cursor
+        seen.append(asked_for(result))
+
+    assert [len(names) for names in seen] == [2, 2, 2, 1]
+    assert sorted(name for names in seen for name in names) == [f"orders-{number}" for number in range(7)]
+
+
+def test_the_same_look_asks_under_the_same_run_key_so_that_nothing_runs_twice(shop: str, broker: Broker) -> None:
+    one, two = (look((shop,), None, 100).run_requests for _ in range(2))
+    broker.segment("orders-0", 20)
+    three = look((shop,), None, 100).run_requests
+
+    assert [request.run_key for request in one] == [request.run_key for request in two]
+    assert one[0].run_key != three[0].run_key
+
+
+def test_a_source_that_is_not_there_any_more_is_nothing_to_see(shop: str, broker: Broker, source: Path) -> None:
+    first = look((shop,), None, 100)
+    (source / "orders-0" / f"{0:020d}.log").unlink()
+    (source / "orders-0" / f"{10:020d}.log").unlink()
+    second = look((shop,), first.cursor, 100)
+
+    assert asked_for(second) == []
+
+
+def test_directories_that_wait_for_deletion_are_not_watched(shop: str, broker: Broker) -> None:
+    broker.segment("orders-7.0123456789abcdef0123456789abcdef-delete", 0)
+
+    assert asked_for(look((shop,), None, 100)) == ["orders-0", "orders-1"]
