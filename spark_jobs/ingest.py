@@ -11,6 +11,7 @@ behind a segment that could not be copied nothing of that log is committed, and 
 from __future__ import annotations
 
 import fnmatch
+import itertools
 import json
 import os
 from collections.abc import Iterable, Sequence
@@ -96,7 +97,9 @@ def plan(config: IngestConfig) -> IngestPlan:
     sources = [log for log in discovery.logs if log.kind is DirectoryKind.LIVE and _is_chosen(config, log)]
     clusters = sorted({log.cluster_id for log in sources if log.cluster_id})
     if len(clusters) > 1:
-        raise UsageError(f"The sources are of several clusters ({', '.join(clusters)}); a lake holds one. Run once each.")
+        raise UsageError(
+            f"The sources are of several clusters ({', '.join(clusters)}); a lake holds one. Run once each."
+        )
     cluster = clusters[0] if clusters else config.cluster
     if sources:
         cluster = claim_home(config.lake, cluster).cluster
@@ -145,16 +148,9 @@ def apply(plan: IngestPlan, config: IngestConfig, spark: SparkSession | None) ->
     tasks = [task for log in plan.logs for task in log.tasks]
     results = iter(spread(spark, [asdict(task) for task in tasks], copy_segment) if spark is not None else ())
     for log in plan.logs:
-        copied: list[Segment] = []
-        failed: Finding | None = None
-        for task in log.tasks:
-            result = next(results)
-            for finding in result["findings"]:
-                placed.append(_of(log.observed, _finding(finding)))
-            if failed is None and result["failed"]:
-                failed = _finding(result["findings"][-1])
-            if failed is None and result["segment"] is not None:
-                copied.append(Segment(**result["segment"]))
+        mine = list(itertools.islice(results, len(log.tasks)))
+        placed += [_of(log.observed, _finding(finding)) for result in mine for finding in result["findings"]]
+        copied, failed = _until_failure(mine)
         segments += copied
         row = _grown(log.observed, copied, failed)
         if row.high_watermark is not None and row.high_watermark > row.next_offset and row.stopped is None:
@@ -309,6 +305,17 @@ def _task(config: IngestConfig, source: SourceLog, observed: LogRow, take: Take)
 
 def _epochs(known: LogRow | None) -> tuple[tuple[int, int], ...]:
     return tuple((epoch, start) for epoch, start in json.loads(known.leader_epochs)) if known else ()
+
+
+def _until_failure(results: Sequence[dict[str, Any]]) -> tuple[list[Segment], Finding | None]:
+    """Segments in front of the first one that could not be copied, and why that one could not: no hole is archived."""
+    copied: list[Segment] = []
+    for result in results:
+        if result["failed"]:
+            return copied, _finding(result["findings"][-1])
+        if result["segment"] is not None:
+            copied.append(Segment(**result["segment"]))
+    return copied, None
 
 
 def _grown(observed: LogRow, copied: Sequence[Segment], failed: Finding | None) -> LogRow:

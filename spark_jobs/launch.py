@@ -51,7 +51,7 @@ def run(job: str, config: JobConfig, *, mode: str = "inprocess") -> JobReport:
         JobError: anything else that kept the job from its work.
         UsageError: no such job or mode.
     """
-    if config.JOB != job or job not in CONFIGS:
+    if job not in CONFIGS or job != config.JOB:
         raise UsageError(f"no job {job!r} with a {type(config).__name__}; the jobs are {', '.join(CONFIGS)}.")
     if mode == "subprocess":
         return _run_subprocess(config)

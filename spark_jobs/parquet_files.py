@@ -95,9 +95,7 @@ def statistics(metadata: pq.FileMetaData, spec: TableSpec) -> str:
         if len(ranged) == len([s for s in found if s.num_values]) and ranged:
             least[name] = _plain(min(s.min for s in ranged))
             greatest[name] = _plain(max(s.max for s in ranged), up=True)
-    return json.dumps(
-        {"numRecords": metadata.num_rows, "minValues": least, "maxValues": greatest, "nullCount": nulls}
-    )
+    return json.dumps({"numRecords": metadata.num_rows, "minValues": least, "maxValues": greatest, "nullCount": nulls})
 
 
 def _plain(value: object, up: bool = False) -> object:

@@ -59,9 +59,7 @@ def write_records(value: dict[str, Any]) -> dict[str, Any]:
     pieces = tuple(Piece(**piece) for piece in value["pieces"])
     task = WriteTask(**(value | {"pieces": pieces, "visible": tuple((s, e) for s, e in value["visible"])}))
     try:
-        written = write_file(
-            table_uri(task.lake, "records"), TABLES["records"], _chunks(task), {"topic": task.topic}
-        )
+        written = write_file(table_uri(task.lake, "records"), TABLES["records"], _chunks(task), {"topic": task.topic})
     except (LogError, OSError) as error:
         return {"file": None, "rows": 0, "error": str(error)}
     if written is None:

@@ -203,9 +203,7 @@ def _has_batches(lake: str) -> bool:
     return open_table(lake, "batches") is not None
 
 
-def _commit_transactions(
-    plan: ValidatePlan, passes: Mapping[str, Mapping[str, Any]], config: ValidateConfig
-) -> None:
+def _commit_transactions(plan: ValidatePlan, passes: Mapping[str, Mapping[str, Any]], config: ValidateConfig) -> None:
     resume = {log.row.log: log.resume_offset for log in plan.logs}
     columns = ("log", "topic", "log_id", "partition")
     before = read_rows(config.lake, "transactions", where=[("log", "in", sorted(resume))]).to_pylist()

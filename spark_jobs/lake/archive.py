@@ -179,9 +179,7 @@ def planned_versions(lake: str, logs: Iterable[str]) -> dict[str, int | None]:
     return {names[app]: version for app, version in found.items()}
 
 
-def commit_segments(
-    lake: str, added: Sequence[Segment], planned: dict[str, int | None], run_id: str
-) -> None:
+def commit_segments(lake: str, added: Sequence[Segment], planned: dict[str, int | None], run_id: str) -> None:
     """Make new segments visible, all in one commit.
 
     Raises:
@@ -210,9 +208,7 @@ def swap_segments(
     Raises:
         ConcurrentChange: a log, or the table, was touched since the plan.
     """
-    gone = [
-        asdict(s) | {"retired_ms": as_of_ms, "replaced_by": (replaced_by or {}).get(s.segment_id)} for s in retired
-    ]
+    gone = [asdict(s) | {"retired_ms": as_of_ms, "replaced_by": (replaced_by or {}).get(s.segment_id)} for s in retired]
     rows = pa.Table.from_pylist(gone + [asdict(s) for s in added], schema=SEGMENTS)
     logs = sorted({s.log for s in (*retired, *added)})
     # The new ids too: deltalake refuses rows that the predicate of their overwrite does not cover.
@@ -227,4 +223,3 @@ def commit_logs(lake: str, rows: Sequence[LogRow], run_id: str) -> None:
         return
     columns = pa.Table.from_pylist([asdict(row) for row in rows], schema=LOGS)
     commits.replace(lake, "logs", commits.equal_to_any("log", [row.log for row in rows]), columns, run_id)
-

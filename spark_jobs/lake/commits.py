@@ -107,9 +107,7 @@ def delete(lake: str, name: str, predicate: str, run_id: str) -> None:
     replace(lake, name, predicate, TABLES[name].schema.empty_table(), run_id)
 
 
-def add_files(
-    lake: str, name: str, files: Sequence[WrittenFile], run_id: str, guards: Sequence[Guard] = ()
-) -> None:
+def add_files(lake: str, name: str, files: Sequence[WrittenFile], run_id: str, guards: Sequence[Guard] = ()) -> None:
     """Add worker-written files to table ``name`` in one commit together with the guards' new versions.
 
     Raises:
@@ -123,9 +121,7 @@ def add_files(
         _check_file(lake, name, written)
     table = ensure_table(lake, name)
     _check(table, name, guards)
-    actions = [
-        AddAction(f.path, f.size, dict(f.partition_values), f.modified_ms, True, f.statistics) for f in files
-    ]
+    actions = [AddAction(f.path, f.size, dict(f.partition_values), f.modified_ms, True, f.statistics) for f in files]
     try:
         table.create_write_transaction(
             actions,

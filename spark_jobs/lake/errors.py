@@ -7,10 +7,6 @@ class JobError(Exception):
     """A job could not do its work on a lake; the text says what, where, and what to do."""
 
 
-class SegmentChanged(JobError):
-    """A source file changed while it was read: retry with a fresh look at the source."""
-
-
 class ConcurrentChange(JobError):
     """Another commit moved what this plan stood on: plan again."""
 

@@ -28,7 +28,17 @@ POINTS = [
     "publish commit landed before its answer",
     "inside the next job",
 ]
-TABLES = ["logs", "segments", "validations", "batches", "findings", "quarantine", "transactions", "offset_ledger", "records"]
+TABLES = [
+    "logs",
+    "segments",
+    "validations",
+    "batches",
+    "findings",
+    "quarantine",
+    "transactions",
+    "offset_ledger",
+    "records",
+]
 OF_THE_RUN = {"run_id"}
 
 

@@ -24,7 +24,9 @@ class Checkout:
 
     def type(self, command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a command as a person would, in the checkout's top folder."""
-        clean = {k: v for k, v in os.environ.items() if k not in ("LOGLAKE_HOME", "DAGSTER_HOME", "MAKEFLAGS", "MAKELEVEL")}
+        clean = {
+            k: v for k, v in os.environ.items() if k not in ("LOGLAKE_HOME", "DAGSTER_HOME", "MAKEFLAGS", "MAKELEVEL")
+        }
         return subprocess.run(
             ["bash", "-c", command],
             cwd=self.path,

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import stat
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def test_the_ledger_counts_what_the_consumer_saw_and_tiles_every_log(name, demo,
             continue
         ranges = sorted(ledger[topic, int(partition)], key=lambda r: r["start_offset"])
         assert ranges[0]["start_offset"] == 0
-        assert all(a["end_offset"] == b["start_offset"] for a, b in zip(ranges[:-1], ranges[1:], strict=True))
+        assert all(a["end_offset"] == b["start_offset"] for a, b in pairwise(ranges))
         assert ranges[-1]["end_offset"] == uncommitted[topic_partition]["end"]
         decided = [r for r in ranges if r["state"] != "open"]
         assert decided[-1]["end_offset"] == seen["end"]  # the last stable offset, as the broker told its consumer

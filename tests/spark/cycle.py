@@ -21,7 +21,9 @@ class Lake:
         self.path = path
         self.turns = 0
 
-    def turn(self, *sources: Path, policies: str | None = None, publish: bool = True, **ingest: Any) -> dict[str, JobReport]:
+    def turn(
+        self, *sources: Path, policies: str | None = None, publish: bool = True, **ingest: Any
+    ) -> dict[str, JobReport]:
         """ingest, validate, publish."""
         self.turns += 1
         lake, run_id = str(self.path), f"run-{self.turns}"

@@ -120,7 +120,9 @@ def test_a_flipped_bit_in_the_middle_is_quarantined_and_what_lies_behind_it_is_n
     assert lake.published("payments") == payments.rows
     assert lake.ledger("orders") == [(0, 5, "present"), (5, 10, "corrupt"), (10, 20, "present")]
     quarantined = lake.rows("quarantine")
-    assert b"".join(row["bytes"] for row in quarantined) == first.read_bytes()[size : size + handmade.size_of(data, size)]
+    assert (
+        b"".join(row["bytes"] for row in quarantined) == first.read_bytes()[size : size + handmade.size_of(data, size)]
+    )
     assert [row["quarantined_bytes"] for row in lake.rows("validations") if row["topic"] == "orders"].count(0) == 1
     for row in lake.rows("validations"):
         accounted = row["valid_bytes"] + row["quarantined_bytes"] + row["tail_bytes"] + row["padding_bytes"]

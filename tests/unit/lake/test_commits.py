@@ -18,7 +18,7 @@ from spark_jobs.parquet_files import write_file
 
 
 def _log_row(log: str, next_offset: int) -> pa.Table:
-    row = {name: None for name in LOGS.names} | {"log": log, "next_offset": next_offset}
+    row = dict.fromkeys(LOGS.names) | {"log": log, "next_offset": next_offset}
     return pa.Table.from_pylist([row], schema=LOGS)
 
 

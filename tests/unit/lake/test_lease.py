@@ -36,7 +36,12 @@ def test_the_steps_of_one_process_share_the_lease_until_the_last_gives_it_back(t
 
 
 def test_a_lease_whose_holder_says_nothing_readable_is_still_held(tmp_path):
-    holder = "import sys, fcntl, os, time\nfd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)\nfcntl.flock(fd, fcntl.LOCK_EX)\nprint('ready', flush=True)\ntime.sleep(60)"
+    holder = (
+        "import fcntl, os, sys, time\n"
+        "fcntl.flock(os.open(sys.argv[1], os.O_RDWR | os.O_CREAT), fcntl.LOCK_EX)\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(60)\n"
+    )
     process = subprocess.Popen([sys.executable, "-c", holder, str(tmp_path / "lease.json")], stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
