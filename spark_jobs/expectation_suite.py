@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import datetime
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark_jobs.data_docs import make_readable_offline
+from spark_jobs.data_docs import keep_pages
 
 CRITICAL, WARNING, INFO = "critical", "warning", "info"
 SUITE = "published_records"
@@ -41,6 +42,8 @@ class Check:
 
     name: str
     severity: str
+    says: str
+    """What is expected, for the reader of the pages."""
     column: str
     equals: str | None = None
     at_least_zero: bool = False
@@ -48,15 +51,48 @@ class Check:
 
 
 CHECKS: tuple[Check, ...] = (
-    Check("rows_match_ledger", CRITICAL, "rows", equals="expected_rows"),
-    Check("offsets_are_unique", CRITICAL, "rows", equals="distinct_offsets"),
-    Check("offsets_rise_within_files", CRITICAL, "non_rising_offsets"),
-    Check("timestamps_are_null_only_where_they_must", CRITICAL, "unexpected_null_timestamps"),
-    Check("no_crc_failures_in_range", CRITICAL, "crc_failures"),
-    Check("frontier_is_within_log", CRITICAL, "lag", at_least_zero=True),
-    Check("everything_decided_is_published", WARNING, "unpublished_decided_offsets"),
-    Check("no_crc_failures_in_log", WARNING, "crc_failures_of_log"),
-    Check("no_lag_behind_log", INFO, "lag"),
+    Check(
+        "rows_match_ledger",
+        CRITICAL,
+        "The table holds as many rows as the ledger counts visible records.",
+        "rows",
+        equals="expected_rows",
+    ),
+    Check(
+        "offsets_are_unique",
+        CRITICAL,
+        "Every offset of a range is in the table once.",
+        "rows",
+        equals="distinct_offsets",
+    ),
+    Check("offsets_rise_within_files", CRITICAL, "Offsets rise from row to row in each file.", "non_rising_offsets"),
+    Check(
+        "timestamps_are_null_only_where_they_must",
+        CRITICAL,
+        "A timestamp is null only where the record has none that a table can hold.",
+        "unexpected_null_timestamps",
+    ),
+    Check(
+        "no_crc_failures_in_range",
+        CRITICAL,
+        "No batch of a published range failed its checksum.",
+        "crc_failures",
+    ),
+    Check(
+        "frontier_is_within_log",
+        CRITICAL,
+        "What is published ends at or before the log does.",
+        "lag",
+        at_least_zero=True,
+    ),
+    Check(
+        "everything_decided_is_published",
+        WARNING,
+        "No offset that could be published is left.",
+        "unpublished_decided_offsets",
+    ),
+    Check("no_crc_failures_in_log", WARNING, "No batch of the whole log failed its checksum.", "crc_failures_of_log"),
+    Check("no_lag_behind_log", INFO, "Everything up to the log's end is published.", "lag"),
 )
 """On every row of the frame; the number of rows itself is one more expectation."""
 
@@ -96,7 +132,7 @@ def evaluate(
     Args:
         frame: one row a range.
         ranges: how many ranges were to be checked.
-        docs_directory: where the pages go; earlier runs' pages stay.
+        docs_directory: where the pages go; those of earlier runs stay.
     """
     results, page = _run(frame, ranges, docs_directory, run_id, as_of_ms)
     outcomes = [_outcome(result) for result in results]
@@ -117,21 +153,11 @@ def _run(
 
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}
-    for site in list(context.get_site_names()):
-        context.delete_data_docs_site(site)
-    context.add_data_docs_site(
-        SUITE,
-        {
-            "class_name": "SiteBuilder",
-            "show_how_to_buttons": False,
-            "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
-            "store_backend": {
-                "class_name": "TupleFilesystemStoreBackend",
-                "base_directory": os.path.abspath(docs_directory),
-            },
-        },
-    )
-    table = pd.DataFrame(list(frame), columns=None if frame else ["log", *_INTEGERS])
+    # An ephemeral context comes with a site in a temporary directory. Building cleans a site of all earlier pages, so
+    # it is built there and its pages are moved.
+    [(site, described)] = context.variables.data_docs_sites.items()
+    scratch = described["store_backend"]["base_directory"]
+    table = pd.DataFrame(list(frame), columns=None if frame else ["topic_partition", "log", *_INTEGERS])
     batch = context.data_sources.add_pandas("records").add_dataframe_asset("ranges")
     suite = context.suites.add(gx.ExpectationSuite(name=SUITE))
     for expectation in _expectations(gx.expectations, ranges):
@@ -143,32 +169,36 @@ def _run(
         gx.Checkpoint(
             name=SUITE,
             validation_definitions=[definition],
-            actions=[UpdateDataDocsAction(name="pages", site_names=[SUITE])],
-            result_format={"result_format": "COMPLETE", "unexpected_index_column_names": ["log"]},
+            actions=[UpdateDataDocsAction(name="pages", site_names=[site])],
+            result_format={"result_format": "COMPLETE", "unexpected_index_column_names": ["topic_partition", "log"]},
         )
     )
     moment = datetime.datetime.fromtimestamp(as_of_ms / 1000, datetime.UTC)
-    run = checkpoint.run(
-        batch_parameters={"dataframe": table}, run_id=RunIdentifier(run_name=run_id, run_time=moment)
-    )
-    make_readable_offline(docs_directory)
-    results = [result for validation in run.run_results.values() for result in validation.results]
-    return results, _page(docs_directory, run_id)
+    try:
+        run = checkpoint.run(
+            batch_parameters={"dataframe": table}, run_id=RunIdentifier(run_name=run_id, run_time=moment)
+        )
+        page = keep_pages(scratch, docs_directory)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return [result for validation in run.run_results.values() for result in validation.results], page
 
 
 def _expectations(gxe: Any, ranges: int) -> list[Any]:
-    made = [gxe.ExpectTableRowCountToEqual(value=ranges, severity=CRITICAL, meta={"name": ROW_COUNT})]
+    counted = f"The frame has one row for each of the {ranges} ranges ({ROW_COUNT}, {CRITICAL})"
+    made = [
+        gxe.ExpectTableRowCountToEqual(
+            value=ranges, severity=CRITICAL, meta={"name": ROW_COUNT}, description=counted
+        )
+    ]
     for check in CHECKS:
-        said = {"severity": check.severity, "meta": {"name": check.name}}
+        description = f"{check.says} ({check.name}, {check.severity})"
+        said = {"severity": check.severity, "meta": {"name": check.name}, "description": description}
         if check.equals is not None:
-            made.append(
-                gxe.ExpectColumnPairValuesToBeEqual(column_A=check.column, column_B=check.equals, **said)
-            )
+            made.append(gxe.ExpectColumnPairValuesToBeEqual(column_A=check.column, column_B=check.equals, **said))
         else:
             greatest = None if check.at_least_zero else 0
-            made.append(
-                gxe.ExpectColumnValuesToBeBetween(column=check.column, min_value=0, max_value=greatest, **said)
-            )
+            made.append(gxe.ExpectColumnValuesToBeBetween(column=check.column, min_value=0, max_value=greatest, **said))
     return made
 
 
@@ -201,10 +231,3 @@ def _what_was_not_checked(results: Sequence[Any], rows: int, ranges: int) -> str
             return f"{name} did not look at every range"
     return None
 
-
-def _page(docs_directory: str, run_id: str) -> str | None:
-    """This run's page, or the index where its name can't be told."""
-    folder = os.path.join(docs_directory, "validations", SUITE, run_id)
-    pages = [os.path.join(path, name) for path, _, names in os.walk(folder) for name in names]
-    index = os.path.join(docs_directory, "index.html")
-    return max(pages) if pages else index if os.path.exists(index) else None

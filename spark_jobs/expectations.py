@@ -121,9 +121,7 @@ def apply(plan: ExpectationsPlan, config: ExpectationsConfig, spark: SparkSessio
         job=config.JOB,
         run_id=config.run_id,
         lake=config.lake,
-        changed=tuple(
-            LogChange(r.log, r.topic, r.partition, row) for r, row in zip(plan.ranges, frame, strict=True)
-        ),
+        changed=tuple(LogChange(r.log, r.topic, r.partition, row) for r, row in zip(plan.ranges, frame, strict=True)),
         findings=tuple(new),
         plan={"expectations": [asdict(o) for o in outcomes], "frame": frame, "data_docs": evaluation.page},
         used_spark=True,
@@ -206,7 +204,7 @@ def _measure(spark: SparkSession, lake: str, ranges: Sequence[RangePlan]) -> dic
         & (F.col("offset") >= F.col("start_offset"))
         & (F.col("offset") < F.col("end_offset")),
     )
-    in_file_order = Window.partitionBy("log", "file_path").orderBy("row_index")
+    in_file_order = Window.partitionBy("log", "file_path").orderBy("file_block_start", "place")
     measured = (
         rows.withColumn("earlier", F.lag("offset").over(in_file_order))
         .groupBy("log")
@@ -236,11 +234,14 @@ def _pruned(spark: SparkSession, lake: str, ranges: Sequence[RangePlan]) -> Data
     for topic, (start, end) in sorted(spans.items()):
         condition |= (F.col("topic") == topic) & (F.col("offset") >= start) & (F.col("offset") < end)
     columns = ("topic", "partition", "log_id", "offset", "timestamp", "timestamp_ms")
+    # Delta does not pass on Parquet's row index. A split is read in the order of its file, and this number rises with
+    # the rows of a split, so block and number together are the order in the file.
     return (
         spark.read.format("delta")
         .load(table_uri(lake, "records"))
-        .select(*columns, F.col("_metadata.file_path"), F.col("_metadata.row_index"))
+        .select(*columns, F.col("_metadata.file_path"), F.col("_metadata.file_block_start"))
         .where(condition)
+        .withColumn("place", F.monotonically_increasing_id())
     )
 
 
@@ -256,7 +257,7 @@ def _frame(ranges: Sequence[RangePlan], measured: Mapping[str, Mapping[str, Any]
     frame = []
     for r in ranges:
         found = measured.get(r.log, {})
-        row: dict[str, Any] = asdict(r) | {"lag": r.lag}
+        row: dict[str, Any] = {"topic_partition": f"{r.topic}-{r.partition}"} | asdict(r) | {"lag": r.lag}
         row |= {name: int(found.get(name, 0)) for name in counts}
         row |= {name: found.get(name) for name in ("min_offset", "max_offset")}
         frame.append(row)
