@@ -87,7 +87,7 @@ def build(
     for batch in batches:
         header = batch.header
         if not 0 <= header.last_offset - base_offset <= MAX_RELATIVE_OFFSET:
-            message = f"the batch ends at offset {header.last_offset}, which an index based at {base_offset} cannot hold"
+            message = f"the batch ends at offset {header.last_offset}, which an index from {base_offset} cannot hold"
             raise InvalidRecordError(message, position=batch.position, offset=header.base_offset)
         if header.max_timestamp > greatest.timestamp:  # the first batch wins ties
             greatest = TimeEntry(header.max_timestamp, header.last_offset)

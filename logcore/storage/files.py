@@ -23,11 +23,11 @@ CHUNK = 8 << 20
 """Bytes read at a time from a source."""
 
 
-class SourceUnreadable(LogError):  # noqa: N818 - a state of the source
+class SourceUnreadable(LogError):
     """The operating system does not let us read something: permission, an I/O error, or it is no regular file."""
 
 
-class SourceChanged(LogError):  # noqa: N818 - a state of the source
+class SourceChanged(LogError):
     """A source's file changed while it was read, or since it was seen: what was read is worth nothing. Try again."""
 
 

@@ -1,22 +1,21 @@
-"""Log directories on local disks: which logs lie at some paths, and the headers of their batches.
+"""Log directories on local disks: which logs lie at some paths, and the state beside them.
 
 A path the user names may itself be a link to a directory; everything below it is taken as it lies, and no link is
 followed. Names on disk are not trusted: they are parsed before use, and `shown` makes them fit for messages. Bytes
-are read through `logcore.storage.files`, whose functions are offered here too.
+are read through `logcore.storage.files` and `headers`, whose functions are offered here too.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import BinaryIO, TypeVar
+from typing import TypeVar
 
-from logcore.errors import CorruptIndexError, CorruptRecordError, UnsupportedFormatError
+from logcore.errors import CorruptIndexError
 from logcore.logs.findings import Finding, found
 from logcore.logs.sources import Discovery, SegmentFile, SourceLog
-from logcore.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, read_header
 from logcore.segments import checkpoints, filenames
 from logcore.segments.filenames import DirectoryKind, TopicPartition
 from logcore.storage.files import (
@@ -28,11 +27,11 @@ from logcore.storage.files import (
     file_digest,
     map_file,
     open_readonly,
-    pread_range,
     read_file,
     read_range,
     shown,
 )
+from logcore.storage.headers import LocalReader
 
 __all__ = [
     "CopiedRange",
@@ -74,40 +73,6 @@ def discover(paths: Sequence[str]) -> Discovery:
         look.at(path)
     look.named_files()
     return Discovery(tuple(look.logs), tuple(look.findings), tuple(look.set_aside))
-
-
-class LocalReader:
-    """Headers of batches in a source's files: what `logcore.logs.growth` asks to see. Reads 61 bytes a batch."""
-
-    def header_at(self, segment: SegmentFile, position: int) -> BatchHeader | None:
-        """The header at a position; None if the file ends before the batch does, or no v2 header stands there.
-
-        Raises SourceUnreadable.
-        """
-        with open_readonly(segment.path) as stream:
-            return _header_at(stream, segment.path, position, os.fstat(stream.fileno()).st_size)
-
-    def headers(self, segment: SegmentFile, position: int = 0) -> Iterator[tuple[int, BatchHeader | None]]:
-        """Positions and headers of batches from a position on. None in place of a header, as the last item, says that
-        from there on nothing can be told. A batch that cannot be told is passed over if one stands at its end.
-
-        Raises SourceUnreadable.
-        """
-        with open_readonly(segment.path) as stream:
-            size = os.fstat(stream.fileno()).st_size
-            while position < size:
-                header = _header_at(stream, segment.path, position, size)
-                if header is not None:
-                    yield position, header
-                    position += header.size
-                    continue
-                prefix = pread_range(stream, segment.path, LOG_OVERHEAD, position)
-                behind = position + LOG_OVERHEAD + int.from_bytes(prefix[8:], "big", signed=True)
-                declares = len(prefix) == LOG_OVERHEAD and position + LOG_OVERHEAD < behind < size
-                if not declares or _header_at(stream, segment.path, behind, size) is None:
-                    yield position, None
-                    return
-                position = behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,13 +364,3 @@ def _illegal_name(path: str) -> str:
 
 def _reason(path: str, error: OSError | ValueError) -> str:
     return f"{shown(path)} cannot be read: {getattr(error, 'strerror', None) or error}."
-
-
-def _header_at(stream: BinaryIO, path: str, position: int, size: int) -> BatchHeader | None:
-    if not 0 <= position <= size - HEADER_SIZE:
-        return None
-    try:
-        header = read_header(pread_range(stream, path, HEADER_SIZE, position), whole=False)
-    except (CorruptRecordError, UnsupportedFormatError):
-        return None
-    return header if header.size <= size - position else None

@@ -1,4 +1,4 @@
-"""For all bytes: a scan ends, every byte is accounted for once, and nothing that was good before turns good by damage."""
+"""For all bytes: a scan ends, every byte is accounted for once, and only batches with a right crc are good."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

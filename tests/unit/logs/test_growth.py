@@ -1,4 +1,4 @@
-"""What may be taken from a source's end, and when to stop: every rule as a claim. A source here is a list of headers."""
+"""What may be taken from a source's end, and when to stop. A source here is a list of headers by segment."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace

@@ -162,6 +162,19 @@ def test_a_bad_last_batch_of_an_active_segment_is_a_tail() -> None:
     assert finished.next_offset == 16
 
 
+def test_a_batch_of_older_offsets_behind_a_bad_one_proves_nothing() -> None:
+    older = handmade.simple_batch(0, ROWS)
+    finished = walk(FIRST + flip(SECOND, 61) + older + THIRD)
+    assert good(finished) == [10]
+    assert finished.accounting.quarantined == len(SECOND) + len(older) + len(THIRD)
+
+
+def test_a_successor_whose_own_crc_fails_accuses_nobody() -> None:
+    after_gap = handmade.simple_batch(20, ROWS)
+    liar = flip(handmade.simple_batch(21, ROWS), 61)
+    assert good(walk(FIRST + after_gap + liar + handmade.simple_batch(24, ROWS))) == [10, 20, 24]
+
+
 def test_two_bad_batches_in_a_row_hide_what_follows() -> None:
     finished = walk(flip(flip(SEGMENT, STARTS[0] + 61), STARTS[1] + 61))
     assert good(finished) == []

@@ -172,15 +172,15 @@ def test_a_copy_is_on_disk_before_it_is_reported(
     assert synced == [len(CONTENT)]
 
 
-def meanwhile(monkeypatch: pytest.MonkeyPatch, source: Path, action: str) -> None:
-    """Change the source after the second of several reads."""
+def meanwhile(monkeypatch: pytest.MonkeyPatch, source: Path, action: str, read: int = 2) -> None:
+    """Change the source after the second of three reads, or another."""
     monkeypatch.setattr(files, "CHUNK", 4096)
     real, calls = os.pread, []
 
     def pread(descriptor: int, size: int, position: int) -> bytes:
         data = real(descriptor, size, position)
         calls.append(position)
-        if len(calls) == 2:
+        if len(calls) == read:
             match action:
                 case "grow":
                     with source.open("ab") as file:
@@ -213,11 +213,12 @@ def test_a_sealed_segment_that_changes_while_it_is_copied_is_refused(
     assert not destination.exists()
 
 
+@pytest.mark.parametrize("read", [1, 2, 3])
 @pytest.mark.parametrize("action", ["shrink", "replace", "delete"])
 def test_an_active_segment_that_loses_what_was_read_is_refused(
-    source: Path, destination: Path, monkeypatch: pytest.MonkeyPatch, action: str
+    source: Path, destination: Path, monkeypatch: pytest.MonkeyPatch, action: str, read: int
 ) -> None:
-    meanwhile(monkeypatch, source, action)
+    meanwhile(monkeypatch, source, action, read)
     with pytest.raises(SourceChanged):
         copy_range(str(source), 0, None, str(destination), sealed=False)
     assert not destination.exists()

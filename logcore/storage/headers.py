@@ -1,0 +1,56 @@
+"""Headers of batches in local files, one small read each, without reading the batches."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from logcore.errors import CorruptRecordError, UnsupportedFormatError
+from logcore.logs.sources import SegmentFile
+from logcore.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, read_header
+from logcore.storage.files import open_readonly, pread_range
+
+
+class LocalReader:
+    """Headers of batches in a source's files: what `logcore.logs.growth` asks to see. Reads 61 bytes a batch."""
+
+    def header_at(self, segment: SegmentFile, position: int) -> BatchHeader | None:
+        """The header at a position; None if the file ends before the batch does, or no v2 header stands there.
+
+        Raises SourceUnreadable.
+        """
+        with open_readonly(segment.path) as stream:
+            return _header_at(stream, segment.path, position, os.fstat(stream.fileno()).st_size)
+
+    def headers(self, segment: SegmentFile, position: int = 0) -> Iterator[tuple[int, BatchHeader | None]]:
+        """Positions and headers of batches from a position on. None in place of a header, as the last item, says that
+        from there on nothing can be told. A batch that cannot be told is passed over if one stands at its end.
+
+        Raises SourceUnreadable.
+        """
+        with open_readonly(segment.path) as stream:
+            size = os.fstat(stream.fileno()).st_size
+            while position < size:
+                header = _header_at(stream, segment.path, position, size)
+                if header is not None:
+                    yield position, header
+                    position += header.size
+                    continue
+                prefix = pread_range(stream, segment.path, LOG_OVERHEAD, position)
+                behind = position + LOG_OVERHEAD + int.from_bytes(prefix[8:], "big", signed=True)
+                declares = len(prefix) == LOG_OVERHEAD and position + LOG_OVERHEAD < behind < size
+                if not declares or _header_at(stream, segment.path, behind, size) is None:
+                    yield position, None
+                    return
+                position = behind
+
+
+def _header_at(stream: BinaryIO, path: str, position: int, size: int) -> BatchHeader | None:
+    if not 0 <= position <= size - HEADER_SIZE:
+        return None
+    try:
+        header = read_header(pread_range(stream, path, HEADER_SIZE, position), whole=False)
+    except (CorruptRecordError, UnsupportedFormatError):
+        return None
+    return header if header.size <= size - position else None
