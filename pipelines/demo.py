@@ -6,7 +6,6 @@ All runs are in one process, so that one Spark session serves them, and in one i
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import sys
 import tarfile
@@ -20,7 +19,7 @@ from pipelines.jobs import INTAKE_JOB
 from pipelines.lakes import Intake, lake_name, remember
 from pipelines.running import Runner, RunOutcome
 from pipelines.state import LakeState, read_state
-from pipelines.summary import damage_lines, logs_table, meanings_line
+from pipelines.summary import damage_lines, logs_table, meanings_line, shown_path
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.lease import hold
 
@@ -85,21 +84,23 @@ def _show(home: Path, states: Sequence[LakeState]) -> None:
         for line in damage:
             print(f"  {line}")
     shown = next((state for state in states if any(log.published_to for log in state.logs)), states[0])
-    here = os.path.relpath(home)
+    here = shown_path(str(home))
+    python = shown_path(sys.executable)
     query = (
         "import duckdb; from deltalake import DeltaTable; "
         f"records = DeltaTable('{here}/lakes/{shown.name}/tables/records').to_pyarrow_dataset(); "
-        "print(duckdb.sql('select topic, partition, count(*), max(\"offset\") from records group by all order by all')"
-        ".fetchall())"
+        "print(duckdb.sql('select topic, partition, count(*) from records group by all order by all').fetchall())"
     )
-    python = os.path.relpath(sys.executable) if os.path.relpath(sys.executable)[:2] != ".." else sys.executable
     print(f"""
-The tables are under {here}/lakes/<lake>/tables: records, offset_ledger, findings, quarantine, ...
+The tables are under {here}/lakes/<lake>/tables: records, offset_ledger, findings, quarantine, and others.
 
 What to type next:
-  the same in Dagster's pages:   make ui
-  a query over records:          {python} -c {shlex.quote(query)}
-  your own log directory:        {_loglake(python)} run /var/kafka-logs --lake {here}/my-lake""")
+  the same in Dagster's pages:
+    make ui
+  a query over records:
+    {python} -c "{query}"
+  your own log directory:
+    {_loglake(python)} run /var/kafka-logs --lake {here}/my-lake""")
 
 
 def _loglake(python: str) -> str:

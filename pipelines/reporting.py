@@ -178,7 +178,7 @@ def alarm_table(alarms: Sequence[Alarm], name: Callable[[str], str]) -> str:
                 name(a.lake),
                 a.topic_partition,
                 a.rule,
-                "" if a.start_offset is None else f"{a.start_offset}..{'' if a.end_offset is None else a.end_offset}",
+                a.offsets,
                 a.file,
                 "" if a.position is None else str(a.position),
                 "" if a.nbytes is None else str(a.nbytes),

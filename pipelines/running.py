@@ -58,6 +58,7 @@ class Runner:
 
     def __init__(self, instance: dg.DagsterInstance, announce: Callable[[JobConfig], None] | None = None) -> None:
         global _announce
+        _quiet()
         _announce = announce or (lambda config: None)
         self._instance = instance
         self._definitions = build_definitions(launcher=AnnouncingLauncher(), loggers={"console": _silent})
@@ -123,6 +124,13 @@ def _plans_of(result: dg.ExecuteInProcessResult) -> list[tuple[str, Mapping[str,
             if plan is not None:
                 plans.append((observation.asset_key.to_user_string(), plan.value))
     return plans
+
+
+def _quiet() -> None:
+    """Hold log lines back by the console's own level: libraries set levels of their own when they are imported."""
+    root = logging.getLogger()
+    for handler in root.handlers:
+        handler.setLevel(root.level)
 
 
 @dg.logger

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from logcore.logs.findings import RULES, Outcome
 from pipelines.lakes import lake_name
 from pipelines.partitions import natural_order
 from spark_jobs.lake.archive import GENERATION_INGESTED, LogRow, Segment, read_logs, read_segments
@@ -138,14 +140,20 @@ class Alarm:
 
     @property
     def where(self) -> str:
-        """``orders-0 of lake shop: offsets 4..9, 00000000000000000000.log at 512``."""
+        """``orders-0 of lake shop, offsets 4..9, file …/0000.log, position 512``; the end is exclusive."""
         place = [f"{self.topic_partition} of lake {lake_name(self.lake)}"]
         if self.start_offset is not None:
-            end = "…" if self.end_offset is None else self.end_offset
-            place.append(f"offsets {self.start_offset}..{end}")
+            place.append(f"offset{'' if self.end_offset is None else 's'} {self.offsets}")
         if self.file is not None:
-            place.append(f"{self.file}" + ("" if self.position is None else f" at position {self.position}"))
+            place.append(f"file {self.file}" + ("" if self.position is None else f", position {self.position}"))
         return ", ".join(place)
+
+    @property
+    def offsets(self) -> str:
+        """``4..9``, end exclusive; one offset where the end is not known; empty where no offset is meant."""
+        if self.start_offset is None:
+            return ""
+        return str(self.start_offset) if self.end_offset is None else f"{self.start_offset}..{self.end_offset}"
 
 
 def read_state(lake: str, logs: Collection[str] | None = None) -> LakeState:
@@ -186,88 +194,76 @@ def read_state(lake: str, logs: Collection[str] | None = None) -> LakeState:
 
 def _standing_findings(lake: str, rows: Mapping[str, LogRow]) -> dict[str, dict[str, int]]:
     counted: dict[str, Counter[str]] = {}
-    for finding in read_rows(lake, "findings", ["log", "rule", "severity"]).to_pylist():
+    for finding in read_rows(lake, "findings", ["log", "rule", "severity", "end_offset"]).to_pylist():
         row = rows.get(finding["log"])
-        if row is not None and stands(finding["rule"], row.stopped):
+        if row is not None and stands(finding["rule"], row, finding["end_offset"]):
             counted.setdefault(row.log, Counter())[finding["severity"]] += 1
     return {log: dict(counter) for log, counter in counted.items()}
 
 
-STOPPING = frozenset({"topic-recreated", "source-diverged", "source-behind", "source-changed", "unreadable"})
-"""Rules that stop a log; such a finding stands only while the log is stopped by it."""
+STOPPING = frozenset({"topic-recreated", "source-diverged", "source-behind"})
+"""Rules by which a log stops growing, besides those for what could not be read at all."""
+
+ABOUT_A_RANGE = frozenset({"corrupt-offsets", "missing-offsets"})
+"""Rules that say of a ledger range what other findings say of the bytes in it, with their place."""
+
+ABOUT_ROWS = frozenset({"expectation-failed"})
+"""Rules on published rows: another check's matter."""
 
 
-def stands(rule: str, stopped: str | None) -> bool:
-    """Whether a finding of a log still says something: why a log once stopped is history when it goes on again."""
-    return rule == stopped if rule in STOPPING else True
+def stands(rule: str, row: LogRow, end_offset: int | None = None) -> bool:
+    """Whether a finding of a log still says something about it.
+
+    Why a log once stopped is history when it goes on; so is a high watermark that the log has reached meanwhile.
+    """
+    if rule == "high-watermark-beyond-log-end":
+        return end_offset is None or end_offset > row.next_offset
+    known = RULES.get(rule)
+    could_not_look = known is not None and known.outcome is Outcome.UNCHECKED
+    return rule == row.stopped if could_not_look or rule in STOPPING else True
 
 
 def read_alarms(lake: str) -> tuple[Alarm, ...]:
     """Damage that the lake's tables know of, wherever it is; reads only what alarms, not the whole lake.
 
-    One alarm a ledger range, with file and position where a finding of the same log covers it.
+    One alarm an error that stands, and one a ledger range that no such error covers.
     """
-    where: list[tuple[str, str, object]] = [("state", "in", list(ALARMING))]
     columns = ["log", "topic", "partition", "start_offset", "end_offset", "state", "evidence"]
-    ranges = read_rows(lake, "offset_ledger", columns, where).to_pylist()
-    corrupt = read_rows(lake, "validations", ["log", "topic", "partition"], [("verdict", "==", "corrupt")]).to_pylist()
-    logs = sorted({r["log"] for r in (*ranges, *corrupt)})
-    if not logs:
-        return ()
-    errors = [
+    alarming: list[tuple[str, str, object]] = [("state", "in", list(ALARMING))]
+    ranges = read_rows(lake, "offset_ledger", columns, alarming).to_pylist()
+    errors = read_rows(lake, "findings", where=[("severity", "==", "error")]).to_pylist()
+    logs = read_logs(lake) if errors else {}
+    standing = [
         f
-        for f in read_rows(lake, "findings", where=[("log", "in", logs), ("severity", "==", "error")]).to_pylist()
-        if f["rule"] not in STOPPING
+        for f in errors
+        if f["log"] in logs and f["rule"] not in ABOUT_ROWS and stands(f["rule"], logs[f["log"]], f["end_offset"])
+        if f["rule"] != logs[f["log"]].stopped
     ]
+    placed = [f for f in standing if f["rule"] not in ABOUT_A_RANGE]
     alarms = []
+    for f in standing:
+        name = f"{f['topic']}-{f['partition']}"
+        start, end = f["start_offset"], f["end_offset"]
+        if f["rule"] in ABOUT_A_RANGE and any(_overlap(f, other) for other in placed):
+            continue
+        same = next((r for r in ranges if _overlap(f, r)), None)
+        if same is not None and end is None:
+            end = same["end_offset"]
+        alarms.append(Alarm(lake, name, f["rule"], f["message"], f["file"], f["position"], f["nbytes"], start, end))
     for r in ranges:
-        name = f"{r['topic']}-{r['partition']}"
-        causes = [f for f in errors if f["log"] == r["log"] and _covers(f, r)]
-        what = f"{r['state']}" + (f" ({r['evidence']})" if r["evidence"] else "")
-        alarms += [
-            Alarm(
-                lake,
-                name,
-                r["state"],
-                f"{what}: {f['message']}",
-                f["file"],
-                f["position"],
-                f["nbytes"],
-                r["start_offset"],
-                r["end_offset"],
-            )
-            for f in causes
-        ] or [Alarm(lake, name, r["state"], what, start_offset=r["start_offset"], end_offset=r["end_offset"])]
-    # Damage may lie where no offset is lost, for instance in bytes behind the last batch.
-    told = {a.topic_partition for a in alarms}
-    for v in corrupt:
-        name = f"{v['topic']}-{v['partition']}"
-        if name not in told:
-            causes = [f for f in errors if f["log"] == v["log"]]
-            alarms += [
-                Alarm(
-                    lake,
-                    name,
-                    f["rule"],
-                    f["message"],
-                    f["file"],
-                    f["position"],
-                    f["nbytes"],
-                    f["start_offset"],
-                    f["end_offset"],
-                )
-                for f in causes
-            ] or [Alarm(lake, name, "corrupt", "a segment was judged corrupt; see the table validations")]
-            told.add(name)
+        if not any(_overlap(f, r) for f in standing):
+            what = r["state"] + (f" ({r['evidence']})" if r["evidence"] else "")
+            name = f"{r['topic']}-{r['partition']}"
+            alarms.append(Alarm(lake, name, r["state"], what, None, None, None, r["start_offset"], r["end_offset"]))
     return tuple(sorted(alarms, key=lambda a: (*natural_order(a.topic_partition), a.start_offset or 0)))
 
 
-def _covers(finding: Mapping[str, object], ledger_range: Mapping[str, object]) -> bool:
-    start, end = finding["start_offset"], finding["end_offset"]
-    if not isinstance(start, int):
+def _overlap(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two things of one log have an offset in common; without an end, the first offset is meant."""
+    if one["log"] != other["log"] or one["start_offset"] is None or other["start_offset"] is None:
         return False
-    stop = end if isinstance(end, int) else start + 1
-    return start < ledger_range["end_offset"] and max(stop, start + 1) > ledger_range["start_offset"]  # type: ignore[operator]
+    ends = [each["end_offset"] or each["start_offset"] + 1 for each in (one, other)]
+    return bool(one["start_offset"] < ends[1] and other["start_offset"] < ends[0])
 
 
 def read_stops(lake: str) -> tuple[Alarm, ...]:

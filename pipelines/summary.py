@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from logcore.logs.findings import Finding, Severity, exit_code
+from logcore.logs.findings import Finding, Severity, exit_code, found
 from pipelines.state import ALARMING, MEANINGS, STATES, LakeState, LogState, read_alarms, read_stops, stands
 from spark_jobs.lake.tables import read_rows, table_uri
 
@@ -60,12 +61,19 @@ def damage_lines(states: Sequence[LakeState]) -> list[str]:
     """Where there is damage and which logs have stopped, a line each."""
     lines = []
     for state in states:
-        lines += [f"damage: {alarm.where}: {alarm.message}" for alarm in read_alarms(state.lake)]
-        lines += [
-            f"stopped: {alarm.topic_partition} of lake {state.name}: {alarm.rule}: {alarm.message}"
-            for alarm in read_stops(state.lake)
-        ]
+        names = {log.topic_partition for log in state.logs}
+        for word, alarms in (("damage", read_alarms(state.lake)), ("stopped", read_stops(state.lake))):
+            for alarm in alarms:
+                if alarm.topic_partition in names:
+                    file = None if alarm.file is None else shown_path(alarm.file)
+                    lines.append(f"{word}: {replace(alarm, file=file).where}: {alarm.message}")
     return lines
+
+
+def shown_path(path: str) -> str:
+    """A path as one would type it here: relative where it lies below the current directory."""
+    relative = os.path.relpath(path)
+    return path if relative.startswith(os.pardir) else relative
 
 
 def meanings_line(states: Sequence[LakeState]) -> str:
@@ -80,7 +88,7 @@ def tables_lines(lake: str) -> list[str]:
     """Where the tables are, those first that one asks first."""
     names = ("records", "offset_ledger", "findings", "quarantine", "batches", "transactions", "segments")
     here = [name for name in names if os.path.isdir(table_uri(lake, name))]
-    return [f"{name:<14}{os.path.relpath(table_uri(lake, name))}" for name in here]
+    return [f"{name:<14}{shown_path(table_uri(lake, name))}" for name in here]
 
 
 def verdict(state: LakeState, now: Sequence[Finding]) -> int:
@@ -90,15 +98,14 @@ def verdict(state: LakeState, now: Sequence[Finding]) -> int:
         now: findings on the source paths as they are at this moment; older ones about paths are history.
     """
     logs = {log.log: log for log in state.logs}
-    columns = ["log", "rule", "severity", "message"]
+    columns = ["log", "rule", "severity", "message", "end_offset"]
     standing = [
         Finding(f["rule"], Severity(f["severity"]), f["message"])
         for f in read_rows(state.lake, "findings", columns).to_pylist()
-        if f["log"] in logs and stands(f["rule"], logs[f["log"]].row.stopped)
+        if f["log"] in logs and stands(f["rule"], logs[f["log"]].row, f["end_offset"])
     ]
     code = exit_code([*now, *standing])
     if any(name in log.offsets_by_state for log in state.logs for name in ALARMING):
         code = max(code, EXIT_DAMAGE)
-    if any(log.row.stopped for log in state.logs):
-        code = max(code, EXIT_DAMAGE)
-    return code
+    stopped = [found(log.row.stopped, "") for log in state.logs if log.row.stopped]
+    return max(code, exit_code(stopped))
