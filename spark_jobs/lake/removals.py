@@ -31,7 +31,7 @@ from spark_jobs.contracts import LogChange, Scalar
 from spark_jobs.lake import archive, commits, frontier
 from spark_jobs.lake.archive import Segment
 from spark_jobs.lake.frontier import LedgerRow
-from spark_jobs.lake.tables import LOG_ACTIONS, open_table, read_rows
+from spark_jobs.lake.tables import LOG_ACTIONS, open_dataset, open_table, read_rows
 
 RETENTION, COMPACTION = "retention", "compaction"
 
@@ -235,9 +235,7 @@ def archived_pieces(start: int, end: int, removals: Sequence[Removal]) -> list[t
     return pieces
 
 
-def cut(
-    row: LedgerRow, at: int, count_below: Callable[[LedgerRow, int], int]
-) -> tuple[LedgerRow, LedgerRow]:
+def cut(row: LedgerRow, at: int, count_below: Callable[[LedgerRow, int], int]) -> tuple[LedgerRow, LedgerRow]:
     """A ledger range in two at offset ``at``, its counts divided.
 
     Args:
@@ -271,10 +269,8 @@ def count_records(lake: str, row: LedgerRow, at: int) -> int:
     )
     columns = ["base_offset", "last_offset", "record_count", "segment_id", "position"]
     total = 0
-    for chunk in table.to_pyarrow_dataset().scanner(columns=columns, filter=condition).to_batches():
-        inside = pc.and_(
-            pc.greater_equal(chunk["base_offset"], row.start_offset), pc.less(chunk["last_offset"], at)
-        )
+    for chunk in open_dataset(lake, "batches", table).scanner(columns=columns, filter=condition).to_batches():
+        inside = pc.and_(pc.greater_equal(chunk["base_offset"], row.start_offset), pc.less(chunk["last_offset"], at))
         total += pc.sum(chunk.filter(inside)["record_count"]).as_py() or 0
         for batch in chunk.filter(pc.invert(inside)).to_pylist():
             total += _count_in_batch(lake, row.log, batch, row.start_offset, at)

@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
+from pyarrow import fs
 
 from logcore.columns.schema import RECORDS_SCHEMA
 
@@ -259,6 +261,16 @@ def ensure_table(lake: str, name: str) -> DeltaTable:
     )
 
 
+def open_dataset(lake: str, name: str, table: DeltaTable) -> ds.Dataset:
+    """The table's files as an Arrow dataset, read through Arrow's own filesystem.
+
+    Delta's default is a filesystem in Python: Arrow's threads may still be closing files through it when the
+    interpreter ends, and then the process dies instead of ending with its exit code.
+    """
+    root = os.path.abspath(table_uri(lake, name))
+    return table.to_pyarrow_dataset(filesystem=fs.SubTreeFileSystem(root, fs.LocalFileSystem()))
+
+
 def read_rows(
     lake: str, name: str, columns: list[str] | None = None, where: list[tuple[str, str, object]] | None = None
 ) -> pa.Table:
@@ -267,8 +279,6 @@ def read_rows(
     Args:
         where: ANDed conditions ``(column, operator, value)`` as ``pyarrow.dataset`` filters.
     """
-    import pyarrow.dataset as ds
-
     spec = TABLES[name]
     schema = spec.schema if columns is None else pa.schema([spec.schema.field(c) for c in columns])
     table = open_table(lake, name)
@@ -285,5 +295,5 @@ def read_rows(
             "is_null": lambda f=field, v=value: f.is_null() if v else f.is_valid(),
         }[operator]()
         condition = term if condition is None else condition & term
-    rows = table.to_pyarrow_dataset().to_table(columns=schema.names, filter=condition)
+    rows = open_dataset(lake, name, table).to_table(columns=schema.names, filter=condition)
     return rows.cast(schema)
