@@ -8,7 +8,23 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from spark_jobs.lake.errors import JobError
+
 
 def local_home() -> Path:
     """``$LOGLAKE_HOME``, else ``.loglake`` in the current directory; absolute, not created."""
     return Path(os.environ.get("LOGLAKE_HOME") or ".loglake").absolute()
+
+
+def make_folder(path: Path) -> Path:
+    """`path`, created with its parents if need be.
+
+    :raises JobError: it cannot be created; the text says how to name another place.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise JobError(
+            f"{path} cannot be made ({error.strerror}): name a folder of your own with LOGLAKE_HOME"
+        ) from error
+    return path

@@ -20,7 +20,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from spark_jobs.home import local_home
+from spark_jobs.home import local_home, make_folder
 from spark_jobs.java import java_home
 from spark_jobs.lake.errors import JobError
 
@@ -94,9 +94,8 @@ def _refuse_other(path: Path, jar: LockedJar) -> None:
 
 def _fetch(folder: Path) -> None:
     """Let Spark's resolver bring the jars into a scratch folder, check them there, then put them into `folder`."""
-    folder.mkdir(parents=True, exist_ok=True)
     jars = locked_jars()
-    with tempfile.TemporaryDirectory(prefix="fetch-", dir=folder) as scratch_name:
+    with tempfile.TemporaryDirectory(prefix="fetch-", dir=make_folder(folder)) as scratch_name:
         scratch = Path(scratch_name)
         nothing = scratch / "nothing.py"
         nothing.write_text("")  # spark-submit resolves before it runs this; no session is started

@@ -19,7 +19,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from spark_jobs.home import local_home
+from spark_jobs.home import local_home, make_folder
 from spark_jobs.lake.errors import JobError
 
 MINIMUM_VERSION = 17
@@ -123,7 +123,7 @@ done
 exec {shlex.quote(str(java.executable))} "$@"
 """
     if not (shim.is_file() and os.access(shim, os.X_OK) and shim.read_text() == script):
-        shim.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(shim.parent)
         unfinished = shim.with_name(f"java.{os.getpid()}")
         unfinished.write_text(script)
         unfinished.chmod(0o755)
