@@ -116,5 +116,5 @@ def test_a_process_that_inherits_the_shim_as_java_home_does_not_wrap_it_again(tm
 def test_a_home_that_cannot_be_made_is_an_error_that_names_the_setting(tmp_path, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", str(make_java(tmp_path / "named", "17")))
     (tmp_path / "home").write_text("a file stands here")
-    with pytest.raises(JobError, match="home/java/bin cannot be made .*LOGLAKE_HOME"):
+    with pytest.raises(JobError, match=r"home/java/bin cannot be made .*LOGLAKE_HOME"):
         java_home()
