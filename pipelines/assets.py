@@ -32,11 +32,13 @@ from spark_jobs.lake.errors import JobError, UsageError
 POOL = "spark"
 """Steps that may start Spark; deploy/dagster.yaml lets one of them run at a time."""
 
+LAKE_GROUP, MAINTENANCE_GROUP = "lake", "maintenance"
+
 SOURCE = dg.AssetSpec(
     "kafka_log_directories",
     description="Log directories that Kafka brokers wrote: on a broker's disk, in a snapshot, or a copy. "
     "Only read, never written.",
-    group_name="sources",
+    group_name=LAKE_GROUP,
     kinds={"kafka"},
 )
 
@@ -154,7 +156,7 @@ MAINTENANCE = (
 
 def build_assets() -> list[dg.AssetsDefinition | dg.AssetSpec]:
     """All assets with their checks."""
-    return [SOURCE, _assets("intake", "log", INTAKE), _assets("upkeep", "maintenance", MAINTENANCE)]
+    return [SOURCE, _assets("intake", LAKE_GROUP, INTAKE), _assets("upkeep", MAINTENANCE_GROUP, MAINTENANCE)]
 
 
 def _assets(name: str, group: str, chain: tuple[Step, ...]) -> dg.AssetsDefinition:

@@ -17,10 +17,10 @@ from typing import Any
 import dagster as dg
 
 from logcore.logs.findings import Finding, Severity
-from pipelines.expectations import Results
+from pipelines.expectations import Outcome, Results
 from pipelines.lakes import lake_name
-from pipelines.reporting import alarm_table, markdown_table, picture_metadata
-from pipelines.state import Alarm, LakeState, LogState, row_counts
+from pipelines.reporting import alarm_table, inline_table, picture_metadata
+from pipelines.state import Alarm, LakeState, LogState, read_state, row_counts
 
 ARCHIVED, VALIDATED, RECORDS = "archived_segments", "validated_segments", "records"
 
@@ -71,7 +71,7 @@ NO_DAMAGE = Question(
     "no_damage",
     VALIDATED,
     "No log of any lake here has offsets that are corrupt, missing or of unknown outcome. Damage stops only the log "
-    "that has it, and only from the damage on.",
+    "that has it, and only from the damage on; the others are published all the same.",
 )
 EVERY_OFFSET_ACCOUNTED_FOR = Question(
     "every_offset_accounted_for",
@@ -109,28 +109,32 @@ def sources_agree(state: LakeState, stops: Sequence[Alarm], findings: Sequence[F
             "logs": len(state.logs),
             "stopped logs": len(stops),
             "paths with errors": len(errors),
-            **(
-                {"what and where": dg.MetadataValue.md(markdown_table(["rule", "where", "what"], rows))} if rows else {}
-            ),
+            **({"what and where": inline_table(["rule", "where", "what"], rows)} if rows else {}),
         },
     )
 
 
 def no_damage(state: LakeState, alarms: Sequence[Alarm], lakes: Sequence[str]) -> dg.AssetCheckResult:
-    """``alarms``: of all ``lakes``."""
+    """``state``: of the lake of this run; ``alarms``: of all ``lakes``."""
     looked_at = [log for log in state.logs if log.validated]
     if not looked_at and not alarms:
         return NO_DAMAGE.unanswered(f"No segment of the lake {state.name} has been validated yet.")
-    told = [f"{a.where}: {a.rule}" for a in alarms]
+    damaged = {lake: {a.topic_partition for a in alarms if a.lake == lake} for lake in lakes}
+    shown = [
+        log
+        for lake, names in damaged.items()
+        if names
+        for log in (state if lake == state.lake else read_state(lake)).logs
+        if log.topic_partition in names
+    ]
     return NO_DAMAGE.answer(
         not alarms,
-        _sentence(told) if alarms else f"no damage in {_count(len(lakes), 'lake')}",
+        _sentence([f"{a.where}: {a.rule}" for a in alarms]) if alarms else f"no damage in {_count(len(lakes), 'lake')}",
         {
             "damaged places": len(alarms),
-            "damaged topic partitions": len({(a.lake, a.topic_partition) for a in alarms}),
+            "damaged topic partitions": sum(map(len, damaged.values())),
             "lakes looked at": len(lakes),
-            **({"what and where": dg.MetadataValue.md(alarm_table(alarms, lake_name))} if alarms else {}),
-            f"picture of lake {state.name}": picture_metadata(state.logs),
+            **({"picture": picture_metadata(shown), "what and where": alarm_table(alarms)} if alarms else {}),
         },
     )
 
@@ -140,19 +144,19 @@ def every_offset_accounted_for(state: LakeState) -> dg.AssetCheckResult:
     judged = [log for log in state.logs if log.ledger or not log.row.stopped]
     if not judged:
         return EVERY_OFFSET_ACCOUNTED_FOR.unanswered(f"No log of the lake {state.name} could be validated.")
+    left_out = [log.topic_partition for log in state.logs if log not in judged]
     holes = [(log, hole) for log in judged if (hole := first_hole(log)) is not None]
     offsets = sum(log.row.next_offset for log in judged)
     return EVERY_OFFSET_ACCOUNTED_FOR.answer(
         not holes,
         _sentence([f"{log.topic_partition} of lake {state.name}: {hole}" for log, hole in holes])
         if holes
-        else f"{offsets:,} offsets of {_count(len(judged), 'log')}",
+        else f"{_count(offsets, 'offset')} of {_count(len(judged), 'log')} of lake {state.name}",
         {
-            "offsets": offsets,
-            "logs": len(judged),
-            "ledger ranges": sum(len(log.ledger) for log in judged),
-            "logs left out, never validated": len(state.logs) - len(judged),
-            f"picture of lake {state.name}": picture_metadata(judged),
+            "lake": dg.MetadataValue.path(state.lake),
+            "ledger": f"{_count(sum(len(log.ledger) for log in judged), 'range')} of {_count(len(judged), 'log')}",
+            **({"never validated": ", ".join(left_out)} if left_out else {}),
+            "picture": picture_metadata(judged),
         },
     )
 
@@ -175,71 +179,82 @@ def first_hole(log: LogState) -> str | None:
     return None
 
 
-def rows_equal_ledger(state: LakeState, rows: Mapping[tuple[str, int], int] | None = None) -> dg.AssetCheckResult:
-    """``state``: the whole lake; ``rows``: of the table by topic and partition, read from it by default."""
-    counted = dict(row_counts(state.lake) if rows is None else rows)
-    expected: dict[tuple[str, int], int] = {}
-    for log in state.logs:
-        place = (log.row.topic, log.row.partition)
-        expected[place] = expected.get(place, 0) + log.published_records
-    if not counted and not any(log.published_to for log in state.logs):
-        return ROWS_EQUAL_LEDGER.unanswered(f"Nothing of the lake {state.name} is published yet.")
-    wrong = [
-        [f"{topic}-{partition}", counted.get((topic, partition), 0), expected.get((topic, partition), 0)]
-        for topic, partition in sorted(expected.keys() | counted.keys())
-        if counted.get((topic, partition), 0) != expected.get((topic, partition), 0)
-    ]
+def rows_equal_ledger(states: Sequence[LakeState]) -> dg.AssetCheckResult:
+    """``states``: of all lakes. Rows are counted from the table's file statistics."""
+    wrong: list[list[str | int]] = []
+    rows = published = 0
+    for state in states:
+        counted = row_counts(state.lake)
+        expected: dict[tuple[str, int], int] = {}
+        for log in state.logs:
+            place = (log.row.topic, log.row.partition)
+            expected[place] = expected.get(place, 0) + log.published_records
+        rows += sum(counted.values())
+        published += sum(expected.values())
+        for place in sorted(expected.keys() | counted.keys()):
+            has, should = counted.get(place, 0), expected.get(place, 0)
+            if has != should:
+                wrong.append([state.name, f"{place[0]}-{place[1]}", has, should])
+    if not rows and not any(log.published_to for state in states for log in state.logs):
+        return ROWS_EQUAL_LEDGER.unanswered("Nothing is published yet.")
+    told = [f"{name} of lake {lake}: {has} rows, the ledger counts {should}" for lake, name, has, should in wrong]
+    columns = ["lake", "topic partition", "rows", "ledger"]
     return ROWS_EQUAL_LEDGER.answer(
         not wrong,
-        _sentence(
-            [f"{name} of lake {state.name}: {has} rows, the ledger counts {should}" for name, has, should in wrong]
-        )
-        if wrong
-        else f"{sum(counted.values()):,} rows",
+        _sentence(told) if wrong else f"{_count(rows, 'row')} in {_count(len(states), 'lake')}",
         {
-            "rows": sum(counted.values()),
-            "records published by the ledger": sum(expected.values()),
-            **(
-                {"differences": dg.MetadataValue.md(markdown_table(["topic partition", "rows", "ledger"], wrong))}
-                if wrong
-                else {}
-            ),
+            "rows": rows,
+            "records published by the ledger": published,
+            **({"differences": inline_table(columns, wrong)} if wrong else {}),
         },
     )
 
 
-def expectations_met(state: LakeState, results: Mapping[str, Results]) -> dg.AssetCheckResult:
-    """``results``: the last results by log key, as :mod:`pipelines.expectations` keeps them."""
-    published = {log.log: log for log in state.logs if log.published_to}
-    asked = {key: found for key, found in results.items() if key in published}
+def expectations_met(states: Sequence[LakeState], results: Mapping[str, Mapping[str, Results]]) -> dg.AssetCheckResult:
+    """``results``: by lake the last results by log key, as :mod:`pipelines.expectations` keeps them."""
+    outcomes: list[tuple[LogState, Outcome]] = []
+    severe: list[str] = []
+    docs: set[str] = set()
+    published = [log for state in states for log in state.logs if log.published_to]
+    for log in published:
+        found = results[log.lake].get(log.log)
+        if found is None:
+            severe.append(f"{_named(log)}: not checked")
+        elif not found.outcomes:
+            severe.append(f"{_named(log)}: no expectation was asked")
+        else:
+            outcomes += [(log, outcome) for outcome in found.outcomes]
+            docs |= {found.data_docs} if found.data_docs else set()
     if not published:
-        return EXPECTATIONS_MET.unanswered(f"Nothing of the lake {state.name} is published yet.")
-    unasked = sorted(published.keys() - asked.keys())
-    outcomes = [(published[key], outcome) for key, found in asked.items() for outcome in found.outcomes]
-    failed = [(log, o) for log, o in outcomes if not o.success and o.severity != "info"]
-    told = [f"{log.topic_partition}: {o.name} ({o.observed})" for log, o in failed]
-    told += [f"{published[key].topic_partition}: not checked" for key in unasked]
-    told += [f"{published[key].topic_partition}: no expectation was asked" for key in asked if not asked[key].outcomes]
-    only_warnings = len(told) == len(failed) and all(o.severity == "warning" for _, o in failed)
-    docs = sorted({found.data_docs for found in asked.values() if found.data_docs})
-    table = markdown_table(
-        ["topic partition", "expectation", "met", "observed", "severity"],
-        [
-            [log.topic_partition, o.name, "yes" if o.success else "NO", o.observed, o.severity]
-            for log, o in sorted(outcomes, key=lambda pair: (pair[1].success, pair[0].topic_partition))
-        ],
-    )
+        return EXPECTATIONS_MET.unanswered("Nothing is published yet.")
+    failed = [(log, outcome) for log, outcome in outcomes if not outcome.success and outcome.severity != "info"]
+    warnings = [f"{_named(log)}: {o.name}" for log, o in failed if o.severity == "warning"]
+    severe += [f"{_named(log)}: {o.name}" for log, o in failed if o.severity != "warning"]
+    told = [*severe, *warnings]
+    listed = [[lake_name(log.lake), log.topic_partition, o.name, o.severity, o.observed] for log, o in failed]
+    columns = ["lake", "topic partition", "expectation", "severity", "observed"]
     return EXPECTATIONS_MET.answer(
         not told,
-        _sentence(told) if told else f"{_count(len(outcomes), 'expectation')} met for {_count(len(asked), 'log')}",
+        _sentence(told) if told else f"{_count(len(outcomes), 'expectation')} met for {_count(len(published), 'log')}",
         {
             "expectations": len(outcomes),
             "not met": len(failed),
-            **({"data docs": dg.MetadataValue.path(docs[-1])} if docs else {}),
-            "results": dg.MetadataValue.md(table),
+            **({"not met, and where": inline_table(columns, listed)} if listed else {}),
+            "by expectation": inline_table(["expectation", "met", "not met"], _by_name(outcomes)),
+            **{f"data docs {number + 1}": dg.MetadataValue.path(page) for number, page in enumerate(sorted(docs)[-3:])},
         },
-        dg.AssetCheckSeverity.WARN if only_warnings else dg.AssetCheckSeverity.ERROR,
+        dg.AssetCheckSeverity.ERROR if severe else dg.AssetCheckSeverity.WARN,
     )
+
+
+def _by_name(outcomes: Sequence[tuple[LogState, Outcome]]) -> list[list[str | int]]:
+    names = dict.fromkeys(outcome.name for _, outcome in outcomes)
+    met = {name: [o.success for _, o in outcomes if o.name == name] for name in names}
+    return [[name, sum(found), len(found) - sum(found)] for name, found in met.items()]
+
+
+def _named(log: LogState) -> str:
+    return f"{log.topic_partition} of lake {lake_name(log.lake)}"
 
 
 def _sentence(told: Sequence[str], shown: int = 3) -> str:

@@ -11,14 +11,14 @@ MAINTENANCE_JOB = "maintenance"
 
 loglake = dg.define_asset_job(
     INTAKE_JOB,
-    selection=dg.AssetSelection.groups("log"),
+    selection=dg.AssetSelection.assets("archived_segments", "validated_segments", "records"),
     description="Takes in what is new of every source, validates and publishes it. Without configuration: all that the "
     "lake remembers. A run that finds nothing new changes nothing.",
     executor_def=dg.in_process_executor,
 )
 maintenance = dg.define_asset_job(
     MAINTENANCE_JOB,
-    selection=dg.AssetSelection.groups("maintenance"),
+    selection=dg.AssetSelection.assets("retained_log", "compacted_log", "rebuilt_indexes"),
     description="Retention, compaction and indexes of the archive, by the lake's policies. Only a plan unless `apply`.",
     executor_def=dg.in_process_executor,
 )

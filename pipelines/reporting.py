@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import base64
 import html
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 
+from pipelines import columns
+from pipelines.lakes import lake_name
 from pipelines.picture import ledger_picture, most_telling, states_seen
 from pipelines.state import MEANINGS, Alarm, LogState
 from spark_jobs.contracts import LogChange
@@ -26,9 +28,12 @@ def table_schema(name: str) -> dg.TableSchema:
     """The columns of a table of the lake, as the UI shows them."""
     spec = TABLES[name]
     return dg.TableSchema(
-        columns=[
+        [
             dg.TableColumn(
-                field.name, str(field.type), tags={"partitioned": ""} if field.name in spec.partition_by else {}
+                field.name,
+                str(field.type),
+                description=columns.MEANINGS[name][field.name],
+                tags={"table partition": ""} if field.name in spec.partition_by else {},
             )
             for field in spec.schema
         ]
@@ -39,30 +44,30 @@ def segment_metadata(log: LogState, change: LogChange | None) -> MetadataMap:
     """A topic partition of ``archived_segments``."""
     row = log.row
     return {
-        **_common(log, "segments"),
-        "dagster/partition_row_count": log.segments,
+        "this run": _this_run(change, ("segments", "bytes")),
+        **({"stopped": f"{row.stopped}: {row.stopped_because}"} if row.stopped else {}),
         "segments": log.segments,
         "archive bytes": log.archive_bytes,
         "next offset": row.next_offset,
         "high watermark": "unknown, the log end stands for it" if row.high_watermark is None else row.high_watermark,
         "source": dg.MetadataValue.path(row.source),
-        **({"stopped": dg.MetadataValue.text(f"{row.stopped}: {row.stopped_because}")} if row.stopped else {}),
-        **_this_run(change, {"segments": "new segments", "bytes": "new bytes", "start_offset": "from offset"}),
+        "dagster/partition_row_count": log.segments,
+        **_place(log, "segments"),
     }
 
 
 def validation_metadata(log: LogState, change: LogChange | None) -> MetadataMap:
     """A topic partition of ``validated_segments``."""
     return {
-        **_common(log, "offset_ledger"),
-        "dagster/partition_row_count": len(log.ledger),
-        "picture": picture_metadata([log]),
+        "this run": _this_run(change, ("segments", "batches")),
         "offsets by state": ledger_table(log),
+        "picture": picture_metadata([log]),
+        "findings": findings_text(log.findings),
+        "quarantined bytes": log.quarantined_bytes,
         "batches": log.batches,
         "records": log.records,
-        "quarantined bytes": log.quarantined_bytes,
-        "findings": findings_text(log.findings),
-        **_this_run(change, {"segments": "new segments", "batches": "new batches", "records": "new records"}),
+        "dagster/partition_row_count": len(log.ledger),
+        **_place(log, "offset_ledger"),
     }
 
 
@@ -71,61 +76,60 @@ def publish_metadata(log: LogState, change: LogChange | None) -> MetadataMap:
     end = log.ledger[-1].end_offset if log.ledger else log.row.next_offset
     to = log.published_to or 0
     return {
-        **_common(log, "records"),
-        "dagster/partition_row_count": log.published_records,
+        "this run": _this_run(change, ("records", "files", "bytes")),
         "published up to offset": to,
         "offsets not published": max(end - to, 0),
-        **_this_run(
-            change, {"records": "new rows", "start_offset": "from offset", "files": "new files", "bytes": "new bytes"}
-        ),
+        "dagster/partition_row_count": log.published_records,
+        **_place(log, "records"),
     }
 
 
 def maintenance_metadata(log: LogState, change: LogChange | None) -> MetadataMap:
     """A topic partition after retention, compaction or an index rebuild."""
     return {
-        **_common(log, "segments"),
+        "this run": _this_run(change, tuple(change.metrics) if change else ()),
         "segments": log.segments,
         "archive bytes": log.archive_bytes,
-        **({label.replace("_", " "): value for label, value in change.metrics.items()} if change else {}),
+        **_place(log, "segments"),
     }
 
 
-def _common(log: LogState, table: str) -> MetadataMap:
+def _place(log: LogState, table: str) -> MetadataMap:
     return {
-        "dagster/uri": table_uri(log.lake, table),
         "lake": dg.MetadataValue.path(log.lake),
-        "log": dg.MetadataValue.text(log.log),
+        "log": log.log,
+        "dagster/uri": table_uri(log.lake, table),
     }
 
 
-def _this_run(change: LogChange | None, labels: Mapping[str, str]) -> MetadataMap:
+def _this_run(change: LogChange | None, names: Sequence[str]) -> str:
+    """``2 segments, 4,096 bytes``, or that there was nothing."""
     if change is None:
-        return {"this run": dg.MetadataValue.text("nothing new")}
-    return {label: change.metrics[name] for name, label in labels.items() if name in change.metrics}
+        return "nothing new"
+    figures = [(name.replace("_", " "), change.metrics[name]) for name in names if name in change.metrics]
+    return (
+        ", ".join(f"{v:,} {name}" if isinstance(v, int) else f"{name} {v}" for name, v in figures) or "looked at again"
+    )
 
 
 def ledger_table(log: LogState) -> dg.TableMetadataValue:
-    """Ledger states of one log, most telling first."""
+    """Ledger states of one log."""
     offsets, records = log.offsets_by_state, {}
     for r in log.ledger:
         records[str(r.state)] = records.get(str(r.state), 0) + r.records
-    return dg.MetadataValue.table(
-        records=[
-            dg.TableRecord(
-                {"state": state, "offsets": offsets[state], "records": records.get(state, 0), "means": MEANINGS[state]}
-            )
-            for state in offsets
-        ],
-        schema=dg.TableSchema(
-            columns=[
-                dg.TableColumn("state", "string"),
-                dg.TableColumn("offsets", "int"),
-                dg.TableColumn("records", "int"),
-                dg.TableColumn("means", "string"),
-            ]
-        ),
+    return inline_table(
+        ["state", "offsets", "records", "means"],
+        [[state, offsets[state], records.get(state, 0), MEANINGS[state]] for state in offsets],
     )
+
+
+def inline_table(names: Sequence[str], rows: Sequence[Sequence[str | int | None]]) -> dg.TableMetadataValue:
+    """A table that the UI shows in place, at most :data:`MAX_ROWS` rows; the last line says how many are not shown."""
+    shown = [dict(zip(names, row, strict=True)) for row in rows[:MAX_ROWS]]
+    if len(rows) > MAX_ROWS:
+        shown.append(dict.fromkeys(names, "…") | {names[0]: f"and {len(rows) - MAX_ROWS:,} more"})
+    records = [dg.TableRecord({name: "" if cell is None else cell for name, cell in row.items()}) for row in shown]
+    return dg.MetadataValue.table(records, dg.TableSchema([dg.TableColumn(name, "string") for name in names]))
 
 
 def findings_text(findings: Mapping[str, int]) -> str:
@@ -150,12 +154,12 @@ def escape(text: object) -> str:
     return out
 
 
-def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def markdown_table(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A Markdown table; numbers to the right, everything escaped, at most :data:`MAX_ROWS` rows."""
     all_rows = [list(row) for row in rows]
-    numeric = [bool(all_rows) and all(isinstance(row[i], int | float) for row in all_rows) for i in range(len(columns))]
+    numeric = [bool(all_rows) and all(isinstance(row[i], int | float) for row in all_rows) for i in range(len(names))]
     lines = [
-        "| " + " | ".join(escape(name) for name in columns) + " |",
+        "| " + " | ".join(escape(name) for name in names) + " |",
         "|" + "|".join(" ---: " if right else " --- " for right in numeric) + "|",
     ]
     lines += [
@@ -169,21 +173,12 @@ def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> 
     return "\n".join(lines)
 
 
-def alarm_table(alarms: Sequence[Alarm], name: Callable[[str], str]) -> str:
-    """Markdown: where the damage is."""
-    return markdown_table(
-        ["lake", "topic partition", "rule", "offsets", "file", "position", "bytes", "what"],
+def alarm_table(alarms: Sequence[Alarm]) -> dg.TableMetadataValue:
+    """Where the damage is; offsets end exclusive."""
+    return inline_table(
+        ["lake", "topic partition", "offsets", "rule", "file", "position", "bytes", "what"],
         [
-            [
-                name(a.lake),
-                a.topic_partition,
-                a.rule,
-                a.offsets,
-                a.file,
-                "" if a.position is None else str(a.position),
-                "" if a.nbytes is None else str(a.nbytes),
-                a.message,
-            ]
+            [lake_name(a.lake), a.topic_partition, a.offsets, a.rule, a.file, a.position, a.nbytes, a.message]
             for a in alarms
         ],
     )

@@ -53,6 +53,11 @@ class Run:
         """What is taken in."""
         return self.settings.intakes(self.lake)
 
+    @property
+    def lakes(self) -> tuple[str, ...]:
+        """The lakes that the checks of this instance speak of."""
+        return self.settings.neighbours(self.lake)
+
     def logs(self) -> tuple[str, ...] | None:
         """Log keys that this run is about; None: all of the lake."""
         settings = self.settings
@@ -108,7 +113,7 @@ def ingest(run: Run) -> Done:
         done.reports.append(run.launcher.run(config))
     state = run.state()
     partitions.register(run.instance, (log.topic_partition for log in state.logs))
-    stops = [alarm for lake in run.settings.neighbours(run.lake) for alarm in read_stops(lake)]
+    stops = [alarm for lake in run.lakes for alarm in read_stops(lake)]
     paths = [path for intake in run.intakes for path in intake.paths]
     done.results.append(checks.sources_agree(state, stops, discover(paths).findings))
     return done
@@ -122,9 +127,8 @@ def validate(run: Run) -> Done:
         config = ValidateConfig(run.lake, run.run_id, run.as_of_ms, logs, run.settings.policy_file(run.lake))
         done.reports.append(run.launcher.run(config))
     state = run.state()
-    lakes = run.settings.neighbours(run.lake)
-    alarms = [alarm for lake in lakes for alarm in read_alarms(lake)]
-    done.results.append(checks.no_damage(state, alarms, lakes))
+    alarms = [alarm for lake in run.lakes for alarm in read_alarms(lake)]
+    done.results.append(checks.no_damage(state, alarms, run.lakes))
     done.results.append(checks.every_offset_accounted_for(_restricted(state, logs)))
     return done
 
@@ -137,7 +141,7 @@ def publish(run: Run) -> Done:
         for topics, include_internal in _ways_to_publish(run.intakes):
             config = PublishConfig(run.lake, run.run_id, run.as_of_ms, logs, topics, include_internal)
             done.reports.append(run.launcher.run(config))
-    done.results.append(checks.rows_equal_ledger(run.state()))
+    done.results.append(checks.rows_equal_ledger([read_state(lake) for lake in run.lakes]))
     return done
 
 
@@ -145,19 +149,21 @@ def expect(run: Run) -> Done:
     """Ask Great Expectations about what was published and not yet asked about."""
     done = Done()
     state = run.state()
+    kept = {lake: expectations.read_results(lake) for lake in run.lakes}
     ranges = pending_ranges(run.lake)
-    kept = expectations.read_results(run.lake)
     for log in state.logs:
         # Chosen by hand: asked again from the beginning, also what was found wanting before. And so is a log whose
         # answer was lost: a run can die between the answer and its being kept.
         chosen = run.keys is not None and log.topic_partition in run.keys
-        if log.published_to and (chosen or (log.log not in kept and log.log not in ranges)):
+        lost = log.log not in kept[run.lake] and log.log not in ranges
+        if log.published_to and (chosen or lost):
             ranges[log.log] = (0, log.published_to)
     if ranges:
         report = run.launcher.run(ExpectationsConfig(run.lake, run.run_id, run.as_of_ms, ranges))
-        kept |= expectations.keep_results(run.lake, expectations.results_of(report, ranges))
+        kept[run.lake] = expectations.keep_results(run.lake, expectations.results_of(report, ranges))
         done.reports.append(report)
-    done.results.append(checks.expectations_met(state, kept))
+    states = [state if lake == run.lake else read_state(lake) for lake in run.lakes]
+    done.results.append(checks.expectations_met(states, kept))
     return done
 
 
