@@ -15,6 +15,7 @@ from typing import Any
 
 from logcore.errors import LogError
 from logcore.logs.findings import Finding, found
+from logcore.records.batch import LOG_OVERHEAD
 from logcore.segments.scan import ScannedBatch, last_good_end, scan
 from logcore.storage.local import SourceChanged, copy_range, map_file, read_range
 from spark_jobs.lake import archive
@@ -60,14 +61,15 @@ def nothing_readable(task: CopyTask) -> list[Finding] | None:
         waiting = read_range(task.source, task.start, min(size, task.start + PROBE_BYTES))
         if last_good_end(waiting, task.first_offset)[2] is not None:
             return None
-        if size - task.start > PROBE_BYTES:
-            # A first batch larger than the probe, or damage in front of good batches: the whole rest tells.
+        if size - task.start > PROBE_BYTES and any(waiting[:LOG_OVERHEAD]):
+            # A first batch larger than the probe, or damage in front of good batches: the whole rest tells. Behind
+            # zeros it never does, however much room was reserved: no batch has a size of zero.
             waiting = read_range(task.source, task.start, size)
             if last_good_end(waiting, task.first_offset)[2] is not None:
                 return None
     except (OSError, LogError):
         return None  # the worker meets it again and says so
-    return _tail_findings(task, waiting, 0)
+    return _tail_findings(task, 0, size - task.start, _is_zero(waiting))
 
 
 def copy_segment(value: dict[str, Any]) -> dict[str, Any]:
@@ -138,7 +140,7 @@ def _describe(task: CopyTask, path: str, start: int = 0) -> tuple[Segment | None
             findings: list[Finding] = []
         else:
             end, next_offset, last = last_good_end(content, task.first_offset)
-            findings = _tail_findings(task, content, end)
+            findings = _tail_findings(task, end, len(content) - end, _is_zero(content[end:]))
             if last is None:
                 return None, findings
             greatest = _greatest_timestamp(
@@ -188,20 +190,24 @@ def _greatest_timestamp(walk: Any) -> int | None:
     return None if greatest < 0 else greatest
 
 
-def _tail_findings(task: CopyTask, content: Any, end: int) -> list[Finding]:
-    left = len(content) - end
-    if left == 0 or not any(content[end:]):
-        return []  # zeros: room that a broker reserved
-    return [
-        found(
-            "torn-tail",
-            f"{left} bytes behind the last whole batch of the active segment wait: a write under way, or one that "
-            "was cut off. They are taken when a whole batch stands there.",
-            file=task.source,
-            position=task.start + end,
-            nbytes=left,
-        )
-    ]
+def _tail_findings(task: CopyTask, end: int, left: int, is_zero: bool) -> list[Finding]:
+    """What is said of the ``left`` bytes behind ``end`` that were not taken."""
+    if left == 0:
+        return []
+    rule = "zero-padding" if is_zero else "torn-tail"
+    what = (
+        f"{left} zero bytes end the active segment: room that a broker reserved, or a write that never reached disk."
+        if is_zero
+        else f"{left} bytes behind the last whole batch of the active segment wait: a write under way, or one that was "
+        "cut off. They are taken when a whole batch stands there."
+    )
+    return [found(rule, what, file=task.source, position=task.start + end, nbytes=left)]
+
+
+def _is_zero(content: bytes | memoryview) -> bool:
+    step = bytes(1 << 16)
+    parts = (content[start : start + len(step)] for start in range(0, len(content), len(step)))
+    return all(part == step[: len(part)] for part in parts)
 
 
 def _sha256(content: memoryview) -> str:
