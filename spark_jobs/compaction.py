@@ -275,8 +275,7 @@ def _clean(
             placed.append(_refusal(log, *result["refusal"]))
         elif result["unproven"] is not None:
             message = f"{log.row.topic_partition} is not cleaned: {result['unproven']}."
-            at = {"start_offset": log.first_dirty, "end_offset": log.end_offset}
-            finding = found("compaction-unproven", message, **at)
+            finding = found("compaction-unproven", message, start_offset=log.first_dirty, end_offset=log.end_offset)
             placed.append(PlacedFinding(finding, log.row.log, log.row.topic, log.row.partition))
         else:
             done.append((log, result["replaced"]))

@@ -187,9 +187,7 @@ def _run(
 def _expectations(gxe: Any, ranges: int) -> list[Any]:
     counted = f"The frame has one row for each of the {ranges} ranges ({ROW_COUNT}, {CRITICAL})"
     made = [
-        gxe.ExpectTableRowCountToEqual(
-            value=ranges, severity=CRITICAL, meta={"name": ROW_COUNT}, description=counted
-        )
+        gxe.ExpectTableRowCountToEqual(value=ranges, severity=CRITICAL, meta={"name": ROW_COUNT}, description=counted)
     ]
     for check in CHECKS:
         description = f"{check.says} ({check.name}, {check.severity})"
@@ -230,4 +228,3 @@ def _what_was_not_checked(results: Sequence[Any], rows: int, ranges: int) -> str
         ):
             return f"{name} did not look at every range"
     return None
-

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from logcore.columns.schema import MAX_TIMESTAMP_MS
 from logcore.errors import CorruptionReason
-from logcore.logs.findings import Finding, Severity
+from logcore.logs.findings import found
 from logcore.logs.offset_ledger import OffsetState, publish_end
 from spark_jobs.contracts import ExpectationsConfig, JobReport, LogChange
 from spark_jobs.lake import archive, checked, finding_rows, frontier
@@ -164,10 +164,10 @@ def _range(
 def _crc_failures(lake: str, logs: Sequence[str]) -> dict[str, list[int]]:
     """Offsets expected where a batch's crc does not fit, by log."""
     where: list[tuple[str, str, object]] = [("log", "in", list(logs)), ("verdict", "==", str(CorruptionReason.CRC))]
-    found: dict[str, list[int]] = {}
+    failures: dict[str, list[int]] = {}
     for row in read_rows(lake, "batches", ["log", "base_offset"], where).to_pylist():
-        found.setdefault(row["log"], []).append(row["base_offset"])
-    return found
+        failures.setdefault(row["log"], []).append(row["base_offset"])
+    return failures
 
 
 def _present_records(lake: str, ledger: Sequence[LedgerRow], start: int, end: int) -> int:
@@ -256,10 +256,10 @@ def _frame(ranges: Sequence[RangePlan], measured: Mapping[str, Mapping[str, Any]
     counts = ("rows", "distinct_offsets", "non_rising_offsets", "unexpected_null_timestamps")
     frame = []
     for r in ranges:
-        found = measured.get(r.log, {})
+        counted = measured.get(r.log, {})
         row: dict[str, Any] = {"topic_partition": f"{r.topic}-{r.partition}"} | asdict(r) | {"lag": r.lag}
-        row |= {name: int(found.get(name, 0)) for name in counts}
-        row |= {name: found.get(name) for name in ("min_offset", "max_offset")}
+        row |= {name: int(counted.get(name, 0)) for name in counts}
+        row |= {name: counted.get(name) for name in ("min_offset", "max_offset")}
         frame.append(row)
     return frame
 
@@ -277,17 +277,11 @@ def _findings(plan: ExpectationsPlan, evaluation: Evaluation) -> list[PlacedFind
                 f"{r.topic}-{r.partition}: offsets [{r.start_offset}, {r.end_offset}) of the table records do not "
                 f"meet the expectation {outcome.name}."
             )
-            finding = Finding(
-                "expectation-failed",
-                Severity.ERROR,
-                message,
-                start_offset=r.start_offset,
-                end_offset=r.end_offset,
-            )
+            finding = found("expectation-failed", message, start_offset=r.start_offset, end_offset=r.end_offset)
             placed.append(PlacedFinding(finding, r.log, r.topic, r.partition))
         if not outcome.failing:
             message = f"The expectation {outcome.name} on published ranges is not met: {outcome.observed}."
-            placed.append(PlacedFinding(Finding("expectation-failed", Severity.ERROR, message)))
+            placed.append(PlacedFinding(found("expectation-failed", message)))
     return placed
 
 

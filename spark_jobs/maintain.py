@@ -125,7 +125,8 @@ def _unnamed_files(config: MaintainConfig, name: str) -> tuple[list[LakeFile], l
     # Without its dry run this would delete them.
     removed = table.vacuum(retention_hours=0, dry_run=True, enforce_retention_duration=False)
     earlier = {os.path.join(root, path) for path in removed}
-    orphans, superseded = [], []
+    orphans: list[LakeFile] = []
+    superseded: list[LakeFile] = []
     for path in _files_below(table_uri(config.lake, name)):
         relative = os.path.relpath(path, config.lake)
         if relative in live or "_delta_log" in relative.split(os.sep):

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from logcore.errors import CorruptRecordError, LogError
+from logcore.errors import CorruptionReason, CorruptRecordError, LogError
 from logcore.logs.findings import found
 from logcore.segments import offset_index, time_index
 from logcore.segments.filenames import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
@@ -182,16 +182,12 @@ def _why_not(segment: Segment, verdict: str | None) -> str | None:
 
 def _batches(content: memoryview, task: IndexTask) -> Iterator[ScannedBatch]:
     if len(content) != task.size:
-        raise CorruptRecordError("the archived file has not the size it was registered with", file=task.path)
+        message = f"the archived file has {len(content)} bytes where {task.size} were registered"
+        raise CorruptRecordError(CorruptionReason.LENGTH, message, file=task.path)
     for item in scan(content, base_offset=task.base_offset, sealed=True, decode=False):
         if isinstance(item, Stretch):
-            raise CorruptRecordError(
-                f"bytes that were validated can't be trusted any more ({item.message})",
-                reason=item.reason,
-                file=task.path,
-                position=item.position,
-                offset=item.offset,
-            )
+            message = f"bytes that were validated cannot be trusted any more: {item.message}"
+            raise CorruptRecordError(item.reason, message, file=task.path, position=item.position, offset=item.offset)
         yield item
 
 

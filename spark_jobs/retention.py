@@ -107,9 +107,7 @@ def plan(config: RetentionConfig) -> RetentionPlan:
     governed = [log for log in governed_logs(config.lake, policies, config.logs) if log.policy.deletes]
     frontiers = frontier.read_frontiers(config.lake, [log.row.log for log in governed])
     plans = [_plan_log(log, frontiers[log.row.log] or 0, config.as_of_ms) for log in governed]
-    return RetentionPlan(
-        tuple(log for log in plans if log.leaving), removals.unfinished(config.lake, config.logs)
-    )
+    return RetentionPlan(tuple(log for log in plans if log.leaving), removals.unfinished(config.lake, config.logs))
 
 
 def apply(plan: RetentionPlan, config: RetentionConfig, spark: SparkSession | None = None) -> JobReport:
@@ -203,9 +201,7 @@ def _explain(config: RetentionConfig) -> dict[str, tuple[str, str]]:
     return explained
 
 
-def _due_then(
-    segments: Sequence[Segment], row: LogRow, policies: Policies, as_of_ms: int
-) -> tuple[Leaving, ...]:
+def _due_then(segments: Sequence[Segment], row: LogRow, policies: Policies, as_of_ms: int) -> tuple[Leaving, ...]:
     policy = policies.for_topic(row.topic)
     if policy is None or not policy.deletes:
         return ()
@@ -217,4 +213,3 @@ def _due_then(
         log_start_offset=row.log_start_offset,
         limit_offset=_ANY_OFFSET,
     )
-

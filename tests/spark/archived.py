@@ -62,9 +62,7 @@ def append_segment(partition: Partition, rows: list[Keyed], timestamp: int, per_
     partition.roll()
     for start in range(0, len(rows), per_batch):
         some = rows[start : start + per_batch]
-        partition.write(
-            handmade.simple_batch(partition.next_offset, some, base_timestamp=timestamp, leader_epoch=0)
-        )
+        partition.write(handmade.simple_batch(partition.next_offset, some, base_timestamp=timestamp, leader_epoch=0))
         for row in some:
             partition.rows[partition.next_offset] = row
             partition.next_offset += 1

@@ -93,7 +93,7 @@ def test_what_was_published_meets_every_expectation_and_the_pages_need_no_networ
     for each in pages:
         text = each.read_text()
         assert re.search(r"https?:|//[a-z0-9.-]+\.[a-z]{2,}/|<script|<link", text) is None, each
-    assert "expected_rows" in page.read_text()
+    assert "as many rows as the ledger counts" in page.read_text()
     assert sum(path.stat().st_size for path in (lake.path / "data_docs").rglob("*") if path.is_file()) < 500_000
 
     assert checked.pending_ranges(str(lake.path)) == {}

@@ -69,6 +69,17 @@ def test_damaged_segments_and_those_at_the_source_get_none_and_lost_ones_are_wri
     assert rebuild(lake).metrics["files"] == 1
     assert files(lake.path / "archive") == written
 
+    lost.unlink()
+    segment = lost.with_suffix(".log")
+    segment.write_bytes(handmade.flip(segment.read_bytes(), 80))
+    report = rebuild(lake)
+    [finding] = report.findings
+    assert (finding["rule"], finding["severity"]) == ("index-not-rebuilt", "warning")
+    assert "cannot be trusted any more" in str(finding["message"])
+    assert not lost.exists()
+    segment.write_bytes(handmade.cut(segment.read_bytes(), 100))
+    assert "has 100 bytes" in str(rebuild(lake).findings[0]["message"])
+
     before = source.fingerprint()
     in_place = Lake(tmp_path / "in-place")
     in_place.turn(source.path, mode="reference")
