@@ -48,7 +48,8 @@ hand_over SSL_CERT_FILE cert
 install_with_uv() {
     awk '/^[a-z]/ { keep = /^uv==/ } keep' requirements.lock >.venv/uv.txt
     $pip install --quiet --no-deps --require-hashes -r .venv/uv.txt &&
-        .venv/bin/uv pip sync --quiet --python .venv/bin/python --require-hashes "$wanted" &&
+        # compiled once here: Dagster and Great Expectations are slow to import where nothing may write bytecode
+        .venv/bin/uv pip sync --quiet --compile-bytecode --python .venv/bin/python --require-hashes "$wanted" &&
         .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
 }
 install_with_pip() {
