@@ -240,8 +240,8 @@ def _op(step: Step) -> dg.OpDefinition:
 
 
 def _begin(context: dg.AssetExecutionContext, settings: LakeResource, launcher: JobLauncher) -> Run:
-    keys = chosen_keys(context)
-    keys = tuple(settings.logs) or None if keys is None else keys
+    backfilled = chosen_keys(context)
+    keys = backfilled or tuple(settings.logs) or None
     try:
         lake = settings.find(context.run.tags.get(LAKE_TAG), keys)
     except NoLakeError as error:
@@ -250,7 +250,7 @@ def _begin(context: dg.AssetExecutionContext, settings: LakeResource, launcher: 
     if record is None:
         raise dg.Failure(f"The run {context.run.run_id} is not known to its own instance.")
     as_of_ms = int(record.create_timestamp.timestamp() * 1000) if settings.as_of_ms < 0 else settings.as_of_ms
-    return Run(context.run.run_id, lake, as_of_ms, keys, settings, launcher, context.instance)
+    return Run(context.run.run_id, lake, as_of_ms, keys, backfilled is not None, settings, launcher, context.instance)
 
 
 def _attempt(step: Step, run: Run) -> Done:

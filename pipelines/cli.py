@@ -86,6 +86,8 @@ class RunCommand:
             return EXIT_NOT_CHECKED
         try:
             numbers, logs = _partitions(options.partition)
+            if options.apply and not options.maintain:
+                raise ValueError("--apply lets --maintain act; without --maintain there is nothing to apply.")
         except ValueError as error:
             _complain(str(error))
             return EXIT_USAGE
@@ -195,8 +197,6 @@ def _refusal(options: argparse.Namespace) -> str | None:
         return "--replace is not built yet: a range below the frontier cannot be published again."
     if options.isolation_level == "read_uncommitted":
         return "--isolation.level read_uncommitted is not built yet: only committed records are published."
-    if options.apply and not options.maintain:
-        return "--apply lets --maintain act; without --maintain there is nothing to apply."
     return None
 
 

@@ -5,6 +5,9 @@ Resources are settings and one method each; what a run does with them is in :mod
 
 from __future__ import annotations
 
+import sys
+from importlib.machinery import ModuleSpec
+
 import dagster as dg
 from pydantic import Field
 
@@ -25,7 +28,18 @@ class JobLauncher(dg.ConfigurableResource):  # type: ignore[type-arg]
         """Run the job that this configuration belongs to. A plan with nothing in it starts no JVM."""
         from spark_jobs import launch
 
+        _name_the_main_module()
         return launch.run(config.JOB, config, mode=self.mode)
+
+
+def _name_the_main_module() -> None:
+    """Give the main module of this process a spec, if it has neither that nor a file.
+
+    Dagster's run workers are such processes, and pyspark.sql.connect takes such a process for a doctest and ends it.
+    """
+    main = sys.modules["__main__"]
+    if not hasattr(main, "__file__") and getattr(main, "__spec__", None) is None:
+        main.__spec__ = ModuleSpec("__main__", None)
 
 
 class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]

@@ -43,7 +43,9 @@ class Run:
     as_of_ms: int
     """The run's clock: the same in all its steps."""
     keys: tuple[str, ...] | None
-    """Topic partitions that the run was launched for; None: all."""
+    """Topic partitions that the run is about; None: all."""
+    is_backfill: bool
+    """Whether a person chose these partitions in Dagster: then what is there is checked again, not only what is new."""
     settings: LakeResource
     launcher: JobLauncher
     instance: dg.DagsterInstance
@@ -152,9 +154,9 @@ def expect(run: Run) -> Done:
     kept = {lake: expectations.read_results(lake) for lake in run.lakes}
     ranges = pending_ranges(run.lake)
     for log in state.logs:
-        # Chosen by hand: asked again from the beginning, also what was found wanting before. And so is a log whose
+        # Chosen by a person: asked again from the beginning, also what was found wanting before. And so is a log whose
         # answer was lost: a run can die between the answer and its being kept.
-        chosen = run.keys is not None and log.topic_partition in run.keys
+        chosen = run.is_backfill and log.topic_partition in (run.keys or ())
         lost = log.log not in kept[run.lake] and log.log not in ranges
         if log.published_to and (chosen or lost):
             ranges[log.log] = (0, log.published_to)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -95,3 +98,16 @@ def check_of(result: dg.ExecuteInProcessResult, name: str) -> dg.AssetCheckEvalu
     """The one evaluation of a check in a run."""
     (found,) = [check for check in result.get_asset_check_evaluations() if check.check_name == name]
     return found
+
+
+def loglake(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Type a command in a shell without Dagster's or Loglake's variables."""
+    clean = {k: v for k, v in os.environ.items() if k != "DAGSTER_HOME"}
+    return subprocess.run(
+        [sys.executable, "-m", "logcore.cli.main", *map(str, arguments)],
+        env=clean | environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )

@@ -1,0 +1,219 @@
+"""One lake on real jobs, from its first run to a backfill on Dagster's pages: tests of one story, in its order."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from deltalake import DeltaTable
+
+from tests import handmade
+from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
+from tests.conftest import REPOSITORY
+from tests.dagster.conftest import loglake
+
+pytestmark = [pytest.mark.dagster, pytest.mark.spark]
+
+
+@dataclass
+class Place:
+    """A source with three sound logs and a damaged one, and the lake it was taken into."""
+
+    source: LogDirectory
+    lake: Path
+    first: subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """After the first run."""
+    folder = tmp_path_factory.mktemp("run")
+    source = LogDirectory(folder / "kafka-logs")
+    for number in range(3):
+        source.partition(f"orders-{number}").append(12)
+    payments = source.partition("payments-3", OTHER_TOPIC_ID)
+    payments.append(15)
+    first = payments.segments()[0]
+    whole = first.read_bytes()
+    first.write_bytes(handmade.flip(whole, handmade.size_of(whole) + 80))
+    payments.roll()
+    payments.append(5)
+    source.high_watermarks(orders_0=12, orders_1=12, orders_2=12, payments_3=20)
+    lake = folder / "lake"
+    return Place(source, lake, loglake("run", source.path, "--lake", lake))
+
+
+def versions(lake: Path) -> dict[str, int]:
+    """Version of each table."""
+    return {p.parent.name: DeltaTable(str(p.parent)).version() for p in lake.glob("tables/*/_delta_log")}
+
+
+def test_a_run_prints_a_line_a_topic_partition_the_damage_and_where_the_tables_are(place: Place) -> None:
+    done = place.first
+
+    assert done.returncode == 2, done.stderr  # damage found
+    rows = {line.split()[0]: line.split() for line in done.stdout.splitlines() if line.strip()}
+    assert " ".join(rows["topic"]) == "topic partition segments batches records findings present corrupt published to"
+    assert rows["orders-0"] == ["orders-0", "1", "3", "12", "0", "12", "12"]
+    assert rows["payments-3"][:4] == ["payments-3", "2", "3", "15"]
+    assert rows["payments-3"][-1] == "5"
+    (damage,) = [line for line in done.stdout.splitlines() if line.startswith("damage:")]
+    assert "payments-3" in damage
+    assert "offsets 5..10" in damage
+    assert "00000000000000000000.log" in damage
+    assert str(place.lake / "tables" / "records") in done.stdout
+    assert "nothing new" not in done.stdout
+    assert done.stderr == ""
+
+
+def test_a_rerun_says_nothing_new_starts_no_jvm_moves_no_table_and_answers_the_same(
+    place: Place, tmp_path: Path
+) -> None:
+    java, before = tmp_path / "bin" / "java", versions(place.lake)
+    java.parent.mkdir()
+    java.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\nexit 1\n")
+    java.chmod(java.stat().st_mode | stat.S_IXUSR)
+
+    done = loglake("run", place.source.path, "--lake", place.lake, JAVA_HOME=str(tmp_path))
+
+    assert done.returncode == 2, done.stderr
+    assert done.stdout.rstrip().endswith("nothing new")
+    assert done.stdout.splitlines()[:3] == place.first.stdout.splitlines()[:3]
+    assert not (tmp_path / "started").exists()
+    assert versions(place.lake) == before
+    assert {"records", "offset_ledger", "findings"} <= set(before)
+
+
+def test_only_what_is_chosen_counts_for_the_answer(place: Place) -> None:
+    sound = loglake("run", place.source.path, "--lake", place.lake, "--topic", "orders")
+    damaged = loglake("run", place.source.path, "--lake", place.lake, "--partition", "payments-3")
+
+    assert sound.returncode == 0, sound.stderr
+    assert "orders-0" in sound.stdout
+    assert "payments-3" not in sound.stdout
+    assert damaged.returncode == 2
+    assert "orders-0" not in damaged.stdout
+
+
+def test_a_path_that_is_not_there_is_said_and_the_rest_goes_on(place: Place, tmp_path: Path) -> None:
+    done = loglake("run", place.source.path, tmp_path / "not-mounted", "--lake", place.lake)
+
+    assert done.returncode == 3
+    assert "not-mounted" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "orders-0" in done.stdout
+
+
+LAUNCH = """mutation($p: LaunchBackfillParams!) { launchPartitionBackfill(backfillParams: $p) {
+  __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message } } }"""
+STATUS = """query($id: String!) { partitionBackfillOrError(backfillId: $id) {
+  ... on PartitionBackfill { status numPartitions runs(limit: 50) { id status } } } }"""
+
+
+@dataclass
+class Pages:
+    """A running `dagster dev` on the workspace of this repository."""
+
+    port: int
+
+    def ask(self, query: str, **variables: Any) -> dict[str, Any]:
+        """One GraphQL request, as the pages send them."""
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}/graphql",
+            data=json.dumps({"query": query, "variables": variables}).encode(),
+            headers={"content-type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=60) as response:
+            answer: dict[str, Any] = json.load(response)
+        assert "errors" not in answer, answer
+        return answer["data"]
+
+
+def wait_for(what: Callable[[], Any], seconds: float) -> Any:
+    """The first true answer."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError):
+            if answer := what():
+                return answer
+        time.sleep(0.5)
+    raise AssertionError(f"nothing after {seconds} s")
+
+
+@pytest.fixture
+def pages(place: Place, tmp_path: Path) -> Iterator[Pages]:
+    """`dagster dev` on the instance inside the lake, in a session of its own so that all its processes can be ended."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = {name: value for name, value in os.environ.items() if name != "LOGLAKE_HOME"}
+    environment.setdefault("LOGLAKE_JARS_DIR", str(Path(os.environ["LOGLAKE_HOME"], "jars")))
+    command = [sys.executable, "-m", "dagster", "dev", "-w", str(REPOSITORY / "workspace.yaml")]
+    with (tmp_path / "dev.log").open("wb") as log:
+        process = subprocess.Popen(
+            [*command, "-h", "127.0.0.1", "-p", str(port)],
+            cwd=tmp_path,
+            env=environment | {"DAGSTER_HOME": str(place.lake / ".dagster")},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        pages = Pages(port)
+        loaded = "query { repositoriesOrError { ... on RepositoryConnection { nodes { name } } } }"
+        wait_for(lambda: pages.ask(loaded)["repositoriesOrError"]["nodes"], 120)
+        yield pages
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(timeout=30)
+
+
+def test_a_backfill_of_two_topic_partitions_takes_in_and_publishes_those_and_no_others(
+    pages: Pages, place: Place
+) -> None:
+    for number in range(3):
+        grown = place.source.partition(f"orders-{number}")
+        grown.next_offset = 12
+        grown.append(5)
+    place.source.high_watermarks(orders_0=17, orders_1=17, orders_2=17, payments_3=20)
+    assets = ("archived_segments", "validated_segments", "records")
+
+    chosen = {"assetSelection": [{"path": [name]} for name in assets], "partitionNames": ["orders-0", "orders-1"]}
+    backfill = pages.ask(LAUNCH, p=chosen)["launchPartitionBackfill"]["backfillId"]
+
+    def ended() -> dict[str, Any] | None:
+        state = pages.ask(STATUS, id=backfill)["partitionBackfillOrError"]
+        return state if state["status"].startswith(("COMPLETED", "FAILED", "CANCELED")) else None
+
+    state = wait_for(ended, 300)
+
+    assert state["status"] == "COMPLETED_SUCCESS"
+    (run,) = state["runs"]  # neighbours are one run, and so one Spark session
+    assert run["status"] == "SUCCESS"
+    rows = DeltaTable(str(place.lake / "tables" / "records")).to_pyarrow_table(columns=["topic", "partition", "offset"])
+    ends: dict[str, int] = {}
+    for row in rows.to_pylist():
+        name = f"{row['topic']}-{row['partition']}"
+        ends[name] = max(ends.get(name, 0), row["offset"] + 1)
+    assert ends == {"orders-0": 17, "orders-1": 17, "orders-2": 12, "payments-3": 5}
+    assert rows.num_rows == 17 + 17 + 12 + 5
+    with dg.DagsterInstance.from_config(str(place.lake / ".dagster")) as instance:
+        for asset in assets:
+            events = instance.fetch_materializations(dg.AssetKey(asset), limit=100).records
+            keys = [event.partition_key for event in events if event.run_id == run["id"]]
+            assert sorted(keys) == ["orders-0", "orders-1"]

@@ -1,0 +1,78 @@
+"""`loglake run`: what it refuses, and before what."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pipelines.cli import describe, run_command
+from spark_jobs.lake.lease import hold
+from tests.broker_directory import LogDirectory
+from tests.dagster.conftest import loglake
+
+pytestmark = pytest.mark.dagster
+
+
+def test_a_lake_that_is_being_worked_on_is_left_alone_and_its_holder_named(tmp_path: Path) -> None:
+    source = LogDirectory(tmp_path / "kafka-logs")
+    source.partition("orders-0").append(3)
+    with hold(str(tmp_path / "lake"), "the test"):
+        done = loglake("run", source.path, "--lake", tmp_path / "lake")
+
+    assert done.returncode == 3
+    assert "the test" in done.stderr
+    assert str(os.getpid()) in done.stderr
+    assert not (tmp_path / "lake" / "tables").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["run", "s3://bucket/logs", "--lake", "L"], 3, "object stores are not built yet"),
+        (["run", "P", "--lake", "s3://bucket/lake"], 3, "object stores are not built yet"),
+        (["run", "P", "--lake", "L", "--replace", "1..2"], 3, "not built yet"),
+        (["run", "P", "--lake", "L", "--isolation.level", "read_uncommitted"], 3, "not built yet"),
+        (["run", "P", "--lake", "L", "--partition", "orders"], 64, "like orders-0"),
+        (["run", "P", "--lake", "L", "--partition", "0", "--partition", "orders-0"], 64, "not both"),
+        (["run", "P", "--lake", "L", "--high-watermark", "high"], 64, "checkpoint"),
+        (["run", "P", "--lake", "L", "--as-of", "yesterday"], 64, "ISO-8601"),
+        (["run", "P", "--lake", "L", "--apply"], 64, "--maintain"),
+        (["run", "P"], 64, "--lake"),
+        (["run", "--lake", "L"], 64, "PATH"),
+        (["run", "P", "--lake", "L", "--policies", "not-there.yaml"], 64, "not-there.yaml"),
+    ],
+)
+def test_what_is_not_built_or_not_understood_is_refused_before_anything_is_begun(
+    arguments: list[str], code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    from logcore.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == code
+    shown = capsys.readouterr()
+    assert said in shown.err
+    assert shown.out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_help_names_every_option_of_the_contract(capsys) -> None:
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    run_command.add_parser(parser.add_subparsers())
+    with pytest.raises(SystemExit):
+        parser.parse_args(["run", "--help"])
+    said = capsys.readouterr().out
+    options = (
+        "lake policies as-of topic partition isolation.level mode high-watermark include-internal replace maintain"
+    )
+    for option in [*options.split(" "), "apply", "log-level"]:
+        assert f"--{option}" in said, option
+
+
+def test_a_plan_is_told_in_short_lines() -> None:
+    plan = {"logs": [{"topic_partition": "orders-0", "bytes": 10, "segments": [{}, {}]}], "unfinished": {"ledgers": []}}
+    assert describe(plan) == ["logs: topic_partition orders-0, bytes 10, segments 2"]
+    assert describe({"logs": [], "unfinished": {}}) == ["nothing"]
