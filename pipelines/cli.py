@@ -251,7 +251,8 @@ def plan_lines(outcome: RunOutcome) -> list[str]:
     """What maintenance did, or would do."""
     lines = ["", "maintenance:"]
     for asset, keys in outcome.changed.items():
-        lines.append(f"  {asset}: {', '.join(keys)}")
+        more = f" and {len(keys) - 8} more" if len(keys) > 8 else ""
+        lines.append(f"  {asset}: {', '.join(keys[:8])}{more}")
     for asset, plan in outcome.plans.items():
         lines += [f"  {asset}, a plan only:" if asset != "archived_segments" else "  could be deleted or merged:"]
         lines += [f"    {line}" for line in describe(plan)]
@@ -268,7 +269,7 @@ def describe(plan: Any) -> list[str]:
         elif isinstance(value, list | tuple):
             for item in value:
                 text = item if isinstance(item, str) else _item(item)
-                lines.append(f"{name}: {text}")
+                lines.append(text if name == "logs" else f"{name}: {text}")
         elif value not in (None, 0, ""):
             lines.append(f"{name}: {value}")
     return lines or ["nothing"]
@@ -278,7 +279,11 @@ def _item(item: Any) -> str:
     if not isinstance(item, dict):
         return str(item)
     shown = {key: len(value) if isinstance(value, list | tuple) else value for key, value in item.items()}
-    return ", ".join(f"{key} {value}" for key, value in shown.items())
+    name = shown.pop("topic_partition", None)
+    if name is not None:
+        shown.pop("log", None)
+    figures = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in shown.items())
+    return figures if name is None else f"{name}: {figures}"
 
 
 def announcer() -> Callable[[JobConfig], None] | None:

@@ -19,7 +19,7 @@ from spark_jobs.lake.checked import mark_checked
 from spark_jobs.lake.commits import Guard
 from spark_jobs.lake.finding_rows import PlacedFinding, record
 from spark_jobs.lake.frontier import LedgerRow
-from spark_jobs.lake.identity import claim_home
+from spark_jobs.lake.identity import claim
 from spark_jobs.lake.tables import TABLES, VALIDATIONS
 
 TOPIC_ID = "dGVzdHRvcGljaWQwMDAwMQ"
@@ -82,7 +82,7 @@ def _chosen(config: JobConfig, log: str) -> bool:
 
 
 def _ingest(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
-    claim_home(config.lake, "test")
+    claim(config.lake, "test")
     rows, segments, changes = [], [], []
     known = archive.read_logs(config.lake)
     for name, end in world.ends.items():

@@ -74,5 +74,5 @@ def test_the_help_names_every_option_of_the_contract(capsys) -> None:
 
 def test_a_plan_is_told_in_short_lines() -> None:
     plan = {"logs": [{"topic_partition": "orders-0", "bytes": 10, "segments": [{}, {}]}], "unfinished": {"ledgers": []}}
-    assert describe(plan) == ["logs: topic_partition orders-0, bytes 10, segments 2"]
+    assert describe(plan) == ["orders-0: bytes 10, segments 2"]
     assert describe({"logs": [], "unfinished": {}}) == ["nothing"]
