@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
 from pipelines.lakes import Intake, Memory, recall, remember
@@ -47,6 +48,41 @@ def test_a_chosen_one_with_nothing_new_is_told_of_all_the_same_so_that_a_backfil
     (event,) = [e for e in result.get_asset_materialization_events() if e.asset_key.path == ["records"]]
     assert event.materialization.metadata["this run"].value == "nothing new"
     assert event.materialization.metadata["published up to offset"].value == 5
+
+
+def test_all_assets_of_a_chosen_one_are_made_in_one_run(
+    definitions: dg.Definitions, instance: dg.DagsterInstance, world: World, shop: str
+) -> None:
+    everything = definitions.resolve_implicit_global_asset_job_def()
+
+    result = everything.execute_in_process(instance=instance, partition_key="orders-1", raise_on_error=False)
+
+    assert result.success
+    for asset in [
+        "archived_segments",
+        "validated_segments",
+        "records",
+        "retained_log",
+        "compacted_log",
+        "rebuilt_indexes",
+    ]:
+        assert materialized(result, asset) == ["orders-1"], asset
+    assert not any(config.apply for config in (*world.of("retention"), *world.of("compaction")))
+
+
+def test_a_step_whose_asset_was_not_chosen_asks_no_job(
+    definitions: dg.Definitions, instance: dg.DagsterInstance, world: World, shop: str
+) -> None:
+    everything = definitions.resolve_implicit_global_asset_job_def()
+
+    result = everything.execute_in_process(
+        instance=instance, partition_key="orders-1", asset_selection=[dg.AssetKey("validated_segments")]
+    )
+
+    assert {config.JOB for config in world.asked} == {"validate"}
+    assert {event.asset_key.to_user_string() for event in result.get_asset_materialization_events()} == {
+        "validated_segments"
+    }
 
 
 def test_a_partition_that_two_lakes_hold_is_refused_by_naming_them(
