@@ -4,8 +4,9 @@ them through the tables of a real lake. No bytes of Kafka, no Spark; what the re
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -66,6 +67,11 @@ class FakeLauncher(JobLauncher):
         return JobReport(config.JOB, config.run_id, config.lake, tuple(changed), **extra)
 
 
+def blank(kind: type, **known: object) -> Any:
+    """A row of a table whose other columns are null."""
+    return kind(**{**dict.fromkeys(f.name for f in fields(kind)), **known})
+
+
 def seed(world: World, lake: str) -> None:
     """Put the logs of the world into a lake's archive, as if a run had done so long ago."""
     _ingest(world, IngestConfig(lake, ("/before",), "long-ago", 1_600_000_000_000))
@@ -91,25 +97,22 @@ def _ingest(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
         held = known[log].next_offset if log in known else -1
         if end == held or (config.logs and name not in config.logs):
             continue
-        row = LogRow(
-            log,
-            topic,
-            f"{topic}@test.0",
-            int(number),
-            0,
-            None,
-            "test",
-            str(Path(config.sources[0], name)),
-            end,
-            0,
-            0,
-            end,
-            "[]",
-            None,
-            "[]",
-            config.as_of_ms,
-            None,
-            None,
+        row = blank(
+            LogRow,
+            log=log,
+            topic=topic,
+            log_id=f"{topic}@test.0",
+            partition=int(number),
+            incarnation=0,
+            cluster="test",
+            source=str(Path(config.sources[0], name)),
+            next_offset=end,
+            log_start_offset=0,
+            source_log_start_offset=0,
+            high_watermark=end,
+            leader_epochs="[]",
+            gaps="[]",
+            as_of_ms=config.as_of_ms,
         )
         rows.append(row)
         changes.append(LogChange(log, topic, row.partition, {"segments": 1, "bytes": 1000, "end_offset": end}))
@@ -117,33 +120,22 @@ def _ingest(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
             continue
         held = max(held, 0)
         identity = archive.segment_id(log, held, str(end))
+        place = {"log": log, "topic": topic, "log_id": row.log_id, "partition": row.partition}
+        path = archive.segment_path(log, identity, held)
         segments.append(
-            Segment(
-                identity,
-                log,
-                topic,
-                row.log_id,
-                row.partition,
-                held,
-                end,
-                archive.segment_path(log, identity, held),
-                0,
-                SEGMENT_BYTES,
-                True,
-                "",
-                config.as_of_ms,
-                None,
-                0,
-                "",
-                0,
-                held,
-                None,
-                None,
-                None,
-                None,
-                None,
-                None,
-                None,
+            blank(
+                Segment,
+                **place,
+                segment_id=identity,
+                base_offset=held,
+                next_offset=end,
+                path=path,
+                start=0,
+                size=SEGMENT_BYTES,
+                sealed=True,
+                digest="",
+                modified_ms=config.as_of_ms,
+                generation=0,
             )
         )
     if segments:

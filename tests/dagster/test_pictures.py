@@ -14,6 +14,7 @@ from pipelines.reporting import escape, markdown_table, picture_metadata
 from pipelines.state import ALARMING, STATES, LogState
 from spark_jobs.lake.archive import LogRow
 from spark_jobs.lake.frontier import LedgerRow
+from tests.dagster.fake_jobs import blank
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -24,7 +25,7 @@ def log(topic: str, *ranges: tuple[OffsetState, int]) -> LogState:
     for state, offsets in ranges:
         ledger.append(LedgerRow(end, end + offsets, state, 0, log="l/0", topic=topic, log_id="l", partition=0))
         end += offsets
-    row = LogRow("l/0", topic, "l", 0, 0, None, None, "/s", end, 0, 0, end, "[]", None, "[]", 0, None, None)
+    row = blank(LogRow, log="l/0", topic=topic, partition=0, next_offset=end)
     return LogState("/lake", row, 1, 1, 1, 1, 1, 1, 0, {}, tuple(ledger))
 
 
