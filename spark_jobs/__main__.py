@@ -45,7 +45,7 @@ def main(argv: list[str] | None = None) -> int:
     except UsageError as error:
         print(error, file=sys.stderr)
         return EXIT_USAGE
-    except JobError as error:
+    except (JobError, OSError) as error:
         print(error, file=sys.stderr)
         return EXIT_NOT_CHECKED
     print(report.to_json())

@@ -45,6 +45,9 @@ class JsonContract:
         unknown = sorted(set(value) - set(fields))
         if unknown:
             raise ValueError(f"{cls.__name__} has no field {', '.join(unknown)}; it has {', '.join(fields)}")
+        single = [n for n, v in value.items() if isinstance(v, str) and str(fields[n].type).startswith("tuple")]
+        if single:
+            raise ValueError(f'{cls.__name__}.{single[0]} is a list, got one text; write it as ["..."]')
         try:
             return cls(**{name: _frozen(item) for name, item in value.items()})
         except TypeError as error:

@@ -14,12 +14,12 @@ import fnmatch
 import itertools
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from logcore.logs.findings import Finding, Severity, found
-from logcore.logs.growth import Growth, Take, decide_growth
+from logcore.logs.growth import Growth, LogTail, Take, decide_growth
 from logcore.segments.filenames import DirectoryKind
 from logcore.storage.local import LocalReader, SourceLog, discover
 from spark_jobs.contracts import IngestConfig, JobReport, LogChange
@@ -27,7 +27,7 @@ from spark_jobs.lake import archive, finding_rows
 from spark_jobs.lake.archive import LogRow, Segment
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.finding_rows import PlacedFinding
-from spark_jobs.lake.identity import claim_home
+from spark_jobs.lake.identity import claim, cluster_of
 from spark_jobs.segment_copy import CopyTask, copy_segment, nothing_readable
 
 if TYPE_CHECKING:
@@ -40,10 +40,19 @@ class LogPlan:
 
     observed: LogRow
     tasks: tuple[CopyTask, ...]
-    is_changed: bool
-    """Whether the row differs from the one in the table."""
+    known: LogRow | None
+    """Its row in the table."""
     version: int | None
     """Version of the log in ``segments`` that this plan stands on."""
+
+    def is_news(self, row: LogRow) -> bool:
+        """Whether a row says more than the one in the table; when it was looked at does not count."""
+        return self.known is None or replace(row, as_of_ms=self.known.as_of_ms) != self.known
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether there is something to write down even if nothing is copied."""
+        return self.is_news(self.observed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +111,16 @@ def plan(config: IngestConfig) -> IngestPlan:
         )
     cluster = clusters[0] if clusters else config.cluster
     if sources:
-        cluster = claim_home(config.lake, cluster).cluster
+        cluster = cluster_of(config.lake, cluster)
 
     rows = archive.read_logs(config.lake)
     newest = {row.topic_partition: row for row in sorted(rows.values(), key=lambda row: row.incarnation)}
-    tails = archive.ingested_tails(config.lake)
+    ingested = archive.ingested_segments(config.lake)
+    tails = archive.tails_of(ingested)
+    held_from = {segment.log: segment.base_offset for segment in reversed(ingested)}
     plans: list[LogPlan] = []
     taken: dict[str, SourceLog] = {}
-    for source in sorted(sources, key=lambda log: newest_first(log, newest)):
+    for source in sorted(sources, key=lambda log: _kept_first(log, newest)):
         name = str(source.topic_partition)
         if name in taken:
             placed.append(_second_source(taken[name], source))
@@ -119,18 +130,12 @@ def plan(config: IngestConfig) -> IngestPlan:
             placed.append(_second_source(known, source))
             continue
         taken[name] = source
-        log_plan, found_here = _plan_log(config, source, known, cluster, tails)
+        log_plan, found_here = _plan_log(config, source, known, cluster, tails, held_from)
         plans.append(log_plan)
         placed.extend(found_here)
     versions = archive.planned_versions(config.lake, [p.observed.log for p in plans if p.tasks])
     plans = [replace(p, version=versions.get(p.observed.log)) for p in plans]
     return IngestPlan(tuple(plans), tuple(finding_rows.unseen(config.lake, placed)), cluster)
-
-
-def newest_first(log: SourceLog, known: dict[str, LogRow]) -> tuple[str, bool, str]:
-    """Order in which sources are looked at: the one that a log is kept to comes first."""
-    row = known.get(str(log.topic_partition))
-    return str(log.topic_partition), row is None or row.source != log.directory, ""
 
 
 def apply(plan: IngestPlan, config: IngestConfig, spark: SparkSession | None) -> JobReport:
@@ -141,6 +146,8 @@ def apply(plan: IngestPlan, config: IngestConfig, spark: SparkSession | None) ->
     """
     from spark_jobs.spread import spread
 
+    if plan.logs:
+        claim(config.lake, plan.cluster)
     placed = list(plan.findings)
     segments: list[Segment] = []
     rows: list[LogRow] = []
@@ -150,14 +157,13 @@ def apply(plan: IngestPlan, config: IngestConfig, spark: SparkSession | None) ->
     for log in plan.logs:
         mine = list(itertools.islice(results, len(log.tasks)))
         placed += [_of(log.observed, _finding(finding)) for result in mine for finding in result["findings"]]
-        copied, failed = _until_failure(mine)
+        copied, failure = _until_failure(log.tasks, mine)
         segments += copied
-        row = _grown(log.observed, copied, failed)
+        row = _grown(log.observed, copied, failure)
         if row.high_watermark is not None and row.high_watermark > row.next_offset and row.stopped is None:
             placed.append(_of(row, _beyond_log_end(row)))
-        if log.is_changed or copied or row != log.observed:
+        if log.is_news(row):
             rows.append(row)
-        if copied or log.is_changed:
             changes.append(_change(row, copied))
     if segments:
         archive.commit_segments(
@@ -182,6 +188,12 @@ def apply(plan: IngestPlan, config: IngestConfig, spark: SparkSession | None) ->
     )
 
 
+def _kept_first(log: SourceLog, known: Mapping[str, LogRow]) -> tuple[str, bool]:
+    """Order in which sources are looked at: the one that a log is kept to comes first."""
+    row = known.get(str(log.topic_partition))
+    return str(log.topic_partition), row is None or row.source != log.directory
+
+
 def _check(config: IngestConfig) -> None:
     if config.mode not in ("copy", "reference"):
         raise UsageError(f"mode {config.mode!r}: use copy or reference.")
@@ -202,7 +214,12 @@ def _is_chosen(config: IngestConfig, log: SourceLog) -> bool:
 
 
 def _plan_log(
-    config: IngestConfig, source: SourceLog, known: LogRow | None, cluster: str | None, tails: dict[str, Any]
+    config: IngestConfig,
+    source: SourceLog,
+    known: LogRow | None,
+    cluster: str | None,
+    tails: Mapping[str, LogTail],
+    held_from: Mapping[str, int],
 ) -> tuple[LogPlan, list[PlacedFinding]]:
     topic, partition = source.topic_partition.topic, source.topic_partition.partition
     log_id = known.log_id if known else archive.new_log_id(topic, source.topic_id, cluster)
@@ -217,7 +234,7 @@ def _plan_log(
         known_log_start_offset=known.source_log_start_offset if known else None,
         known_leader_epochs=_epochs(known),
     )
-    observed = _observe(config, source, known, growth, log_id, cluster, tail)
+    observed = _observe(config, source, known, growth, log_id, cluster, tail, held_from.get(log))
     placed = [_of(observed, finding) for finding in growth.findings]
     tasks: list[CopyTask] = []
     for take in growth.takes:
@@ -231,8 +248,13 @@ def _plan_log(
         high_watermark = observed.high_watermark
         if high_watermark is not None and high_watermark > observed.next_offset:
             placed.append(_of(observed, _beyond_log_end(observed)))
-    changed = known is None or replace(observed, as_of_ms=known.as_of_ms) != known
-    return LogPlan(observed, tuple(tasks), changed, None), placed
+    if known is not None and known.stopped == "unsupported-format" and tasks and known.stopped_file == tasks[0].seen:
+        # It was looked at, it can't be read, and it has not changed.
+        observed = replace(
+            observed, stopped=known.stopped, stopped_because=known.stopped_because, stopped_file=known.stopped_file
+        )
+        tasks = []
+    return LogPlan(observed, tuple(tasks), known, None), placed
 
 
 def _observe(
@@ -242,12 +264,20 @@ def _observe(
     growth: Growth,
     log_id: str,
     cluster: str | None,
-    tail: Any,
+    tail: LogTail | None,
+    held_from: int | None,
 ) -> LogRow:
     """The log's row as of this look at the source; a stopped log keeps what was seen before it stopped."""
     topic, partition = source.topic_partition.topic, source.topic_partition.partition
     if growth.stop is not None and not growth.takes and known is not None:
-        return replace(known, as_of_ms=config.as_of_ms, stopped=growth.stop.rule, stopped_because=growth.stop.message)
+        return replace(
+            known,
+            next_offset=tail.next_offset if tail else known.next_offset,
+            as_of_ms=config.as_of_ms,
+            stopped=growth.stop.rule,
+            stopped_because=growth.stop.message,
+            stopped_file=None,
+        )
     seen = source.high_watermark
     if config.high_watermark == "log-end":
         seen = None
@@ -259,7 +289,11 @@ def _observe(
         high_watermark = max(before, high_watermark)
     gaps = json.loads(known.gaps) if known else []
     gaps += [list(gap) for gap in growth.gaps if list(gap) not in gaps]
-    first = source.segments[0].base_offset if source.segments else source.log_start_offset
+    # Before anything is taken the log begins at its first segment, also at one that can't be read yet.
+    first = min([*(file.base_offset for file in source.segments), *source.unreadable], default=source.log_start_offset)
+    log_start_offset = known.log_start_offset if known else source.log_start_offset
+    if known is None and held_from is not None:
+        log_start_offset = min(log_start_offset, held_from)  # a run died before it wrote this row
     return LogRow(
         log=archive.log_key(log_id, partition),
         topic=topic,
@@ -269,8 +303,8 @@ def _observe(
         topic_id=source.topic_id or (known.topic_id if known else None),
         cluster=cluster,
         source=source.directory,
-        next_offset=tail.next_offset if tail else max(first, 0),
-        log_start_offset=known.log_start_offset if known else source.log_start_offset,
+        next_offset=tail.next_offset if tail else first,
+        log_start_offset=log_start_offset,
         source_log_start_offset=source.log_start_offset,
         high_watermark=high_watermark,
         leader_epochs=json.dumps([[entry.epoch, entry.start_offset] for entry in source.leader_epochs]),
@@ -279,13 +313,12 @@ def _observe(
         as_of_ms=config.as_of_ms,
         stopped=growth.stop.rule if growth.stop else None,
         stopped_because=growth.stop.message if growth.stop else None,
+        stopped_file=None,
     )
 
 
 def _task(config: IngestConfig, source: SourceLog, observed: LogRow, take: Take) -> CopyTask:
-    bases = [file.base_offset for file in source.segments]
-    at = bases.index(take.segment_base)
-    file = source.segments[at]
+    file = next(file for file in source.segments if file.base_offset == take.segment_base)
     return CopyTask(
         lake=config.lake,
         log=observed.log,
@@ -297,8 +330,9 @@ def _task(config: IngestConfig, source: SourceLog, observed: LogRow, take: Take)
         start=take.start_position,
         first_offset=take.first_offset_expected,
         sealed=take.sealed,
-        next_base_offset=bases[at + 1] if take.sealed else None,
+        next_base_offset=source.next_base_offset(file) if take.sealed else None,
         modified_ms=file.modified_ms,
+        size=file.size,
         in_place=config.mode == "reference",
     )
 
@@ -307,20 +341,33 @@ def _epochs(known: LogRow | None) -> tuple[tuple[int, int], ...]:
     return tuple((epoch, start) for epoch, start in json.loads(known.leader_epochs)) if known else ()
 
 
-def _until_failure(results: Sequence[dict[str, Any]]) -> tuple[list[Segment], Finding | None]:
-    """Segments in front of the first one that could not be copied, and why that one could not: no hole is archived."""
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """The first segment of a log that could not be copied, and why."""
+
+    task: CopyTask
+    finding: Finding
+
+
+def _until_failure(
+    tasks: Sequence[CopyTask], results: Sequence[dict[str, Any]]
+) -> tuple[list[Segment], _Failure | None]:
+    """Segments in front of the first one that could not be copied, and that one: no hole is archived."""
     copied: list[Segment] = []
-    for result in results:
+    for task, result in zip(tasks, results, strict=True):
         if result["failed"]:
-            return copied, _finding(result["findings"][-1])
+            return copied, _Failure(task, _finding(result["findings"][-1]))
         if result["segment"] is not None:
             copied.append(Segment(**result["segment"]))
     return copied, None
 
 
-def _grown(observed: LogRow, copied: Sequence[Segment], failed: Finding | None) -> LogRow:
+def _grown(observed: LogRow, copied: Sequence[Segment], failure: _Failure | None) -> LogRow:
     row = replace(observed, next_offset=copied[-1].next_offset) if copied else observed
-    return row if failed is None else replace(row, stopped=failed.rule, stopped_because=failed.message)
+    if failure is None:
+        return row
+    stopped, because = failure.finding.rule, failure.finding.message
+    return replace(row, stopped=stopped, stopped_because=because, stopped_file=failure.task.seen)
 
 
 def _change(row: LogRow, copied: Sequence[Segment]) -> LogChange:
@@ -346,7 +393,8 @@ def _second_source(kept: LogRow | SourceLog, other: SourceLog) -> PlacedFinding:
         f"{other.topic_partition} is taken from {directory}; this copy of it is left alone.",
         file=other.directory,
     )
-    return PlacedFinding(finding, None, other.topic_partition.topic, other.topic_partition.partition)
+    log = kept.log if isinstance(kept, LogRow) else None
+    return PlacedFinding(finding, log, other.topic_partition.topic, other.topic_partition.partition)
 
 
 def _beyond_log_end(row: LogRow) -> Finding:
@@ -365,8 +413,3 @@ def _of(row: LogRow, finding: Finding) -> PlacedFinding:
 
 def _finding(value: dict[str, Any]) -> Finding:
     return Finding(**(value | {"severity": Severity(value["severity"])}))
-
-
-def describe(findings: Iterable[PlacedFinding]) -> list[str]:
-    """One line a finding, for a person."""
-    return [f"{placed.finding.severity}: {placed.finding.message}" for placed in findings]

@@ -77,7 +77,18 @@ def _run_once(config: JobConfig) -> JobReport:
         from spark_jobs.session import get_session
 
         session = get_session(config.lake)
-    report: JobReport = job.apply(made, config, session)
+    if session is None:
+        report: JobReport = job.apply(made, config, None)
+        return report
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        report = job.apply(made, config, session)
+    except (PySparkException, Py4JError) as error:
+        # Workers handle the faults of their input; what gets here is a fault of the machine or of this program.
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        raise JobError(f"Spark could not finish the job {config.JOB}: {said[-1]}") from error
     return report
 
 

@@ -6,11 +6,13 @@ Runs in a worker, one call a log, on the rows of ``batches`` behind the log's re
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import pyarrow as pa
 
+from logcore.errors import LogError
+from logcore.logs.findings import found
 from logcore.logs.offset_ledger import LedgerRange, build_ledger, check_tiling, ledger_findings
 from logcore.logs.transactions import BatchFact, derive_transactions
 from logcore.records.batch import read_header
@@ -19,6 +21,8 @@ from logcore.storage.local import map_file
 from spark_jobs.lake.archive import LogRow
 
 LOG_PASS_RESULT = "log string, result string"
+FACT_COLUMNS = tuple(field.name for field in fields(BatchFact))
+"""Columns of ``batches`` that the log pass looks at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,7 @@ class LogFacts:
     log_end_offset: int
     cleaner_checkpoint: int | None
     compacted_by_policy: bool
-    gap_evidence: Mapping[int, str]
+    gap_evidence: tuple[tuple[int, int, str], ...]
 
     @classmethod
     def of(cls, row: LogRow, resume_offset: int, compacted_by_policy: bool) -> LogFacts:
@@ -57,8 +61,18 @@ def pass_over_log(facts: LogFacts, batches: pa.Table, files: Mapping[str, tuple[
         files: path of a segment's file, and where the segment begins in it, by segment id.
 
     Returns:
+        ``failed`` (None, or the finding that says why the log can't be judged, and then nothing else);
         ``transactions``, ``ledger`` (ranges that tile [resume offset, log end)), ``findings``.
     """
+    try:
+        return _judge(facts, batches, files) | {"failed": None}
+    except (LogError, ValueError) as error:
+        # One log whose batches contradict what ingest saw must not keep the others from being judged.
+        finding = found("log-not-judged", f"{facts.topic_partition} is left as it was: {error}.")
+        return {"failed": asdict(finding)}
+
+
+def _judge(facts: LogFacts, batches: pa.Table, files: Mapping[str, tuple[str, int]]) -> dict[str, Any]:
     ordered = sorted(map(_fact, batches.to_pylist()), key=_place)
     rules = {
         "cleaner_checkpoint": facts.cleaner_checkpoint,

@@ -5,7 +5,7 @@ Runs in a worker. Every crc is checked again on the way: between validation and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -67,6 +67,13 @@ def write_records(value: dict[str, Any]) -> dict[str, Any]:
     return {"file": asdict(written), "rows": written.rows, "error": None}
 
 
+def _is_shown(batch: ScannedBatch, visible: Sequence[tuple[int, int]]) -> bool:
+    """Whether a batch may hold a published record: what need not be decoded can't get in the way either."""
+    header = batch.header
+    meets = any(start < header.next_offset and header.base_offset < end for start, end in visible)
+    return meets and not header.is_control
+
+
 def _chunks(task: WriteTask) -> Iterator[pa.RecordBatch]:
     for piece in task.pieces:
         with map_file(piece.path) as mapped, memoryview(mapped) as whole:
@@ -74,7 +81,7 @@ def _chunks(task: WriteTask) -> Iterator[pa.RecordBatch]:
             spans = (
                 (piece.start + item.position, item.header)
                 for item in scan(content[piece.start :], base_offset=piece.first_offset, sealed=True, decode=False)
-                if isinstance(item, ScannedBatch) and not item.header.is_control
+                if isinstance(item, ScannedBatch) and _is_shown(item, task.visible)
             )
             yield from decode_batches(
                 content,

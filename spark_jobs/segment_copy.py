@@ -15,9 +15,8 @@ from typing import Any
 
 from logcore.errors import LogError
 from logcore.logs.findings import Finding, found
-from logcore.records.batch import LOG_OVERHEAD
 from logcore.segments.scan import ScannedBatch, last_good_end, scan
-from logcore.storage.local import SourceChanged, copy_range, map_file, read_range
+from logcore.storage.local import LocalReader, SegmentFile, SourceChanged, copy_range, map_file, read_range
 from spark_jobs.lake import archive
 from spark_jobs.lake.archive import Segment
 
@@ -42,8 +41,15 @@ class CopyTask:
     next_base_offset: int | None
     """Base offset of the source segment that follows a sealed one."""
     modified_ms: int
+    size: int
+    """Of the source file, as it was seen."""
     in_place: bool
     """Register the bytes where they lie instead of copying them."""
+
+    @property
+    def seen(self) -> str:
+        """The source file as it was looked at: another text, another file."""
+        return f"{self.source} {self.size} {self.modified_ms}"
 
 
 def nothing_readable(task: CopyTask) -> list[Finding] | None:
@@ -61,15 +67,17 @@ def nothing_readable(task: CopyTask) -> list[Finding] | None:
         waiting = read_range(task.source, task.start, min(size, task.start + PROBE_BYTES))
         if last_good_end(waiting, task.first_offset)[2] is not None:
             return None
-        if size - task.start > PROBE_BYTES and any(waiting[:LOG_OVERHEAD]):
-            # A first batch larger than the probe, or damage in front of good batches: the whole rest tells. Behind
-            # zeros it never does, however much room was reserved: no batch has a size of zero.
-            waiting = read_range(task.source, task.start, size)
-            if last_good_end(waiting, task.first_offset)[2] is not None:
-                return None
+        if size - task.start > PROBE_BYTES and _has_header(task, size):
+            return None  # a first batch larger than the probe, or damage in front of others
     except (OSError, LogError):
         return None  # the worker meets it again and says so
     return _tail_findings(task, 0, size - task.start, _is_zero(waiting))
+
+
+def _has_header(task: CopyTask, size: int) -> bool:
+    """Whether a whole batch seems to stand behind ``start``, told from headers alone."""
+    file = SegmentFile(task.file_base_offset, task.source, size, task.modified_ms, 0)
+    return any(header is not None for _, header in LocalReader().headers(file, task.start))
 
 
 def copy_segment(value: dict[str, Any]) -> dict[str, Any]:
@@ -93,8 +101,9 @@ def copy_segment(value: dict[str, Any]) -> dict[str, Any]:
             rule = "unsupported-format" if type(error).__name__ == "UnsupportedFormatError" else "unreadable"
             return _result(None, [found(rule, str(error), file=task.source)], failed=True)
         except OSError as error:
-            message = f"{task.source} can't be read: {error.strerror or error}. Its log is taken up to there."
-            return _result(None, [found("unreadable", message, file=task.source)], failed=True)
+            # Faults of the source have their own error: this one is the archive's.
+            message = f"{task.source} could not be written to the archive: {error.strerror or error}."
+            return _result(None, [found("archive-not-written", message, file=error.filename)], failed=True)
     raise AssertionError("unreachable")
 
 
@@ -132,11 +141,17 @@ def _describe(task: CopyTask, path: str, start: int = 0) -> tuple[Segment | None
     with map_file(path) as mapped, memoryview(mapped)[start:] as content:
         last: ScannedBatch | None
         if task.sealed:
-            walk = scan(content, base_offset=task.first_offset, sealed=True, decode=False)
+            # A base offset lies outside the crc: only the segment that follows tells that a last batch claims too much.
+            walk = scan(
+                content,
+                base_offset=task.first_offset,
+                sealed=True,
+                decode=False,
+                next_base_offset=task.next_base_offset,
+            )
             greatest = _greatest_timestamp(walk)
-            end, next_offset, last = len(content), walk.next_offset, walk.last_batch
-            if task.next_base_offset is not None:
-                next_offset = max(next_offset, task.next_base_offset)
+            end, last = len(content), walk.last_batch
+            next_offset = walk.next_offset if task.next_base_offset is None else task.next_base_offset
             findings: list[Finding] = []
         else:
             end, next_offset, last = last_good_end(content, task.first_offset)

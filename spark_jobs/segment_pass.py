@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from logcore.errors import LogError
 from logcore.logs.findings import found
 from logcore.logs.validation import SegmentValidation, validate_segment
 from logcore.segments.scan import Stretch
@@ -36,13 +37,33 @@ def validate_one(value: dict[str, Any]) -> dict[str, Any]:
         value: a row of ``segments`` and ``lake``.
 
     Returns:
+        ``failed`` (None, or the finding that says why the archived file can't be read, and then nothing else);
         ``verdict``, counts, byte accounting, ``findings``, ``split_points`` as JSON, and the files written for
         ``batches`` and ``quarantine``.
     """
     lake = value["lake"]
     segment = Segment(**{f.name: value[f.name] for f in fields(Segment)})
+    try:
+        return _judge(lake, segment) | {"failed": None}
+    except LogError as error:
+        message = f"{segment.topic}-{segment.partition}: {error} Nothing of this log is judged until the file is back."
+        finding = found(
+            "archive-unreadable",
+            message,
+            file=segment.local_path(lake),
+            start_offset=segment.base_offset,
+            end_offset=segment.next_offset,
+        )
+        return {"failed": asdict(finding)}
+
+
+def _judge(lake: str, segment: Segment) -> dict[str, Any]:
     with map_file(segment.local_path(lake)) as mapped, memoryview(mapped) as whole:
         content = whole[segment.start : segment.start + segment.size]
+        if len(content) < segment.size:
+            raise LogError(
+                f"the file holds {len(content)} bytes where {segment.size} were archived", file=segment.local_path(lake)
+            )
         # Nothing may be missing at the end, also of an unsealed segment: ingest took it up to its last good crc.
         judged = validate_segment(
             content,

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+Judged = tuple[Segment, Mapping[str, Any]]
+"""A segment and what its pass said of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class LogPlan:
     """A log to look at: what of it is new, and where its ledger is made again from."""
@@ -85,9 +89,13 @@ def plan(config: ValidateConfig) -> ValidatePlan:
     rows = archive.read_logs(config.lake, config.logs)
     done = set(read_rows(config.lake, "validations", ["segment_id"])["segment_id"].to_pylist())
     waiting: dict[str, list[Segment]] = {}
-    for segment in archive.read_segments(config.lake, config.logs, live=False):
-        if segment.generation == archive.GENERATION_INGESTED and segment.segment_id not in done:
-            waiting.setdefault(segment.log, []).append(segment)
+    for segment in archive.ingested_segments(config.lake):
+        if segment.log in rows:
+            # A run that died between the two commits left a row that ends too early: the segments are right.
+            end = max(rows[segment.log].next_offset, segment.next_offset)
+            rows[segment.log] = replace(rows[segment.log], next_offset=end)
+            if segment.segment_id not in done:
+                waiting.setdefault(segment.log, []).append(segment)
     ledger = frontier.read_ledger(config.lake, config.logs)
     plans = []
     for log, row in sorted(rows.items()):
@@ -123,15 +131,31 @@ def apply(plan: ValidatePlan, config: ValidateConfig, spark: SparkSession) -> Jo
     tasks = [asdict(segment) | {"lake": config.lake} for segment in segments]
     results = spread(spark, tasks, validate_one)
     placed = [
-        PlacedFinding(_finding(value), segment.log, segment.topic, segment.partition, segment.segment_id)
+        PlacedFinding(_finding(result["failed"]), segment.log, segment.topic, segment.partition, segment.segment_id)
         for segment, result in zip(segments, results, strict=True)
+        if result["failed"]
+    ]
+    unread = {finding.log for finding in placed}
+    plan = replace(plan, logs=tuple(log for log in plan.logs if log.row.log not in unread))
+    judged = [(s, result) for s, result in zip(segments, results, strict=True) if s.log not in unread]
+    placed += [
+        PlacedFinding(_finding(value), segment.log, segment.topic, segment.partition, segment.segment_id)
+        for segment, result in judged
         for value in result["findings"]
     ]
     for table in ("batches", "quarantine"):
-        files = [WrittenFile(**file) for result in results for file in result[table]]
+        files = [WrittenFile(**file) for _, result in judged for file in result[table]]
         commits.add_files(config.lake, table, files, config.run_id)
 
     passes = _log_passes(plan, config, spark)
+    refused = {log for log, result in passes.items() if result["failed"]}
+    placed += [
+        PlacedFinding(_finding(passes[log.row.log]["failed"]), log.row.log, log.row.topic, log.row.partition)
+        for log in plan.logs
+        if log.row.log in refused
+    ]
+    plan = replace(plan, logs=tuple(log for log in plan.logs if log.row.log not in refused))
+    judged = [(segment, result) for segment, result in judged if segment.log not in refused]
     placed += [
         PlacedFinding(_finding(value), log.row.log, log.row.topic, log.row.partition)
         for log in plan.logs
@@ -140,20 +164,20 @@ def apply(plan: ValidatePlan, config: ValidateConfig, spark: SparkSession) -> Jo
     new_findings = finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)
     _commit_transactions(plan, passes, config)
     ledger = _commit_ledger(plan, passes, config)
-    _commit_validations(segments, results, config)
+    _commit_validations(judged, config)
     return JobReport(
         job=config.JOB,
         run_id=config.run_id,
         lake=config.lake,
-        changed=tuple(_change(log, results, segments, ledger[log.row.log]) for log in plan.logs),
+        changed=tuple(_change(log, judged, ledger[log.row.log]) for log in plan.logs),
         findings=tuple(new_findings),
         plan=plan.as_dict(),
         used_spark=True,
         metrics={
-            "segments": len(segments),
-            "batches": sum(result["batches_count"] for result in results),
-            "records": sum(result["records"] for result in results),
-            "quarantined_bytes": sum(result["quarantined_bytes"] for result in results),
+            "segments": len(judged),
+            "batches": sum(result["batches_count"] for _, result in judged),
+            "records": sum(result["records"] for _, result in judged),
+            "quarantined_bytes": sum(result["quarantined_bytes"] for _, result in judged),
         },
     )
 
@@ -162,9 +186,11 @@ def _log_passes(plan: ValidatePlan, config: ValidateConfig, spark: SparkSession)
     """Transactions and ledger of each log, made in workers from the log's batches behind its resume offset."""
     from pyspark.sql import functions as F
 
-    from spark_jobs.log_pass import LOG_PASS_RESULT, LogFacts, pass_over_log
+    from spark_jobs.log_pass import FACT_COLUMNS, LOG_PASS_RESULT, LogFacts, pass_over_log
 
-    paths = {s.segment_id: (s.local_path(config.lake), s.start) for s in archive.read_segments(config.lake, live=False)}
+    logs = [log.row.log for log in plan.logs]
+    held = archive.read_segments(config.lake, logs, live=False)
+    paths = {s.segment_id: (s.local_path(config.lake), s.start) for s in held}
     facts = {log.row.log: LogFacts.of(log.row, log.resume_offset, log.compacted_by_policy) for log in plan.logs}
     if not _has_batches(config.lake):
         empty = pa.table({"log": []})
@@ -177,8 +203,10 @@ def _log_passes(plan: ValidatePlan, config: ValidateConfig, spark: SparkSession)
         F.col("last_offset").isNull() & (F.col("base_offset") >= F.col("resume_offset"))
     )
     # The literal list lets Delta skip files by their statistics; the join alone would not.
-    chosen = batches.where(F.col("log").isin(sorted(facts))).join(
-        F.broadcast(wanted), (F.col("log") == F.col("wanted_log")) & behind
+    chosen = (
+        batches.where(F.col("log").isin(sorted(facts)))
+        .join(F.broadcast(wanted), (F.col("log") == F.col("wanted_log")) & behind)
+        .select("log", *FACT_COLUMNS)
     )
 
     def run(group: pa.Table) -> pa.Table:
@@ -245,9 +273,7 @@ def _commit_ledger(
     return ledger
 
 
-def _commit_validations(
-    segments: Sequence[Segment], results: Sequence[Mapping[str, Any]], config: ValidateConfig
-) -> None:
+def _commit_validations(judged: Sequence[Judged], config: ValidateConfig) -> None:
     rows = [
         {
             "segment_id": segment.segment_id,
@@ -271,15 +297,13 @@ def _commit_validations(
             "digest": segment.digest,
             "as_of_ms": config.as_of_ms,
         }
-        for segment, result in zip(segments, results, strict=True)
+        for segment, result in judged
     ]
     commits.append(config.lake, "validations", pa.Table.from_pylist(rows, schema=VALIDATIONS), config.run_id)
 
 
-def _change(
-    log: LogPlan, results: Sequence[Mapping[str, Any]], segments: Sequence[Segment], ledger: Sequence[LedgerRow]
-) -> LogChange:
-    mine = [result for segment, result in zip(segments, results, strict=True) if segment.log == log.row.log]
+def _change(log: LogPlan, judged: Sequence[Judged], ledger: Sequence[LedgerRow]) -> LogChange:
+    mine = [result for segment, result in judged if segment.log == log.row.log]
     states: dict[str, int] = {}
     for row in ledger:
         states[row.state] = states.get(row.state, 0) + row.end_offset - row.start_offset

@@ -75,6 +75,11 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "source-changed": Rule(_ERROR, "a source file changed while it was read", _UNCHECKED),
         "second-source": Rule(_WARNING, "a topic partition that is already taken from another directory; left alone"),
         "high-watermark-beyond-log-end": Rule(_ERROR, "committed offsets behind the last one that can be read"),
+        "archive-unreadable": Rule(_ERROR, "an archived file that is gone or cannot be read", _UNCHECKED),
+        "archive-not-written": Rule(
+            _ERROR, "the archive could not take a segment: disk full, or no permission", _UNCHECKED
+        ),
+        "log-not-judged": Rule(_ERROR, "batches that contradict what was archived of their log", _UNCHECKED),
         "archive-changed": Rule(_ERROR, "archived bytes that are not those that were copied"),
         "output-mismatch": Rule(
             _ERROR, "the table of records is not what frontier and ledger say; nothing is published"

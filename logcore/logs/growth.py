@@ -84,7 +84,7 @@ def decide_growth(
             is_now = "none" if source.topic_id is None else source.topic_id
             raise Stopped("topic-recreated", f"the topic id is {is_now} where it was {known_topic_id}")
         if tail is None:
-            return _stop_before_unreadable(Growth(_takes(source, 0), findings), source)
+            return _stop_before_hole(Growth(_takes(source, 0), findings), source)
         epochs = tuple(EpochEntry(*entry) for entry in known_leader_epochs)
         resume = Agreement(tail, source, reader, epochs).resume()
         resume = _cleaned_before_taken(resume, source, reader)
@@ -92,7 +92,7 @@ def decide_growth(
         here = Take(resume.segment.base_offset, resume.position, source.is_sealed(resume.segment), resume.expected)
         takes = (here, *behind) if resume.position < resume.segment.size else behind
         growth = Growth(takes, findings + resume.findings, None, resume.gaps)
-        return _stop_before_unreadable(growth, source, resume.segment.base_offset)
+        return _stop_before_hole(growth, source, resume.segment.base_offset)
     except Stopped as stopped:
         return Growth((), (*findings, _said(stopped.stop, source)), stopped.stop)
     except LogError as error:
@@ -130,12 +130,18 @@ def _takes(source: SourceLog, from_base: int, expected: int = 0) -> tuple[Take, 
     return tuple(Take(s.base_offset, 0, source.is_sealed(s), s.base_offset) for s in later if s.size > 0)
 
 
-def _stop_before_unreadable(growth: Growth, source: SourceLog, from_base: int = 0) -> Growth:
-    """Nothing behind a segment that cannot be read may be taken: it would look as if its offsets were gone."""
-    first = min((base for base in source.unreadable if base >= from_base), default=None)
-    if first is None:
+def _stop_before_hole(growth: Growth, source: SourceLog, from_base: int = 0) -> Growth:
+    """Nothing behind a segment that cannot be read, or was not named, may be taken: it would look as if its offsets
+    were gone."""
+    named = [segment.base_offset for segment in source.segments]
+    holes = {base: "cannot be read" for base in source.unreadable if base >= from_base}
+    between = (max([from_base, *named[:1]]), max(named, default=0))
+    holes |= {base: "was not named" for base in source.unnamed if between[0] < base < between[1]}
+    if not holes:
         return growth
-    stop = Stop("unreadable", f"the segment at offset {first} cannot be read, and nothing behind it is taken")
+    first = min(holes)
+    rule = "unreadable" if first in source.unreadable else "segments-not-named"
+    stop = Stop(rule, f"the segment at offset {first} {holes[first]}, and nothing behind it is taken")
     takes = tuple(take for take in growth.takes if take.segment_base < first)
     return replace(growth, takes=takes, findings=(*growth.findings, _said(stop, source)), stop=stop)
 

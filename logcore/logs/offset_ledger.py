@@ -23,7 +23,7 @@ Belongs here: the states, their derivation, and checks on ranges. Does not: tran
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
@@ -99,7 +99,7 @@ def build_ledger(
     log_end_offset: int,
     cleaner_checkpoint: int | None,
     compacted_by_policy: bool = False,
-    gap_evidence: Mapping[int, str] | None = None,
+    gap_evidence: Sequence[tuple[int, int, str]] = (),
     records_from: Callable[[BatchFact, int], int],
 ) -> tuple[LedgerRange, ...]:
     """Ranges that tile [start_offset, log_end_offset), in order; neighbours of one state and evidence are one range,
@@ -107,7 +107,7 @@ def build_ledger(
 
     batches: in offset order, those `view` was derived from; ones that end below start_offset are passed over.
     A gap between batches, also in front of the first and behind the last, is `compacted` if it ends at or below
-    `cleaner_checkpoint` or `compacted_by_policy` says so, and not named by `gap_evidence` ({start of gap: why}), else
+    `cleaner_checkpoint` or `compacted_by_policy` says so, and meets none of `gap_evidence` (start, end, why), else
     `missing`.
     records_from(batch, cut): how many records of the batch have an offset of at least `cut`. Asked only where a cut
     goes through a batch that has gaps.
@@ -123,7 +123,7 @@ def build_ledger(
         high_watermark=high_watermark,
         log_end_offset=log_end_offset,
         publish_end=min(high_watermark, view.last_stable_offset),
-        rules=GapRules(cleaner_checkpoint, compacted_by_policy, gap_evidence or {}),
+        rules=GapRules(cleaner_checkpoint, compacted_by_policy, gap_evidence),
         outcomes=_Outcomes(view.transactions),
         records_from=records_from,
     )

@@ -34,8 +34,7 @@ class SourceLog:
     cleaner_checkpoint: first offset the broker's cleaner had not reached; None where nothing states it.
     unreadable: base offsets of segments that are there but cannot be read; they are not among `segments`.
     broken_identity: partition.metadata is there and cannot be understood, so whose log this is cannot be told.
-    named_files: the segments were named one by one, so the log may have others; last_sealed: one of those others
-    follows the last of `segments`.
+    named_files: the segments were named one by one; unnamed: base offsets of those beside them that were not.
     """
 
     topic_partition: TopicPartition
@@ -52,19 +51,15 @@ class SourceLog:
     unreadable: tuple[int, ...] = ()
     broken_identity: bool = False
     named_files: bool = False
-    last_sealed: bool = False
+    unnamed: tuple[int, ...] = ()
 
     def is_sealed(self, segment: SegmentFile) -> bool:
         """Whether a later segment follows, so that the broker no longer writes to this one."""
-        return (
-            self.last_sealed
-            or segment.base_offset < self.segments[-1].base_offset
-            or any(base > segment.base_offset for base in self.unreadable)
-        )
+        return self.next_base_offset(segment) is not None
 
     def next_base_offset(self, segment: SegmentFile) -> int | None:
-        """Base offset of the segment that follows among those seen, or None."""
-        bases = [other.base_offset for other in self.segments] + list(self.unreadable)
+        """Base offset of the segment that follows, whether or not it was named or can be read; None for the last."""
+        bases = (*(other.base_offset for other in self.segments), *self.unreadable, *self.unnamed)
         return min((base for base in bases if base > segment.base_offset), default=None)
 
 

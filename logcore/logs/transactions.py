@@ -21,8 +21,8 @@ Belongs here: what the batches mean. Does not: reading them (`logcore.logs.valid
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from logcore.errors import InvalidRecordError
@@ -77,27 +77,31 @@ class GapRules:
 
     cleaner_checkpoint: the log's line in `cleaner-offset-checkpoint`: everything below was cleaned; None without one.
     compacted_by_policy: the topic's cleanup policy alone says that gaps are legal.
-    evidence: for a gap known to be a loss, by its start offset, why. Wins over both.
+    evidence: (start, end, why) of offsets that were gone before they could be taken: a gap that meets one of them is a
+    loss. Wins over both.
     """
 
     cleaner_checkpoint: int | None = None
     compacted_by_policy: bool = False
-    evidence: Mapping[int, str] = field(default_factory=dict)
+    evidence: Sequence[tuple[int, int, str]] = ()
 
     def loss(self, start: int, end: int) -> str | None:
         """Why the offsets [start, end) count as lost, or None where cleaning explains that they are gone."""
-        given = self.evidence.get(start)
+        given = self._known_loss(start, end)
         if given is not None:
             return given
         return None if self.cleaned(start, end) is not None else "no-explanation"
 
     def cleaned(self, start: int, end: int) -> str | None:
         """What says that cleaning took the offsets [start, end), or None."""
-        if start in self.evidence:
+        if self._known_loss(start, end) is not None:
             return None
         if self.cleaner_checkpoint is not None and end <= self.cleaner_checkpoint:
             return "cleaner-checkpoint"
         return "cleanup-policy" if self.compacted_by_policy else None
+
+    def _known_loss(self, start: int, end: int) -> str | None:
+        return next((why for first, behind, why in self.evidence if first < end and start < behind), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +145,7 @@ def derive_transactions(
     log_start_offset: int = 0,
     cleaner_checkpoint: int | None = None,
     compacted_by_policy: bool = False,
-    gap_evidence: Mapping[int, str] | None = None,
+    gap_evidence: Sequence[tuple[int, int, str]] = (),
 ) -> TransactionView:
     """Walk over the batches in offset order and tell every transaction's outcome.
 
@@ -160,7 +164,7 @@ def derive_transactions(
 
     Raises InvalidRecordError where offsets do not rise.
     """
-    rules = GapRules(cleaner_checkpoint, compacted_by_policy, gap_evidence or {})
+    rules = GapRules(cleaner_checkpoint, compacted_by_policy, gap_evidence)
     walk = _Walk(high_watermark, log_start_offset)
     expected: int | None = None
     damaged = False

@@ -118,7 +118,7 @@ class _Look:
 
     def single_file(self, path: str) -> None:
         base_offset = filenames.segment_base_offset(os.path.basename(path))
-        if base_offset is None or not stat.S_ISREG(os.lstat(path).st_mode):
+        if base_offset is None or os.path.islink(path) or not os.path.isfile(path):
             self.say("not-a-segment", path, _not_a_segment(path))
             return
         self.named.setdefault(os.path.dirname(os.path.abspath(path)), set()).add(base_offset)
@@ -212,10 +212,9 @@ class _Look:
         if not segments and not unreadable:
             self.say("no-segments", path, f"{shown(path)} holds no segment.")
         segments.sort(key=lambda segment: segment.base_offset)
-        last_sealed = False
+        unnamed: list[int] = []
         if only is not None:
-            bases = sorted([segment.base_offset for segment in segments] + unreadable)
-            last_sealed = bool(bases) and max(bases) > max(only)
+            unnamed = sorted({*(segment.base_offset for segment in segments), *unreadable} - only)
             segments = [segment for segment in segments if segment.base_offset in only]
             unreadable = [base for base in unreadable if base in only]
         topic_id, broken_identity = self.topic_id(path)
@@ -237,7 +236,7 @@ class _Look:
             unreadable=tuple(sorted(unreadable)),
             broken_identity=broken_identity,
             named_files=only is not None,
-            last_sealed=last_sealed,
+            unnamed=tuple(unnamed),
         )
         (self.logs if kind is DirectoryKind.LIVE else self.set_aside).append(log)
 
@@ -320,8 +319,13 @@ class _Look:
             return None
 
     def knows(self, path: str) -> bool:
-        """Whether a directory was taken already, by whatever name; if not, it now was."""
-        seen = os.stat(path)
+        """Whether a directory was taken already, by whatever name; if not, it now was. One that a running broker
+        removed since it was listed is said to be gone, and counts as known."""
+        try:
+            seen = os.stat(path)
+        except OSError as error:
+            self.say("unreadable", path, _reason(path, error))
+            return True
         key = (seen.st_dev, seen.st_ino)
         if key in self.seen:
             return True

@@ -78,6 +78,7 @@ class LogRow:
     as_of_ms: int
     stopped: str | None
     stopped_because: str | None
+    stopped_file: str | None
 
     @property
     def topic_partition(self) -> str:
@@ -85,9 +86,9 @@ class LogRow:
         return f"{self.topic}-{self.partition}"
 
     @property
-    def gap_evidence(self) -> dict[int, str]:
-        """Start offset of each gap that was there before ingest, with its evidence."""
-        return {start: evidence for start, _, evidence in json.loads(self.gaps)}
+    def gap_evidence(self) -> tuple[tuple[int, int, str], ...]:
+        """(start, end, why) of offsets that were gone before they could be taken."""
+        return tuple((start, end, why) for start, end, why in json.loads(self.gaps))
 
     def publish_limit(self) -> int:
         """The high watermark that counts: the log end where none is known."""
@@ -132,12 +133,15 @@ def read_segments(lake: str, logs: Sequence[str] | None = None, *, live: bool = 
     return sorted((Segment(**row) for row in rows), key=lambda s: (s.log, s.base_offset, s.generation))
 
 
-def ingested_tails(lake: str) -> dict[str, LogTail]:
-    """What the archive holds at the end of each log, from ingested segments, retired ones included."""
+def ingested_segments(lake: str) -> list[Segment]:
+    """Every segment that was ever ingested, retired ones included, by (log, base offset)."""
+    return [s for s in read_segments(lake, live=False) if s.generation == GENERATION_INGESTED]
+
+
+def tails_of(ingested: Iterable[Segment]) -> dict[str, LogTail]:
+    """What the archive holds at the end of each log; ``ingested`` as :func:`ingested_segments` gives it."""
     tails: dict[str, LogTail] = {}
-    for s in read_segments(lake, live=False):
-        if s.generation != GENERATION_INGESTED:
-            continue
+    for s in ingested:
         earlier = tails.get(s.log)
         if s.last_batch_end is None and earlier is not None:
             # Nothing readable in it: agreement is still asked of the batch before, growth goes on behind it.

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+import re
+from dataclasses import asdict, dataclass
 
 from spark_jobs.lake.errors import LakeRefused, UsageError
 
 LAYOUT_VERSION = 1
 LAKE_FILE = "lake.json"
 
+_CLUSTER = re.compile(r"[A-Za-z0-9._-]{1,249}")  # it becomes part of paths
+
 
 @dataclass(frozen=True, slots=True)
-class LakeHome:
+class LakeIdentity:
     """The facts of ``lake.json``."""
 
     layout: int
@@ -21,7 +24,7 @@ class LakeHome:
     """Cluster id, None until a source has stated one."""
 
 
-def read_home(lake: str) -> LakeHome | None:
+def read_identity(lake: str) -> LakeIdentity | None:
     """The lake at this directory, or None where there is none yet.
 
     Raises:
@@ -41,29 +44,42 @@ def read_home(lake: str) -> LakeHome | None:
         raise LakeRefused(f"{path} is not the description of a lake ({error}); choose another --lake.") from error
     if layout > LAYOUT_VERSION:
         raise LakeRefused(f"{path}: layout {layout} is newer than this version of Loglake knows ({LAYOUT_VERSION}).")
-    return LakeHome(layout, cluster)
+    return LakeIdentity(layout, cluster)
 
 
-def claim_home(lake: str, cluster: str | None) -> LakeHome:
-    """Make the lake this cluster's, or check that it already is.
+def cluster_of(lake: str, stated: str | None) -> str | None:
+    """The cluster that the lake holds, or would hold if a source of cluster ``stated`` were taken into it.
+
+    Raises:
+        LakeRefused: the lake holds another cluster, or ``stated`` is no name that a broker would have.
+    """
+    if stated is not None and not _CLUSTER.fullmatch(stated):
+        raise LakeRefused("The source's cluster id has other characters than letters, digits, '.', '_' and '-'.")
+    identity = read_identity(lake)
+    held = None if identity is None else identity.cluster
+    if held is not None and stated is not None and held != stated:
+        raise LakeRefused(
+            f"The lake {lake} holds cluster {held}, this source is of cluster {stated}. "
+            "A lake holds one cluster: give the source a lake of its own."
+        )
+    return held or stated
+
+
+def claim(lake: str, cluster: str | None) -> None:
+    """Make the lake this cluster's, unless it is already.
 
     Raises:
         LakeRefused: the lake holds another cluster.
     """
-    home = read_home(lake)
-    if home is not None and (cluster is None or home.cluster == cluster):
-        return home
-    if home is not None and home.cluster is not None:
-        raise LakeRefused(
-            f"The lake {lake} holds cluster {home.cluster}, this source is of cluster {cluster}. "
-            "A lake holds one cluster: give the source a lake of its own."
-        )
+    cluster = cluster_of(lake, cluster)
+    wanted = LakeIdentity(LAYOUT_VERSION, cluster)
+    if read_identity(lake) == wanted:
+        return
     os.makedirs(lake, exist_ok=True)
     path = os.path.join(lake, LAKE_FILE)
     temporary = path + ".tmp"
     with open(temporary, "w", encoding="utf-8") as file:
-        json.dump({"layout": LAYOUT_VERSION, "cluster": cluster}, file)
+        json.dump(asdict(wanted), file)
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)
-    return LakeHome(LAYOUT_VERSION, cluster)

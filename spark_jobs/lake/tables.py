@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -42,6 +43,7 @@ LOGS = pa.schema(
         pa.field("as_of_ms", pa.int64()),
         pa.field("stopped", pa.string()),  # rule id, null while the log grows
         pa.field("stopped_because", pa.string()),
+        pa.field("stopped_file", pa.string()),  # the file it stopped at, as it was seen
     ]
 )
 
@@ -286,14 +288,17 @@ def read_rows(
         return schema.empty_table()
     condition = None
     for column, operator, value in where or ():
-        field = ds.field(column)
-        term = {
-            "==": lambda f=field, v=value: f == v,
-            ">=": lambda f=field, v=value: f >= v,
-            "<": lambda f=field, v=value: f < v,
-            "in": lambda f=field, v=value: f.isin(v),
-            "is_null": lambda f=field, v=value: f.is_null() if v else f.is_valid(),
-        }[operator]()
+        term = _term(spec, column, operator, value)
         condition = term if condition is None else condition & term
     rows = open_dataset(lake, name, table).to_table(columns=schema.names, filter=condition)
     return rows.cast(schema)
+
+
+def _term(spec: TableSpec, column: str, operator: str, value: Any) -> ds.Expression:
+    field = ds.field(column)
+    if operator == "in":  # typed, because an empty list has no type of its own
+        return field.isin(pa.array(value, spec.schema.field(column).type))
+    if operator == "is_null":
+        return field.is_null() if value else field.is_valid()
+    comparison: ds.Expression = {"==": field.__eq__, ">=": field.__ge__, "<": field.__lt__}[operator](value)
+    return comparison

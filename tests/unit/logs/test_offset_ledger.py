@@ -175,7 +175,7 @@ def test_a_gap_behind_the_last_batch_is_judged_too() -> None:
 
 
 def test_what_ingest_saw_of_a_gap_wins_over_the_cleaner_checkpoint() -> None:
-    given = {"cleaner_checkpoint": 100, "gap_evidence": {1: "source-cleaned"}}
+    given = {"cleaner_checkpoint": 100, "gap_evidence": [(1, 9, "source-cleaned")]}
     assert ledger(batch(0, 0), batch(4, 4), end=5, **given)[1] == (1, 4, "missing", 0, 0, "source-cleaned")
 
 

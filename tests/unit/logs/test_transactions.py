@@ -160,7 +160,7 @@ def test_a_gap_that_ends_above_the_cleaner_checkpoint_is_a_loss() -> None:
 
 
 def test_a_gap_that_ingest_saw_open_up_is_a_loss_even_below_the_cleaner_checkpoint() -> None:
-    view = derive(data(1, 0), marker(1, 5, "ABORT"), cleaner_checkpoint=9, gap_evidence={1: "source-cleaned"})
+    view = derive(data(1, 0), marker(1, 5, "ABORT"), cleaner_checkpoint=9, gap_evidence=[(1, 9, "source-cleaned")])
     assert rows(view) == [(1, 0, 0, None, OPEN)]
 
 
