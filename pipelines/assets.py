@@ -27,7 +27,10 @@ from pipelines.resources import LAKE_TAG, JobLauncher, LakeResource
 from pipelines.state import LogState, read_state
 from pipelines.steps import Done, Run, Work
 from spark_jobs.contracts import LogChange
-from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.lake.errors import JobError, LeaseHeld, UsageError
+
+LEASE_RETRIES, LEASE_WAIT_SECONDS = 60, 30
+"""How long a run waits for another one that works on its lake: half an hour."""
 
 POOL = "spark"
 """Steps that may start Spark; deploy/dagster.yaml lets one of them run at a time."""
@@ -256,6 +259,9 @@ def _begin(context: dg.AssetExecutionContext, settings: LakeResource, launcher: 
 def _attempt(step: Step, run: Run) -> Done:
     try:
         return step.work(run)
+    except LeaseHeld as error:
+        # Whoever holds the lake ends some time; until then what this run was asked for must not be forgotten.
+        raise dg.RetryRequested(max_retries=LEASE_RETRIES, seconds_to_wait=LEASE_WAIT_SECONDS) from error
     except (JobError, UsageError, LogError, NoLakeError) as error:
         # Errors of ours are written for a person: the text is what the run page shows first.
         raise dg.Failure(str(error), metadata={"lake": run.lake, "step": step.name}, allow_retries=False) from error

@@ -210,11 +210,15 @@ def rows_equal_ledger(states: Sequence[LakeState]) -> dg.AssetCheckResult:
     )
 
 
-def expectations_met(states: Sequence[LakeState], results: Mapping[str, Mapping[str, Results]]) -> dg.AssetCheckResult:
-    """``results``: by lake the last results by log key, as :mod:`pipelines.expectations` keeps them."""
+def expectations_met(
+    states: Sequence[LakeState], results: Mapping[str, Mapping[str, Results]], data_docs: str | None
+) -> dg.AssetCheckResult:
+    """``results``: by lake the last results by log key, as :mod:`pipelines.expectations` keeps them.
+
+    ``data_docs``: the page to look at.
+    """
     outcomes: list[tuple[LogState, Outcome]] = []
     severe: list[str] = []
-    docs: set[str] = set()
     published = [log for state in states for log in state.logs if log.published_to]
     for log in published:
         found = results[log.lake].get(log.log)
@@ -224,7 +228,6 @@ def expectations_met(states: Sequence[LakeState], results: Mapping[str, Mapping[
             severe.append(f"{_named(log)}: no expectation was asked")
         else:
             outcomes += [(log, outcome) for outcome in found.outcomes]
-            docs |= {found.data_docs} if found.data_docs else set()
     if not published:
         return EXPECTATIONS_MET.unanswered("Nothing is published yet.")
     failed = [(log, outcome) for log, outcome in outcomes if not outcome.success and outcome.severity != "info"]
@@ -241,7 +244,7 @@ def expectations_met(states: Sequence[LakeState], results: Mapping[str, Mapping[
             "not met": len(failed),
             **({"not met, and where": inline_table(columns, listed)} if listed else {}),
             "by expectation": inline_table(["expectation", "met", "not met"], _by_name(outcomes)),
-            **{f"data docs {number + 1}": dg.MetadataValue.path(page) for number, page in enumerate(sorted(docs)[-3:])},
+            **({"data docs": dg.MetadataValue.path(data_docs)} if data_docs else {}),
         },
         dg.AssetCheckSeverity.ERROR if severe else dg.AssetCheckSeverity.WARN,
     )

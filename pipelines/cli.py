@@ -145,10 +145,10 @@ def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence
     read_policies(intake.policies)  # a mistake in it is said before anything is begun
     settings = _settings(intake, logs, options)
     with hold(lake, "loglake run"), open_instance(os.path.join(lake, ".dagster")) as instance:
-        if not logs:  # topic partitions by name are chosen for once
-            lakes.remember(lake, intake)
         runner = Runner(instance, announcer())
         outcomes = [runner.run(INTAKE_JOB, lake, **settings)]
+        if not logs and outcomes[0].error is None:  # topic partitions by name are chosen for once
+            lakes.remember(lake, intake)  # only what a run could take: later ones must not stumble over it
         if options.maintain and outcomes[0].error is None:
             outcomes.append(runner.run(MAINTENANCE_JOB, lake, **settings, apply=options.apply))
     failed = next((outcome for outcome in outcomes if outcome.error is not None), None)
@@ -156,7 +156,7 @@ def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence
         _complain(str(failed.error))
         return EXIT_USAGE if failed.is_usage_error else EXIT_NOT_CHECKED
     state = chosen_state(lake, options.topic, numbers, logs)
-    now = say_path_findings(intake.paths)
+    now = say_path_findings(intake.paths, lake)
     if state.logs:
         print(logs_table([state]))
         print(meanings_line([state]))
@@ -235,12 +235,21 @@ def chosen_state(lake: str, topics: Sequence[str], numbers: Sequence[int], logs:
     return replace(state, logs=tuple(chosen))
 
 
-def say_path_findings(paths: Sequence[str]) -> Sequence[Finding]:
+def say_path_findings(paths: Sequence[str], lake: str) -> Sequence[Finding]:
     """What there is to say about the source paths now, each on stderr."""
-    from logcore.logs.findings import Severity
+    from logcore.logs.findings import Severity, found
     from logcore.storage.local import discover
+    from spark_jobs.lake.archive import read_logs
 
-    findings = discover(paths).findings
+    discovery = discover([os.path.realpath(path) for path in paths])
+    kept = {row.topic_partition: row.source for row in read_logs(lake).values()}
+    left_alone = [
+        found("second-source", f"{name} is taken from {kept[name]}; {log.directory} is left alone.", file=log.directory)
+        for log in discovery.logs
+        for name in [str(log.topic_partition)]
+        if kept.get(name, log.directory) != log.directory
+    ]
+    findings = (*discovery.findings, *left_alone)
     for finding in findings:
         if finding.severity is not Severity.INFO:
             sys.stderr.write(f"{finding.severity}: {finding.message}\n")

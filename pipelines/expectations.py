@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from spark_jobs.contracts import JobReport
 
 RESULTS_FILE = "expectations.json"
+DOCS_INDEX = os.path.join("data_docs", "index.html")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,6 @@ class Results:
     start_offset: int
     end_offset: int
     outcomes: tuple[Outcome, ...]
-    data_docs: str | None = None
-    """Path of the HTML page."""
 
 
 def read_results(lake: str) -> dict[str, Results]:
@@ -54,7 +53,6 @@ def read_results(lake: str) -> dict[str, Results]:
                 found["start_offset"],
                 found["end_offset"],
                 tuple(Outcome(**outcome) for outcome in found["outcomes"]),
-                found["data_docs"],
             )
             for log, found in content.items()
         }
@@ -86,5 +84,11 @@ def results_of(report: JobReport, ranges: Mapping[str, tuple[int, int]]) -> dict
         for log, outcomes in found.items():
             success = item["success"] is True or (bool(failing) and log not in failing)
             outcomes.append(Outcome(str(item["name"]), success, str(item["observed"]), str(item["severity"])))
-    docs = report.metrics.get("data_docs")
-    return {log: Results(*ranges[log], tuple(outcomes), docs and str(docs)) for log, outcomes in found.items()}
+    return {log: Results(*ranges[log], tuple(outcomes)) for log, outcomes in found.items()}
+
+
+def page_of(lake: str, report: JobReport | None) -> str | None:
+    """The HTML page that this run made, else the list of all pages of the lake; None where there is none."""
+    made = report.metrics.get("data_docs") if report is not None else None
+    index = os.path.join(lake, DOCS_INDEX)
+    return str(made) if made else index if os.path.exists(index) else None

@@ -92,8 +92,7 @@ def remember(lake: str, intake: Intake) -> Memory:
     kept: list[Intake] = []
     for known in before.intakes:
         if set(known.paths) <= set(intake.paths):
-            if not (known.topics or known.partitions):
-                intake = replace(intake, topics=(), partitions=())
+            intake = _widened(intake, known)
         else:
             kept.append(known)
     after = replace(before, intakes=(*kept, intake))
@@ -105,6 +104,13 @@ def remember(lake: str, intake: Intake) -> Memory:
             file.write("\n")
         os.replace(path + ".tmp", path)
     return after
+
+
+def _widened(intake: Intake, known: Intake) -> Intake:
+    """The intake with filters that leave in what was in before; an empty filter leaves in everything."""
+    topics = {*intake.topics, *known.topics} if intake.topics and known.topics else set()
+    partitions = {*intake.partitions, *known.partitions} if intake.partitions and known.partitions else set()
+    return replace(intake, topics=tuple(sorted(topics)), partitions=tuple(sorted(partitions)))
 
 
 def _intake(item: dict[str, Any]) -> Intake:

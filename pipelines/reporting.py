@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import html
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -174,14 +175,20 @@ def markdown_table(names: Sequence[str], rows: Iterable[Sequence[object]]) -> st
 
 
 def alarm_table(alarms: Sequence[Alarm]) -> dg.TableMetadataValue:
-    """Where the damage is; offsets end exclusive."""
+    """Where the damage is, narrow enough for the page; offsets end exclusive, files by their name in the log."""
     return inline_table(
-        ["lake", "topic partition", "offsets", "rule", "file", "position", "bytes", "what"],
+        ["lake", "topic partition", "offsets", "file, position", "what"],
         [
-            [lake_name(a.lake), a.topic_partition, a.offsets, a.rule, a.file, a.position, a.nbytes, a.message]
+            [lake_name(a.lake), a.topic_partition, a.offsets, _file_and_position(a), f"{a.rule}: {a.message}"]
             for a in alarms
         ],
     )
+
+
+def _file_and_position(alarm: Alarm) -> str:
+    if alarm.file is None:
+        return ""
+    return os.path.basename(alarm.file) + ("" if alarm.position is None else f", {alarm.position}")
 
 
 def picture_metadata(logs: Sequence[LogState]) -> dg.MarkdownMetadataValue:

@@ -194,9 +194,11 @@ def read_state(lake: str, logs: Collection[str] | None = None) -> LakeState:
 
 def _standing_findings(lake: str, rows: Mapping[str, LogRow]) -> dict[str, dict[str, int]]:
     counted: dict[str, Counter[str]] = {}
-    for finding in read_rows(lake, "findings", ["log", "rule", "severity", "end_offset"]).to_pylist():
+    found = read_rows(lake, "findings", ["log", "rule", "severity", "end_offset"]).to_pylist()
+    published = _published_where_refused(lake, found)
+    for finding in found:
         row = rows.get(finding["log"])
-        if row is not None and stands(finding["rule"], row, finding["end_offset"]):
+        if row is not None and stands(finding["rule"], row, finding["end_offset"], published.get(row.log)):
             counted.setdefault(row.log, Counter())[finding["severity"]] += 1
     return {log: dict(counter) for log, counter in counted.items()}
 
@@ -211,16 +213,26 @@ ABOUT_ROWS = frozenset({"expectation-failed"})
 """Rules on published rows: another check's matter."""
 
 
-def stands(rule: str, row: LogRow, end_offset: int | None = None) -> bool:
+def stands(rule: str, row: LogRow, end_offset: int | None = None, published_to: int | None = None) -> bool:
     """Whether a finding of a log still says something about it.
 
-    Why a log once stopped is history when it goes on; so is a high watermark that the log has reached meanwhile.
+    Why a log once stopped is history when it goes on; so is a high watermark that the log has reached meanwhile, and
+    rows that were refused once and published later. That a path was left alone is of the run that named it.
     """
+    if rule == "second-source":
+        return False
+    if rule == "output-mismatch":
+        return end_offset is None or end_offset > (published_to or 0)
     if rule == "high-watermark-beyond-log-end":
         return end_offset is None or end_offset > row.next_offset
     known = RULES.get(rule)
     could_not_look = known is not None and known.outcome is Outcome.UNCHECKED
     return rule == row.stopped if could_not_look or rule in STOPPING else True
+
+
+def _published_where_refused(lake: str, found: Iterable[Mapping[str, Any]]) -> dict[str, int | None]:
+    """Frontiers of the logs of which publishing refused something once."""
+    return read_frontiers(lake, sorted({f["log"] for f in found if f["rule"] == "output-mismatch" and f["log"]}))
 
 
 def read_alarms(lake: str) -> tuple[Alarm, ...]:
@@ -233,11 +245,12 @@ def read_alarms(lake: str) -> tuple[Alarm, ...]:
     ranges = read_rows(lake, "offset_ledger", columns, alarming).to_pylist()
     errors = read_rows(lake, "findings", where=[("severity", "==", "error")]).to_pylist()
     logs = read_logs(lake) if errors else {}
+    published = _published_where_refused(lake, errors)
     standing = [
         f
         for f in errors
-        if f["log"] in logs and f["rule"] not in ABOUT_ROWS and stands(f["rule"], logs[f["log"]], f["end_offset"])
-        if f["rule"] != logs[f["log"]].stopped
+        if f["log"] in logs and f["rule"] not in ABOUT_ROWS and f["rule"] != logs[f["log"]].stopped
+        if stands(f["rule"], logs[f["log"]], f["end_offset"], published.get(f["log"]))
     ]
     placed = [f for f in standing if f["rule"] not in ABOUT_A_RANGE]
     alarms = []

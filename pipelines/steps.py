@@ -160,19 +160,20 @@ def expect(run: Run) -> Done:
         lost = log.log not in kept[run.lake] and log.log not in ranges
         if log.published_to and (chosen or lost):
             ranges[log.log] = (0, log.published_to)
+    report = None
     if ranges:
         report = run.launcher.run(ExpectationsConfig(run.lake, run.run_id, run.as_of_ms, ranges))
         kept[run.lake] = expectations.keep_results(run.lake, expectations.results_of(report, ranges))
         done.reports.append(report)
     states = [state if lake == run.lake else read_state(lake) for lake in run.lakes]
-    done.results.append(checks.expectations_met(states, kept))
+    done.results.append(checks.expectations_met(states, kept, expectations.page_of(run.lake, report)))
     return done
 
 
 def retain(run: Run) -> Done:
     """Retire segments by ``retention.ms`` and ``retention.bytes``, where a policy says so."""
     policies = run.settings.policy_file(run.lake)
-    return _removing(
+    return _planned_or_done(
         run,
         "retained_log",
         lambda logs: RetentionConfig(run.lake, run.run_id, run.as_of_ms, policies, logs, run.settings.apply),
@@ -182,15 +183,15 @@ def retain(run: Run) -> Done:
 def compact(run: Run) -> Done:
     """Clean logs by key, where a policy says so."""
     policies = run.settings.policy_file(run.lake)
-    return _removing(
+    return _planned_or_done(
         run,
         "compacted_log",
         lambda logs: CompactionConfig(run.lake, run.run_id, run.as_of_ms, policies, logs, run.settings.apply),
     )
 
 
-def _removing(run: Run, asset: str, config: Callable[[tuple[str, ...] | None], JobConfig]) -> Done:
-    """Run a job that removes something; without leave to act there is only a plan, and a person should see it."""
+def _planned_or_done(run: Run, asset: str, config: Callable[[tuple[str, ...] | None], JobConfig]) -> Done:
+    """Run a job of maintenance; without leave to act there is only a plan, and a person should see it."""
     logs = run.logs()
     if logs == ():
         return Done()
@@ -207,11 +208,13 @@ def _removing(run: Run, asset: str, config: Callable[[tuple[str, ...] | None], J
 
 def rebuild_indexes(run: Run) -> Done:
     """Write the side files of live segments that lack them, and list what could be deleted and merged."""
-    logs = run.logs()
-    done = Done()
-    if logs is None or logs:
-        done.reports.append(run.launcher.run(RebuildIndexesConfig(run.lake, run.run_id, run.as_of_ms, logs)))
-    leftovers = run.launcher.run(MaintainConfig(run.lake, run.run_id, run.as_of_ms))
+    policies = run.settings.policy_file(run.lake)
+    done = _planned_or_done(
+        run,
+        "rebuilt_indexes",
+        lambda logs: RebuildIndexesConfig(run.lake, run.run_id, run.as_of_ms, logs, policies, run.settings.apply),
+    )
+    leftovers = run.launcher.run(MaintainConfig(run.lake, run.run_id, run.as_of_ms, policies))
     done.observations.append(
         dg.AssetObservation(
             checks.ARCHIVED,

@@ -102,7 +102,7 @@ def verdict(state: LakeState, now: Sequence[Finding]) -> int:
     standing = [
         Finding(f["rule"], Severity(f["severity"]), f["message"])
         for f in read_rows(state.lake, "findings", columns).to_pylist()
-        if f["log"] in logs and stands(f["rule"], logs[f["log"]].row, f["end_offset"])
+        if f["log"] in logs and stands(f["rule"], logs[f["log"]].row, f["end_offset"], logs[f["log"]].published_to)
     ]
     code = exit_code([*now, *standing])
     if any(name in log.offsets_by_state for log in state.logs for name in ALARMING):
