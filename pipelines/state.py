@@ -7,7 +7,7 @@ they stand, so that a rerun that finds nothing new shows the same picture.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from logcore.logs.findings import RULES, Outcome
 from pipelines.lakes import lake_name
 from pipelines.partitions import natural_order
 from spark_jobs.lake.archive import GENERATION_INGESTED, LogRow, Segment, read_logs, read_segments
-from spark_jobs.lake.frontier import LedgerRow, read_ledger
+from spark_jobs.lake.frontier import LedgerRow, read_frontiers, read_ledger
 from spark_jobs.lake.tables import open_table, read_rows
 
 STATES = (

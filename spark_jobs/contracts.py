@@ -165,6 +165,8 @@ class RebuildIndexesConfig(JsonContract):
     logs: tuple[str, ...] | None = None
     policies: str | None = None
     """Path of a ``policies.yaml``; its ``index.interval.bytes`` counts."""
+    apply: bool = True
+    """Without it, only the plan. It adds files and removes none, so it acts unless told not to."""
 
 
 @dataclass(frozen=True, slots=True)

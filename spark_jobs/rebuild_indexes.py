@@ -58,7 +58,9 @@ class RebuildPlan:
     """What there is to do; printed, it is the dry run."""
 
     segments: tuple[Segment, ...]
+    """Without side files."""
     tasks: tuple[IndexTask, ...]
+    """None for a plan that is not to be carried out."""
     skipped: tuple[Skipped, ...]
 
     @property
@@ -101,7 +103,7 @@ def plan(config: RebuildIndexesConfig) -> RebuildPlan:
         interval = offset_index.DEFAULT_INTERVAL_BYTES if policy is None else policy.index_interval_bytes
         segments.append(segment)
         tasks.append(IndexTask(path, segment.size, segment.base_offset, interval))
-    return RebuildPlan(tuple(segments), tuple(tasks), tuple(skipped))
+    return RebuildPlan(tuple(segments), tuple(tasks) if config.apply else (), tuple(skipped))
 
 
 def apply(plan: RebuildPlan, config: RebuildIndexesConfig, spark: SparkSession) -> JobReport:
