@@ -21,8 +21,9 @@ mixed: {cleanup.policy: delete, index.interval.bytes: 300}, \
 "*": {cleanup.policy: delete, index.interval.bytes: 200}}'
 
 
-def rebuild(lake: Lake, policies: Path | None = None) -> JobReport:
-    config = RebuildIndexesConfig(str(lake.path), "rebuild", AS_OF_MS, None, str(policies) if policies else None)
+def rebuild(lake: Lake, policies: Path | None = None, apply: bool = True) -> JobReport:
+    named = str(policies) if policies else None
+    config = RebuildIndexesConfig(str(lake.path), "rebuild", AS_OF_MS, None, named, apply)
     return launch.run("rebuild_indexes", config)
 
 
@@ -31,6 +32,10 @@ def test_side_files_of_closed_segments_are_the_brokers_bytes_and_are_written_onc
     policies.write_text(INTERVALS)
     logdir = sample("timestamps-v2-4.4.0").logdir
     lake.turn(logdir)
+    only_planned = rebuild(lake, policies, apply=False)
+    assert not only_planned.used_spark
+    assert len(only_planned.plan["segments"]) == len(lake.rows("segments"))
+    assert not list((lake.path / "archive").rglob("*.index"))
     assert rebuild(lake, policies).used_spark
     compared = 0
     for row in lake.rows("segments"):
