@@ -43,6 +43,8 @@ class World:
     """Whether the job `expectations` reports nothing."""
     error: dict[str, Exception] = field(default_factory=dict)
     """What a job raises instead of working."""
+    error_once: dict[str, Exception] = field(default_factory=dict)
+    """What a job raises the first time."""
     asked: list[JobConfig] = field(default_factory=list)
 
     def of(self, job: str) -> list[JobConfig]:
@@ -61,6 +63,8 @@ class FakeLauncher(JobLauncher):
     def run(self, config: JobConfig) -> JobReport:
         world = WORLDS[self.world]
         world.asked.append(config)
+        if config.JOB in world.error_once:
+            raise world.error_once.pop(config.JOB)
         if config.JOB in world.error:
             raise world.error[config.JOB]
         changed, extra = JOBS[config.JOB](world, config)

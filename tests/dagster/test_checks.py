@@ -103,6 +103,18 @@ def test_an_expectation_that_was_not_met_is_asked_again_where_the_partition_is_c
     assert check_of(result, "expectations_met").passed
 
 
+def test_an_answer_that_was_lost_is_asked_for_again(execute: Execute, world: World, home: Path) -> None:
+    world.ends = {"orders-0": 9}
+    execute(lake=str(home / "lakes" / "shop"))
+    (home / "lakes" / "shop" / "expectations.json").unlink()
+    world.asked.clear()
+
+    result = execute(lake=str(home / "lakes" / "shop"))
+
+    assert [config.ranges for config in world.of("expectations")] == [{log_of("orders-0"): (0, 9)}]
+    assert check_of(result, "expectations_met").passed
+
+
 def test_a_report_without_expectations_is_a_failed_check(execute: Execute, world: World, home: Path) -> None:
     world.ends, world.no_outcomes = {"orders-0": 9}, True
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from spark_jobs.lake.errors import JobError
+from spark_jobs.lake.errors import JobError, LeaseHeld
 from tests.dagster.conftest import Execute, check_of, materialized
 from tests.dagster.fake_jobs import World, seed
 
@@ -102,3 +102,17 @@ def test_all_steps_of_a_run_are_given_the_same_clock(execute: Execute, world: Wo
 
     assert len(first) == 1
     assert second == {1_700_000_000_000}
+
+
+def test_a_run_that_finds_its_lake_being_worked_on_waits_for_it(
+    execute: Execute, world: World, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipelines.assets.LEASE_WAIT_SECONDS", 0)
+    world.ends = {"orders-0": 3}
+    world.error_once = {"validate": LeaseHeld("The lake is being worked on by another process.")}
+
+    result = execute(lake=str(home / "lakes" / "shop"))
+
+    assert result.success
+    assert [config.JOB for config in world.asked] == ["ingest", "validate", "validate", "publish", "expectations"]
+    assert materialized(result, "records") == ["orders-0"]
