@@ -228,15 +228,13 @@ def _op(step: Step) -> dg.OpDefinition:
         context: dg.AssetExecutionContext, lake: LakeResource, launcher: JobLauncher
     ) -> Iterator[dg.Output[None] | dg.AssetCheckResult]:
         selected = context.op_execution_context.selected_output_names
-        stop = False
         if selected - {"done"}:  # otherwise this step only stands between others that were chosen
             run = _begin(context, lake, launcher)
             done = _attempt(step, run)
             if step.product is not None and step.product.name in selected:
                 yield from _tell(context, step.product, run, done)
-            yield from done.results
-            stop = any(_blocks(step, result) for result in done.results)
-        if "done" in selected and not stop:
+            yield from done.results  # a blocking one that failed fails the step, and so what comes after it
+        if "done" in selected:
             yield dg.Output(None, "done")
 
     return compute
@@ -288,8 +286,3 @@ def _tell(context: dg.AssetExecutionContext, product: Product, run: Run, done: D
         if log.log in changes:
             metadata = product.metadata(log, changes[log.log])
             context.log_event(dg.AssetMaterialization(asset_key, partition=log.topic_partition, metadata=metadata))
-
-
-def _blocks(step: Step, result: dg.AssetCheckResult) -> bool:
-    blocking = {question.name for question in step.questions if question.blocking}
-    return result.check_name in blocking and not result.passed and result.severity is dg.AssetCheckSeverity.ERROR
