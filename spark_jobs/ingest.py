@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from logcore.logs.findings import Finding, Severity, found
+from logcore.logs.findings import Finding, found
 from logcore.logs.growth import Growth, LogTail, Take, decide_growth
 from logcore.segments.filenames import DirectoryKind
 from logcore.storage.local import LocalReader, SourceLog, discover
@@ -156,7 +156,9 @@ def apply(plan: IngestPlan, config: IngestConfig, spark: SparkSession | None) ->
     results = iter(spread(spark, [asdict(task) for task in tasks], copy_segment) if spark is not None else ())
     for log in plan.logs:
         mine = list(itertools.islice(results, len(log.tasks)))
-        placed += [_of(log.observed, _finding(finding)) for result in mine for finding in result["findings"]]
+        placed += [
+            _of(log.observed, finding_rows.from_plain(finding)) for result in mine for finding in result["findings"]
+        ]
         copied, failure = _until_failure(log.tasks, mine)
         segments += copied
         row = _grown(log.observed, copied, failure)
@@ -356,7 +358,7 @@ def _until_failure(
     copied: list[Segment] = []
     for task, result in zip(tasks, results, strict=True):
         if result["failed"]:
-            return copied, _Failure(task, _finding(result["findings"][-1]))
+            return copied, _Failure(task, finding_rows.from_plain(result["findings"][-1]))
         if result["segment"] is not None:
             copied.append(Segment(**result["segment"]))
     return copied, None
@@ -409,7 +411,3 @@ def _beyond_log_end(row: LogRow) -> Finding:
 
 def _of(row: LogRow, finding: Finding) -> PlacedFinding:
     return PlacedFinding(finding, row.log, row.topic, row.partition)
-
-
-def _finding(value: dict[str, Any]) -> Finding:
-    return Finding(**(value | {"severity": Severity(value["severity"])}))

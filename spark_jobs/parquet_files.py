@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from spark_jobs.lake.commits import WrittenFile
 from spark_jobs.lake.tables import TableSpec
+from spark_jobs.on_disk import sync
 
 ROW_GROUP_ROWS = 65_536
 
@@ -63,8 +64,8 @@ def write_file(
         with contextlib.suppress(OSError):
             os.unlink(full)
         raise
-    _sync(full)
-    _sync(os.path.dirname(full))
+    sync(full)
+    sync(os.path.dirname(full))
     status = os.stat(full)
     return WrittenFile(
         path=relative,
@@ -106,11 +107,3 @@ def _plain(value: object, up: bool = False) -> object:
         with contextlib.suppress(OverflowError):  # the last millisecond of the year 9999 stays as it is
             value += datetime.timedelta(milliseconds=1)
     return value.astimezone(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _sync(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

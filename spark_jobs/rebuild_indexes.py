@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -27,6 +26,7 @@ from spark_jobs.lake.archive import Segment
 from spark_jobs.lake.finding_rows import PlacedFinding
 from spark_jobs.lake.policies import read_policies
 from spark_jobs.lake.tables import read_rows
+from spark_jobs.on_disk import place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -167,7 +167,7 @@ def write_side_files(value: dict[str, Any]) -> dict[str, Any]:
             # Each index walks over the segment itself: its batches are never all in memory.
             with map_file(task.path) as mapped, memoryview(mapped) as content:
                 index = build(_batches(content, task), task.base_offset, task.index_interval_bytes)
-            if _place(side_file(task.path, suffix), index):
+            if _place_if_new(side_file(task.path, suffix), index):
                 files, written = files + 1, written + len(index)
     except (LogError, OSError) as error:
         return {"files": files, "bytes": written, "error": str(error)}
@@ -193,27 +193,12 @@ def _batches(content: memoryview, task: IndexTask) -> Iterator[ScannedBatch]:
         yield item
 
 
-def _place(path: str, content: bytes) -> bool:
+def _place_if_new(path: str, content: bytes) -> bool:
     """Put a file in its place, whole and on disk; False where the same content was there."""
     with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
         if file.read() == content:
             return False
-    directory = os.path.dirname(path)
-    temporary = os.path.join(directory, f".{uuid.uuid4().hex}.indexing")
-    try:
-        with open(temporary, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    place(path, content)
     return True
 
 

@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import json
 import os
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
@@ -30,6 +29,7 @@ from logcore.segments.scan import End
 from logcore.storage.local import map_file
 from spark_jobs.lake import archive
 from spark_jobs.lake.archive import Segment
+from spark_jobs.on_disk import place, sync
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,26 +149,9 @@ def _written(lake: str, segment: Segment, cleaned: CleanedSegment) -> Segment:
         generation=generation,
     )
     final = os.path.join(lake, successor.path)
-    parent = os.path.dirname(os.path.dirname(final))
-    os.makedirs(os.path.dirname(final), exist_ok=True)
-    temporary = os.path.join(parent, f".{uuid.uuid4().hex}.cleaning")
-    try:
-        with open(temporary, "xb") as file:
-            file.write(cleaned.data)
-            file.flush()
-            os.fsync(file.fileno())
-        # As Kafka's cleaner does: retention falls back on this where no batch has a timestamp.
-        os.utime(temporary, ns=(segment.modified_ms * 1_000_000,) * 2)
-        os.replace(temporary, final)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-    for directory in (os.path.dirname(final), parent):
-        descriptor = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    # As Kafka's cleaner does: retention falls back on the time of change where no batch has a timestamp.
+    place(final, cleaned.data, modified_ms=segment.modified_ms)
+    sync(os.path.dirname(os.path.dirname(final)))
     return successor
 
 

@@ -19,6 +19,7 @@ from logcore.segments.scan import ScannedBatch, last_good_end, scan
 from logcore.storage.local import LocalReader, SegmentFile, SourceChanged, copy_range, map_file, read_range
 from spark_jobs.lake import archive
 from spark_jobs.lake.archive import Segment
+from spark_jobs.on_disk import sync
 
 PROBE_BYTES = 1 << 20
 
@@ -117,13 +118,13 @@ def _copy(task: CopyTask) -> tuple[Segment | None, list[Finding]]:
         if segment is None:
             return None, findings
         os.truncate(temporary, segment.size)
-        _sync(temporary)
+        sync(temporary)
         final = os.path.join(task.lake, segment.path)
         os.makedirs(os.path.dirname(final), exist_ok=True)
         os.utime(temporary, ns=(task.modified_ms * 1_000_000,) * 2)  # mtimes are data: retention falls back on them
         os.replace(temporary, final)
         for path in (os.path.dirname(final), directory, os.path.dirname(directory)):
-            _sync(path)
+            sync(path)
         return segment, findings
     finally:
         with contextlib.suppress(FileNotFoundError):
@@ -230,14 +231,6 @@ def _sha256(content: memoryview) -> str:
     for start in range(0, len(content), 8 << 20):
         digest.update(content[start : start + (8 << 20)])
     return digest.hexdigest()
-
-
-def _sync(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _result(segment: Segment | None, findings: list[Finding], *, failed: bool) -> dict[str, Any]:

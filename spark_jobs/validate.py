@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from logcore.logs.findings import Finding, Severity
 from logcore.logs.offset_ledger import OffsetState, restart_offset
 from spark_jobs.contracts import JobReport, LogChange, ValidateConfig
 from spark_jobs.lake import archive, commits, finding_rows, frontier
@@ -131,36 +130,24 @@ def apply(plan: ValidatePlan, config: ValidateConfig, spark: SparkSession) -> Jo
     tasks = [asdict(segment) | {"lake": config.lake} for segment in segments]
     results = spread(spark, tasks, validate_one)
     placed = [
-        PlacedFinding(_finding(result["failed"]), segment.log, segment.topic, segment.partition, segment.segment_id)
+        _of_segment(segment, result["failed"])
         for segment, result in zip(segments, results, strict=True)
         if result["failed"]
     ]
     unread = {finding.log for finding in placed}
     plan = replace(plan, logs=tuple(log for log in plan.logs if log.row.log not in unread))
     judged = [(s, result) for s, result in zip(segments, results, strict=True) if s.log not in unread]
-    placed += [
-        PlacedFinding(_finding(value), segment.log, segment.topic, segment.partition, segment.segment_id)
-        for segment, result in judged
-        for value in result["findings"]
-    ]
+    placed += [_of_segment(segment, value) for segment, result in judged for value in result["findings"]]
     for table in ("batches", "quarantine"):
         files = [WrittenFile(**file) for _, result in judged for file in result[table]]
         commits.add_files(config.lake, table, files, config.run_id)
 
     passes = _log_passes(plan, config, spark)
     refused = {log for log, result in passes.items() if result["failed"]}
-    placed += [
-        PlacedFinding(_finding(passes[log.row.log]["failed"]), log.row.log, log.row.topic, log.row.partition)
-        for log in plan.logs
-        if log.row.log in refused
-    ]
+    placed += [_of_log(log.row, passes[log.row.log]["failed"]) for log in plan.logs if log.row.log in refused]
     plan = replace(plan, logs=tuple(log for log in plan.logs if log.row.log not in refused))
     judged = [(segment, result) for segment, result in judged if segment.log not in refused]
-    placed += [
-        PlacedFinding(_finding(value), log.row.log, log.row.topic, log.row.partition)
-        for log in plan.logs
-        for value in passes[log.row.log]["findings"]
-    ]
+    placed += [_of_log(log.row, value) for log in plan.logs for value in passes[log.row.log]["findings"]]
     new_findings = finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)
     _commit_transactions(plan, passes, config)
     ledger = _commit_ledger(plan, passes, config)
@@ -322,5 +309,10 @@ def _change(log: LogPlan, judged: Sequence[Judged], ledger: Sequence[LedgerRow])
     )
 
 
-def _finding(value: Mapping[str, Any]) -> Finding:
-    return replace(Finding(**value), severity=Severity(value["severity"]))
+def _of_segment(segment: Segment, value: Mapping[str, Any]) -> PlacedFinding:
+    finding = finding_rows.from_plain(value)
+    return PlacedFinding(finding, segment.log, segment.topic, segment.partition, segment.segment_id)
+
+
+def _of_log(row: LogRow, value: Mapping[str, Any]) -> PlacedFinding:
+    return PlacedFinding(finding_rows.from_plain(value), row.log, row.topic, row.partition)

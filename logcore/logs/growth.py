@@ -55,11 +55,6 @@ class Growth:
     stop: Stop | None = None
     gaps: tuple[Gap, ...] = ()
 
-    @property
-    def gap(self) -> Gap | None:
-        """The first of the gaps."""
-        return self.gaps[0] if self.gaps else None
-
 
 def decide_growth(
     tail: LogTail | None,

@@ -44,7 +44,6 @@ class SourceLog:
     cluster_id: str | None
     segments: tuple[SegmentFile, ...]
     high_watermark: int | None
-    high_watermark_known: bool
     log_start_offset: int
     leader_epochs: tuple[EpochEntry, ...] = ()
     cleaner_checkpoint: int | None = None

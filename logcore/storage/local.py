@@ -227,7 +227,6 @@ class _Look:
             segments=tuple(segments),
             # A broker that keeps the file, and has no line for a partition, starts it at 0 (ReplicaManager).
             high_watermark=None if root.high_watermarks is None else root.high_watermarks.get(topic_partition, 0),
-            high_watermark_known=root.high_watermarks is not None,
             log_start_offset=max(
                 root.log_starts.get(topic_partition, 0), min([s.base_offset for s in segments] + unreadable, default=0)
             ),

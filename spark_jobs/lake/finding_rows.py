@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
-from logcore.logs.findings import Finding
+from logcore.logs.findings import Finding, Severity
 from spark_jobs.lake import commits
 from spark_jobs.lake.tables import FINDINGS, read_rows
 
@@ -51,6 +52,11 @@ class PlacedFinding:
             "message": f.message,
             "as_of_ms": as_of_ms,
         }
+
+
+def from_plain(value: Mapping[str, Any]) -> Finding:
+    """A finding that came from a worker as plain values."""
+    return Finding(**dict(value) | {"severity": Severity(value["severity"])})
 
 
 def unseen(lake: str, found: Iterable[PlacedFinding]) -> list[PlacedFinding]:

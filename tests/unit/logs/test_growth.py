@@ -62,7 +62,6 @@ class Source:
             cluster_id=None,
             segments=files,
             high_watermark=self.high_watermark,
-            high_watermark_known=self.high_watermark is not None,
             log_start_offset=max(self.log_start_offset, min(bases, default=0)),
             leader_epochs=tuple(EpochEntry(*entry) for entry in self.epochs),
             cleaner_checkpoint=self.cleaned,
@@ -156,7 +155,7 @@ class TestFirstIngest:
         source.log_start_offset = 25
         growth = source.decide(None)
         assert [take.segment_base for take in growth.takes] == [20, 40]
-        assert (growth.findings, growth.gap, growth.stop) == ((), None, None)
+        assert (growth.findings, growth.gaps, growth.stop) == ((), (), None)
 
     def test_what_was_cleaned_before_is_no_loss(self, source: Source) -> None:
         source.cleaned = 40
@@ -284,7 +283,7 @@ class TestAgreement:
         assert growth.takes == (Take(0, 3 * SIZE, True, 40), Take(50, 0, False, 50))
         assert rules(growth) == ["source-compacted"]
         assert growth.findings[0].severity is Severity.INFO
-        assert growth.gap is None
+        assert growth.gaps == ()
 
     def test_our_batch_at_the_end_of_a_merged_segment_agrees(self, source: Source) -> None:
         tail = tail_of(source, 20)
@@ -398,29 +397,29 @@ class TestCleanedBeforeTaken:
         assert growth.takes == (Take(20, 0, True, 20), Take(40, 0, False, 40))
         assert rules(growth) == ["source-cleaned"]
         assert (growth.findings[0].start_offset, growth.findings[0].end_offset) == (20, 40)
-        assert growth.gap == (20, 40, "source-cleaned")
+        assert growth.gaps == ((20, 40, "source-cleaned"),)
 
     def test_a_thinned_batch_is_a_loss_too(self, source: Source) -> None:
         tail = tail_of(source, 0)
         source.segments[20][0] = batch(20, kept=9)
         source.cleaned = 40
-        assert source.decide(tail).gap == (20, 40, "source-cleaned")
+        assert source.decide(tail).gaps == ((20, 40, "source-cleaned"),)
 
     def test_a_cleaner_that_removed_nothing_took_nothing(self, source: Source) -> None:
         source.cleaned = 40
         growth = source.decide(tail_of(source, 0))
-        assert (growth.findings, growth.gap) == ((), None)
+        assert (growth.findings, growth.gaps) == ((), ())
 
     def test_damage_cannot_prove_that_nothing_was_removed(self, source: Source) -> None:
         source.cleaned = 40
         source.segments[20][1] = DAMAGE
-        assert source.decide(tail_of(source, 0)).gap == (20, 40, "source-cleaned")
+        assert source.decide(tail_of(source, 0)).gaps == ((20, 40, "source-cleaned"),)
 
     @pytest.mark.parametrize("checkpoint", [None, 0, 19, 20])
     def test_a_cleaner_that_stayed_below_our_end_is_no_loss(self, source: Source, checkpoint: int | None) -> None:
         source.segments[20] = [batch(30)]
         source.cleaned = checkpoint
-        assert source.decide(tail_of(source, 0)).gap is None
+        assert source.decide(tail_of(source, 0)).gaps == ()
 
 
 class TestTrimmedAtTheSource:
@@ -444,7 +443,7 @@ class TestTrimmedAtTheSource:
         source.segments = {40: source.segments[40]}
         growth = source.decide(tail)
         assert growth.takes == (Take(40, 0, False, 40),)
-        assert (growth.findings, growth.gap) == ((), None)
+        assert (growth.findings, growth.gaps) == ((), ())
 
     def test_our_whole_segment_may_not_be_gone_if_the_epochs_differ(self, source: Source) -> None:
         tail = tail_of(source, 20)
@@ -465,42 +464,42 @@ class TestTrimmedAtTheSource:
         assert growth.takes == (Take(40, 0, False, 40),)
         assert rules(growth) == ["trimmed-before-ingest"]
         assert (growth.findings[0].start_offset, growth.findings[0].end_offset) == (20, 40)
-        assert growth.gap == (20, 40, "trimmed-before-ingest")
+        assert growth.gaps == ((20, 40, "trimmed-before-ingest"),)
 
     def test_a_log_start_above_our_end_is_a_loss_even_where_the_bytes_are_still_there(self, source: Source) -> None:
         tail = tail_of(source, 20, 1)
         source.log_start_offset = 40
         growth = source.decide(tail)
         assert growth.takes == (Take(40, 0, False, 40),)
-        assert growth.gap == (30, 40, "trimmed-before-ingest")
+        assert growth.gaps == ((30, 40, "trimmed-before-ingest"),)
 
     def test_the_batch_that_holds_the_log_start_is_taken_whole(self, source: Source) -> None:
         tail = tail_of(source, 0)
         source.log_start_offset = 35
         growth = source.decide(tail)
         assert growth.takes == (Take(20, SIZE, True, 30), Take(40, 0, False, 40))
-        assert growth.gap == (20, 30, "trimmed-before-ingest")
+        assert growth.gaps == ((20, 30, "trimmed-before-ingest"),)
 
     def test_nothing_is_lost_if_that_batch_is_our_next(self, source: Source) -> None:
         tail = tail_of(source, 20, 1)
         source.log_start_offset = 35
         growth = source.decide(tail)
         assert growth.takes == (Take(20, SIZE, True, 30), Take(40, 0, False, 40))
-        assert (growth.findings, growth.gap) == ((), None)
+        assert (growth.findings, growth.gaps) == ((), ())
 
     def test_everything_may_have_been_dropped(self, source: Source) -> None:
         tail = tail_of(source, 0)
         source.segments = {60: []}
         growth = source.decide(tail)
         assert growth.takes == ()
-        assert growth.gap == (20, 60, "trimmed-before-ingest")
+        assert growth.gaps == ((20, 60, "trimmed-before-ingest"),)
 
     def test_damage_at_the_new_start_is_taken_for_validation_to_judge(self, source: Source) -> None:
         tail = tail_of(source, 0)
         source.segments = {30: [DAMAGE], 40: source.segments[40]}
         growth = source.decide(tail)
         assert growth.takes == (Take(30, 0, True, 30), Take(40, 0, False, 40))
-        assert growth.gap == (20, 30, "trimmed-before-ingest")
+        assert growth.gaps == ((20, 30, "trimmed-before-ingest"),)
 
     def test_an_older_epoch_at_the_new_start_stops(self, source: Source) -> None:
         tail = replace(tail_of(source, 0), last_batch_epoch=5)

@@ -62,7 +62,7 @@ def test_a_log_directory_is_seen_with_all_its_state(root: Path) -> None:
     assert discovery.findings == ()
     assert (str(log.topic_partition), log.kind, log.directory) == ("orders-0", DirectoryKind.LIVE, f"{root}/orders-0")
     assert (log.topic_id, log.cluster_id) == (TOPIC_ID, "QM1ixpRfs9zYMm7bMXWL6A")
-    assert (log.high_watermark, log.high_watermark_known) == (99, True)
+    assert log.high_watermark == 99
     assert (log.log_start_offset, log.cleaner_checkpoint) == (17, 40)
     assert log.leader_epochs == (EpochEntry(0, 0), EpochEntry(3, 40))
     assert [file.base_offset for file in log.segments] == [0, 40, 100]
@@ -136,7 +136,7 @@ def test_without_high_watermarks_nothing_is_known_and_that_is_said(root: Path, c
     path.unlink() if content is None else path.write_text(content)
     discovery = discover([str(root)])
     log = only_log(discovery)
-    assert (log.high_watermark, log.high_watermark_known) == (None, False)
+    assert log.high_watermark is None
     assert only(discovery, "no-high-watermark").severity is Severity.WARNING
     assert exit_code(discovery.findings) == 1
 
@@ -150,7 +150,7 @@ def test_a_missing_high_watermark_file_is_said_once_for_many_logs(root: Path) ->
 def test_a_checkpoint_without_the_partitions_line_means_zero(root: Path) -> None:
     (root / "replication-offset-checkpoint").write_text("0\n1\npayments 0 99\n")
     log = only_log(discover([str(root)]))
-    assert (log.high_watermark, log.high_watermark_known) == (0, True)
+    assert log.high_watermark == 0
 
 
 @pytest.mark.parametrize("content", ["0\n9\norders 0 99\n", "garbage", "0\n1\norders 0 -1\n"])
