@@ -1,7 +1,7 @@
 # One command each; `make help` lists them. Everything made on this machine goes to .venv/ and .loglake/.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo test ui lint bench lock clean
+.PHONY: help setup jars demo test faults ui lint bench lock clean
 
 export LOGLAKE_HOME ?= $(CURDIR)/.loglake
 demo ui: export DAGSTER_HOME = $(LOGLAKE_HOME)/dagster
@@ -22,6 +22,9 @@ demo: setup jars ## the bundled samples become tables, through Dagster
 
 test: setup lint jars ## lint, then every test, fast ones first
 	.venv/bin/python -m pytest
+
+faults: setup jars ## mistakes planted into a copy of the code: each must turn a test red
+	.venv/bin/python -m tests.planted_faults
 
 ui: setup ## Dagster's pages on the demo's instance
 	@mkdir -p "$$DAGSTER_HOME" && { test -e "$$DAGSTER_HOME/dagster.yaml" || cp deploy/dagster.yaml "$$DAGSTER_HOME"; }

@@ -100,7 +100,7 @@ FAULTS = (
     ),
     Fault(
         "any history agrees with ours",
-        "logcore/logs/growth.py",
+        "logcore/logs/agreement.py",
         "        tail = self.tail\n        return (header.base_offset,",
         "        tail = self.tail\n        return True or (header.base_offset,",
         ("tests/unit/logs",),
