@@ -4,7 +4,7 @@ A record of key K at offset O is obsolete if K occurs again at a higher publishe
 offset, tombstones (null values) too: nothing here drops the last word on a key.
 
     choose   `cleanable_range`: which segments may be cleaned, how much of the log is dirty
-    refuse   `why_refused`: transactions, markers, damage, gaps nobody explains
+    refuse   `why_not_now`, and each step below for what it meets: transactions, markers, damage, records without a key
     map      `newest_offset_by_key`
     clean    `clean_segment`: one segment's bytes to their cleaned form
     prove    `difference`: the cleaned bytes, decoded again, against what had to survive
@@ -30,10 +30,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import zip_longest
 
-from logcore.errors import CorruptionReason, UnsupportedFormatError
-from logcore.logs.offset_ledger import LedgerRange, OffsetState
+from logcore.errors import UnsupportedFormatError
 from logcore.logs.retention import SegmentFacts, check_order
-from logcore.logs.transactions import VERDICT_OK, BatchFact
 from logcore.records.batch import BatchHeader, TimestampType
 from logcore.records.builder import build_batch
 from logcore.records.record import DEFAULT_LIMITS, Limits, Record, read_records
@@ -48,7 +46,6 @@ class RefusalReason(StrEnum):
     CONTROL = "control-batches"
     UNSUPPORTED_FORMAT = "unsupported-format"
     CORRUPT = "corrupt"
-    MISSING = "missing"
     NO_KEY = "records-without-key"
     NOT_REBUILDABLE = "not-rebuildable"
     NOTHING_CLEANABLE = "nothing-cleanable"
@@ -142,25 +139,6 @@ def why_not_now(chosen: CleanableRange, *, min_cleanable_dirty_ratio: float) -> 
         return None
     ratio = f"{chosen.dirty_ratio:.3f} of its bytes are dirty, min.cleanable.dirty.ratio is {min_cleanable_dirty_ratio}"
     return Refusal(RefusalReason.NOTHING_CLEANABLE, ratio)
-
-
-def why_refused(batches: Iterable[BatchFact], ranges: Iterable[LedgerRange], *, end_offset: int) -> Refusal | None:
-    """The first thing below `end_offset` that cleaning cannot deal with yet, or None."""
-    for batch in batches:
-        if batch.base_offset >= end_offset:
-            continue
-        at = f"at offset {batch.base_offset}"
-        if batch.verdict == CorruptionReason.UNSUPPORTED_FORMAT:
-            return Refusal(RefusalReason.UNSUPPORTED_FORMAT, f"a batch {at} has a format that is not read yet")
-        if batch.verdict != VERDICT_OK:
-            return Refusal(RefusalReason.CORRUPT, f"bytes {at} cannot be trusted ({batch.verdict})")
-        if batch.is_transactional or batch.is_control:
-            return _refuse_batch(batch.is_transactional, batch.base_offset)
-    lost = {OffsetState.MISSING: RefusalReason.MISSING, OffsetState.CORRUPT: RefusalReason.CORRUPT}
-    for each in ranges:
-        if each.state in lost and each.start_offset < end_offset:
-            return Refusal(lost[each.state], f"{each.offsets} offsets from {each.start_offset} on are {each.state}")
-    return None
 
 
 def _refuse_batch(transactional: bool, offset: int) -> Refusal:

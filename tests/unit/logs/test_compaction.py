@@ -18,11 +18,8 @@ from logcore.logs.compaction import (
     dirty_ratio,
     newest_offset_by_key,
     why_not_now,
-    why_refused,
 )
-from logcore.logs.offset_ledger import LedgerRange, OffsetState
 from logcore.logs.retention import SegmentFacts
-from logcore.logs.transactions import BatchFact
 from tests import handmade
 
 PRODUCER = {"producer_id": 9, "producer_epoch": 2, "base_sequence": 40, "leader_epoch": 6}
@@ -349,33 +346,3 @@ def test_the_dirty_ratio_is_the_dirty_share_and_must_be_above_the_limit() -> Non
     assert refusal is not None
     assert refusal.reason is RefusalReason.NOTHING_CLEANABLE
     assert why_not_now(replace(found, cleanable_bytes=0), min_cleanable_dirty_ratio=0.0) is not None
-
-
-def fact(base: int, verdict: str = "ok", *, transactional: bool = False, control: bool = False) -> BatchFact:
-    last = base if verdict == "ok" else None
-    return BatchFact(base, last, 1, 1, 0, transactional, control, None, verdict, "s", 0, 70, 0)
-
-
-@pytest.mark.parametrize(
-    ("batch", "reason"),
-    [
-        (fact(5), None),
-        (fact(5, transactional=True), "transactional"),
-        (fact(5, control=True), "control-batches"),
-        (fact(5, "CRC"), "corrupt"),
-        (fact(5, "UNSUPPORTED_FORMAT"), "unsupported-format"),
-        (fact(10, "CRC"), None),
-    ],
-)
-def test_a_log_is_refused_for_what_lies_below_the_end_of_cleaning(batch, reason) -> None:
-    refusal = why_refused([fact(0), batch], [], end_offset=10)
-    assert (None if refusal is None else str(refusal.reason)) == reason
-
-
-@pytest.mark.parametrize(
-    ("state", "start", "reason"), [("missing", 9, "missing"), ("corrupt", 0, "corrupt"), ("missing", 10, None)]
-)
-def test_a_log_is_refused_for_lost_offsets_below_the_end_of_cleaning(state, start, reason) -> None:
-    ranges = [LedgerRange(0, start, OffsetState.COMPACTED), LedgerRange(start, 12, OffsetState(state))]
-    refusal = why_refused([], ranges, end_offset=10)
-    assert (None if refusal is None else str(refusal.reason)) == reason
