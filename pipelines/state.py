@@ -223,6 +223,8 @@ def stands(rule: str, row: LogRow, end_offset: int | None = None, published_to: 
         return False
     if rule == "output-mismatch":
         return end_offset is None or end_offset > (published_to or 0)
+    if rule == "high-watermark-fell":  # until the source has come past where it once was
+        return end_offset is None or row.high_watermark is None or row.high_watermark <= end_offset
     if rule == "high-watermark-beyond-log-end":
         return end_offset is None or end_offset > row.next_offset
     known = RULES.get(rule)
