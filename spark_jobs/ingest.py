@@ -146,8 +146,7 @@ def apply(plan: IngestPlan, config: IngestConfig, spark: SparkSession | None) ->
     """
     from spark_jobs.spread import spread
 
-    if plan.logs:
-        claim(config.lake, plan.cluster)
+    claim(config.lake, plan.cluster)
     placed = list(plan.findings)
     segments: list[Segment] = []
     rows: list[LogRow] = []

@@ -147,7 +147,7 @@ class _Look:
         has_segments = any(filenames.segment_base_offset(name) is not None for name in names)
         if not has_segments and (
             names & _ROOT_FILES
-            or any(_is_directory(entry) and filenames.looks_like_partition_directory(entry.name) for entry in entries)
+            or any(filenames.looks_like_partition_directory(entry.name) and _may_hold_a_log(entry) for entry in entries)
         ):
             self.log_directory(entries)
         elif not entries:
@@ -367,3 +367,17 @@ def _illegal_name(path: str) -> str:
 
 def _reason(path: str, error: OSError | ValueError) -> str:
     return f"{shown(path)} cannot be read: {getattr(error, 'strerror', None) or error}."
+
+
+def _may_hold_a_log(entry: os.DirEntry[str]) -> bool:
+    """Whether a directory holds what a partition's does; many other things are named `something-1` too."""
+    if not _is_directory(entry):
+        return False
+    try:
+        with os.scandir(entry.path) as inside:
+            return any(
+                filenames.segment_base_offset(found_entry.name) is not None or found_entry.name in _PARTITION_FILES
+                for found_entry in inside
+            )
+    except OSError:
+        return True  # what it holds cannot be told, and that is worth a finding

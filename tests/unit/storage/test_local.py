@@ -462,3 +462,12 @@ class TestLocalReader:
     def test_garbage_ends_the_walk_with_none(self, tmp_path: Path, garbage: bytes) -> None:
         walked = list(LocalReader().headers(self.file(tmp_path, self.FIRST + garbage)))
         assert walked[-1] == (len(self.FIRST), None)
+
+
+def test_a_directory_whose_folders_are_only_named_like_partitions_is_one_finding(tmp_path):
+    (tmp_path / "dbus-1" / "session.d").mkdir(parents=True)
+    (tmp_path / "fonts").mkdir()
+    (tmp_path / "polkit-1").mkdir()
+    discovery = discover([str(tmp_path)])
+    assert discovery.logs == ()
+    assert [finding.rule for finding in discovery.findings] == ["not-a-log-directory"]
