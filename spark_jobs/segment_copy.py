@@ -15,7 +15,7 @@ from typing import Any
 
 from logcore.errors import LogError
 from logcore.logs.findings import Finding, found
-from logcore.segments.scan import ScannedBatch, last_good_end, scan
+from logcore.segments.scan import ScannedBatch, SegmentScan, last_good_end, scan
 from logcore.storage.local import LocalReader, SegmentFile, SourceChanged, copy_range, map_file, read_range
 from spark_jobs.lake import archive
 from spark_jobs.lake.archive import Segment
@@ -140,28 +140,24 @@ def _describe(task: CopyTask, path: str, start: int = 0) -> tuple[Segment | None
     if os.stat(path).st_size <= start:
         return None, []
     with map_file(path) as mapped, memoryview(mapped)[start:] as content:
-        last: ScannedBatch | None
-        if task.sealed:
-            # A base offset lies outside the crc: only the segment that follows tells that a last batch claims too much.
-            walk = scan(
-                content,
-                base_offset=task.first_offset,
-                sealed=True,
-                decode=False,
-                next_base_offset=task.next_base_offset,
-            )
-            greatest = _greatest_timestamp(walk)
-            end, last = len(content), walk.last_batch
-            next_offset = walk.next_offset if task.next_base_offset is None else task.next_base_offset
-            findings: list[Finding] = []
-        else:
-            end, next_offset, last = last_good_end(content, task.first_offset)
+        # A base offset lies outside the crc: only the segment that follows tells that a last batch claims too much.
+        walk = scan(
+            content,
+            base_offset=task.first_offset,
+            sealed=task.sealed,
+            decode=False,
+            next_base_offset=task.next_base_offset,
+        )
+        greatest = _greatest_timestamp(walk)
+        end, next_offset, last = len(content), walk.next_offset, walk.last_batch
+        findings: list[Finding] = []
+        if not task.sealed:
+            end = last.end if last else 0
             findings = _tail_findings(task, end, len(content) - end, _is_zero(content[end:]))
             if last is None:
                 return None, findings
-            greatest = _greatest_timestamp(
-                scan(content[:end], base_offset=task.first_offset, sealed=False, decode=False)
-            )
+        elif task.next_base_offset is not None:
+            next_offset = task.next_base_offset
         digest = _sha256(content[:end])
     identity = archive.segment_id(task.log, task.first_offset, digest)
     in_place = task.in_place
@@ -197,7 +193,7 @@ def _describe(task: CopyTask, path: str, start: int = 0) -> tuple[Segment | None
     )
 
 
-def _greatest_timestamp(walk: Any) -> int | None:
+def _greatest_timestamp(walk: SegmentScan) -> int | None:
     """Greatest max timestamp of the batches, as a broker's time index has it; None where none has one."""
     greatest = -1
     for item in walk:

@@ -159,7 +159,6 @@ class SegmentScan:
         inspect: Inspect | None = None,
     ) -> None:
         self._buf = buf
-        self._base_offset = base_offset
         self._sealed = sealed
         self._decode = decode
         self._limits = limits

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 import pyarrow as pa
 
 from logcore.logs.growth import LogTail
+from logcore.segments.filenames import segment_file_name
 from spark_jobs.lake import commits
 from spark_jobs.lake.tables import LOGS, SEGMENTS, read_rows
 
@@ -115,7 +116,7 @@ def segment_id(log: str, base_offset: int, digest: str, generation: int = GENERA
 
 def segment_path(log: str, identity: str, base_offset: int) -> str:
     """Path of an archived segment, relative to the lake. The file has Kafka's own name, so Kafka's tools read it."""
-    return os.path.join("archive", log, identity, f"{base_offset:020d}.log")
+    return os.path.join("archive", log, identity, segment_file_name(base_offset))
 
 
 def read_logs(lake: str, logs: Sequence[str] | None = None) -> dict[str, LogRow]:
