@@ -249,12 +249,6 @@ def _plan_log(
         high_watermark = observed.high_watermark
         if high_watermark is not None and high_watermark > observed.next_offset:
             placed.append(_of(observed, _beyond_log_end(observed)))
-    if known is not None and known.stopped == "unsupported-format" and tasks and known.stopped_file == tasks[0].seen:
-        # It was looked at, it can't be read, and it has not changed.
-        observed = replace(
-            observed, stopped=known.stopped, stopped_because=known.stopped_because, stopped_file=known.stopped_file
-        )
-        tasks = []
     return LogPlan(observed, tuple(tasks), known, None), placed
 
 

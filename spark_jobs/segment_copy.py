@@ -99,8 +99,7 @@ def copy_segment(value: dict[str, Any]) -> dict[str, Any]:
             if attempt == 2:
                 return _result(None, [found("source-changed", str(error), file=task.source)], failed=True)
         except LogError as error:
-            rule = "unsupported-format" if type(error).__name__ == "UnsupportedFormatError" else "unreadable"
-            return _result(None, [found(rule, str(error), file=task.source)], failed=True)
+            return _result(None, [found("unreadable", str(error), file=task.source)], failed=True)
         except OSError as error:
             # Faults of the source have their own error: this one is the archive's.
             message = f"{task.source} could not be written to the archive: {error.strerror or error}."

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from logcore.errors import LogError, UnsupportedFormatError
+from logcore.errors import LogError
 from logcore.logs.findings import Finding, exit_code, found
 from logcore.logs.sources import SegmentFile, SourceLog
 from logcore.logs.transactions import BatchFact, TransactionState, derive_transactions
@@ -142,17 +142,12 @@ def open_segment(
 
 
 def steps(log: SourceLog, segment: SegmentFile, walk: SegmentScan, notes: Notes) -> Iterator[ScannedBatch | Stretch]:
-    """The steps of a walk, saying what is not as it should be; ends early at a format that is not read yet."""
+    """The steps of a walk, saying what is not as it should be."""
     file = shown(segment.path)
-    try:
-        for item in walk:
-            if isinstance(item, Stretch):
-                notes.say(_stretch_finding(item, file))
-            yield item
-    except UnsupportedFormatError as error:
-        message = str(error.at(file=file))
-        notes.say(found("unsupported-format", message, file=file, position=error.position, start_offset=error.offset))
-        return
+    for item in walk:
+        if isinstance(item, Stretch):
+            notes.say(_stretch_finding(item, file))
+        yield item
     accounting = walk.accounting
     if accounting.padding:
         position = accounting.file_size - accounting.padding

@@ -94,9 +94,6 @@ def _cannot_follow(log: SourceLog, segment: SegmentFile, position: int, summary:
     start = read_range(segment.path, position, min(segment.size, position + MAGIC_AT + 1)) if left > 0 else b""
     if not any(start):
         rule, what = "zero-tail" if log.is_sealed(segment) else "zero-padding", "begin with zeros"
-    elif len(start) > MAGIC_AT and start[MAGIC_AT] in (0, 1):
-        summary.formats.add(f"v{start[MAGIC_AT]}")
-        rule, what = "unsupported-format", f"look like message format v{start[MAGIC_AT]}, which is not read yet"
     elif log.is_sealed(segment):
         rule, what = "corrupt-bytes", "hold no batch that can be followed"
     else:

@@ -30,9 +30,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import zip_longest
 
-from logcore.errors import UnsupportedFormatError
 from logcore.logs.retention import SegmentFacts, check_order
-from logcore.records.batch import BatchHeader, TimestampType
+from logcore.records.batch import MAGIC_V2, BatchHeader, TimestampType
 from logcore.records.builder import build_batch
 from logcore.records.record import DEFAULT_LIMITS, Limits, Record, read_records
 from logcore.records.varint import Buffer
@@ -287,18 +286,18 @@ def _rebuilt(header: BatchHeader, stay: Sequence[Record]) -> bytes:
 def _trusted(buf: Buffer, base_offset: int, end_offset: int | None, limits: Limits) -> Iterator[ScannedBatch]:
     """The batches of a segment that begin below `end_offset`, every one checked; refuses anything else."""
     walk = scan(buf, base_offset=base_offset, sealed=True, limits=limits)
-    try:
-        for item in walk:
-            if isinstance(item, Stretch):
-                message = f"bytes at offset {item.offset} cannot be trusted ({item.reason})"
-                raise _RefusedError(Refusal(RefusalReason.CORRUPT, message))
-            if item.header.is_transactional or item.header.is_control:
-                raise _RefusedError(_refuse_batch(item.header.is_transactional, item.header.base_offset))
-            if end_offset is not None and item.header.base_offset >= end_offset:
-                return
-            yield item
-    except UnsupportedFormatError as error:
-        raise _RefusedError(Refusal(RefusalReason.UNSUPPORTED_FORMAT, error.message)) from error
+    for item in walk:
+        if isinstance(item, Stretch):
+            message = f"bytes at offset {item.offset} cannot be trusted ({item.reason})"
+            raise _RefusedError(Refusal(RefusalReason.CORRUPT, message))
+        if item.header.magic != MAGIC_V2:
+            message = f"a batch of format v{item.header.magic} at offset {item.header.base_offset}"
+            raise _RefusedError(Refusal(RefusalReason.UNSUPPORTED_FORMAT, message))
+        if item.header.is_transactional or item.header.is_control:
+            raise _RefusedError(_refuse_batch(item.header.is_transactional, item.header.base_offset))
+        if end_offset is not None and item.header.base_offset >= end_offset:
+            return
+        yield item
     if walk.accounting.padding:
         message = f"the segment ends in {walk.accounting.padding} zero bytes"
         raise _RefusedError(Refusal(RefusalReason.CORRUPT, message))

@@ -84,7 +84,6 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "output-mismatch": Rule(
             _ERROR, "the table of records is not what frontier and ledger say; nothing is published"
         ),
-        "unsupported-format": Rule(_ERROR, "a format that is not read yet", _UNCHECKED),
         # bytes and batches of a segment (logcore.logs.validation)
         "corrupt-bytes": Rule(_ERROR, "bytes that cannot be trusted, with the reason; quarantined"),
         "torn-tail": Rule(_INFO, "a partial batch at the end of a segment still being written"),

@@ -2,7 +2,6 @@
 
     rule                      severity  says
     corrupt-bytes             error     bytes that cannot be trusted (offsets, crc, counts, codec, records)
-    unsupported-format        error     a batch of format v0 or v1; the rest of the segment is not looked at
     zero-tail · zero-padding  error · info   zeros up to the end, in a sealed segment · in one still being written
     torn-tail                 info      a partial batch at the end of a segment still being written
     unknown-attribute-bits    warning   attribute bits 7 to 15
@@ -23,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from logcore.errors import CorruptionReason, UnsupportedFormatError
 from logcore.logs.findings import Finding, found
 from logcore.logs.transactions import VERDICT_OK, BatchFact
 from logcore.records.batch import BatchHeader, TimestampType
@@ -179,7 +177,6 @@ class SegmentValidation:
         limits: Limits,
         next_base_offset: int | None,
     ) -> None:
-        self._size = len(buf)
         self._sealed = sealed
         self._scan = scan(
             buf,
@@ -194,7 +191,6 @@ class SegmentValidation:
         self._header: BatchHeader | None = None
         self._epoch = -1
         self._accounting: Accounting | None = None
-        self._unsupported = False
         self._walk = self._steps()
         self.counts = Counts()
         self.split_points: list[tuple[int, int]] = []
@@ -222,8 +218,7 @@ class SegmentValidation:
     @property
     def end(self) -> End:
         """How the segment ended. ValueError before the walk did."""
-        accounting = self.accounting
-        return End.CORRUPT if self._unsupported else _end(accounting, self._sealed)
+        return _end(self.accounting, self._sealed)
 
     @property
     def next_offset(self) -> int:
@@ -231,38 +226,14 @@ class SegmentValidation:
         return self._scan.next_offset
 
     def _steps(self) -> Iterator[BatchVerdict | Stretch]:
-        valid = quarantined = 0
-        try:
-            for item in self._scan:
-                if isinstance(item, Stretch):
-                    quarantined += item.size
-                    self._report_stretch(item)
-                    yield item
-                else:
-                    valid += item.size
-                    yield self._take(item)
-        except UnsupportedFormatError as error:
-            yield self._give_up(error, valid, quarantined)
-            return
+        for item in self._scan:
+            if isinstance(item, Stretch):
+                self._report_stretch(item)
+                yield item
+            else:
+                yield self._take(item)
         self._accounting = self._scan.accounting
         self._report_padding(self._accounting)
-
-    def _give_up(self, error: UnsupportedFormatError, valid: int, quarantined: int) -> Stretch:
-        # A tail can only be the last stretch, so none was seen before.
-        position = valid + quarantined
-        rest = Stretch(
-            position, self._size - position, CorruptionReason.UNSUPPORTED_FORMAT, error.message, self._scan.next_offset
-        )
-        self._unsupported = True
-        self._accounting = Accounting(self._size, valid, quarantined + rest.size, 0, 0)
-        self._findings.add(
-            "unsupported-format",
-            f"{error.message}; the rest of the segment was not looked at",
-            position=position,
-            nbytes=rest.size,
-            start_offset=rest.offset,
-        )
-        return rest
 
     def _report_stretch(self, stretch: Stretch) -> None:
         self._findings.add(

@@ -1,4 +1,4 @@
-"""The header of a v2 record batch, and its checksum.
+"""The header of a record batch of any format version, and its checksum. This is v2; `legacy.py` has v0 and v1.
 
     off len field                  type    under the CRC
     0   8   baseOffset             int64   no
@@ -24,24 +24,40 @@ bytes again to do so: that is why the checksum comes after them and leaves them 
 is therefore invisible here; only the batch's neighbours can show it. Length and magic lie at the same place in every
 format version, so that a reader can tell them apart. All integers are big-endian two's complement.
 
-Source: org.apache.kafka.common.record.internal.DefaultRecordBatch, KIP-98. Belongs here: what can be said from the
-header and the checksum alone. Records are read in `record.py`.
+Source: org.apache.kafka.common.record.internal.{DefaultRecordBatch, FileLogInputStream}, KIP-98. Belongs here: what
+can be said from the header and the checksum alone. Records are read in `record.py`.
 """
 
 import struct
-from dataclasses import dataclass
-from enum import IntEnum
 
 import crc32c
 
-from logcore.errors import CorruptionReason, CorruptRecordError, UnsupportedFormatError
+from logcore.errors import CorruptionReason, CorruptRecordError
 from logcore.records.compression import Codec
+from logcore.records.legacy import (
+    CRC_FROM,
+    FIXED_BYTES,
+    SMALLEST_SIZE_FIELD,
+    check_codec,
+    message_crc,
+    read_message_header,
+)
+from logcore.records.model import CODEC_MASK as CODEC_MASK
+from logcore.records.model import CONTROL_BIT as CONTROL_BIT
+from logcore.records.model import DELETE_HORIZON_BIT as DELETE_HORIZON_BIT
+from logcore.records.model import KNOWN_ATTRIBUTES as KNOWN_ATTRIBUTES
+from logcore.records.model import LENGTH_AT as LENGTH_AT
+from logcore.records.model import LOG_OVERHEAD as LOG_OVERHEAD
+from logcore.records.model import MAGIC_AT as MAGIC_AT
+from logcore.records.model import MAGIC_V2 as MAGIC_V2
+from logcore.records.model import TIMESTAMP_TYPE_BIT as TIMESTAMP_TYPE_BIT
+from logcore.records.model import TRANSACTIONAL_BIT as TRANSACTIONAL_BIT
+from logcore.records.model import BatchHeader as BatchHeader
+from logcore.records.model import TimestampType as TimestampType
 from logcore.records.varint import Buffer
 
 BASE_OFFSET_AT = 0
-LENGTH_AT = BASE_OFFSET_AT + 8
 LEADER_EPOCH_AT = LENGTH_AT + 4
-MAGIC_AT = LEADER_EPOCH_AT + 4
 CRC_AT = MAGIC_AT + 1
 ATTRIBUTES_AT = CRC_AT + 4
 LAST_OFFSET_DELTA_AT = ATTRIBUTES_AT + 2
@@ -53,118 +69,27 @@ BASE_SEQUENCE_AT = PRODUCER_EPOCH_AT + 2
 RECORD_COUNT_AT = BASE_SEQUENCE_AT + 4
 HEADER_SIZE = RECORD_COUNT_AT + 4
 
-LOG_OVERHEAD = LEADER_EPOCH_AT
-"""Bytes in front of what batchLength counts."""
-MINIMUM_LENGTH_FIELD = 14
-"""The smallest batchLength of any format version (a v0 message); Kafka refuses to go on below it."""
+MINIMUM_LENGTH_FIELD = SMALLEST_SIZE_FIELD[0]
+"""The smallest length field of any format version (a v0 message); Kafka refuses to go on below it."""
 SMALLEST_RECORD = 7
 """Bytes of a v2 record with null key, null value and no headers."""
-MAGIC_V2 = 2
-
-CODEC_MASK = 0x07
-TIMESTAMP_TYPE_BIT = 0x08
-TRANSACTIONAL_BIT = 0x10
-CONTROL_BIT = 0x20
-DELETE_HORIZON_BIT = 0x40
-KNOWN_ATTRIBUTES = CODEC_MASK | TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT | DELETE_HORIZON_BIT
 
 HEADER = struct.Struct(">q i i b I h i q q q h i i")
+_SMALLEST = {**SMALLEST_SIZE_FIELD, MAGIC_V2: HEADER_SIZE - LOG_OVERHEAD}
+_FIXED = {**FIXED_BYTES, MAGIC_V2: HEADER_SIZE}
 _INT32 = struct.Struct(">i")
 _MAX_INT64 = (1 << 63) - 1
-
-
-class TimestampType(IntEnum):
-    """What a record's timestamp means. The numbers are those of Kafka's TimestampType and of Spark's timestampType."""
-
-    NO_TIMESTAMP_TYPE = -1
-    CREATE_TIME = 0
-    LOG_APPEND_TIME = 1
-
-    @property
-    def kafka_name(self) -> str:
-        """The name Kafka prints: NoTimestampType, CreateTime or LogAppendTime."""
-        return _TIMESTAMP_TYPE_NAMES[self]
-
-
-_TIMESTAMP_TYPE_NAMES = {
-    TimestampType.NO_TIMESTAMP_TYPE: "NoTimestampType",
-    TimestampType.CREATE_TIME: "CreateTime",
-    TimestampType.LOG_APPEND_TIME: "LogAppendTime",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class BatchHeader:
-    """The 61 fixed bytes of a v2 batch, one attribute a field, in their order on disk. Nothing in it is checked yet."""
-
-    base_offset: int
-    batch_length: int
-    partition_leader_epoch: int
-    magic: int
-    crc: int
-    attributes: int
-    last_offset_delta: int
-    base_timestamp: int
-    max_timestamp: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    record_count: int
-
-    @property
-    def size(self) -> int:
-        """Bytes of the whole batch, header included."""
-        return self.batch_length + LOG_OVERHEAD
-
-    @property
-    def last_offset(self) -> int:
-        """The last offset the batch takes up, whether or not a record is left there."""
-        return self.base_offset + self.last_offset_delta
-
-    @property
-    def next_offset(self) -> int:
-        """The first offset behind the batch."""
-        return self.last_offset + 1
-
-    @property
-    def codec(self) -> Codec:
-        """How the records are compressed; reserved numbers are members too, and fail when used."""
-        return Codec(self.attributes & CODEC_MASK)
-
-    @property
-    def timestamp_type(self) -> TimestampType:
-        """CREATE_TIME or LOG_APPEND_TIME; with the latter every record's timestamp is `max_timestamp`."""
-        return TimestampType(self.attributes >> 3 & 1)
-
-    @property
-    def is_transactional(self) -> bool:
-        """Whether the batch belongs to a transaction (records or its marker)."""
-        return bool(self.attributes & TRANSACTIONAL_BIT)
-
-    @property
-    def is_control(self) -> bool:
-        """Whether the records are control records, which no consumer is ever given."""
-        return bool(self.attributes & CONTROL_BIT)
-
-    @property
-    def delete_horizon_ms(self) -> int | None:
-        """The time from which compaction may drop the batch's tombstones or marker; None if not set yet."""
-        return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
-
-    @property
-    def unknown_attribute_bits(self) -> int:
-        """Bits 7 to 15 of the attributes, in place (0 or a multiple of 128). Kafka's readers ignore them."""
-        return self.attributes & 0xFFFF & ~KNOWN_ATTRIBUTES
 
 
 def read_header(buf: Buffer, position: int = 0, end: int | None = None, *, whole: bool = True) -> BatchHeader:
     """Read the batch header at `position`; the batch must end at or before `end` (default: the buffer's end).
 
-    With `whole=False` only the 61 header bytes need be there. The checksum and the counts are not looked at: see
-    `crc_matches` and `check_header`.
+    With `whole=False` only the fixed bytes need be there: 61, or 18 and 26 of a v0 and v1 message. The checksum and the
+    counts are not looked at: see `crc_matches` and `check_header`. A compressed v0 or v1 message is told by its last
+    offset, see `legacy.unfold`.
 
     Raises CorruptRecordError: TRUNCATED if fewer bytes are left than the header or the declared size, LENGTH if the
-    length field is below the minimum, MAGIC if the magic is none of 0, 1, 2. UnsupportedFormatError for magic 0 and 1.
+    length field is below the minimum, MAGIC if the magic is none of 0, 1, 2.
     """
     end = len(buf) if end is None else min(end, len(buf))
     left = end - position
@@ -186,28 +111,21 @@ def read_header(buf: Buffer, position: int = 0, end: int | None = None, *, whole
             position=position,
             nearby=nearby,
         )
-    if magic in (0, 1):
-        raise UnsupportedFormatError(
-            f"message format v{magic} (written by brokers before 0.11, or with an old message.format.version) "
-            "is not read yet",
-            position=position,
-            nearby=nearby,
-        )
-    if magic != MAGIC_V2:
+    if magic not in _SMALLEST:
         raise CorruptRecordError(
             CorruptionReason.MAGIC,
             f"the batch's magic byte is {magic}; Kafka has written 0, 1 and 2",
             position=position,
             nearby=nearby,
         )
-    if length + LOG_OVERHEAD < HEADER_SIZE:
+    if length < _SMALLEST[magic]:
         raise CorruptRecordError(
             CorruptionReason.LENGTH,
-            f"the batch's length field says {length}, a v2 batch has at least {HEADER_SIZE - LOG_OVERHEAD}",
+            f"the batch's length field says {length}, a v{magic} batch has at least {_SMALLEST[magic]}",
             position=position,
             nearby=nearby,
         )
-    needed = length + LOG_OVERHEAD if whole else HEADER_SIZE
+    needed = length + LOG_OVERHEAD if whole else _FIXED[magic]
     if needed > left:
         raise CorruptRecordError(
             CorruptionReason.TRUNCATED,
@@ -215,6 +133,8 @@ def read_header(buf: Buffer, position: int = 0, end: int | None = None, *, whole
             position=position,
             nearby=nearby,
         )
+    if magic != MAGIC_V2:
+        return read_message_header(buf, position)
     return BatchHeader(*HEADER.unpack_from(buf, position))
 
 
@@ -233,7 +153,7 @@ def declared_size(buf: Buffer, position: int, end: int | None = None) -> int | N
 
 
 def computed_crc(buf: Buffer, position: int, header: BatchHeader) -> int:
-    """CRC-32C of the batch at `position`, from its attributes to its end.
+    """CRC-32C of the batch at `position`, from its attributes to its end; of a v0 or v1 message CRC-32 from its magic.
 
     Raises CorruptRecordError TRUNCATED if the buffer ends inside the batch.
     """
@@ -244,6 +164,9 @@ def computed_crc(buf: Buffer, position: int, header: BatchHeader) -> int:
             position=position,
             offset=header.base_offset,
         )
+    if header.magic != MAGIC_V2:
+        with memoryview(buf) as view, view[position + CRC_FROM : position + header.size] as covered:
+            return message_crc(covered)
     with memoryview(buf) as view, view[position + ATTRIBUTES_AT : position + header.size] as covered:
         return int(crc32c.crc32c(covered))
 
@@ -261,6 +184,11 @@ def check_header(header: BatchHeader, position: int | None = None) -> None:
 
     Raises CorruptRecordError: COUNT or CODEC.
     """
+    if header.magic != MAGIC_V2:
+        try:
+            check_codec(header)
+        except CorruptRecordError as error:
+            raise error.at(position=position, offset=header.base_offset) from None
     span = header.last_offset_delta + 1
     problem = None
     if header.last_offset_delta < 0:
@@ -271,7 +199,11 @@ def check_header(header: BatchHeader, position: int | None = None) -> None:
         problem = f"the record count is {header.record_count}"
     elif header.record_count > span:
         problem = f"the record count is {header.record_count}, but the batch spans only {span} offsets"
-    elif header.codec is Codec.NONE and header.record_count > (header.size - HEADER_SIZE) // SMALLEST_RECORD:
+    elif (
+        header.magic == MAGIC_V2
+        and header.codec is Codec.NONE
+        and header.record_count > (header.size - HEADER_SIZE) // SMALLEST_RECORD
+    ):
         problem = f"{header.record_count} records cannot fit the batch's {header.size - HEADER_SIZE} record bytes"
     if problem is not None:
         raise CorruptRecordError(CorruptionReason.COUNT, problem, position=position, offset=header.base_offset)

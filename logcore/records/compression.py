@@ -79,8 +79,11 @@ _LARGEST_CHUNK = 4 * 1024 * 1024
 _INT32 = struct.Struct(">i")
 
 
-def decompress(codec: int, data: bytes | memoryview, limit: int) -> bytes:
+def decompress(codec: int, data: bytes | memoryview, limit: int, *, magic: int = 2) -> bytes:
     """Decode one batch's record bytes. At most `limit` bytes come out; a stream that would give more is refused.
+
+    `magic`: the format version of the batch. In v0 the header checksum of an lz4 frame is not looked at: the first
+    brokers and clients computed it wrongly (KAFKA-3160).
 
     Raises CorruptRecordError: CODEC for a reserved number, CODEC_STREAM for a malformed, truncated or overlong stream,
     OUTPUT_CAP beyond the limit. ValueError if `codec` is not 0 to 7 or `limit` is negative.

@@ -1,4 +1,4 @@
-"""The records of a v2 batch, one at a time: slow, obvious, and the specification that every faster engine equals.
+"""The records of a batch, one at a time: slow, obvious, and the specification that every faster engine equals. In v2:
 
     length          varint   bytes behind this field
     attributes      int8     unused
@@ -17,64 +17,52 @@ offsets of a batch rise and lie in its span is for a segment's scan to ask: Kafk
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from logcore.errors import CorruptionReason, CorruptRecordError
-from logcore.records.batch import HEADER_SIZE, SMALLEST_RECORD, BatchHeader, TimestampType, check_header
+from logcore.records import legacy
+from logcore.records.batch import HEADER_SIZE, MAGIC_V2, SMALLEST_RECORD, BatchHeader, TimestampType, check_header
 from logcore.records.compression import Codec, decompress
-from logcore.records.varint import Buffer, read_varint, read_varlong
+from logcore.records.model import DEFAULT_LIMITS as DEFAULT_LIMITS
+from logcore.records.model import Limits as Limits
+from logcore.records.model import Oddities as Oddities
+from logcore.records.model import Record as Record
+from logcore.records.varint import MAX_VARINT_BYTES, MAX_VARLONG_BYTES, Buffer, read_varint, read_varlong
 
 _SMALLEST_HEADER = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One record, as stored."""
-
-    offset: int
-    timestamp: int
-    """Milliseconds since the epoch, or -1 for none; any int64, unchecked."""
-    timestamp_type: TimestampType
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[bytes, bytes | None], ...] = ()
-    """Pairs of name (raw bytes, meant to be UTF-8) and value, in their order, duplicates kept."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a reader is willing to hold in memory for the sake of bytes it has not checked yet."""
-
-    decoded_batch_bytes: int = 256 * 1024 * 1024
-    """Output of one compressed batch."""
-    record_bytes: int = 64 * 1024 * 1024
-    """Declared length of one record."""
-    headers_per_record: int = 10_000
-
-
-DEFAULT_LIMITS = Limits()
-
-
-def read_records(buf: Buffer, position: int, header: BatchHeader, limits: Limits = DEFAULT_LIMITS) -> Iterator[Record]:
-    """Yield the records of the batch at `position` whose header is `header`, control records included.
+def read_records(
+    buf: Buffer,
+    position: int,
+    header: BatchHeader,
+    limits: Limits = DEFAULT_LIMITS,
+    oddities: Oddities | None = None,
+) -> Iterator[Record]:
+    """Yield the records of the batch at `position` whose header is `header`, control records included, of any format.
 
     The checksum is the caller's business (`crc_matches`). Damage may show only after some records were yielded; a
-    caller that wants all or nothing collects first.
+    caller that wants all or nothing collects first. `header` of a compressed v0 or v1 message may be unfolded or not.
+    `oddities`, if given, is filled in and complete when the last record was yielded.
 
     Raises CorruptRecordError, placed at the batch's position and base offset: COUNT, CODEC, CODEC_STREAM, OUTPUT_CAP,
-    VARINT, RECORD_LENGTH, RECORD_HEADER, TRAILING_BYTES or TRUNCATED.
+    VARINT, RECORD_LENGTH, RECORD_HEADER, TRAILING_BYTES or TRUNCATED; in v0 and v1 also LENGTH, MAGIC, OFFSET_ORDER.
     """
     try:
-        yield from _read(buf, position, header, limits)
+        if header.magic == MAGIC_V2:
+            yield from _read(buf, position, header, limits, oddities)
+        else:
+            yield from legacy.read_messages(buf, position, header, limits, oddities)
     except CorruptRecordError as error:
         raise error.at(position=position, offset=header.base_offset) from error.__cause__
 
 
 def record_bytes(buf: Buffer, position: int, header: BatchHeader, limits: Limits = DEFAULT_LIMITS) -> bytes:
-    """The batch's record section, decompressed.
+    """The batch's record section, decompressed; of a v0 or v1 message the message set it stands for.
 
-    Raises CorruptRecordError: TRUNCATED, CODEC, CODEC_STREAM, OUTPUT_CAP.
+    Raises CorruptRecordError: TRUNCATED, CODEC, CODEC_STREAM, OUTPUT_CAP; in v0 and v1 also RECORD_LENGTH and COUNT.
     """
+    if header.magic != MAGIC_V2:
+        return legacy.message_set(buf, position, header, limits)
     start, end = position + HEADER_SIZE, position + header.size
     if end > len(buf) or start > end:
         raise CorruptRecordError(
@@ -87,7 +75,9 @@ def record_bytes(buf: Buffer, position: int, header: BatchHeader, limits: Limits
         return decompress(header.codec, stored, limits.decoded_batch_bytes)
 
 
-def _read(buf: Buffer, position: int, header: BatchHeader, limits: Limits) -> Iterator[Record]:
+def _read(
+    buf: Buffer, position: int, header: BatchHeader, limits: Limits, oddities: Oddities | None
+) -> Iterator[Record]:
     check_header(header)
     if header.record_count == 0 and header.size == HEADER_SIZE:
         return  # emptied by compaction; such a batch has no stream even if a codec were set
@@ -109,6 +99,8 @@ def _read(buf: Buffer, position: int, header: BatchHeader, limits: Limits) -> It
             CorruptionReason.TRAILING_BYTES,
             f"{len(data) - at} bytes follow the last of {header.record_count} counted records",
         )
+    if oddities is not None:
+        oddities.unusual_encoding = _is_unusual(data)
 
 
 def _read_record(data: bytes, at: int, header: BatchHeader, limits: Limits) -> tuple[Record, int]:
@@ -116,10 +108,6 @@ def _read_record(data: bytes, at: int, header: BatchHeader, limits: Limits) -> t
     if not 0 <= length <= len(data) - at:
         raise CorruptRecordError(
             CorruptionReason.RECORD_LENGTH, f"a record declares {length} bytes where {len(data) - at} are left"
-        )
-    if length > limits.record_bytes:
-        raise CorruptRecordError(
-            CorruptionReason.OUTPUT_CAP, f"a record declares {length} bytes, {limits.record_bytes} are allowed"
         )
     end = at + length
     if length == 0:
@@ -173,6 +161,42 @@ def _read_nullable(data: bytes, at: int, end: int, what: str) -> tuple[bytes | N
             CorruptionReason.RECORD_LENGTH, f"a record's {what} declares {length} bytes where {end - at} are left"
         )
     return data[at : at + length], at + length
+
+
+def _is_unusual(data: bytes) -> bool:
+    """Whether a record section that was read well holds a number that Kafka would have written otherwise."""
+    at = 0
+    while at < len(data):
+        _, at, odd = _number(data, at, MAX_VARINT_BYTES)
+        at += 1
+        _, at, odd_timestamp = _number(data, at, MAX_VARLONG_BYTES)
+        _, at, odd_offset = _number(data, at, MAX_VARINT_BYTES)
+        at, odd_key = _skip_nullable(data, at)
+        at, odd_value = _skip_nullable(data, at)
+        count, at, odd_count = _number(data, at, MAX_VARINT_BYTES)
+        if odd or odd_timestamp or odd_offset or odd_key or odd_value or odd_count:
+            return True
+        for _ in range(count):
+            at, odd_name = _skip_nullable(data, at)
+            at, odd_value = _skip_nullable(data, at)
+            if odd_name or odd_value:
+                return True
+    return False
+
+
+def _skip_nullable(data: bytes, at: int) -> tuple[int, bool]:
+    length, at, odd = _number(data, at, MAX_VARINT_BYTES)
+    return at + max(length, 0), odd or length < -1
+
+
+def _number(data: bytes, at: int, longest: int) -> tuple[int, int, bool]:
+    """(value, position behind it, whether it is longer than needed or has bits beyond its type) of a varint."""
+    read = read_varint if longest == MAX_VARINT_BYTES else read_varlong
+    value, end = read(data, at, len(data))
+    last, size = data[end - 1], end - at
+    # 5 groups of 7 bits leave 4 for the last one of an int, 10 leave 1 for that of a long.
+    spare = size == longest and last >> (4 if longest == MAX_VARINT_BYTES else 1) != 0
+    return value, end, spare or (size > 1 and last == 0)
 
 
 def _wrap(value: int) -> int:

@@ -22,15 +22,15 @@ LogSegment.recover and FileLogInputStream, which instead ends silently at a size
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from logcore.errors import CorruptionReason, CorruptRecordError, UnsupportedFormatError
+from logcore.errors import CorruptionReason, CorruptRecordError
 from logcore.records.batch import LOG_OVERHEAD, BatchHeader, check_header, crc_matches, declared_size, read_header
 from logcore.records.control import ControlType, control_type
-from logcore.records.record import DEFAULT_LIMITS, Limits, Record, read_records
+from logcore.records.legacy import unfold
+from logcore.records.record import DEFAULT_LIMITS, Limits, Oddities, Record, read_records
 from logcore.records.varint import Buffer
 from logcore.segments.filenames import MAX_OFFSET
 
@@ -38,9 +38,6 @@ MAX_RELATIVE_OFFSET = 2**31 - 1
 """Offsets of a segment lie at most this far above its base: index entries are 32 bits wide."""
 
 _ZERO_STEP = 1 << 20
-_LEGACY_OVERHEAD = 17  # offset, size, crc, magic
-_LEGACY_MIN_SIZE = 14
-
 
 Inspect = Callable[[BatchHeader, Record], None]
 """Called with a record and the header of the batch it is in, in the order of the file."""
@@ -56,7 +53,8 @@ class End(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScannedBatch:
-    """A batch that can be trusted, where it starts in the file, and for a control batch what it says."""
+    """A batch that can be trusted, where it starts in the file, and for a control batch what it says. The header of a
+    compressed v0 or v1 message is unfolded: it tells the offsets and the number of the records inside."""
 
     position: int
     header: BatchHeader
@@ -121,22 +119,28 @@ def scan(
     limits: Limits = DEFAULT_LIMITS,
     next_base_offset: int | None = None,
     inspect: Inspect | None = None,
+    start: int = 0,
+    next_offset: int | None = None,
 ) -> SegmentScan:
-    """Walk over a whole segment.
+    """Walk over a segment, whole or from `start` on.
 
     base_offset: what the file's name says. sealed: a later segment follows, so nothing may be missing at the end.
     decode: also parse every record. next_base_offset: base of the segment that follows, if one does; no batch reaches
     it. inspect: called with every record that is decoded, before it is known whether the rest of its batch is good.
-    Raises UnsupportedFormatError, while iterating, at an intact batch of format v0 or v1.
+
+    start, next_offset: where an earlier walk stood, by its `position` and `next_offset`; this one judges what follows
+    exactly as that one would have. So another walker may take over between two steps, and hand back in front of
+    whatever it does not understand. It must take no batch whose successor begins below the offset behind it: such a
+    pair is for this one to judge, from the first of the two. The accounting is of the bytes from `start` on.
     """
-    return SegmentScan(buf, base_offset, sealed, decode, limits, next_base_offset, inspect)
+    return SegmentScan(buf, base_offset, sealed, decode, limits, next_base_offset, inspect, start, next_offset)
 
 
 def last_good_end(buf: Buffer, base_offset: int) -> tuple[int, int, ScannedBatch | None]:
     """How far a segment still being written may be taken: (end of its last good batch, next offset, that batch).
 
-    A bad stretch that good batches follow is taken along, for validation to judge. Headers and crcs only. Raises
-    UnsupportedFormatError like `scan`.
+    A bad stretch that good batches follow is taken along, for validation to judge. Headers and crcs only, and of
+    compressed v0 and v1 messages the headers of those inside.
     """
     walk = scan(buf, base_offset=base_offset, sealed=False, decode=False)
     for _ in walk:
@@ -157,6 +161,8 @@ class SegmentScan:
         limits: Limits,
         next_base_offset: int | None,
         inspect: Inspect | None = None,
+        start: int = 0,
+        next_offset: int | None = None,
     ) -> None:
         self._buf = buf
         self._sealed = sealed
@@ -169,11 +175,17 @@ class SegmentScan:
             self._ceiling = min(self._ceiling, next_base_offset - 1)
         self._valid = self._quarantined = self._tail = self._padding = 0
         self._finished = False
+        self._start = start
+        self._unfolded: tuple[int, BatchHeader] | None = None
         self._walk = self._steps()
-        self.next_offset = base_offset
+        self.position = start
+        """Where the next step begins."""
+        self.next_offset = base_offset if next_offset is None else next_offset
         """Offset behind the last good batch; the segment's base offset before there is one."""
         self.last_batch: ScannedBatch | None = None
         """Last good batch so far."""
+        self.oddities = Oddities()
+        """Of the last batch whose records were read; only looked for if there is an `inspect`."""
 
     def __iter__(self) -> Iterator[ScannedBatch | Stretch]:
         return self._walk
@@ -191,21 +203,22 @@ class SegmentScan:
         """Where every byte went. ValueError before the scan ended."""
         if not self._finished:
             raise ValueError("the scan has not been walked to its end")
-        return Accounting(len(self._buf), self._valid, self._quarantined, self._tail, self._padding)
+        return Accounting(len(self._buf) - self._start, self._valid, self._quarantined, self._tail, self._padding)
 
     def _steps(self) -> Iterator[ScannedBatch | Stretch]:
         size = len(self._buf)
-        position = 0
-        while position < size:
+        while self.position < size:
+            position = self.position
             if self._is_zero_rest(position):
                 self._padding = size - position
+                self.position = size
                 break
             judged = self._judge(position)
             if isinstance(judged, ScannedBatch):
                 self._valid += judged.size
                 self.next_offset = judged.header.next_offset
                 self.last_batch = judged
-                position = judged.end
+                self.position = judged.end
                 yield judged
                 continue
             end = size if judged.end is None else judged.end
@@ -216,16 +229,14 @@ class SegmentScan:
                 self._tail += stretch.size
             else:
                 self._quarantined += stretch.size
-            position = end
+            self.position = end
             yield stretch
         self._finished = True
 
     def _judge(self, position: int) -> ScannedBatch | _Bad:
-        self._refuse_legacy(position)
-        bad = self._contradiction(position, self.next_offset)
-        if isinstance(bad, _Bad):
-            return bad
-        header = bad
+        header = self._contradiction(position, self.next_offset)
+        if isinstance(header, _Bad):
+            return header
         usurper = self._claims_successors_offsets(position, header)
         if usurper is not None:
             return usurper
@@ -238,19 +249,12 @@ class SegmentScan:
             header = read_header(self._buf, position, size)
         except CorruptRecordError as error:
             return _Bad(error.reason, error.message, self._trusted_end(position, expected), whole=False)
-        except UnsupportedFormatError:
-            # An intact v0 or v1 batch has raised already: this is damage in the byte that states the format.
-            return _Bad(
-                CorruptionReason.MAGIC,
-                "the batch claims a format that its other bytes contradict",
-                self._trusted_end(position, expected),
-                whole=False,
-            )
         if not crc_matches(self._buf, position, header):
             message = "the batch's crc does not fit its bytes"
             return _Bad(CorruptionReason.CRC, message, self._trusted_end(position, expected), whole=False)
         end = position + header.size
         try:
+            header = self._unfold(position, header)
             check_header(header, position)
         except CorruptRecordError as error:
             return _Bad(error.reason, error.message, end, whole=True)
@@ -268,7 +272,9 @@ class SegmentScan:
         end = position + header.size
         try:
             successor = read_header(self._buf, end, len(self._buf))
-        except (CorruptRecordError, UnsupportedFormatError):
+            if successor.is_wrapper and crc_matches(self._buf, end, successor):
+                successor = self._unfold(end, successor)
+        except CorruptRecordError:
             return None
         if not self.next_offset + header.last_offset_delta < successor.base_offset < header.next_offset:
             return None
@@ -282,8 +288,10 @@ class SegmentScan:
             return ScannedBatch(position, header, None)
         kind: ControlType | None = None
         previous = header.base_offset - 1
+        self.oddities = Oddities()
+        wanted = None if self._inspect is None else self.oddities
         try:
-            for record in read_records(self._buf, position, header, self._limits):
+            for record in read_records(self._buf, position, header, self._limits, wanted):
                 if not previous < record.offset <= header.last_offset:
                     message = f"a record's offset {record.offset} does not follow {previous} within its batch"
                     raise CorruptRecordError(CorruptionReason.OFFSET_ORDER, message)
@@ -309,15 +317,22 @@ class SegmentScan:
             return end
         try:
             header = read_header(self._buf, end, size)
-        except (CorruptRecordError, UnsupportedFormatError):
+            if not crc_matches(self._buf, end, header):
+                return None
+            header = self._unfold(end, header)
+        except CorruptRecordError:
             return None
-        good = (
-            header.base_offset >= expected
-            and header.last_offset_delta >= 0
-            and header.last_offset <= self._ceiling
-            and crc_matches(self._buf, end, header)
-        )
+        good = header.base_offset >= expected and header.last_offset_delta >= 0 and header.last_offset <= self._ceiling
         return end if good else None
+
+    def _unfold(self, position: int, header: BatchHeader) -> BatchHeader:
+        """The header of a wrapper as it is inside. Its crc must have been found right. A batch is asked about up to
+        three times, for itself and as a successor, but decompressed for it once."""
+        if not header.is_wrapper:
+            return header
+        if self._unfolded is None or self._unfolded[0] != position:
+            self._unfolded = position, unfold(self._buf, position, header, self._limits)
+        return self._unfolded[1]
 
     def _is_zero_rest(self, position: int) -> bool:
         size = len(self._buf)
@@ -330,22 +345,3 @@ class SegmentScan:
             if part != zeros[: len(part)]:
                 return False
         return True
-
-    def _refuse_legacy(self, position: int) -> None:
-        """Raise at an intact batch of format v0 or v1; a v2 batch whose magic was flipped does not pass their crc."""
-        rest = len(self._buf) - position
-        if rest < _LEGACY_OVERHEAD or self._buf[position + 16] not in (0, 1):
-            return
-        size = int.from_bytes(self._buf[position + 8 : position + 12], "big", signed=True)
-        if not _LEGACY_MIN_SIZE <= size <= rest - LOG_OVERHEAD:
-            return
-        stated = int.from_bytes(self._buf[position + 12 : position + 16], "big")
-        with memoryview(self._buf) as view, view[position + 16 : position + LOG_OVERHEAD + size] as covered:
-            intact = zlib.crc32(covered) == stated
-        if intact:
-            raise UnsupportedFormatError(
-                f"a batch of format v{self._buf[position + 16]}, which is not read yet",
-                position=position,
-                offset=self.next_offset,
-                advice="only format v2 (Kafka 0.11 and later) is read",
-            )

@@ -1,4 +1,7 @@
-"""Headers of batches in local files, one small read each, without reading the batches."""
+"""Headers of batches in local files, one small read each, without reading the batches.
+
+Only a compressed v0 or v1 message is read whole: its header does not tell which offsets are inside.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,10 @@ import os
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from logcore.errors import CorruptRecordError, UnsupportedFormatError
+from logcore.errors import CorruptRecordError
 from logcore.logs.sources import SegmentFile
-from logcore.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, read_header
+from logcore.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, crc_matches, read_header
+from logcore.records.legacy import unfold
 from logcore.storage.files import open_readonly, pread_range
 
 
@@ -16,7 +20,7 @@ class LocalReader:
     """Headers of batches in a source's files: what `logcore.logs.growth` asks to see. Reads 61 bytes a batch."""
 
     def header_at(self, segment: SegmentFile, position: int) -> BatchHeader | None:
-        """The header at a position; None if the file ends before the batch does, or no v2 header stands there.
+        """The header at a position; None if the file ends before the batch does, or no header stands there.
 
         Raises SourceUnreadable.
         """
@@ -47,10 +51,16 @@ class LocalReader:
 
 
 def _header_at(stream: BinaryIO, path: str, position: int, size: int) -> BatchHeader | None:
-    if not 0 <= position <= size - HEADER_SIZE:
+    if not 0 <= position < size:
         return None
     try:
-        header = read_header(pread_range(stream, path, HEADER_SIZE, position), whole=False)
-    except (CorruptRecordError, UnsupportedFormatError):
+        header = read_header(pread_range(stream, path, min(HEADER_SIZE, size - position), position), whole=False)
+        if header.size > size - position:
+            return None
+        if header.is_wrapper:
+            message = pread_range(stream, path, header.size, position)
+            # Nothing is decompressed for bytes that are damaged; the offset of the last record is all they tell.
+            return unfold(message, 0, header) if crc_matches(message, 0, header) else header
+    except CorruptRecordError:
         return None
-    return header if header.size <= size - position else None
+    return header

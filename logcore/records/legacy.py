@@ -1,0 +1,241 @@
+"""Messages of format v0 and v1: what brokers wrote before 0.11, and later ones when asked to.
+
+    off len field        type    under the CRC
+    0   8   offset       int64   no     of a compressed message: that of the last message inside
+    8   4   size         int32   no     bytes behind this field, at least 14 (v0) or 22 (v1)
+    12  4   crc          uint32  no     CRC-32 (that of zlib) of everything from `magic` to the message's end
+    16  1   magic        int8    yes    0 or 1
+    17  1   attributes   int8    yes    0-2 codec (0 none, 1 gzip, 2 snappy, 3 lz4) · v1: 3 timestamp type · rest unused
+    18  8   timestamp    int64   yes    v1 only: ms, -1 = none
+    ..  4   keyLength    int32   yes    negative = null; then the key
+    ..  4   valueLength  int32   yes    negative = null; then the value
+
+The checksum leaves out what the broker assigns (the offset) and itself; unlike in v2 it covers the magic byte.
+
+A compressed message (a wrapper) holds a message set: its value, decompressed, is whole messages back to back.
+
+    v0      messages inside carry their own offsets
+    v1      they carry offsets relative to the batch: true offset = wrapper's offset - last one inside + own. Where the
+            wrapper's offset is 0 they are true as they stand: some clients left it so, and brokers kept it.
+    time    LogAppendTime of the wrapper counts for all messages inside, whatever they say; else each has its own
+
+Both kinds may have gaps where compaction took messages out. As Kafka's reader does, this one ignores checksums inside,
+takes messages of the other format version there, and drops a last message that is not whole. It refuses a wrapper
+around nothing, around another wrapper, or with a codec that came later.
+
+Source: org.apache.kafka.common.record.internal.{LegacyRecord, AbstractLegacyRecordBatch}. Belongs here: all that is
+particular to these two versions.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import replace
+
+from logcore.errors import CorruptionReason, CorruptRecordError
+from logcore.records.compression import Codec, decompress
+from logcore.records.model import (
+    CODEC_MASK,
+    DEFAULT_LIMITS,
+    LOG_OVERHEAD,
+    MAGIC_AT,
+    BatchHeader,
+    Limits,
+    Oddities,
+    Record,
+    TimestampType,
+)
+from logcore.records.varint import Buffer
+
+PREFIX = struct.Struct(">q i I b b")
+"""offset, size, crc, magic, attributes: the same in both versions."""
+CRC_FROM = MAGIC_AT
+TIMESTAMP_AT = PREFIX.size
+SMALLEST_SIZE_FIELD = {0: 14, 1: 22}
+"""The size field of a message with null key and null value, by magic."""
+FIXED_BYTES = {0: 18, 1: 26}
+"""Bytes of a message in front of the key's length, by magic."""
+
+_INT64 = struct.Struct(">q")
+_INT32 = struct.Struct(">i")
+_OFFSET_AND_SIZE = struct.Struct(">q i")
+_NONE = -1
+
+
+def read_message_header(buf: Buffer, position: int) -> BatchHeader:
+    """The header of the message at `position`, folded. Its fixed bytes must be there, and its magic be 0 or 1."""
+    offset, size, crc, magic, attributes = PREFIX.unpack_from(buf, position)
+    timestamp = _INT64.unpack_from(buf, position + TIMESTAMP_AT)[0] if magic == 1 else _NONE
+    return BatchHeader(offset, size, _NONE, magic, crc, attributes, 0, _NONE, timestamp, _NONE, _NONE, _NONE, 1)
+
+
+def message_crc(covered: memoryview) -> int:
+    """CRC-32 of a message's bytes from its magic on."""
+    return zlib.crc32(covered)
+
+
+def unfold(buf: Buffer, position: int, header: BatchHeader, limits: Limits = DEFAULT_LIMITS) -> BatchHeader:
+    """The header with the base offset, last offset delta and record count of the messages inside a wrapper.
+
+    The base offset is that of the first message inside, the last offset what the wrapper says; only where it says 0,
+    that of the last message inside. Any other header, and one unfolded before, is returned as it is.
+
+    Raises CorruptRecordError, placed: what `message_set` and `read_messages` raise on the way.
+    """
+    if not header.is_wrapper or header.record_count != 1 or header.last_offset_delta:
+        return header
+    try:
+        inner = list(_split(message_set(buf, position, header, limits)))
+        _refuse_strange(inner)
+        shift = _shift(header, inner)
+    except CorruptRecordError as error:
+        raise error.at(position=position, offset=header.base_offset) from error.__cause__
+    first, last = inner[0][0].base_offset + shift, header.base_offset
+    if header.magic == 1 and last == 0:
+        last = inner[-1][0].base_offset
+    return replace(header, base_offset=first, last_offset_delta=last - first, record_count=len(inner))
+
+
+def message_set(buf: Buffer, position: int, header: BatchHeader, limits: Limits = DEFAULT_LIMITS) -> bytes:
+    """The message set that a message stands for: what a wrapper's value decompresses to, any other message itself.
+
+    Raises CorruptRecordError: TRUNCATED, RECORD_LENGTH, COUNT for a null value, CODEC, CODEC_STREAM, OUTPUT_CAP.
+    """
+    if header.size > len(buf) - position:
+        raise CorruptRecordError(
+            CorruptionReason.TRUNCATED,
+            f"the message takes {header.size} bytes by its size field, {max(len(buf) - position, 0)} are left",
+        )
+    message = bytes(buf[position : position + header.size])
+    if not header.is_wrapper:
+        return message
+    check_codec(header)
+    _, start, end = _key_and_value(message, 0, header)
+    if start is None:
+        raise CorruptRecordError(CorruptionReason.COUNT, "a compressed message without a value")
+    with memoryview(message) as view, view[start:end] as stored:
+        return decompress(header.codec, stored, limits.decoded_batch_bytes, magic=header.magic)
+
+
+def read_messages(
+    buf: Buffer, position: int, header: BatchHeader, limits: Limits, oddities: Oddities | None = None
+) -> Iterator[Record]:
+    """Yield the records of the message at `position`: itself, or those inside it. `header` may be folded or not.
+
+    Raises CorruptRecordError, not placed: what `message_set` raises, LENGTH or MAGIC for what is no message inside,
+    COUNT for an empty set, CODEC for a wrapper inside, OFFSET_ORDER for offsets that lie above the wrapper's.
+    """
+    data = message_set(buf, position, header, limits)
+    if not header.is_wrapper:
+        yield _record(data, 0, header, header.base_offset, header.max_timestamp, header.timestamp_type)
+        return
+    inner = list(_split(data))
+    _refuse_strange(inner)
+    (outer_offset,) = _INT64.unpack_from(buf, position)
+    shift = _shift(replace(header, base_offset=outer_offset), inner)
+    if oddities is not None:
+        _note(data, inner, header, oddities)
+    for message, at in inner:
+        timestamp, kind = message.max_timestamp, message.timestamp_type
+        if message.magic == 1:
+            kind = header.timestamp_type
+            if kind is TimestampType.LOG_APPEND_TIME:
+                timestamp = header.max_timestamp
+        yield _record(data, at, message, message.base_offset + shift, timestamp, kind)
+
+
+def check_codec(header: BatchHeader) -> None:
+    """Refuse a message in a codec that came after its format version. Raises CorruptRecordError CODEC, not placed."""
+    if header.attributes & CODEC_MASK > Codec.LZ4:
+        raise CorruptRecordError(
+            CorruptionReason.CODEC,
+            f"a message of format v{header.magic} in codec {header.codec.kafka_name}, which it does not have",
+        )
+
+
+def _split(data: bytes) -> Iterator[tuple[BatchHeader, int]]:
+    """The messages of a set and where they begin, up to one that is not whole."""
+    at = 0
+    while len(data) - at >= LOG_OVERHEAD:
+        _, size = _OFFSET_AND_SIZE.unpack_from(data, at)
+        if size < SMALLEST_SIZE_FIELD[0]:
+            raise CorruptRecordError(
+                CorruptionReason.LENGTH, f"a message inside a compressed one declares a size of {size} bytes"
+            )
+        if size > len(data) - at - LOG_OVERHEAD:
+            return
+        magic = data[at + MAGIC_AT]
+        if magic not in SMALLEST_SIZE_FIELD:
+            raise CorruptRecordError(
+                CorruptionReason.MAGIC, f"a message inside a compressed one has the magic byte {magic}"
+            )
+        if size < SMALLEST_SIZE_FIELD[magic]:
+            raise CorruptRecordError(
+                CorruptionReason.LENGTH, f"a v{magic} message inside a compressed one has a size of {size} bytes"
+            )
+        yield read_message_header(data, at), at
+        at += LOG_OVERHEAD + size
+
+
+def _refuse_strange(inner: list[tuple[BatchHeader, int]]) -> None:
+    if not inner:
+        raise CorruptRecordError(CorruptionReason.COUNT, "a compressed message with no message inside")
+    if any(message.attributes & CODEC_MASK for message, _ in inner):
+        raise CorruptRecordError(CorruptionReason.CODEC, "a compressed message inside a compressed one")
+
+
+def _shift(header: BatchHeader, inner: list[tuple[BatchHeader, int]]) -> int:
+    """What to add to the offsets inside; `header` is folded."""
+    if header.magic == 0 or header.base_offset == 0:
+        return 0
+    last = inner[-1][0].base_offset
+    if last > header.base_offset:
+        raise CorruptRecordError(
+            CorruptionReason.OFFSET_ORDER,
+            f"the last message inside is number {last}, but the compressed message has offset {header.base_offset}",
+        )
+    return header.base_offset - last
+
+
+def _note(data: bytes, inner: list[tuple[BatchHeader, int]], header: BatchHeader, oddities: Oddities) -> None:
+    with memoryview(data) as view:
+        for message, at in inner:
+            with view[at + CRC_FROM : at + message.size] as covered:
+                oddities.inner_crcs_differ += message_crc(covered) != message.crc
+            oddities.inner_magics_differ += message.magic != header.magic
+    last, at = inner[-1]
+    oddities.inner_bytes_left = len(data) - at - last.size
+
+
+def _record(data: bytes, at: int, header: BatchHeader, offset: int, timestamp: int, kind: TimestampType) -> Record:
+    key, start, end = _key_and_value(data, at, header)
+    return Record(offset, timestamp, kind, key, None if start is None else data[start:end])
+
+
+def _key_and_value(data: bytes, at: int, header: BatchHeader) -> tuple[bytes | None, int | None, int]:
+    """The key of the message at `at`, and where its value begins (None: null) and ends."""
+    end = at + header.size
+    key_start, key_end = _sized(data, at + FIXED_BYTES[header.magic], end, "key")
+    value_start, value_end = _sized(data, key_end, end, "value")
+    if value_end != end:
+        raise CorruptRecordError(
+            CorruptionReason.RECORD_LENGTH, f"{end - value_end} bytes follow the value of a message"
+        )
+    return None if key_start is None else data[key_start:key_end], value_start, value_end
+
+
+def _sized(data: bytes, at: int, end: int, what: str) -> tuple[int | None, int]:
+    """Where a length's bytes begin (None: null) and end; every negative length is null, as in Kafka's reader."""
+    if end - at < _INT32.size:
+        raise CorruptRecordError(CorruptionReason.TRUNCATED, f"a message ends inside the length of its {what}")
+    (length,) = _INT32.unpack_from(data, at)
+    at += _INT32.size
+    if length < 0:
+        return None, at
+    if length > end - at:
+        raise CorruptRecordError(
+            CorruptionReason.RECORD_LENGTH, f"a message's {what} declares {length} bytes where {end - at} are left"
+        )
+    return at, at + length
