@@ -16,8 +16,8 @@ from typing import Protocol
 from logcore.logs.findings import Finding, found
 from logcore.logs.sources import SegmentFile, SourceLog
 from logcore.records.batch import BatchHeader
-from logcore.segments.checkpoints import EpochEntry, end_offset_for, epoch_for_offset
 from logcore.segments.filenames import MAX_OFFSET
+from logcore.segments.leader_epochs import EpochEntry, end_offset_for, epoch_for_offset
 
 Gap = tuple[int, int, str]
 """Start offset, end offset, evidence: offsets absent in there are missing for that reason."""

@@ -28,7 +28,7 @@ from logcore.errors import LogError
 from logcore.logs.agreement import Agreement, Gap, LogTail, Resume, SourceReader, Stop, Stopped, walk
 from logcore.logs.findings import Finding, found
 from logcore.logs.sources import SourceLog
-from logcore.segments.checkpoints import EpochEntry
+from logcore.segments.leader_epochs import EpochEntry
 
 __all__ = ["Gap", "Growth", "LogTail", "SourceReader", "Stop", "Take", "decide_growth"]
 

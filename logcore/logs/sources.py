@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from logcore.logs.findings import Finding
-from logcore.segments.checkpoints import EpochEntry
 from logcore.segments.filenames import DirectoryKind, TopicPartition
+from logcore.segments.leader_epochs import EpochEntry
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,40 +6,33 @@
       offsets             `topic partition offset`      {replication,log-start,recovery-point,cleaner}-offset-…
       leader epochs       `epoch startOffset`           leader-epoch-checkpoint, ascending
     partition.metadata    `version: 0` newline `topic_id: <22 characters>`, no newline at the end
-    meta.properties       Java properties: version, cluster.id, node.id or broker.id, directory.id
+    meta.properties       Java properties: version, cluster.id, node.id (version 1) or broker.id (0), directory.id
+    .kafka_cleanshutdown  `{"version":0,"brokerEpoch":<n>}`, zero bytes before Kafka 3.6; only its being there counts
+    quorum-state          JSON: the last vote of a KRaft voter, beside the metadata log
 
 A checkpoint of zero bytes has no entries: that is how brokers create them. No file carries a checksum, so each is
-either understood whole or refused whole with CorruptIndexError. Entries of offset checkpoints come in the order of a
-hash map: compare them as sets. A checkpoint names a topic, not its id, so it may speak of an earlier topic.
+either understood whole or refused whole with CorruptIndexError; only of the clean-shutdown marker no broker needs the
+content. Entries of offset checkpoints come in the order of a hash map: compare them as sets. A checkpoint names a
+topic, not its id, so it may speak of an earlier topic.
 
-Sources: Kafka CheckpointFile, OffsetCheckpointFile, LeaderEpochCheckpointFile, LeaderEpochFileCache,
-PartitionMetadataFile, MetaProperties.
+Sources: Kafka CheckpointFile, OffsetCheckpointFile, LeaderEpochCheckpointFile, PartitionMetadataFile, MetaProperties,
+CleanShutdownFileHandler, FileQuorumStateStore.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from logcore.errors import CorruptIndexError
 from logcore.segments.filenames import MAX_OFFSET, MAX_PARTITION, TopicPartition, is_legal_topic
-
-UNDEFINED_EPOCH = -1
-UNDEFINED_EPOCH_OFFSET = -1
+from logcore.segments.leader_epochs import EpochEntry
 
 _NUMBER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _PLAIN_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class EpochEntry:
-    """The first offset that a leader wrote in an epoch."""
-
-    epoch: int
-    start_offset: int
 
 
 def parse_offset_checkpoint(content: str | bytes) -> dict[TopicPartition, int]:
@@ -78,29 +71,6 @@ def parse_leader_epochs(content: str | bytes) -> tuple[EpochEntry, ...]:
 def format_leader_epochs(entries: Sequence[EpochEntry]) -> bytes:
     """Bytes of a leader-epoch-checkpoint."""
     return _format((f"{entry.epoch} {entry.start_offset}" for entry in entries), len(entries))
-
-
-def end_offset_for(epochs: Sequence[EpochEntry], epoch: int, log_end_offset: int) -> tuple[int, int]:
-    """Where an epoch ends in this log, as `(epoch, end offset)`; (-1, -1) where the log cannot tell.
-
-    For an epoch the log never saw, the answer is the nearest lower epoch with its end, or (epoch, first start) where
-    there is none lower: Kafka LeaderEpochFileCache.endOffsetFor (KIP-101, KIP-279).
-    """
-    undefined = (UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET)
-    if epoch == UNDEFINED_EPOCH or not epochs:
-        return undefined
-    if epoch == epochs[-1].epoch:
-        return epoch, log_end_offset
-    higher = next((entry for entry in epochs if entry.epoch > epoch), None)
-    if higher is None:
-        return undefined
-    floor = next((entry for entry in reversed(epochs) if entry.epoch <= epoch), None)
-    return (epoch if floor is None else floor.epoch), higher.start_offset
-
-
-def epoch_for_offset(epochs: Sequence[EpochEntry], offset: int) -> int | None:
-    """The epoch in which an offset was written, or None if the entries begin above it."""
-    return next((entry.epoch for entry in reversed(epochs) if entry.start_offset <= offset), None)
 
 
 def parse_partition_metadata(content: str | bytes) -> str:
@@ -151,6 +121,34 @@ def format_meta_properties(values: Mapping[str, str]) -> bytes:
         if not re.fullmatch(r"[\x21-\x7e]+", name + value) or any(mark in name + value for mark in "\\#!:="):
             raise ValueError(f"property {name!r} would need escapes")
     return "".join(f"{name}={value}\n" for name, value in values.items()).encode("ascii")
+
+
+def parse_clean_shutdown(content: str | bytes) -> int | None:
+    """The broker's epoch that a clean-shutdown marker states, None where it states none. It is as clean either way."""
+    try:
+        epoch = _json_object(content, "").get("brokerEpoch")
+    except CorruptIndexError:
+        return None
+    return epoch if isinstance(epoch, int) and not isinstance(epoch, bool) else None
+
+
+def parse_quorum_state(content: str | bytes) -> dict[str, object]:
+    """What a quorum-state says, by Kafka's names: leaderId, leaderEpoch, votedId and more. CorruptIndexError if its
+    data_version is neither 0 nor 1."""
+    values = _json_object(content, "quorum-state")
+    if values.get("data_version") not in (0, 1) or isinstance(values["data_version"], bool):
+        raise CorruptIndexError("quorum-state states no data_version, or one newer than 1")
+    return values
+
+
+def _json_object(content: str | bytes, name: str) -> dict[str, object]:
+    try:
+        values = json.loads(_text(content))
+    except (ValueError, RecursionError):
+        raise CorruptIndexError(f"{name} holds no JSON") from None
+    if not isinstance(values, dict):
+        raise CorruptIndexError(f"{name} holds no JSON object")
+    return values
 
 
 def _text(content: str | bytes) -> str:

@@ -13,6 +13,10 @@ An entry is added in front of a batch once more than `index.interval.bytes` were
 first batch never has one. The index of a live segment depends also on when its broker was restarted; what `build`
 gives is what a broker's recovery would write (LogSegment.recover), whatever the history.
 
+Older brokers wrote other offsets into the entry, at most one for all the batches of an append call, and such indexes
+are still served: 0.8 to 1.1 the first offset of the call, 2.x up to KAFKA-806 the call's last offset, beside the
+position where the call starts. A lookup works on all of them; `unexplained` accepts them all.
+
 Sources: Kafka OffsetIndex, AbstractIndex, LogSegment; KAFKA-806.
 """
 
@@ -95,6 +99,29 @@ def build(
             entries.append(OffsetEntry(last_offset, batch.position))
             last_entry_at = batch.position
     return encode(entries, base_offset)
+
+
+def unexplained(entries: Sequence[OffsetEntry], batches: Iterable[ScannedBatch]) -> tuple[OffsetEntry, ...]:
+    """The entries that no broker would have written for this segment: nothing starts at their position, or their offset
+    is neither of the batch there nor of one appended along with it. Batches in the order of the segment.
+
+    How far an append call reached is not on disk: at most up to the batch that the next entry points to.
+    """
+    at = {entry.position: number for number, entry in enumerate(entries)}
+    bounds: dict[int, tuple[int, int]] = {}  # number of an entry: its batch's base offset, last offset of the call
+    current: int | None = None
+    for batch in batches:
+        number = at.get(batch.position)
+        if number is not None:
+            current = number
+            bounds[number] = (batch.header.base_offset, batch.header.last_offset)
+        elif current is not None:
+            bounds[current] = (bounds[current][0], batch.header.last_offset)
+    return tuple(
+        entry
+        for number, entry in enumerate(entries)
+        if number not in bounds or not bounds[number][0] <= entry.offset <= bounds[number][1]
+    )
 
 
 def lookup(entries: Sequence[OffsetEntry], offset: int, base_offset: int) -> OffsetEntry:

@@ -12,6 +12,10 @@ greatest timestamp, so a stale one deletes data or keeps it for ever.
 An entry is considered whenever the offset index gets one, and once more when the segment is closed; it is written only
 if the greatest timestamp has risen. `build` gives what a broker's recovery would write (LogSegment.recover).
 
+Brokers from 0.11 to 2.8 wrote the offset of the very record that reached the timestamp, where its batch is not
+compressed; `unexplained` accepts that too. Segments of format v0 have no timestamps, hence a time index of zero bytes;
+brokers before 0.10.1 wrote no time index at all.
+
 Sources: Kafka TimeIndex, AbstractIndex, LogSegment.
 """
 
@@ -96,6 +100,22 @@ def build(
             last_entry_at = batch.position
     _consider(entries, greatest)
     return encode(entries, base_offset)
+
+
+def unexplained(entries: Sequence[TimeEntry], batches: Iterable[ScannedBatch]) -> tuple[TimeEntry, ...]:
+    """The entries that no broker would have written for this segment: their offset lies in no batch that brought the
+    segment's greatest timestamp to theirs, or equalled it. Batches in the order of the segment."""
+    spans: dict[int, list[tuple[int, int]]] = {entry.timestamp: [] for entry in entries}
+    greatest = NO_TIMESTAMP
+    for batch in batches:
+        header = batch.header
+        if header.max_timestamp >= greatest:
+            greatest = header.max_timestamp
+            if greatest in spans:
+                spans[greatest].append((header.base_offset, header.last_offset))
+    return tuple(
+        entry for entry in entries if not any(first <= entry.offset <= last for first, last in spans[entry.timestamp])
+    )
 
 
 def lookup(entries: Sequence[TimeEntry], timestamp: int, base_offset: int) -> TimeEntry:

@@ -8,8 +8,8 @@ from logcore.logs.findings import Severity
 from logcore.logs.growth import Growth, LogTail, decide_growth
 from logcore.logs.sources import SegmentFile, SourceLog
 from logcore.records.batch import BatchHeader
-from logcore.segments.checkpoints import EpochEntry
 from logcore.segments.filenames import DirectoryKind, TopicPartition
+from logcore.segments.leader_epochs import EpochEntry
 
 SIZE = 100
 """Every batch here has this many bytes."""

@@ -4,9 +4,6 @@ import pytest
 
 from logcore.errors import CorruptIndexError
 from logcore.segments.checkpoints import (
-    EpochEntry,
-    end_offset_for,
-    epoch_for_offset,
     format_leader_epochs,
     format_meta_properties,
     format_offset_checkpoint,
@@ -17,6 +14,7 @@ from logcore.segments.checkpoints import (
     parse_partition_metadata,
 )
 from logcore.segments.filenames import TopicPartition
+from logcore.segments.leader_epochs import EpochEntry, end_offset_for, epoch_for_offset
 
 OFFSETS = b"0\n2\norders 0 42\norders-eu 11 9223372036854775807\n"
 EPOCHS = b"0\n3\n0 0\n2 17\n5 17\n"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from logcore.logs.findings import Finding, Severity, exit_code
-from logcore.segments.checkpoints import EpochEntry
 from logcore.segments.filenames import DirectoryKind
+from logcore.segments.leader_epochs import EpochEntry
 from logcore.storage.local import Discovery, LocalReader, SegmentFile, SourceLog, discover
 from tests import handmade
 
