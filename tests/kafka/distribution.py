@@ -117,18 +117,19 @@ def command(
     main_class: str,
     *arguments: str,
     heap: str = "256m",
+    collector: str = "Serial",
     options: Iterable[str] = (),
     log_level: str = "ERROR",
     version: str = VERSION,
 ) -> list[str]:
     """The command line that runs a class of Kafka's or of ours; log lines from `log_level` up go to stderr.
 
-    :param heap: ``-Xmx``. :param options: further options of the JVM.
+    :param heap: ``-Xmx``. :param collector: of garbage, as in ``-XX:+UseSerialGC``. :param options: more for the JVM.
     :raises Unavailable: as `class_path` and `jdk`.
     """
     return [
         str(jdk()),
-        "-XX:+UseSerialGC",
+        f"-XX:+Use{collector}GC",
         "-Xshare:auto",
         f"-Xmx{heap}",
         f"-Dlog4j2.configurationFile={SOURCES / 'log4j2.properties'}",
