@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from logcore.errors import LogError
 from logcore.logs.findings import found
-from logcore.logs.offset_ledger import LedgerRange, build_ledger, check_tiling, ledger_findings
+from logcore.logs.ledger_builder import build_ledger
+from logcore.logs.offset_ledger import LedgerRange, check_tiling, ledger_findings
 from logcore.logs.transactions import BatchFact, derive_transactions
 from logcore.records.batch import read_header
 from logcore.records.record import read_records

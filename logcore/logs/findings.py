@@ -56,7 +56,8 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "delete-directory": Rule(_INFO, "a partition that the broker had queued for deletion; left alone"),
         "future-directory": Rule(_INFO, "a replica that was being moved between directories; left alone"),
         "stray-directory": Rule(_INFO, "a replica that was no longer assigned to its broker; left alone"),
-        "leftover-file": Rule(_INFO, "*.deleted, *.cleaned or *.swap files; left alone"),
+        "leftover-file": Rule(_INFO, "files that a broker's start would remove (*.deleted, *.cleaned); left alone"),
+        "interrupted-swap": Rule(_INFO, "cleaned segments not yet in place; read as a broker's start would have them"),
         "oversized-segment": Rule(_WARNING, "a segment above 2 GiB, which no broker opens"),
         "broken-root-file": Rule(_WARNING, "a checkpoint or properties file that cannot be used; taken as absent"),
         "broken-partition-file": Rule(_WARNING, "partition.metadata or leader-epoch-checkpoint cannot be understood"),
@@ -97,7 +98,7 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "timestamp-out-of-range": Rule(_INFO, "a timestamp no table can hold; kept as the raw number"),
         # the log as a whole (logcore.logs.transactions, logcore.logs.offset_ledger)
         "batch-outside-transaction": Rule(_WARNING, "a producer wrote around its own open transaction"),
-        "transaction-outcome-lost": Rule(_ERROR, "a transaction was open where offsets are lost; it stays open"),
+        "transaction-outcome-lost": Rule(_ERROR, "a transaction was open where offsets are lost; how it ended is lost too"),
         "corrupt-offsets": Rule(_ERROR, "offsets whose bytes cannot be trusted"),
         "missing-offsets": Rule(_ERROR, "offsets that are gone, and nothing explains it"),
         # maintenance and checks of a lake (spark_jobs)

@@ -2,8 +2,9 @@
 
     a transaction    the transactional batches of one producer id since its last marker
     decided          by that producer's next COMMIT or ABORT marker, if the marker lies below the high watermark
-    open             everything else: no marker yet, or one that is not replicated everywhere
-    last stable      the smaller of the first offset of any undecided transaction and the high watermark
+    open             no marker yet, or one that is not replicated everywhere
+    unknown          decided, but its marker was lost or cannot be told from another one's
+    last stable      the smaller of the first offset of any open transaction and the high watermark
     offset (LSO)
 
 The transaction index of a broker (`.txnindex`) says only what was aborted and is a derived file; the markers in the log
@@ -11,26 +12,40 @@ say it all. See Kafka ProducerStateManager, ProducerAppendInfo, UnifiedLog.first
 
 Markers are taken at their word only where nothing is missing before them. If offsets between a producer's batches and
 its next marker were lost (corrupt bytes, a gap that cleaning does not explain), the lost part may have held another
-marker, and the one behind it may belong to a later transaction. Such a marker decides only the batches after the loss;
-the ones before stay `open` for good, so that the last stable offset stops in front of them. Telling such a lost outcome
-(`unknown`) from a pending one is not built yet: `TransactionState.UNKNOWN` is never derived here.
+marker, and the one behind it may belong to a later transaction. Such a marker decides only the batches after the loss.
+The ones before stay `open` while the producer may still be in that same transaction, and hold the last stable offset.
+They are `unknown` as soon as something behind the loss and below the high watermark shows that the transaction is
+over: a marker of the producer (whichever transaction it ended, the earlier one was over by then), or data of a newer
+producer epoch, which begins a new transaction (KIP-890) or a new life of the producer. Nothing decides them any more,
+so they do not hold the last stable offset; the ledger's state `unknown` keeps them from being published.
 
 Belongs here: what the batches mean. Does not: reading them (`logcore.logs.validation`), what becomes of each offset
-(`logcore.logs.offset_ledger`).
+(`logcore.logs.offset_ledger`), what a broker remembers of producers (`logcore.logs.producer_state`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from logcore.errors import InvalidRecordError
+from logcore.logs.batch_facts import VERDICT_OK, BatchFact
 from logcore.logs.findings import Finding, found
+from logcore.logs.gaps import GapRules
 from logcore.records.control import ControlType
 
-VERDICT_OK = "ok"
-"""Verdict of a batch that can be trusted; any other verdict is a corruption reason."""
+__all__ = [
+    "VERDICT_OK",
+    "BatchFact",
+    "GapRules",
+    "Ongoing",
+    "Transaction",
+    "TransactionState",
+    "TransactionView",
+    "TransactionWalk",
+    "derive_transactions",
+]
 
 
 class TransactionState(StrEnum):
@@ -43,71 +58,9 @@ class TransactionState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class BatchFact:
-    """What the log pass needs to know of one batch, or of a stretch of bytes that cannot be trusted.
-
-    last_offset: inclusive, None for a stretch. For a stretch `verdict` is the reason and `base_offset` the offset
-    that was expected there; its other fields say nothing.
-    control_type: None for data and for a control batch that cleaning left without a record.
-    """
-
-    base_offset: int
-    last_offset: int | None
-    record_count: int
-    producer_id: int
-    producer_epoch: int
-    is_transactional: bool
-    is_control: bool
-    control_type: str | None
-    verdict: str
-    segment_id: str
-    position: int
-    size: int
-    leader_epoch: int
-
-    @property
-    def next_offset(self) -> int:
-        """Offset behind the batch; for a stretch the offset expected where it begins."""
-        return self.base_offset if self.last_offset is None else self.last_offset + 1
-
-
-@dataclass(frozen=True, slots=True)
-class GapRules:
-    """What explains offsets that no batch holds.
-
-    cleaner_checkpoint: the log's line in `cleaner-offset-checkpoint`: everything below was cleaned; None without one.
-    compacted_by_policy: the topic's cleanup policy alone says that gaps are legal.
-    evidence: (start, end, why) of offsets that were gone before they could be taken: a gap that meets one of them is a
-    loss. Wins over both.
-    """
-
-    cleaner_checkpoint: int | None = None
-    compacted_by_policy: bool = False
-    evidence: Sequence[tuple[int, int, str]] = ()
-
-    def loss(self, start: int, end: int) -> str | None:
-        """Why the offsets [start, end) count as lost, or None where cleaning explains that they are gone."""
-        given = self._known_loss(start, end)
-        if given is not None:
-            return given
-        return None if self.cleaned(start, end) is not None else "no-explanation"
-
-    def cleaned(self, start: int, end: int) -> str | None:
-        """What says that cleaning took the offsets [start, end), or None."""
-        if self._known_loss(start, end) is not None:
-            return None
-        if self.cleaner_checkpoint is not None and end <= self.cleaner_checkpoint:
-            return "cleaner-checkpoint"
-        return "cleanup-policy" if self.compacted_by_policy else None
-
-    def _known_loss(self, start: int, end: int) -> str | None:
-        return next((why for first, behind, why in self.evidence if first < end and start < behind), None)
-
-
-@dataclass(frozen=True, slots=True)
 class Transaction:
-    """One transaction that wrote data. first_offset, last_offset: of its data at or above the log start,
-    inclusive.
+    """One transaction that wrote data. first_offset, last_offset: of its data, inclusive; where the log start lies
+    inside of it, of what is at or above the log start, unless a snapshot says where it began (`Ongoing`).
 
     marker_offset: of the marker that decided it, None while undecided.
     """
@@ -121,8 +74,24 @@ class Transaction:
 
 
 @dataclass(frozen=True, slots=True)
+class Ongoing:
+    """A transaction that was in progress where the batches begin, as a producer snapshot at that offset tells.
+
+    first_offset, last_offset: of its data so far, inclusive, all of it below where the batches begin.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    last_offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class TransactionView:
-    """All transactions with data in the batches looked at, by first offset, and the last stable offset."""
+    """All transactions with data in the batches looked at, by first offset, and the last stable offset.
+
+    A transaction of unknown outcome does not hold the last stable offset, and is not to be read all the same.
+    """
 
     transactions: tuple[Transaction, ...]
     last_stable_offset: int
@@ -136,6 +105,8 @@ class _InProgress:
     last_offset: int
     intruder: int | None = None
     """First non-transactional batch of the producer while the transaction was in progress."""
+    lost: tuple[int, int] | None = None
+    """Offsets [start, end) behind its data that are lost, and its marker perhaps with them."""
 
 
 def derive_transactions(
@@ -146,63 +117,94 @@ def derive_transactions(
     cleaner_checkpoint: int | None = None,
     compacted_by_policy: bool = False,
     gap_evidence: Sequence[tuple[int, int, str]] = (),
+    ongoing: Iterable[Ongoing] = (),
+    start_offset: int | None = None,
 ) -> TransactionView:
     """Walk over the batches in offset order and tell every transaction's outcome.
 
-    The batches must begin where no transaction is in progress: at the log's first batch, or at the last stable offset
-    of an earlier view. Where the log start moved past a transaction's beginning, its remaining batches are decided by
-    its marker all the same; what lies below `log_start_offset` plays no part, whether it is still there or not (a
-    broker that remembers an open transaction with data only there holds the last stable offset at the log start).
+    The batches must begin where no transaction is in progress (at the log's first batch, or at the last stable offset
+    of an earlier view), or `ongoing` says which are. Where the log start moved past a transaction's beginning, its
+    remaining batches are decided by its marker all the same; what lies below `log_start_offset` plays no part, whether
+    it is still there or not. A broker that remembers an open transaction with data only there holds the last stable
+    offset at the log start: that is so here for what `ongoing` tells.
 
     A marker at or above `high_watermark` decides nothing yet. A marker without data is a transaction that wrote
     nothing to this partition and gives no row. Marker epochs are not compared: since KIP-890 a marker carries a newer
-    epoch than its data. Control types that are not COMMIT or ABORT decide nothing.
+    epoch than its data. Control types that are not COMMIT or ABORT decide nothing. Batches without a producer id, all
+    of formats v0 and v1 among them, are in no transaction.
 
     `cleaner_checkpoint`, `compacted_by_policy`, `gap_evidence`: as for `offset_ledger.build_ledger`. They tell gaps
     left by cleaning, which never takes the marker of data that is still there, from losses, behind which markers
     decide only what follows. Without them every gap counts as a loss.
+    start_offset: where the first batch ought to begin, if a gap in front of it is one to judge.
 
     Raises InvalidRecordError where offsets do not rise.
     """
-    rules = GapRules(cleaner_checkpoint, compacted_by_policy, gap_evidence)
-    walk = _Walk(high_watermark, log_start_offset)
-    expected: int | None = None
-    damaged = False
-    for batch in batches:
-        if expected is not None:
-            if batch.base_offset < expected and batch.last_offset is not None:
-                raise InvalidRecordError(
-                    f"a batch begins at offset {batch.base_offset} where {expected} is the lowest possible",
-                    position=batch.position,
-                    offset=batch.base_offset,
-                )
-            if batch.base_offset > expected and (damaged or rules.loss(expected, batch.base_offset) is not None):
-                walk.lose_sight(expected, batch.base_offset)
-        if batch.last_offset is None or batch.verdict != VERDICT_OK:
-            # What is lost with it shows where the next good batch begins: it may be nothing.
-            damaged = True
-            expected = max(batch.base_offset, batch.base_offset if expected is None else expected)
-            continue
-        damaged = False
-        expected = batch.next_offset
-        walk.take(batch, batch.last_offset)
+    walk = TransactionWalk(
+        high_watermark=high_watermark,
+        log_start_offset=log_start_offset,
+        rules=GapRules(cleaner_checkpoint, compacted_by_policy, gap_evidence),
+        ongoing=ongoing,
+        start_offset=start_offset,
+    )
+    for _ in walk.over(batches):
+        pass
     return walk.view()
 
 
-class _Walk:
-    """State of one derivation: what is in progress per producer id, and what is settled."""
+class TransactionWalk:
+    """A derivation on its way, for callers that pass the batches on meanwhile: iterate over `over`, then ask `view`.
+    Arguments as for `derive_transactions`."""
 
-    def __init__(self, high_watermark: int, log_start_offset: int) -> None:
+    def __init__(
+        self,
+        *,
+        high_watermark: int,
+        log_start_offset: int = 0,
+        rules: GapRules,
+        ongoing: Iterable[Ongoing] = (),
+        start_offset: int | None = None,
+    ) -> None:
         self._high_watermark = high_watermark
         self._log_start = log_start_offset
-        self._in_progress: dict[int, _InProgress] = {}
+        self._rules = rules
+        self._expected = start_offset
+        self._in_progress = {
+            each.producer_id: _InProgress(each.producer_epoch, each.first_offset, each.last_offset) for each in ongoing
+        }
+        self._lost: dict[int, list[_InProgress]] = {}
+        """Transactions in progress where offsets were lost, and nothing yet shows that they are over."""
         self._settled: list[Transaction] = []
         self._findings: list[Finding] = []
 
-    def take(self, batch: BatchFact, last_offset: int) -> None:
-        """Account for the next batch."""
-        if batch.producer_id < 0 or last_offset < self._log_start:
-            return
+    def over(self, batches: Iterable[BatchFact]) -> Iterator[BatchFact]:
+        """Take the batches, one at a time, and hand each on. Raises InvalidRecordError where offsets do not rise."""
+        damaged = False
+        for batch in batches:
+            expected = self._expected
+            if expected is not None:
+                if batch.base_offset < expected and batch.last_offset is not None:
+                    raise InvalidRecordError(
+                        f"a batch begins at offset {batch.base_offset} where {expected} is the lowest possible",
+                        position=batch.position,
+                        offset=batch.base_offset,
+                    )
+                if batch.base_offset > expected and (
+                    damaged or self._rules.loss(expected, batch.base_offset) is not None
+                ):
+                    self._lose_sight(expected, batch.base_offset)
+            if batch.last_offset is None or batch.verdict != VERDICT_OK:
+                # What is lost with it shows where the next good batch begins: it may be nothing.
+                damaged = True
+                self._expected = max(batch.base_offset, batch.base_offset if expected is None else expected)
+            else:
+                damaged = False
+                self._expected = batch.last_offset + 1
+                if batch.producer_id >= 0 and batch.last_offset >= self._log_start:
+                    self._take(batch, batch.last_offset)
+            yield batch
+
+    def _take(self, batch: BatchFact, last_offset: int) -> None:
         if batch.is_control:
             self._mark(batch)
             return
@@ -220,6 +222,8 @@ class _Walk:
                     )
                 )
             return
+        if batch.producer_id in self._lost and batch.base_offset < self._high_watermark:
+            self._give_up(batch.producer_id, before_epoch=batch.producer_epoch)
         if current is None:
             first_offset = max(batch.base_offset, self._log_start)
             self._in_progress[batch.producer_id] = _InProgress(batch.producer_epoch, first_offset, last_offset)
@@ -234,10 +238,13 @@ class _Walk:
             outcome = TransactionState.ABORTED
         else:
             return
+        decides = batch.base_offset < self._high_watermark
+        if decides and batch.producer_id in self._lost:
+            self._give_up(batch.producer_id)
         current = self._in_progress.pop(batch.producer_id, None)
         if current is None:
             return
-        if batch.base_offset < self._high_watermark:
+        if decides:
             self._settle(batch.producer_id, current, outcome, batch.base_offset)
         else:
             # Data of this producer behind the marker is another transaction, whatever becomes of the marker.
@@ -248,29 +255,55 @@ class _Walk:
             Transaction(producer_id, current.producer_epoch, current.first_offset, current.last_offset, marker, state)
         )
 
-    def lose_sight(self, start: int, end: int) -> None:
+    def _lose_sight(self, start: int, end: int) -> None:
         """Offsets [start, end) are lost: no marker behind them decides what is in progress now."""
         for producer_id, current in self._in_progress.items():
-            self._settle(producer_id, current, TransactionState.OPEN, None)
-            self._findings.append(
-                found(
-                    "transaction-outcome-lost",
-                    f"the transaction of producer {producer_id} that began at offset {current.first_offset} was open "
-                    f"where offsets {start} to {end - 1} are lost; its marker may be among them, so no later one "
-                    f"decides it",
-                    start_offset=current.first_offset,
-                    end_offset=current.last_offset + 1,
-                )
-            )
+            current.lost = (start, end)
+            self._lost.setdefault(producer_id, []).append(current)
         self._in_progress.clear()
+
+    def _give_up(self, producer_id: int, before_epoch: int | None = None) -> None:
+        """What the producer had open in front of a loss is over: of all epochs, or of those before one."""
+        waiting = []
+        for current in self._lost.pop(producer_id):
+            if before_epoch is None or current.producer_epoch < before_epoch:
+                self._settle_lost(producer_id, current, TransactionState.UNKNOWN)
+            else:
+                waiting.append(current)
+        if waiting:
+            self._lost[producer_id] = waiting
+
+    def _settle_lost(self, producer_id: int, current: _InProgress, state: TransactionState) -> None:
+        self._settle(producer_id, current, state, None)
+        if current.lost is None:
+            return
+        start, end = current.lost
+        meaning = (
+            "what the producer wrote later shows that it is over, and nothing tells how"
+            if state is TransactionState.UNKNOWN
+            else "it counts as open until its producer shows that it is over, and no later marker decides it"
+        )
+        self._findings.append(
+            found(
+                "transaction-outcome-lost",
+                f"the transaction of producer {producer_id} that began at offset {current.first_offset} was open "
+                f"where offsets {start} to {end - 1} are lost, its marker perhaps among them; {meaning}",
+                start_offset=current.first_offset,
+                end_offset=current.last_offset + 1,
+            )
+        )
 
     def view(self) -> TransactionView:
         """The outcome, once every batch was taken."""
         for producer_id, current in self._in_progress.items():
             self._settle(producer_id, current, TransactionState.OPEN, None)
         self._in_progress.clear()
-        ordered = tuple(sorted(self._settled, key=lambda transaction: transaction.first_offset))
-        undecided = (t.first_offset for t in ordered if t.marker_offset is None)
-        return TransactionView(
-            ordered, min(self._high_watermark, next(undecided, self._high_watermark)), tuple(self._findings)
-        )
+        for producer_id, lost in self._lost.items():
+            for current in lost:
+                self._settle_lost(producer_id, current, TransactionState.OPEN)
+        self._lost.clear()
+        self._settled.sort(key=lambda transaction: transaction.first_offset)
+        undecided = (t.first_offset for t in self._settled if t.state is TransactionState.OPEN)
+        first_open = max(next(undecided, self._high_watermark), self._log_start)
+        self._findings.sort(key=lambda finding: finding.start_offset or 0)
+        return TransactionView(tuple(self._settled), min(self._high_watermark, first_open), tuple(self._findings))

@@ -9,8 +9,10 @@ from itertools import pairwise
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
-from logcore.logs.offset_ledger import LedgerRange, build_ledger, check_tiling, restart_offset
-from logcore.logs.transactions import BatchFact, TransactionView, derive_transactions
+from logcore.logs.batch_facts import BatchFact, fold
+from logcore.logs.ledger_builder import build_ledger
+from logcore.logs.offset_ledger import LedgerRange, check_tiling, restart_offset
+from logcore.logs.transactions import TransactionView, derive_transactions
 
 PRODUCERS = (1, 2, 3)
 
@@ -71,12 +73,15 @@ class Model:
         return "compacted" if checkpoint is not None and high <= checkpoint else "missing"
 
     def outcome(self, entry: Entry) -> str | None:
-        """COMMIT or ABORT of a transactional batch, None while or because it cannot be known."""
+        """COMMIT or ABORT of a transactional batch, LOST where a marker behind a loss shows that it is over, None while
+        it may still be decided."""
         for later in self.held:
             if later.first > entry.first and later.producer == entry.producer and later.is_marker:
+                if later.first >= self.history.high_watermark:
+                    return None
                 between = range(entry.last + 1, later.first)
                 blind = any(self.lost.get(offset) in ("missing", "corrupt") for offset in between)
-                return None if blind or later.first >= self.history.high_watermark else later.kind
+                return "LOST" if blind else later.kind
         return None
 
     def state(self, offset: int) -> tuple[str, str | None]:
@@ -99,7 +104,10 @@ class Model:
         if entry.kind == "data":
             return "present", None
         if entry.kind == "transactional":
-            return {"COMMIT": "present", "ABORT": "aborted"}[str(self.outcome(entry))], None
+            outcome = str(self.outcome(entry))
+            if outcome == "LOST":
+                return "unknown", "marker-lost"
+            return {"COMMIT": "present", "ABORT": "aborted"}[outcome], None
         return "control", None
 
     def records(self, start: int, end: int) -> int:
@@ -139,7 +147,9 @@ def facts(history: History) -> list[BatchFact]:
     return found
 
 
-def derive(history: History, start: int = 0) -> tuple[TransactionView, tuple[LedgerRange, ...]]:
+def derive(
+    history: History, start: int = 0, *, folded: bool = False
+) -> tuple[TransactionView, tuple[LedgerRange, ...]]:
     by_base = {entry.first: entry for entry in history.entries if entry.fate == "held"}
     batches = [f for f in facts(history) if (f.base_offset if f.last_offset is None else f.last_offset) >= start]
     view = derive_transactions(
@@ -148,8 +158,9 @@ def derive(history: History, start: int = 0) -> tuple[TransactionView, tuple[Led
         log_start_offset=history.log_start,
         cleaner_checkpoint=history.checkpoint,
     )
+    cuts = (history.log_start, history.high_watermark)
     ranges = build_ledger(
-        batches,
+        fold(batches, cuts) if folded else batches,
         view,
         start_offset=start,
         log_start_offset=history.log_start,
@@ -208,10 +219,16 @@ def test_every_offset_has_the_state_and_the_last_stable_offset_that_the_model_sa
 
 @TOLD
 @given(histories())
+def test_folding_neighbours_first_changes_nothing(history: History) -> None:
+    assert derive(history, folded=True) == derive(history)
+
+
+@TOLD
+@given(histories())
 def test_every_range_counts_the_records_and_the_gaps_that_the_model_counts(history: History) -> None:
     model = Model(history)
     for each in derive(history)[1]:
-        held = str(each.state) in ("present", "control", "aborted", "open", "empty")
+        held = str(each.state) in ("present", "control", "aborted", "open", "empty", "unknown")
         records = model.records(each.start_offset, each.end_offset) if held else 0
         assert each.records == records
         assert each.gaps == (each.offsets - records if held else 0)
@@ -221,7 +238,7 @@ def test_every_range_counts_the_records_and_the_gaps_that_the_model_counts(histo
 @given(histories())
 def test_transactions_are_the_runs_of_batches_up_to_a_marker_or_a_loss(history: History) -> None:
     model = Model(history)
-    names = {"COMMIT": "committed", "ABORT": "aborted", None: "open"}
+    names = {"COMMIT": "committed", "ABORT": "aborted", "LOST": "unknown", None: "open"}
     outcomes = {e.first: names[model.outcome(e)] for e in model.transactional()}
     said = {}
     for transaction in derive(history)[0].transactions:

@@ -3,10 +3,10 @@
 import pytest
 
 from logcore.errors import InvalidRecordError
+from logcore.logs.ledger_builder import build_ledger
 from logcore.logs.offset_ledger import (
     LedgerRange,
     OffsetState,
-    build_ledger,
     check_tiling,
     ledger_findings,
     mark_published,
@@ -96,6 +96,14 @@ def test_a_batch_beside_an_aborted_transaction_of_its_producer_is_present() -> N
         end=3,
         transactions=[decided(1, 0, 0, TransactionState.ABORTED)],
     )[1] == (1, 2, "present", 1, 0, None)
+
+
+def test_batches_of_a_transaction_whose_outcome_is_lost_are_unknown_and_say_so() -> None:
+    lost = Transaction(1, 0, 0, 2, None, TransactionState.UNKNOWN)
+    assert ledger(batch(0, 2, producer=1, transactional=True), batch(3, 9), end=10, transactions=[lost]) == [
+        (0, 3, "unknown", 3, 0, "marker-lost"),
+        (3, 10, "present", 7, 0, None),
+    ]
 
 
 def test_everything_at_or_above_the_high_watermark_is_open_whatever_it_is() -> None:
@@ -251,6 +259,18 @@ def test_a_ledger_begun_inside_a_batch_counts_the_rest_of_it() -> None:
 
 def test_a_high_watermark_beyond_the_log_end_opens_nothing() -> None:
     assert ledger(batch(0, 3), end=4, high_watermark=100) == [(0, 4, "present", 4, 0, None)]
+
+
+def test_every_range_names_what_says_its_state() -> None:
+    named = {
+        OffsetState.PRESENT: "batches",
+        OffsetState.CONTROL: "control-batches",
+        OffsetState.ABORTED: "abort-marker",
+        OffsetState.EMPTY: "empty-batches",
+    }
+    for state, said_by in named.items():
+        assert plain(0, 5, state).said_by == said_by
+    assert plain(0, 5, OffsetState.MISSING, evidence="no-explanation").said_by == "no-explanation"
 
 
 def test_offsets_that_do_not_rise_are_refused() -> None:

@@ -3,9 +3,11 @@
 import pytest
 
 from logcore.errors import InvalidRecordError
-from logcore.logs.transactions import BatchFact, TransactionState, TransactionView, derive_transactions
+from logcore.logs.batch_facts import BatchFact
+from logcore.logs.transactions import Ongoing, TransactionState, TransactionView, derive_transactions
 
 COMMITTED, ABORTED, OPEN = TransactionState.COMMITTED, TransactionState.ABORTED, TransactionState.OPEN
+UNKNOWN = TransactionState.UNKNOWN
 
 
 def data(
@@ -118,9 +120,79 @@ def test_what_lies_below_the_log_start_is_part_of_no_transaction() -> None:
 def test_a_marker_behind_a_corrupt_stretch_decides_only_what_follows_the_stretch(kind) -> None:
     view = derive(data(1, 0), stretch(1), data(1, 5), marker(1, 6, kind), high_watermark=7)
     decided = COMMITTED if kind == "COMMIT" else ABORTED
-    assert rows(view) == [(1, 0, 0, None, OPEN), (1, 5, 5, 6, decided)]
-    assert view.last_stable_offset == 0
+    assert rows(view) == [(1, 0, 0, None, UNKNOWN), (1, 5, 5, 6, decided)]
     assert [(f.rule, f.start_offset, f.end_offset) for f in view.findings] == [("transaction-outcome-lost", 0, 1)]
+    assert "it is over, and nothing tells how" in view.findings[0].message
+
+
+def test_what_was_open_before_a_loss_stays_open_while_its_producer_may_still_end_it() -> None:
+    view = derive(data(1, 0), stretch(1), data(1, 5), high_watermark=6)
+    assert rows(view) == [(1, 0, 0, None, OPEN), (1, 5, 5, None, OPEN)]
+    assert view.last_stable_offset == 0
+    assert [f.rule for f in view.findings] == ["transaction-outcome-lost"]
+    assert "counts as open" in view.findings[0].message
+    assert rows(derive(data(1, 0), stretch(1), data(-1, 5, transactional=False))) == [(1, 0, 0, None, OPEN)]
+
+
+def test_an_unknown_transaction_does_not_hold_the_last_stable_offset() -> None:
+    assert derive(data(1, 0), stretch(1), data(1, 5), marker(1, 6, "COMMIT"), high_watermark=7).last_stable_offset == 7
+
+
+def test_a_marker_right_behind_a_loss_shows_that_the_transaction_before_it_is_over() -> None:
+    view = derive(data(1, 0), data(2, 1), stretch(2), marker(1, 6, "ABORT"), high_watermark=7)
+    assert rows(view) == [(1, 0, 0, None, UNKNOWN), (2, 1, 1, None, OPEN)]
+    assert view.last_stable_offset == 1
+
+
+def test_a_marker_behind_a_loss_shows_nothing_until_it_is_below_the_high_watermark() -> None:
+    batches = data(1, 0), stretch(1), data(1, 5), marker(1, 6, "COMMIT")
+    assert rows(derive(*batches, high_watermark=6)) == [(1, 0, 0, None, OPEN), (1, 5, 5, None, OPEN)]
+
+
+def test_data_of_a_newer_epoch_behind_a_loss_shows_that_the_transaction_before_it_is_over() -> None:
+    assert rows(derive(data(1, 0, epoch=3), stretch(1), data(1, 5, epoch=4))) == [
+        (1, 0, 0, None, UNKNOWN),
+        (1, 5, 5, None, OPEN),
+    ]
+    assert rows(derive(data(1, 0, epoch=3), stretch(1), data(1, 5, epoch=3)))[0] == (1, 0, 0, None, OPEN)
+    above = derive(data(1, 0, epoch=3), stretch(1), data(1, 5, epoch=4), high_watermark=5)
+    assert rows(above)[0] == (1, 0, 0, None, OPEN)
+
+
+def test_one_marker_shows_that_everything_before_several_losses_is_over() -> None:
+    view = derive(data(1, 0), stretch(1), data(1, 5), stretch(6), data(1, 9), marker(1, 10, "COMMIT"))
+    assert rows(view) == [(1, 0, 0, None, UNKNOWN), (1, 5, 5, None, UNKNOWN), (1, 9, 9, 10, COMMITTED)]
+
+
+def test_a_source_cleaned_stretch_hides_markers_like_a_corrupt_one() -> None:
+    batches = data(1, 0), data(1, 9), marker(1, 10, "COMMIT")
+    view = derive(*batches, cleaner_checkpoint=9, gap_evidence=[(4, 9, "source-cleaned"), (0, 1, "elsewhere")])
+    assert rows(view) == [(1, 0, 0, None, UNKNOWN), (1, 9, 9, 10, COMMITTED)]
+
+
+def test_a_transaction_that_a_snapshot_tells_of_is_decided_by_its_marker_from_where_it_began() -> None:
+    ongoing = [Ongoing(1, 3, 80, 95), Ongoing(2, 0, 90, 91)]
+    view = derive(data(1, 100), marker(1, 101, "ABORT"), marker(2, 102, "COMMIT"), ongoing=ongoing)
+    assert rows(view) == [(1, 80, 100, 101, ABORTED), (2, 90, 91, 102, COMMITTED)]
+
+
+def test_a_transaction_that_a_snapshot_tells_of_holds_the_last_stable_offset_at_the_log_start() -> None:
+    batches = (data(-1, 100, 109, transactional=False),)
+    given = {"ongoing": [Ongoing(1, 3, 80, 95)], "log_start_offset": 104}
+    assert derive(*batches, **given).last_stable_offset == 104
+    assert rows(derive(*batches, **given)) == [(1, 80, 95, None, OPEN)]
+    assert derive(*batches, log_start_offset=104, high_watermark=110).last_stable_offset == 110
+
+
+def test_a_loss_in_front_of_the_first_batch_hides_the_marker_of_what_a_snapshot_tells_of() -> None:
+    view = derive(data(1, 105), marker(1, 106, "COMMIT"), ongoing=[Ongoing(1, 0, 80, 95)], start_offset=100)
+    assert rows(view) == [(1, 80, 95, None, UNKNOWN), (1, 105, 105, 106, COMMITTED)]
+
+
+def test_batches_of_formats_without_producers_are_in_no_transaction() -> None:
+    old = BatchFact(0, 7, 8, -1, -1, False, False, None, "ok", "s", 0, 70, -1)
+    view = derive(old, data(1, 8), marker(1, 9, "ABORT"), high_watermark=10)
+    assert (rows(view), view.last_stable_offset) == ([(1, 8, 8, 9, ABORTED)], 10)
 
 
 def test_a_transaction_decided_before_a_corrupt_stretch_stays_decided() -> None:
@@ -141,13 +213,13 @@ def test_a_cleaned_gap_long_behind_a_corrupt_stretch_hides_no_marker() -> None:
 
 def test_several_stretches_in_a_row_are_one_loss() -> None:
     view = derive(data(1, 0), stretch(1), stretch(1), stretch(4), marker(1, 6, "COMMIT"))
-    assert rows(view) == [(1, 0, 0, None, OPEN)]
+    assert rows(view) == [(1, 0, 0, None, UNKNOWN)]
     assert len(view.findings) == 1
 
 
 def test_a_marker_behind_a_gap_that_nothing_explains_decides_nothing_before_it() -> None:
     view = derive(data(1, 0), marker(1, 5, "COMMIT"))
-    assert rows(view) == [(1, 0, 0, None, OPEN)]
+    assert rows(view) == [(1, 0, 0, None, UNKNOWN)]
 
 
 @pytest.mark.parametrize("rules", [{"cleaner_checkpoint": 5}, {"compacted_by_policy": True}])
@@ -156,12 +228,12 @@ def test_a_gap_left_by_cleaning_hides_no_marker(rules) -> None:
 
 
 def test_a_gap_that_ends_above_the_cleaner_checkpoint_is_a_loss() -> None:
-    assert rows(derive(data(1, 0), marker(1, 5, "ABORT"), cleaner_checkpoint=4)) == [(1, 0, 0, None, OPEN)]
+    assert rows(derive(data(1, 0), marker(1, 5, "ABORT"), cleaner_checkpoint=4)) == [(1, 0, 0, None, UNKNOWN)]
 
 
 def test_a_gap_that_ingest_saw_open_up_is_a_loss_even_below_the_cleaner_checkpoint() -> None:
     view = derive(data(1, 0), marker(1, 5, "ABORT"), cleaner_checkpoint=9, gap_evidence=[(1, 9, "source-cleaned")])
-    assert rows(view) == [(1, 0, 0, None, OPEN)]
+    assert rows(view) == [(1, 0, 0, None, UNKNOWN)]
 
 
 def test_an_empty_batch_that_cleaning_left_still_opens_its_transaction() -> None:
