@@ -1,0 +1,151 @@
+"""A Kafka broker of one node, on the loopback, for as long as a test needs it.
+
+It runs in one JVM with its controller (`java/Broker.java`), listens on free ports, keeps everything under the folder it
+is given, and stops by itself when the process that started it ends, however that ends.
+"""
+
+from __future__ import annotations
+
+import base64
+import select
+import socket
+import subprocess
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from tests.kafka import distribution
+
+_START_SECONDS = 90
+_STOP_SECONDS = 60
+_TRIES = 3
+
+# One replica of everything, small indexes, nothing deleted or cleaned behind a test's back, no waiting for others.
+_SETTINGS = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "auto.create.topics.enable": "false",
+    "log.index.size.max.bytes": "65536",
+    "log.retention.ms": "-1",
+    "log.cleaner.enable": "false",
+    "log.initial.task.delay.ms": "600000",
+    "message.max.bytes": "4000000",
+    "num.network.threads": "2",
+    "num.io.threads": "2",
+    "num.recovery.threads.per.data.dir": "1",
+    "background.threads": "2",
+    "metadata.max.idle.interval.ms": "0",
+}
+
+
+class Broker:
+    """The running broker; use as a context manager or call `stop`.
+
+    :param folder: where everything goes; made if it is not there. A second start on the same folder goes on with it.
+    :raises distribution.Unavailable: Kafka cannot be run here.
+    :raises RuntimeError: it did not start; the text ends with what it logged last.
+    """
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        self._folder = folder
+        self._settings = settings
+        self.log_dir = folder / "data"
+        """The log directory: partition directories and checkpoints."""
+        self.servers = ""
+        """``bootstrap.servers`` for clients."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for left in reversed(range(_TRIES)):
+            try:
+                self._start()
+                return
+            except RuntimeError:
+                if not left or "BindException" not in self._log_tail():  # somebody took the port in between
+                    raise
+
+    def __enter__(self) -> Broker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """A controlled shutdown: indexes are trimmed, producer snapshots and checkpoints are written."""
+        if self._process.poll() is None:
+            self._process.stdin.close()
+            try:
+                self._process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise
+
+    def kill(self) -> None:
+        """End it on the spot (SIGKILL): nothing is written any more."""
+        self._process.kill()
+        self._process.wait()
+
+    def run(self, main_class: str, *arguments: str, seconds: float = 180) -> str:
+        """Run a class of ours as a client, the broker's address before the other arguments; returns its stdout.
+
+        :raises RuntimeError: it ended with an error; the text has its stderr.
+        """
+        command = distribution.command(main_class, self.servers, *arguments, log_level="ERROR")
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"{main_class} ended with {done.returncode}:\n{done.stderr}")
+        return done.stdout
+
+    def _start(self) -> None:
+        port, controller_port = _free_ports(2)
+        self.servers = f"127.0.0.1:{port}"
+        settings = {
+            **_SETTINGS,
+            "listeners": f"PLAINTEXT://{self.servers},CONTROLLER://127.0.0.1:{controller_port}",
+            "advertised.listeners": f"PLAINTEXT://{self.servers},CONTROLLER://127.0.0.1:{controller_port}",
+            "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
+            "log.dirs": str(self.log_dir),
+            **self._settings,
+        }
+        properties = self._folder / "server.properties"
+        properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        quick = ["-XX:TieredStopAtLevel=1"]  # it lives for seconds: the slow compiler would never pay
+        command = distribution.command(
+            "Broker", str(properties), cluster_id, heap="512m", options=quick, log_level="WARN"
+        )
+        with (self._folder / "broker.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, cwd=self._folder
+            )
+        ready, _, _ = select.select([self._process.stdout], [], [], _START_SECONDS)
+        if not ready or b"started" not in self._process.stdout.readline():
+            self.kill()
+            raise RuntimeError(f"the broker did not start:\n{self._log_tail()}")
+
+    def _log_tail(self) -> str:
+        return (self._folder / "broker.log").read_text(errors="replace")[-3000:]
+
+
+def _free_ports(count: int) -> Sequence[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
