@@ -9,19 +9,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from logcore.logs.findings import Finding
-from logcore.segments.filenames import DirectoryKind, TopicPartition
+from logcore.segments.filenames import LOG_SUFFIX, DirectoryKind, TopicPartition
 from logcore.segments.leader_epochs import EpochEntry
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """A segment's file as it was seen. size in bytes, modified_ms in epoch milliseconds."""
+    """A segment's file as it was seen. size in bytes, modified_ms in epoch milliseconds.
+
+    The path may end in `.log.swap`: a broker was stopped while it put a cleaned segment in place. beside: paths of the
+    files that belong to it, by suffix (`.index`, `.timeindex`, `.txnindex`, `.snapshot`); None where nobody looked.
+    """
 
     base_offset: int
     path: str
     size: int
     modified_ms: int
     inode: int
+    beside: tuple[tuple[str, str], ...] | None = None
+
+    def side_file(self, suffix: str) -> str | None:
+        """Path of the file of this suffix that belongs to the segment; None if there is none. It may be gone since."""
+        if self.beside is None:
+            return self.path.removesuffix(LOG_SUFFIX) + suffix
+        return next((path for kind, path in self.beside if kind == suffix), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +46,8 @@ class SourceLog:
     unreadable: base offsets of segments that are there but cannot be read; they are not among `segments`.
     broken_identity: partition.metadata is there and cannot be understood, so whose log this is cannot be told.
     named_files: the segments were named one by one; unnamed: base offsets of those beside them that were not.
+    snapshots: producer snapshots as (exclusive end offset, path), ascending. recovery_point: first offset not known to
+    be on disk, None where nothing states it. is_clean: the broker said so when it stopped; None where nobody looked.
     """
 
     topic_partition: TopicPartition
@@ -51,6 +64,9 @@ class SourceLog:
     broken_identity: bool = False
     named_files: bool = False
     unnamed: tuple[int, ...] = ()
+    snapshots: tuple[tuple[int, str], ...] = ()
+    recovery_point: int | None = None
+    is_clean: bool | None = None
 
     def is_sealed(self, segment: SegmentFile) -> bool:
         """Whether a later segment follows, so that the broker no longer writes to this one."""

@@ -7,7 +7,8 @@
     <20 digits>.log                           record batches back to back; the digits are the base offset
     <20 digits>.index .timeindex .txnindex    indexes of the segment of that base offset
     <20 digits>.snapshot                      producer state up to (not including) that offset
-    *.deleted *.cleaned *.swap                left over from deletion and compaction: never segments
+    *.deleted *.cleaned *.swap                under way, or left over, from deletion and compaction: see `startup.py`
+    <20 digits>-<10 digits>.checkpoint        a KRaft snapshot: exclusive end offset and epoch; in the metadata log only
 
 Sources: Kafka LogFileUtils, LocalLog.parseTopicPartitionName, common.internals.Topic. Kafka lists files whose names
 have fewer than 20 digits but then opens the 20-digit name, so such a file is never part of a log.
@@ -36,12 +37,20 @@ LOG_START_FILE = "log-start-offset-checkpoint"
 CLEANER_FILE = "cleaner-offset-checkpoint"
 RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
 META_PROPERTIES_FILE = "meta.properties"
+CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+LOCK_FILE = ".lock"
+BOOTSTRAP_FILE = "bootstrap.checkpoint"
+QUORUM_STATE_FILE = "quorum-state"
+METADATA_DIRECTORY = "__cluster_metadata-0"
+REMOTE_INDEX_DIRECTORY = "remote-log-index-cache"
 
 MAX_OFFSET = 2**63 - 1
 MAX_PARTITION = 2**31 - 1
 MAX_TOPIC_LENGTH = 249
 
 _SEGMENT = re.compile(r"([0-9]{20})\.log", re.ASCII)
+_SNAPSHOT = re.compile(r"([0-9]{20})\.snapshot", re.ASCII)
+_METADATA_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint", re.ASCII)
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 _SUFFIXED = re.compile(r"(\S+-\S+)\.\S+-(delete|future|stray)", re.ASCII)
@@ -74,6 +83,20 @@ def segment_base_offset(name: str) -> int | None:
         return None
     base_offset = int(match[1])
     return base_offset if base_offset <= MAX_OFFSET else None
+
+
+def snapshot_end_offset(name: str) -> int | None:
+    """The exclusive end offset that a producer snapshot's file name states, or None if it is no snapshot's name."""
+    match = _SNAPSHOT.fullmatch(name)
+    return int(match[1]) if match is not None and int(match[1]) <= MAX_OFFSET else None
+
+
+def metadata_snapshot(name: str) -> tuple[int, int] | None:
+    """The exclusive end offset and the epoch that a KRaft snapshot's file name states, or None if it is none."""
+    match = _METADATA_SNAPSHOT.fullmatch(name)
+    if match is None or int(match[1]) > MAX_OFFSET or int(match[2]) >= 2**31:
+        return None
+    return int(match[1]), int(match[2])
 
 
 def segment_file_name(base_offset: int, suffix: str = LOG_SUFFIX) -> str:

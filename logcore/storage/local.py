@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
-from logcore.errors import CorruptIndexError
-from logcore.logs.findings import Finding, found
 from logcore.logs.sources import Discovery, SegmentFile, SourceLog
-from logcore.segments import checkpoints, filenames
+from logcore.segments import filenames
 from logcore.segments.filenames import DirectoryKind, TopicPartition
+from logcore.storage.broker_state import StateReader
 from logcore.storage.files import (
     CopiedRange,
     SourceChanged,
@@ -32,6 +30,7 @@ from logcore.storage.files import (
     shown,
 )
 from logcore.storage.headers import LocalReader
+from logcore.storage.partition_files import not_a_segment, read_partition
 
 __all__ = [
     "CopiedRange",
@@ -52,14 +51,6 @@ __all__ = [
     "shown",
 ]
 
-MAX_SMALL_FILE = 64 << 20
-"""No checkpoint is larger than this: it would be no checkpoint."""
-
-MAX_SEGMENT_SIZE = 2**31 - 1
-"""Kafka holds positions in 32 bits; no broker opens a larger segment."""
-
-_Parsed = TypeVar("_Parsed")
-
 
 def discover(paths: Sequence[str]) -> Discovery:
     """What lies at some paths: each a log directory, a partition directory or a segment's file.
@@ -72,17 +63,7 @@ def discover(paths: Sequence[str]) -> Discovery:
     for path in paths:
         look.at(path)
     look.named_files()
-    return Discovery(tuple(look.logs), tuple(look.findings), tuple(look.set_aside))
-
-
-@dataclass(frozen=True, slots=True)
-class _Root:
-    """State that a broker keeps in a log directory's root files. high_watermarks: None if nothing states them."""
-
-    high_watermarks: dict[TopicPartition, int] | None
-    log_starts: dict[TopicPartition, int]
-    cleaned: dict[TopicPartition, int] | None
-    cluster_id: str | None
+    return Discovery(tuple(look.logs), tuple(look.state.findings), tuple(look.set_aside))
 
 
 @dataclass(slots=True)
@@ -91,13 +72,12 @@ class _Look:
 
     logs: list[SourceLog] = field(default_factory=list)
     set_aside: list[SourceLog] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
+    state: StateReader = field(default_factory=StateReader)
     seen: set[tuple[int, int]] = field(default_factory=set)
-    roots: dict[str, _Root] = field(default_factory=dict)
     named: dict[str, set[int]] = field(default_factory=dict)
 
-    def say(self, rule: str, path: str, message: str, nbytes: int | None = None) -> None:
-        self.findings.append(found(rule, message, file=shown(path), nbytes=nbytes))
+    def say(self, rule: str, path: str, message: str) -> None:
+        self.state.say(rule, path, message)
 
     def at(self, path: str) -> None:
         """Look at a path that the user named."""
@@ -119,7 +99,7 @@ class _Look:
     def single_file(self, path: str) -> None:
         base_offset = filenames.segment_base_offset(os.path.basename(path))
         if base_offset is None or os.path.islink(path) or not os.path.isfile(path):
-            self.say("not-a-segment", path, _not_a_segment(path))
+            self.say("not-a-segment", path, not_a_segment(path))
             return
         self.named.setdefault(os.path.dirname(os.path.abspath(path)), set()).add(base_offset)
 
@@ -185,39 +165,22 @@ class _Look:
         self, path: str, topic_partition: TopicPartition, kind: DirectoryKind, only: set[int] | None = None
     ) -> None:
         # Before the segments: a running broker's high watermark never passes the end of a log that is listed later.
-        root = self.root(os.path.dirname(os.path.abspath(path)))
-        entries = self.entries(path)
-        if entries is None:
+        root = self.state.root(os.path.dirname(os.path.abspath(path)))
+        files = read_partition(path, lambda: self.entries(path), only)
+        if files is None:
             return
         if kind is not DirectoryKind.LIVE:
             self.say(f"{kind}-directory", path, f"{shown(path)} {_SET_ASIDE[kind]}; it is left alone.")
-        segments: list[SegmentFile] = []
-        unreadable: list[int] = []
-        leftovers = 0
-        for entry in entries:
-            base_offset = filenames.segment_base_offset(entry.name)
-            if filenames.is_leftover(entry.name):
-                leftovers += 1
-            elif base_offset is not None:
-                segment = self.segment(entry, base_offset)
-                if segment is None:
-                    unreadable.append(base_offset)
-                else:
-                    segments.append(segment)
-            elif entry.name.endswith(filenames.LOG_SUFFIX):
-                self.say("not-a-segment", entry.path, _not_a_segment(entry.path))
-        if leftovers:
-            message = f"{shown(path)} holds {leftovers} files left over from deletion or compaction; left alone."
-            self.say("leftover-file", path, message)
+        self.state.findings += files.findings
+        segments, unreadable = files.segments, files.unreadable
         if not segments and not unreadable:
             self.say("no-segments", path, f"{shown(path)} holds no segment.")
-        segments.sort(key=lambda segment: segment.base_offset)
         unnamed: list[int] = []
         if only is not None:
             unnamed = sorted({*(segment.base_offset for segment in segments), *unreadable} - only)
             segments = [segment for segment in segments if segment.base_offset in only]
             unreadable = [base for base in unreadable if base in only]
-        topic_id, broken_identity = self.topic_id(path)
+        topic_id, broken_identity = self.state.topic_id(path)
         log = SourceLog(
             topic_partition=topic_partition,
             directory=path,
@@ -230,83 +193,17 @@ class _Look:
             log_start_offset=max(
                 root.log_starts.get(topic_partition, 0), min([s.base_offset for s in segments] + unreadable, default=0)
             ),
-            leader_epochs=self.leader_epochs(path),
+            leader_epochs=self.state.leader_epochs(path),
             cleaner_checkpoint=None if root.cleaned is None else root.cleaned.get(topic_partition),
-            unreadable=tuple(sorted(unreadable)),
+            unreadable=tuple(unreadable),
             broken_identity=broken_identity,
             named_files=only is not None,
             unnamed=tuple(unnamed),
+            snapshots=tuple(files.snapshots),
+            recovery_point=None if root.recovery_points is None else root.recovery_points.get(topic_partition),
+            is_clean=root.is_clean,
         )
         (self.logs if kind is DirectoryKind.LIVE else self.set_aside).append(log)
-
-    def segment(self, entry: os.DirEntry[str], base_offset: int) -> SegmentFile | None:
-        if not entry.is_file(follow_symlinks=False):
-            self.say("not-a-segment", entry.path, _not_a_segment(entry.path))
-            return None
-        try:
-            with open_readonly(entry.path) as stream:
-                seen = os.fstat(stream.fileno())
-        except SourceUnreadable as error:
-            self.say("unreadable", entry.path, str(error))
-            return None
-        if seen.st_size > MAX_SEGMENT_SIZE:
-            message = f"{shown(entry.path)} has {seen.st_size} bytes; no broker opens a segment above 2 GiB."
-            self.say("oversized-segment", entry.path, message, seen.st_size)
-        return SegmentFile(base_offset, entry.path, seen.st_size, seen.st_mtime_ns // 1_000_000, seen.st_ino)
-
-    def root(self, directory: str) -> _Root:
-        """Root files of a log directory, read once."""
-        if directory not in self.roots:
-            properties = self.small_file(directory, filenames.META_PROPERTIES_FILE, checkpoints.parse_meta_properties)
-            high_watermarks = self.offsets(directory, filenames.HIGH_WATERMARK_FILE)
-            if high_watermarks is None:
-                self.say(
-                    "no-high-watermark",
-                    directory,
-                    f"{shown(directory)} has no usable {filenames.HIGH_WATERMARK_FILE}: the end of each log stands in "
-                    "for its high watermark, so records that were never committed may be among those shown.",
-                )
-            self.roots[directory] = _Root(
-                high_watermarks,
-                self.offsets(directory, filenames.LOG_START_FILE) or {},
-                self.offsets(directory, filenames.CLEANER_FILE),
-                (properties or {}).get("cluster.id"),
-            )
-        return self.roots[directory]
-
-    def offsets(self, directory: str, name: str) -> dict[TopicPartition, int] | None:
-        # Brokers create checkpoints with zero bytes and first write them much later: such a file states nothing.
-        return self.small_file(directory, name, checkpoints.parse_offset_checkpoint, empty_is_absent=True)
-
-    def topic_id(self, path: str) -> tuple[str | None, bool]:
-        """The topic id, and whether it is there but cannot be understood."""
-        before = len(self.findings)
-        name = filenames.PARTITION_METADATA_FILE
-        parsed = self.small_file(path, name, checkpoints.parse_partition_metadata, rule="broken-partition-file")
-        return parsed, len(self.findings) > before
-
-    def leader_epochs(self, path: str) -> tuple[checkpoints.EpochEntry, ...]:
-        name = filenames.LEADER_EPOCH_FILE
-        return self.small_file(path, name, checkpoints.parse_leader_epochs, rule="broken-partition-file") or ()
-
-    def small_file(
-        self,
-        directory: str,
-        name: str,
-        parse: Callable[[bytes], _Parsed],
-        *,
-        rule: str = "broken-root-file",
-        empty_is_absent: bool = False,
-    ) -> _Parsed | None:
-        path = os.path.join(directory, name)
-        if not os.path.lexists(path):
-            return None
-        try:
-            content = read_file(path, MAX_SMALL_FILE)
-            return None if empty_is_absent and not content else parse(content)
-        except (SourceUnreadable, CorruptIndexError) as error:
-            self.say(rule, path, f"{shown(path)} cannot be used and counts as absent: {error.message.rstrip('.')}.")
-            return None
 
     def entries(self, path: str) -> list[os.DirEntry[str]] | None:
         """What a directory holds, by name; None, and a finding, if that cannot be read."""
@@ -338,9 +235,11 @@ _ROOT_FILES = {
     filenames.LOG_START_FILE,
     filenames.RECOVERY_POINT_FILE,
     filenames.CLEANER_FILE,
+    filenames.CLEAN_SHUTDOWN_FILE,
+    filenames.BOOTSTRAP_FILE,
 }
-_PARTITION_FILES = {filenames.PARTITION_METADATA_FILE, filenames.LEADER_EPOCH_FILE}
-_BROKER_DIRECTORIES = {"remote-log-index-cache"}
+_PARTITION_FILES = {filenames.PARTITION_METADATA_FILE, filenames.LEADER_EPOCH_FILE, filenames.QUORUM_STATE_FILE}
+_BROKER_DIRECTORIES = {filenames.REMOTE_INDEX_DIRECTORY}
 _SET_ASIDE = {
     DirectoryKind.DELETE: "was queued for deletion by the broker",
     DirectoryKind.FUTURE: "was being moved here from another directory of the broker",
@@ -350,12 +249,6 @@ _SET_ASIDE = {
 
 def _is_directory(entry: os.DirEntry[str]) -> bool:
     return entry.is_dir(follow_symlinks=False)
-
-
-def _not_a_segment(path: str) -> str:
-    if filenames.segment_base_offset(os.path.basename(path)) is None:
-        return f"{shown(path)} is no segment: one is named by its base offset in 20 digits and ends in .log."
-    return f"{shown(path)} is named like a segment but is no regular file; it is not opened."
 
 
 def _illegal_name(path: str) -> str:

@@ -1,0 +1,105 @@
+"""The small files in which a broker keeps the state of its logs: read once each, and what is wrong with them said.
+
+A file that is absent, cannot be read or cannot be understood states nothing; the latter two are findings.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from logcore.errors import CorruptIndexError
+from logcore.logs.findings import Finding, found
+from logcore.segments import checkpoints, filenames
+from logcore.segments.filenames import TopicPartition
+from logcore.segments.leader_epochs import EpochEntry
+from logcore.storage.files import SourceUnreadable, read_file, shown
+
+MAX_SMALL_FILE = 64 << 20
+"""No checkpoint is larger than this: it would be no checkpoint."""
+
+_Parsed = TypeVar("_Parsed")
+
+
+@dataclass(frozen=True, slots=True)
+class RootState:
+    """State in the root files of a log directory. high_watermarks, cleaned, recovery_points: None if nothing states
+    them. is_clean: the broker left its mark when it stopped."""
+
+    high_watermarks: dict[TopicPartition, int] | None
+    log_starts: dict[TopicPartition, int]
+    cleaned: dict[TopicPartition, int] | None
+    recovery_points: dict[TopicPartition, int] | None
+    cluster_id: str | None
+    is_clean: bool
+
+
+@dataclass(slots=True)
+class StateReader:
+    """Reads state files and collects what there is to say. Root files are read once for each log directory."""
+
+    findings: list[Finding] = field(default_factory=list)
+    roots: dict[str, RootState] = field(default_factory=dict)
+
+    def say(self, rule: str, path: str, message: str, nbytes: int | None = None) -> None:
+        self.findings.append(found(rule, message, file=shown(path), nbytes=nbytes))
+
+    def root(self, directory: str) -> RootState:
+        """What the root files of a log directory say."""
+        if directory not in self.roots:
+            properties = self._small_file(directory, filenames.META_PROPERTIES_FILE, checkpoints.parse_meta_properties)
+            high_watermarks = self._offsets(directory, filenames.HIGH_WATERMARK_FILE)
+            if high_watermarks is None:
+                self.say(
+                    "no-high-watermark",
+                    directory,
+                    f"{shown(directory)} has no usable {filenames.HIGH_WATERMARK_FILE}: the end of each log stands in "
+                    "for its high watermark, so records that were never committed may be among those shown.",
+                )
+            self.roots[directory] = RootState(
+                high_watermarks,
+                self._offsets(directory, filenames.LOG_START_FILE) or {},
+                self._offsets(directory, filenames.CLEANER_FILE),
+                self._offsets(directory, filenames.RECOVERY_POINT_FILE),
+                (properties or {}).get("cluster.id"),
+                # Only its being there counts, whatever is in it.
+                os.path.lexists(os.path.join(directory, filenames.CLEAN_SHUTDOWN_FILE)),
+            )
+        return self.roots[directory]
+
+    def topic_id(self, path: str) -> tuple[str | None, bool]:
+        """The topic id in a partition's directory, and whether it is there but cannot be understood."""
+        before = len(self.findings)
+        name = filenames.PARTITION_METADATA_FILE
+        parsed = self._small_file(path, name, checkpoints.parse_partition_metadata, rule="broken-partition-file")
+        return parsed, len(self.findings) > before
+
+    def leader_epochs(self, path: str) -> tuple[EpochEntry, ...]:
+        """The history of leaders in a partition's directory."""
+        name = filenames.LEADER_EPOCH_FILE
+        return self._small_file(path, name, checkpoints.parse_leader_epochs, rule="broken-partition-file") or ()
+
+    def _offsets(self, directory: str, name: str) -> dict[TopicPartition, int] | None:
+        # Brokers create checkpoints with zero bytes and first write them much later: such a file states nothing.
+        return self._small_file(directory, name, checkpoints.parse_offset_checkpoint, empty_is_absent=True)
+
+    def _small_file(
+        self,
+        directory: str,
+        name: str,
+        parse: Callable[[bytes], _Parsed],
+        *,
+        rule: str = "broken-root-file",
+        empty_is_absent: bool = False,
+    ) -> _Parsed | None:
+        path = os.path.join(directory, name)
+        if not os.path.lexists(path):
+            return None
+        try:
+            content = read_file(path, MAX_SMALL_FILE)
+            return None if empty_is_absent and not content else parse(content)
+        except (SourceUnreadable, CorruptIndexError) as error:
+            self.say(rule, path, f"{shown(path)} cannot be used and counts as absent: {error.message.rstrip('.')}.")
+            return None
