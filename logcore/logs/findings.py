@@ -98,7 +98,9 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "timestamp-out-of-range": Rule(_INFO, "a timestamp no table can hold; kept as the raw number"),
         # the log as a whole (logcore.logs.transactions, logcore.logs.offset_ledger)
         "batch-outside-transaction": Rule(_WARNING, "a producer wrote around its own open transaction"),
-        "transaction-outcome-lost": Rule(_ERROR, "a transaction was open where offsets are lost; how it ended is lost too"),
+        "transaction-outcome-lost": Rule(
+            _ERROR, "a transaction was open where offsets are lost; how it ended is lost too"
+        ),
         "corrupt-offsets": Rule(_ERROR, "offsets whose bytes cannot be trusted"),
         "missing-offsets": Rule(_ERROR, "offsets that are gone, and nothing explains it"),
         # maintenance and checks of a lake (spark_jobs)
