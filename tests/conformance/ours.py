@@ -1,0 +1,175 @@
+"""What the code under test says of a log directory. The only module here that calls it to read records and batches.
+
+Everything else compares these values with what real tools said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from logcore.columns import engines
+from logcore.columns.schema import RECORDS_SCHEMA
+from logcore.logs.sources import SegmentFile, SourceLog
+from logcore.logs.transactions import BatchFact, TransactionState, TransactionView, derive_transactions
+from logcore.logs.validation import BatchVerdict, stretch_fact
+from logcore.records.batch import BatchHeader, TimestampType
+from logcore.records.record import Record
+from logcore.segments.filenames import MAX_OFFSET
+from logcore.segments.scan import Accounting, ScannedBatch, Stretch, scan
+from logcore.storage.local import discover
+from tests.conformance.oracles import Consumed
+
+ENGINES = ("reference",)
+"""Engines to hold against the consumers' records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A good batch and its records, control records included."""
+
+    scanned: ScannedBatch
+    records: list[Record]
+
+    @property
+    def header(self) -> BatchHeader:
+        """The batch's header."""
+        return self.scanned.header
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A segment's file, walked over."""
+
+    file: SegmentFile
+    batches: list[Batch]
+    stretches: list[Stretch]
+    accounting: Accounting
+    steps: list[ScannedBatch | Stretch]
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return Path(self.file.path).name
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """One partition directory, all of its segments walked over."""
+
+    source: SourceLog
+    segments: list[Segment] = field(default_factory=list)
+
+    @property
+    def high_watermark(self) -> int:
+        """What the checkpoint states; the end of the log without one."""
+        return MAX_OFFSET if self.source.high_watermark is None else self.source.high_watermark
+
+    def facts(self) -> Iterator[BatchFact]:
+        """What decides transactions, in the order of the log."""
+        for segment in self.segments:
+            for step in segment.steps:
+                if isinstance(step, Stretch):
+                    yield stretch_fact(step, segment.name)
+                else:
+                    yield BatchVerdict.of(step).fact(segment.name)
+
+    def transactions(self) -> TransactionView:
+        """Every transaction and the last stable offset. Gaps are taken for the cleaner's, as a consumer does."""
+        return derive_transactions(self.facts(), high_watermark=self.high_watermark, compacted_by_policy=True)
+
+    def visible(self, isolation_level: str) -> list[tuple[int, int]]:
+        """Half-open ranges of the offsets that a consumer is shown, ascending, one for each batch or fewer."""
+        start = self.source.log_start_offset
+        end, aborted = max(self.high_watermark, start), []
+        if isolation_level == "read_committed":
+            view = self.transactions()
+            end = min(end, view.last_stable_offset)
+            aborted = [t for t in view.transactions if t.state is TransactionState.ABORTED]
+        ranges: list[tuple[int, int]] = []
+        for batch in self.batches():
+            header = batch.header
+            hidden = header.is_transactional and any(
+                t.producer_id == header.producer_id and t.first_offset <= header.base_offset <= t.last_offset
+                for t in aborted
+            )
+            first, behind = max(header.base_offset, start), min(header.last_offset + 1, end)
+            if not hidden and not header.is_control and first < behind:
+                ranges.append((first, behind))
+        return ranges
+
+    def batches(self) -> Iterator[Batch]:
+        """Every good batch, in the order of the log."""
+        for segment in self.segments:
+            yield from segment.batches
+
+
+def walk(path: str, base_offset: int, *, sealed: bool, next_base_offset: int | None = None) -> Segment:
+    """A segment's file, walked over with the plain reader."""
+    content = Path(path).read_bytes()
+    read: list[Record] = []
+    steps = scan(
+        content,
+        base_offset=base_offset,
+        sealed=sealed,
+        next_base_offset=next_base_offset,
+        inspect=lambda _, record: read.append(record),
+    )
+    batches, stretches, taken = [], [], []
+    for step in steps:
+        taken.append(step)
+        if isinstance(step, Stretch):
+            stretches.append(step)
+        else:
+            batches.append(Batch(step, list(read)))
+        read.clear()
+    file = SegmentFile(base_offset, path, len(content), 0, 0)
+    return Segment(file, batches, stretches, steps.accounting, taken)
+
+
+def logs(directory: Path) -> dict[str, Log]:
+    """Every log of a log directory by its folder's name, those waiting for deletion and strays too."""
+    discovery = discover([str(directory)])
+    found = {}
+    for source in (*discovery.logs, *discovery.set_aside):
+        log = Log(source)
+        for file in source.segments:
+            following = source.next_base_offset(file)
+            segment = walk(file.path, file.base_offset, sealed=following is not None, next_base_offset=following)
+            log.segments.append(segment)
+        found[Path(source.directory).name] = log
+    return found
+
+
+def records(log: Log, isolation_level: str, engine: str) -> list[Consumed]:
+    """The records a consumer would be shown, out of an engine's columns."""
+    assert engine == "reference"
+    ranges = log.visible(isolation_level)
+    rows: list[Consumed] = []
+    for segment in log.segments:
+        pieces = engines.decode_batches(
+            Path(segment.file.path).read_bytes(),
+            ((batch.scanned.position, batch.header) for batch in segment.batches),
+            topic=log.source.topic_partition.topic,
+            partition=log.source.topic_partition.partition,
+            log_id="",
+            segment_id="",
+            visible=ranges,
+        )
+        for piece in pieces:
+            assert piece.schema == RECORDS_SCHEMA
+            rows += [_consumed(row) for row in piece.to_pylist()]
+    return rows
+
+
+def _consumed(row: dict) -> Consumed:
+    return Consumed(
+        row["offset"],
+        row["timestamp_ms"],
+        TimestampType(row["timestampType"]).kafka_name,
+        row["key"],
+        row["value"],
+        tuple((header["key"], header["value"]) for header in row["headers"] or ()),
+        row["leader_epoch"],
+    )
