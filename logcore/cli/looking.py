@@ -117,7 +117,7 @@ def window(log: SourceLog, arguments: argparse.Namespace) -> Window:
     view = derive_transactions(_facts(log), high_watermark=high_watermark, compacted_by_policy=True)
     aborted: dict[int, tuple[tuple[int, int], ...]] = {}
     for transaction in view.transactions:
-        if transaction.state is TransactionState.ABORTED:
+        if transaction.state in (TransactionState.ABORTED, TransactionState.UNKNOWN):
             span = (transaction.first_offset, transaction.last_offset)
             aborted[transaction.producer_id] = (*aborted.get(transaction.producer_id, ()), span)
     return Window(start, min(high_watermark, view.last_stable_offset), aborted)

@@ -2,7 +2,7 @@
 
     0 clean · 1 warnings · 2 damage found · 3 could not check (unreadable, refused, unsupported) · 64 wrong usage
 
-Errors are one readable paragraph on stderr, never a traceback. `ls` and `dump` live here; other packages add commands
+Errors are one readable paragraph on stderr, never a traceback. `COMMANDS` live here; other packages add commands
 by entry points of the group `loglake.commands`, each an object with `add_parser(subparsers)` whose parser sets `func`
 to a function from the parsed arguments to the exit code. Such a package is imported only when its command is asked for.
 """
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any, NoReturn
 
-from logcore.cli import dump, ls
+from logcore.cli import dump, ledger, ls, offsets, transactions
 from logcore.errors import LogError
 
 EXIT_UNCHECKED = 3
@@ -26,11 +26,11 @@ EXIT_INTERRUPTED = 130
 
 ENTRY_POINTS = "loglake.commands"
 
+COMMANDS = {"ls": ls, "dump": dump, "ledger": ledger, "transactions": transactions, "offsets": offsets}
+"""The commands of this package."""
+
 NOT_BUILT = {
     "verify": "every rule over every byte",
-    "ledger": "what became of every offset",
-    "transactions": "committed, aborted and open transactions",
-    "offsets": "what a broker's ListOffsets would answer",
     "recover": "what a broker's unclean start would leave",
     "reindex": "index files as a broker's recovery writes them",
     "retain": "the segments left after retention",
@@ -80,9 +80,7 @@ def _run(arguments: list[str]) -> int:
     if command in NOT_BUILT:
         sys.stderr.write(f"error: `loglake {command}` ({NOT_BUILT[command]}) is not built yet.\n")
         return EXIT_UNCHECKED
-    joined = (
-        {} if command in ("ls", "dump") else {point.name: point for point in metadata.entry_points(group=ENTRY_POINTS)}
-    )
+    joined = {} if command in COMMANDS else {point.name: point for point in metadata.entry_points(group=ENTRY_POINTS)}
     if command in JOINED and command not in joined:
         sys.stderr.write(
             f"error: `loglake {command}` comes with packages that are not installed here. Install the distribution "
@@ -108,7 +106,7 @@ def _build_parser(command: str | None, joined: dict[str, metadata.EntryPoint]) -
         "--log-level", choices=("debug", "info", "warning", "error"), default="warning", help="what is logged on stderr"
     )
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in (ls, dump):
+    for module in COMMANDS.values():
         module.add_parser(subparsers, parent)
     for name, point in sorted(joined.items()):
         if name == command:

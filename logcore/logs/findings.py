@@ -62,6 +62,7 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "broken-root-file": Rule(_WARNING, "a checkpoint or properties file that cannot be used; taken as absent"),
         "broken-partition-file": Rule(_WARNING, "partition.metadata or leader-epoch-checkpoint cannot be understood"),
         "corrupt-index": Rule(_WARNING, "an index file that contradicts itself; it can be rebuilt from its segment"),
+        "corrupt-snapshot": Rule(_WARNING, "a producer snapshot that contradicts itself; a broker would do without it"),
         "no-high-watermark": Rule(_WARNING, "no usable replication-offset-checkpoint; the log end stands in for it"),
         # growth of the archive (logcore.logs.growth)
         "topic-recreated": Rule(_ERROR, "a topic of the same name but another topic id"),
@@ -103,6 +104,8 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         ),
         "corrupt-offsets": Rule(_ERROR, "offsets whose bytes cannot be trusted"),
         "missing-offsets": Rule(_ERROR, "offsets that are gone, and nothing explains it"),
+        # what lies beside the segments, against the log (logcore.logs.log_check)
+        "broken-snapshot": Rule(_WARNING, "a producer snapshot that cannot be used; a broker would delete it"),
         # maintenance and checks of a lake (spark_jobs)
         "compaction-refused": Rule(_WARNING, "a log that its policy would clean and that cannot be cleaned yet"),
         "compaction-unproven": Rule(_ERROR, "cleaned segments that did not pass their check; nothing was swapped"),
