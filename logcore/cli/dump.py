@@ -16,7 +16,7 @@ from typing import Protocol, TextIO
 from logcore.cli import arguments as options
 from logcore.cli.looking import Notes, Window, cannot_read, find_logs, open_segment, steps, window
 from logcore.cli.record_lines import CSV_COLUMNS, csv_line, json_line, record_fields, text_line
-from logcore.cli.side_files import checkpoint_lines, index_lines
+from logcore.cli.side_files import checkpoint_lines, index_lines, snapshot_lines
 from logcore.errors import CorruptionReason, LogError
 from logcore.logs.findings import found
 from logcore.logs.sources import SegmentFile, SourceLog
@@ -54,8 +54,8 @@ def add_parser(
     options.add_choice(parser)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--batches", action="store_true", help="batch headers instead of records")
-    what.add_argument("--indexes", action="store_true", help="entries of offset and time indexes")
-    what.add_argument("--snapshots", action="store_true", help="producer snapshots (not built yet)")
+    what.add_argument("--indexes", action="store_true", help="entries of offset, time and transaction indexes")
+    what.add_argument("--snapshots", action="store_true", help="entries of producer snapshots")
     what.add_argument("--checkpoints", action="store_true", help="checkpoints, topic ids and broker properties")
     parser.add_argument("--format", choices=FORMATS, default="text")
     parser.add_argument("-o", "--output", metavar="FILE", help="write there instead of to stdout; must not exist yet")
@@ -88,10 +88,7 @@ def add_parser(
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
     notes = Notes()
-    if arguments.snapshots:
-        notes.refuse("producer snapshots are not built yet.")
-        return notes.exit_code
-    side = arguments.batches or arguments.indexes or arguments.checkpoints
+    side = arguments.batches or arguments.indexes or arguments.snapshots or arguments.checkpoints
     _refuse_nonsense(arguments, side)
     unasked = side or arguments.all or arguments.high_watermark != "checkpoint"
     logs = find_logs(arguments, notes, quiet=("no-high-watermark",) if unasked else ())
@@ -247,6 +244,8 @@ def _side_lines(
 ) -> Iterator[dict[str, object]]:
     if arguments.indexes:
         return index_lines(logs, arguments.offsets, notes)
+    if arguments.snapshots:
+        return snapshot_lines(logs, arguments.offsets, arguments.producer_id, notes)
     if arguments.checkpoints:
         return checkpoint_lines(logs, notes)
     return _batch_lines(arguments, logs, notes)

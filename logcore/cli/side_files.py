@@ -1,20 +1,22 @@
-"""What lies beside segments, a line each: entries of offset and time indexes, checkpoints, topic ids.
+"""What lies beside segments, a line each: entries of indexes and snapshots, checkpoints, topic ids, KRaft's files.
 
-Index files are taken as they are on disk; whether they agree with their segment is not asked here.
+Files are taken as they are on disk; whether they agree with their segment is not asked here.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from typing import TypeVar
 
 from logcore.cli.arguments import OffsetRange
 from logcore.cli.looking import Notes
-from logcore.errors import CorruptIndexError, LogError
+from logcore.errors import CorruptIndexError, LogError, UnsupportedFormatError
 from logcore.logs.findings import found
 from logcore.logs.sources import SegmentFile, SourceLog
-from logcore.segments import checkpoints, filenames, offset_index, time_index
+from logcore.segments import checkpoints, filenames, offset_index, producer_state, time_index, transaction_index
+from logcore.segments.filenames import TopicPartition
 from logcore.storage.local import read_file, shown
 
 MAX_INDEX_BYTES = 1 << 30
@@ -23,6 +25,7 @@ MAX_INDEX_BYTES = 1 << 30
 MAX_CHECKPOINT_BYTES = 64 << 20
 
 _Entry = TypeVar("_Entry")
+_Parsed = TypeVar("_Parsed")
 _Line = dict[str, object]
 
 
@@ -41,25 +44,35 @@ def index_lines(logs: Iterable[SourceLog], chosen: OffsetRange, notes: Notes) ->
             for stamp in _entries(segment, filenames.TIME_INDEX_SUFFIX, time_index.parse, notes):
                 if stamp.offset in chosen:
                     yield place | {"index": "time", "offset": stamp.offset, "timestamp": stamp.timestamp}
+            for aborted in _entries(segment, filenames.TRANSACTION_INDEX_SUFFIX, transaction_index.parse, notes):
+                if chosen.overlaps(aborted.first_offset, aborted.last_offset):
+                    yield place | {"index": "transaction", **asdict(aborted)}
+
+
+def snapshot_lines(
+    logs: Iterable[SourceLog], chosen: OffsetRange, producer_id: int | None, notes: Notes
+) -> Iterator[_Line]:
+    """Entries of the producer snapshots of each log that stand at a chosen offset (`snapshot`: the exclusive end of
+    what they cover); a snapshot without entries is a line too. A damaged one is said and passed over."""
+    for log in logs:
+        place: _Line = {"topic": log.topic_partition.topic, "partition": log.topic_partition.partition}
+        for end_offset, path in log.snapshots:
+            if end_offset not in chosen:
+                continue
+            entries = _read(path, producer_state.parse, "broken-snapshot", notes)
+            if entries is not None and not entries and producer_id is None:
+                yield place | {"snapshot": end_offset, "entries": 0}
+            for entry in entries or ():
+                if producer_id in (None, entry.producer_id):
+                    yield place | {"snapshot": end_offset, **asdict(entry)}
 
 
 def checkpoint_lines(logs: Sequence[SourceLog], notes: Notes) -> Iterator[_Line]:
-    """Entries of the checkpoints in the directories that hold the logs, then of the files in each log's own."""
+    """What the files of the directories that hold the logs say, then those in each log's own: checkpoints, properties,
+    marks, and what KRaft keeps. Files whose content is not shown are a line with their size."""
     chosen = {log.topic_partition for log in logs}
     for root in dict.fromkeys(os.path.dirname(os.path.abspath(log.directory)) for log in logs):
-        properties = _parsed(root, filenames.META_PROPERTIES_FILE, checkpoints.parse_meta_properties, notes)
-        if properties:
-            yield {"file": filenames.META_PROPERTIES_FILE, **properties}
-        for name in (
-            filenames.HIGH_WATERMARK_FILE,
-            filenames.LOG_START_FILE,
-            filenames.RECOVERY_POINT_FILE,
-            filenames.CLEANER_FILE,
-        ):
-            offsets = _parsed(root, name, checkpoints.parse_offset_checkpoint, notes) or {}
-            for key, offset in sorted(offsets.items()):
-                if key in chosen:
-                    yield {"file": name, "topic": key.topic, "partition": key.partition, "offset": offset}
+        yield from _root_lines(root, chosen, notes)
     for log in logs:
         place: _Line = {"topic": log.topic_partition.topic, "partition": log.topic_partition.partition}
         if log.topic_id is not None:
@@ -67,26 +80,61 @@ def checkpoint_lines(logs: Sequence[SourceLog], notes: Notes) -> Iterator[_Line]
         for entry in log.leader_epochs:
             line: _Line = {"epoch": entry.epoch, "start_offset": entry.start_offset}
             yield {"file": filenames.LEADER_EPOCH_FILE, **place, **line}
+        state = _parsed(log.directory, filenames.QUORUM_STATE_FILE, checkpoints.parse_quorum_state, notes)
+        if state is not None:
+            yield {"file": filenames.QUORUM_STATE_FILE, **place, **state}
+        for name, size in _sizes(log.directory):
+            snapshot = filenames.metadata_snapshot(name)
+            if snapshot is not None:
+                yield {"file": name, **place, "end_offset": snapshot[0], "epoch": snapshot[1], "bytes": size}
+
+
+def _root_lines(root: str, chosen: set[TopicPartition], notes: Notes) -> Iterator[_Line]:
+    properties = _parsed(root, filenames.META_PROPERTIES_FILE, checkpoints.parse_meta_properties, notes)
+    if properties:
+        yield {"file": filenames.META_PROPERTIES_FILE, **properties}
+    sizes = dict(_sizes(root))
+    if filenames.CLEAN_SHUTDOWN_FILE in sizes:
+        epoch = _parsed(root, filenames.CLEAN_SHUTDOWN_FILE, checkpoints.parse_clean_shutdown, notes)
+        yield {"file": filenames.CLEAN_SHUTDOWN_FILE, "broker_epoch": epoch}
+    for name in (filenames.LOCK_FILE, filenames.BOOTSTRAP_FILE):
+        if name in sizes:
+            yield {"file": name, "bytes": sizes[name]}
+    for name in (
+        filenames.HIGH_WATERMARK_FILE,
+        filenames.LOG_START_FILE,
+        filenames.RECOVERY_POINT_FILE,
+        filenames.CLEANER_FILE,
+    ):
+        offsets = _parsed(root, name, checkpoints.parse_offset_checkpoint, notes) or {}
+        for key, offset in sorted(offsets.items()):
+            if key in chosen:
+                yield {"file": name, "topic": key.topic, "partition": key.partition, "offset": offset}
 
 
 def _entries(
     segment: SegmentFile, suffix: str, parse: Callable[[bytes, int], tuple[_Entry, ...]], notes: Notes
 ) -> tuple[_Entry, ...]:
-    path = segment.path.removesuffix(filenames.LOG_SUFFIX) + suffix
-    if not os.path.lexists(path):
+    path = segment.side_file(suffix)
+    if path is None or not os.path.lexists(path):
         return ()
+    return _read(path, lambda data: parse(data, segment.base_offset), "corrupt-index", notes) or ()
+
+
+def _read(path: str, parse: Callable[[bytes], _Parsed], rule: str, notes: Notes) -> _Parsed | None:
+    """A file's content; None, and a finding, if it cannot be used."""
     try:
-        return parse(read_file(path, MAX_INDEX_BYTES), segment.base_offset)
-    except CorruptIndexError as error:
-        notes.say(found("corrupt-index", str(error.at(file=shown(path))), file=shown(path)))
+        return parse(read_file(path, MAX_INDEX_BYTES))
+    except (CorruptIndexError, UnsupportedFormatError) as error:
+        notes.say(found(rule, str(error.at(file=shown(path))), file=shown(path)))
     except LogError as error:
         notes.say(found("unreadable", str(error.at(file=shown(path))), file=shown(path)))
-    return ()
+    return None
 
 
-def _parsed(root: str, name: str, parse: Callable[[bytes], _Entry], notes: Notes) -> _Entry | None:
-    """A root file's content; None, and a finding, if it cannot be used, and None if it is not there."""
-    path = os.path.join(root, name)
+def _parsed(directory: str, name: str, parse: Callable[[bytes], _Parsed], notes: Notes) -> _Parsed | None:
+    """A small file's content; None, and a finding, if it cannot be used, and None if it is not there."""
+    path = os.path.join(directory, name)
     if not os.path.lexists(path):
         return None
     try:
@@ -94,3 +142,12 @@ def _parsed(root: str, name: str, parse: Callable[[bytes], _Entry], notes: Notes
     except LogError as error:
         notes.say(found("broken-root-file", str(error.at(file=shown(path))), file=shown(path)))
         return None
+
+
+def _sizes(directory: str) -> list[tuple[str, int]]:
+    """Names and sizes (bytes) of a directory's files, by name. What cannot be listed was said when it was looked at."""
+    try:
+        with os.scandir(directory) as entries:
+            return sorted((entry.name, entry.stat(follow_symlinks=False).st_size) for entry in entries)
+    except OSError:
+        return []

@@ -62,7 +62,6 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "broken-root-file": Rule(_WARNING, "a checkpoint or properties file that cannot be used; taken as absent"),
         "broken-partition-file": Rule(_WARNING, "partition.metadata or leader-epoch-checkpoint cannot be understood"),
         "corrupt-index": Rule(_WARNING, "an index file that contradicts itself; it can be rebuilt from its segment"),
-        "corrupt-snapshot": Rule(_WARNING, "a producer snapshot that contradicts itself; a broker would do without it"),
         "no-high-watermark": Rule(_WARNING, "no usable replication-offset-checkpoint; the log end stands in for it"),
         # growth of the archive (logcore.logs.growth)
         "topic-recreated": Rule(_ERROR, "a topic of the same name but another topic id"),

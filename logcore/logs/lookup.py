@@ -1,0 +1,201 @@
+"""Where in a log an offset or a timestamp lies: what a broker answers to ListOffsets, and where it starts a fetch.
+
+    -1 latest          the end of what the isolation level lets a consumer fetch
+    -2 earliest        the log start offset
+    -3 max timestamp   the first record with the greatest timestamp, of the first segment that reaches it
+    -4 earliest local  the log start offset: without tiered storage there is no other
+    0 and above        the first record with that timestamp or a later one, of the first segment that reaches it
+
+-5 and -6 ask for what tiered storage holds, which no directory tells.
+
+A timestamp is searched in one segment, the first whose largest timestamp is not below it. If nothing is found there the
+answer is "none", although a later segment may have it. A segment whose timestamps its broker does not know (format v0,
+or a time index that was lost) counts as reaching up to the mtime of its file: a file that was copied or touched hides
+what comes after it. Transaction markers have timestamps and are found like records. An answer at or above the last
+offset that may be fetched is "none" too.
+
+Indexes shorten the way; without them a segment is walked from its start and the answer is the same. Bytes that cannot
+be trusted are passed over.
+
+Sources: Kafka UnifiedLog.fetchOffsetByTimestamp, LogSegment.findOffsetByTimestamp, LogSegment.translateOffset,
+FileRecords.searchForTimestamp, Partition.fetchOffsetForTimestamp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from logcore.errors import CorruptRecordError
+from logcore.records.record import Record, read_records
+from logcore.records.varint import Buffer
+from logcore.segments import offset_index, time_index
+from logcore.segments.leader_epochs import EpochEntry
+from logcore.segments.offset_index import OffsetEntry
+from logcore.segments.scan import ScannedBatch, scan
+from logcore.segments.time_index import NO_TIMESTAMP, TimeEntry
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+
+UNKNOWN_OFFSET = -1
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetAnswer:
+    """An answer to ListOffsets. timestamp: ms, -1 where none is given; leader_epoch: None where none is known."""
+
+    offset: int
+    timestamp: int = NO_TIMESTAMP
+    leader_epoch: int | None = None
+
+
+NOTHING = OffsetAnswer(UNKNOWN_OFFSET)
+"""What a broker answers where there is no such record."""
+
+
+@dataclass(frozen=True, slots=True)
+class LookupSegment:
+    """A segment to look into. read gives its bytes, and is called only if they are needed.
+
+    max_timestamp: ms, what its broker knows to be the greatest of its batches; -1 if it has none or its broker does not
+    know. modified_ms: mtime of the file. The entries of its indexes may be left out.
+    """
+
+    base_offset: int
+    read: Callable[[], Buffer]
+    max_timestamp: int
+    modified_ms: int
+    offset_entries: Sequence[OffsetEntry] = ()
+    time_entries: Sequence[TimeEntry] = ()
+
+    @property
+    def largest_timestamp(self) -> int:
+        """The timestamp (ms) up to which the segment counts as reaching."""
+        return self.max_timestamp if self.max_timestamp >= 0 else self.modified_ms
+
+
+@dataclass(frozen=True, slots=True)
+class LookupLog:
+    """A log to look into: its segments by base offset, and the bounds of what may be fetched.
+
+    last_fetchable_offset (exclusive): the high watermark, or for read_committed the last stable offset.
+    """
+
+    segments: Sequence[LookupSegment]
+    log_start_offset: int
+    last_fetchable_offset: int
+    leader_epochs: Sequence[EpochEntry] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPosition:
+    """Where a fetch starts: a whole batch in the file of the segment based at `segment`."""
+
+    segment: int
+    position: int
+    size: int
+    base_offset: int
+
+
+def list_offsets(log: LookupLog, at: int) -> OffsetAnswer:
+    """What a broker answers for a timestamp in ms, or for one of the special values. ValueError for others below 0."""
+    if at in (EARLIEST, EARLIEST_LOCAL):
+        first = log.leader_epochs[0] if log.leader_epochs else None
+        # Epochs may begin later than the log: they were not recorded before format v2.
+        known = first is not None and first.start_offset <= log.log_start_offset
+        return OffsetAnswer(log.log_start_offset, leader_epoch=first.epoch if first is not None and known else None)
+    if at == LATEST:
+        epoch = log.leader_epochs[-1].epoch if log.leader_epochs else None
+        return OffsetAnswer(log.last_fetchable_offset, leader_epoch=epoch)
+    if at == MAX_TIMESTAMP:
+        answer = _of_max_timestamp(log.segments)
+    elif at >= 0:
+        answer = _of_timestamp(log, at)
+    else:
+        raise ValueError(f"{at} is neither a timestamp nor a special value that a directory can answer")
+    return answer if answer.offset < log.last_fetchable_offset else NOTHING
+
+
+def translate_offset(segment: LookupSegment, offset: int) -> BatchPosition | None:
+    """The first batch of a segment that ends at or above an offset; None if there is none.
+
+    It may begin below the offset, whose records a consumer drops, or above it where offsets are gone.
+    """
+    start = offset_index.lookup(segment.offset_entries, offset, segment.base_offset).position
+    for batch in _batches(segment.read(), segment.base_offset, start):
+        if batch.header.last_offset >= offset:
+            return BatchPosition(segment.base_offset, start + batch.position, batch.size, batch.header.base_offset)
+    return None
+
+
+def fetch_start(log: LookupLog, offset: int) -> BatchPosition | None:
+    """Where a fetch of an offset starts: in the segment whose offsets it is among, or in the first that follows with a
+    batch. None where nothing is left to fetch. ValueError for an offset below the log start."""
+    if offset < log.log_start_offset:
+        raise ValueError(f"offset {offset} lies below the log start offset {log.log_start_offset}")
+    floor = max((segment.base_offset for segment in log.segments if segment.base_offset <= offset), default=offset)
+    for segment in log.segments:
+        if segment.base_offset >= floor:
+            found = translate_offset(segment, offset)
+            if found is not None:
+                return found
+    return None
+
+
+def _of_timestamp(log: LookupLog, timestamp: int) -> OffsetAnswer:
+    segment = next((segment for segment in log.segments if segment.largest_timestamp >= timestamp), None)
+    if segment is None:
+        return NOTHING
+    start_offset = log.log_start_offset
+    entry = time_index.lookup(segment.time_entries, timestamp, segment.base_offset)
+    start = offset_index.lookup(segment.offset_entries, max(entry.offset, start_offset), segment.base_offset).position
+    content = segment.read()
+    for batch in _batches(content, segment.base_offset, start):
+        if batch.header.max_timestamp >= timestamp:
+            for record in _records(content, start, batch):
+                if record.timestamp >= timestamp and record.offset >= start_offset:
+                    return _answer(record, batch)
+    return NOTHING
+
+
+def _of_max_timestamp(segments: Sequence[LookupSegment]) -> OffsetAnswer:
+    segment = max(segments, key=lambda segment: segment.max_timestamp, default=None)  # the first of equal ones
+    if segment is None or segment.max_timestamp < 0:
+        return NOTHING
+    greatest = segment.max_timestamp
+    start = 0
+    if segment.time_entries and segment.time_entries[-1].timestamp == greatest:
+        offset = segment.time_entries[-1].offset
+        start = offset_index.lookup(segment.offset_entries, offset, segment.base_offset).position
+    content = segment.read()
+    for batch in _batches(content, segment.base_offset, start):
+        if batch.header.max_timestamp == greatest:
+            for record in _records(content, start, batch):
+                if record.timestamp == greatest:
+                    return _answer(record, batch)
+            return NOTHING
+    return NOTHING
+
+
+def _answer(record: Record, batch: ScannedBatch) -> OffsetAnswer:
+    epoch = batch.header.partition_leader_epoch
+    return OffsetAnswer(record.offset, record.timestamp, epoch if epoch >= 0 else None)
+
+
+def _batches(content: Buffer, base_offset: int, start: int) -> Iterator[ScannedBatch]:
+    """The good batches from a position on; their positions are counted from there."""
+    rest = content if start == 0 else memoryview(content)[start:]
+    for item in scan(rest, base_offset=base_offset, sealed=False, decode=False):
+        if isinstance(item, ScannedBatch):
+            yield item
+
+
+def _records(content: Buffer, start: int, batch: ScannedBatch) -> Iterator[Record]:
+    """The records of a batch; none from where it turns out to be damaged."""
+    try:
+        yield from read_records(content, start + batch.position, batch.header)
+    except CorruptRecordError:
+        return
