@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from logcore.columns.engines import decode_batches
+from logcore.columns.reference import decode_batches
 from logcore.errors import LogError
 from logcore.segments.scan import ScannedBatch, scan
 from logcore.storage.local import map_file

@@ -10,8 +10,9 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from logcore.columns.engines import Place, to_columns
+from logcore.columns.reference import to_columns
 from logcore.columns.schema import RECORDS_SCHEMA
+from logcore.columns.wanted import Place
 from logcore.logs.sources import SegmentFile, SourceLog
 from logcore.records.record import Record
 from logcore.segments.scan import ScannedBatch

@@ -97,7 +97,7 @@ def header_name(name: bytes) -> str:
     try:
         return name.decode("utf-8")
     except UnicodeDecodeError:
-        from logcore.columns.engines import decode_header_name  # brings pyarrow, and is rarely needed
+        from logcore.columns.reference import decode_header_name  # brings pyarrow, and is rarely needed
 
         return decode_header_name(name)
 

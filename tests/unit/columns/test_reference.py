@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from logcore.columns.engines import decode, decode_batches, decode_header_name, table_timestamp
+from logcore.columns.reference import decode, decode_batches, decode_header_name, table_timestamp
 from logcore.columns.schema import RECORDS_SCHEMA
 from logcore.errors import CorruptionReason, CorruptRecordError
 from logcore.records.batch import BatchHeader, read_header
@@ -241,9 +241,9 @@ def test_a_record_that_nobody_asked_for_is_parsed_all_the_same() -> None:
 
 
 def test_limits_reach_the_reader() -> None:
-    data = handmade.simple_batch(0, [(b"k", b"v" * 100)])
+    data = handmade.batch([handmade.record(0, headers=[(b"a", b"")] * 3)])
     with pytest.raises(CorruptRecordError) as caught:
-        rows(data, limits=Limits(record_bytes=50))
+        rows(data, limits=Limits(headers_per_record=2))
     assert caught.value.reason is CorruptionReason.OUTPUT_CAP
 
 

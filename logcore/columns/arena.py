@@ -1,0 +1,178 @@
+"""Where the fast engines decompress into: one buffer, used again for every group of batches.
+
+The libraries' own functions are found in the packages that we have anyway and called by address; where they are not
+found, and for gzip and snappy, the packages' Python functions are called, a batch at a time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from logcore.errors import CorruptRecordError
+from logcore.records.compression import XERIAL_HEADER, XERIAL_MAGIC, Codec, decompress
+
+ARENA_BYTES = 2 << 20
+"""Ordinary size: about what fits the second cache, and enough for a few large batches."""
+
+_HELD_BYTES = 32 << 20
+"""An arena grown beyond this for one batch is given back afterwards."""
+
+
+class Arena:
+    """A buffer that grows when one batch needs it."""
+
+    def __init__(self) -> None:
+        self.bytes = np.empty(ARENA_BYTES, np.uint8)
+        self.used = 0
+
+    @property
+    def address(self) -> int:
+        """Of its first byte."""
+        return int(self.bytes.ctypes.data)
+
+    @property
+    def size(self) -> int:
+        """Bytes in all."""
+        return self.bytes.size
+
+    def empty(self, needed: int = 0) -> None:
+        """Forget what it holds, and make sure of room for so many bytes."""
+        self.used = 0
+        if needed > self.size or (self.size > _HELD_BYTES and needed <= _HELD_BYTES):
+            self.bytes = np.empty(max(needed, ARENA_BYTES), np.uint8)
+
+    def add(self, codec: int, stored: memoryview, limit: int, magic: int) -> bool:
+        """Decompress one batch behind what it holds; False if the stream is damaged, or gives more than `limit`."""
+        if codec == Codec.SNAPPY and self._add_snappy(stored, limit):
+            return True
+        try:
+            plain = _gzip(stored, limit) if codec == Codec.GZIP else None
+            if plain is None:
+                plain = decompress(codec, stored, limit, magic=magic)
+        except CorruptRecordError:
+            return False
+        self._make_room(len(plain))
+        self.bytes[self.used : self.used + len(plain)] = np.frombuffer(plain, np.uint8)
+        self.used += len(plain)
+        return True
+
+    def _make_room(self, needed: int) -> None:
+        if self.used + needed > self.size:
+            grown = np.empty(max(self.used + needed, 2 * self.size), np.uint8)
+            grown[: self.used] = self.bytes[: self.used]
+            self.bytes = grown
+
+    def _add_snappy(self, stored: memoryview, limit: int) -> bool:
+        """Decode a xerial stream or a raw block straight into the arena; False leaves it to the slow way."""
+        decode = _snappy_decoder()
+        blocks = _snappy_blocks(stored)
+        if decode is None or blocks is None or sum(length for _, _, length in blocks) > limit:
+            return False
+        self._make_room(sum(length for _, _, length in blocks))
+        used = self.used
+        for start, end, length in blocks:
+            try:
+                given = decode(stored[start:end], self.bytes[used : used + length])
+            except Exception:  # noqa: BLE001 - the package's own error type; the slow way says what is wrong
+                return False
+            if given != length:
+                return False
+            used += length
+        self.used = used
+        return True
+
+
+def _snappy_blocks(stored: memoryview) -> list[tuple[int, int, int]] | None:
+    """(start, end, declared output) of each block; None for anything unusual."""
+    size = len(stored)
+    if size < len(XERIAL_HEADER) or stored[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
+        length = _declared(stored, 0, size)
+        return None if length is None else [(0, size, length)]
+    blocks, at = [], len(XERIAL_HEADER)
+    while at < size:
+        if size - at < 4:
+            return None
+        nbytes = int.from_bytes(stored[at : at + 4], "big", signed=True)
+        at += 4
+        if not 0 < nbytes <= size - at:
+            return None
+        length = _declared(stored, at, at + nbytes)
+        if length is None:
+            return None
+        blocks.append((at, at + nbytes, length))
+        at += nbytes
+    return blocks
+
+
+def _declared(stored: memoryview, at: int, end: int) -> int | None:
+    """What a block says it gives; None if it cannot say so, or says more than its bytes can give."""
+    value = 0
+    for index in range(min(end - at, 5)):
+        byte = stored[at + index]
+        value |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            return value if value <= (end - at) * 22 else None
+    return None
+
+
+@cache
+def _snappy_decoder() -> Any:
+    try:
+        from cramjam import snappy
+    except ImportError:
+        return None
+    return getattr(snappy, "decompress_raw_into", None)
+
+
+def _gzip(stored: memoryview, limit: int) -> bytes | None:
+    """One plain gzip member that fills its bytes; None leaves it to the slow way."""
+    decoder = _gzip_decoder()
+    if decoder is None:
+        return None
+    module, flag, error = decoder
+    member = module(flag=flag)
+    try:
+        plain: bytes = member.decompress(stored, limit + 1)
+    except error:
+        return None
+    return plain if member.eof and not member.unused_data and len(plain) <= limit else None
+
+
+@cache
+def _gzip_decoder() -> tuple[Any, Any, Any] | None:
+    try:
+        from isal import igzip_lib
+    except ImportError:
+        return None
+    return igzip_lib.IgzipDecompressor, igzip_lib.DECOMP_GZIP, igzip_lib.error
+
+
+@cache
+def library_functions() -> tuple[int, int, int]:
+    """Addresses of LZ4_decompress_safe, ZSTD_decompressDCtx and a zstd state; 0 for what is not found."""
+    lz4 = _function("lz4.block._block", "LZ4_decompress_safe")
+    zstd, create = _function("zstandard._cffi", "ZSTD_decompressDCtx"), _function("zstandard._cffi", "ZSTD_createDCtx")
+    state = ctypes.CFUNCTYPE(ctypes.c_void_p)(create)() if create else None
+    return lz4, (zstd if state else 0), int(state or 0)
+
+
+@cache
+def _loaded(module: str) -> ctypes.CDLL | None:
+    try:
+        found = importlib.util.find_spec(module)
+        return None if found is None or found.origin is None else ctypes.CDLL(found.origin)
+    except (ImportError, OSError, ValueError):
+        return None
+
+
+def _function(module: str, name: str) -> int:
+    library = _loaded(module)
+    try:
+        return 0 if library is None else int(ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0)
+    except AttributeError:
+        return 0

@@ -1,0 +1,62 @@
+"""From the kernels' Python to object code for one kind of processor. Brings Numba; imported only where none is cached.
+
+Numba translates and optimizes; LLVM is then asked for plain object code whose functions have names of our own and take
+a result address, an error address and the frame. It holds nothing of the process it was made in, so that any later
+process can load it without Numba.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import llvmlite.binding as llvm
+import numba as nb
+
+from logcore.columns.kernels.batches import walk_kernel
+from logcore.columns.kernels.frames import inflate
+from logcore.columns.kernels.intrinsics import FRAME
+from logcore.columns.kernels.messages import emit_messages, unfold
+from logcore.columns.kernels.processor import Processor
+from logcore.columns.kernels.records import records_kernel
+
+
+def sources(processor: Processor) -> dict[str, Callable[..., Any]]:
+    """The kernels by name."""
+    return {
+        "walk": walk_kernel(processor.has_crc32c),
+        "inspect": records_kernel(emits=False),
+        "emit": records_kernel(emits=True),
+        "inflate": inflate,
+        "unfold": unfold,
+        "emit_messages": emit_messages,
+    }
+
+
+def object_code(processor: Processor) -> bytes:
+    """Every kernel, compiled for a processor. Takes several seconds."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
+        cpu=processor.name, features=processor.features, opt=3, reloc="pic", codemodel="default"
+    )
+    whole: llvm.ModuleRef | None = None
+    for name, source in sources(processor).items():
+        module = llvm.parse_assembly(_intermediate_code(name, source))
+        if whole is None:
+            whole = module
+        else:
+            whole.link_in(module)
+    return target.emit_object(whole)
+
+
+def _intermediate_code(name: str, source: Callable[..., Any]) -> str:
+    compiled = nb.njit(
+        nb.int64(FRAME),
+        nogil=True,
+        error_model="numpy",
+        boundscheck=False,
+        no_cpython_wrapper=True,
+        no_cfunc_wrapper=True,
+    )(source)
+    result = compiled.overloads[compiled.signatures[0]]
+    code: str = result.library.get_llvm_str()
+    return code.replace(result.fndesc.llvm_func_name, f"loglake_{name}")

@@ -1,0 +1,254 @@
+"""The few machine operations that Numba has no word for: unaligned loads, vector copies, checksum instructions.
+
+Everything here takes raw pointers and checks nothing: the caller has proved that the bytes are there. Imported only
+where kernels are compiled, since it brings Numba.
+"""
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+BYTES = types.CPointer(types.uint8)
+FRAME = types.CPointer(types.int64)
+
+_I8, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
+
+
+def _at(builder, pointer, index):
+    return builder.gep(builder.bitcast(pointer, _I8.as_pointer()), [index])
+
+
+def _load(builder, pointer, index, kind):
+    value = builder.load(builder.bitcast(_at(builder, pointer, index), kind.as_pointer()))
+    value.align = 1
+    return value
+
+
+def _store(builder, pointer, index, value):
+    stored = builder.store(value, builder.bitcast(_at(builder, pointer, index), value.type.as_pointer()))
+    stored.align = 1
+
+
+def _swapped(builder, value):
+    kind = value.type
+    swap = cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind]), f"llvm.bswap.i{kind.width}")
+    return builder.call(swap, [value])
+
+
+@intrinsic
+def pointer(typing, frame, index):
+    """The byte pointer that slot `index` of a call frame holds."""
+
+    def generate(context, builder, signature, args):
+        slot = builder.gep(args[0], [args[1]])
+        return builder.inttoptr(builder.load(slot), _I8.as_pointer())
+
+    return BYTES(frame, types.int64), generate
+
+
+@intrinsic
+def numbers(typing, frame, index):
+    """The array of int64 whose address slot `index` of a call frame holds."""
+
+    def generate(context, builder, signature, args):
+        slot = builder.gep(args[0], [args[1]])
+        return builder.inttoptr(builder.load(slot), _I64.as_pointer())
+
+    return FRAME(frame, types.int64), generate
+
+
+@intrinsic
+def byte(typing, source, index):
+    """The byte at an index, widened to 64 bits."""
+
+    def generate(context, builder, signature, args):
+        return builder.zext(_load(builder, args[0], args[1], _I8), _I64)
+
+    return types.uint64(source, types.int64), generate
+
+
+@intrinsic
+def big_int16(typing, source, index):
+    """A big-endian int16."""
+
+    def generate(context, builder, signature, args):
+        return builder.sext(_swapped(builder, _load(builder, args[0], args[1], _I16)), _I64)
+
+    return types.int64(source, types.int64), generate
+
+
+@intrinsic
+def big_int32(typing, source, index):
+    """A big-endian int32."""
+
+    def generate(context, builder, signature, args):
+        return builder.sext(_swapped(builder, _load(builder, args[0], args[1], _I32)), _I64)
+
+    return types.int64(source, types.int64), generate
+
+
+@intrinsic
+def big_int64(typing, source, index):
+    """A big-endian int64."""
+
+    def generate(context, builder, signature, args):
+        return _swapped(builder, _load(builder, args[0], args[1], _I64))
+
+    return types.int64(source, types.int64), generate
+
+
+@intrinsic
+def load32(typing, source, index):
+    """Four bytes as a little-endian number, widened to 64 bits."""
+
+    def generate(context, builder, signature, args):
+        return builder.zext(_load(builder, args[0], args[1], _I32), _I64)
+
+    return types.uint64(source, types.int64), generate
+
+
+@intrinsic
+def load64(typing, source, index):
+    """Eight bytes as a little-endian number."""
+
+    def generate(context, builder, signature, args):
+        return _load(builder, args[0], args[1], _I64)
+
+    return types.uint64(source, types.int64), generate
+
+
+@intrinsic
+def store8(typing, target, index, value):
+    """Store the lowest byte of a number."""
+
+    def generate(context, builder, signature, args):
+        _store(builder, args[0], args[1], builder.trunc(args[2], _I8))
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, types.int64), generate
+
+
+@intrinsic
+def store32(typing, target, index, value):
+    """Store an int32 as element `index` of an array."""
+
+    def generate(context, builder, signature, args):
+        at = builder.shl(args[1], ir.Constant(_I64, 2))
+        _store(builder, args[0], at, builder.trunc(args[2], _I32))
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, types.int64), generate
+
+
+@intrinsic
+def store64(typing, target, index, value):
+    """Store an int64 as element `index` of an array."""
+
+    def generate(context, builder, signature, args):
+        at = builder.shl(args[1], ir.Constant(_I64, 3))
+        _store(builder, args[0], at, args[2])
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, types.int64), generate
+
+
+@intrinsic
+def copy32(typing, target, target_index, source, source_index):
+    """Copy 32 bytes at once."""
+
+    def generate(context, builder, signature, args):
+        vector = ir.VectorType(_I8, 32)
+        _store(builder, args[0], args[1], _load(builder, args[2], args[3], vector))
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, source, types.int64), generate
+
+
+@intrinsic
+def copy(typing, target, target_index, source, source_index, size):
+    """Copy any number of bytes between places that do not overlap."""
+
+    def generate(context, builder, signature, args):
+        cgutils.raw_memcpy(builder, _at(builder, args[0], args[1]), _at(builder, args[2], args[3]), args[4], _I64(1))
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, source, types.int64, types.int64), generate
+
+
+@intrinsic
+def trailing_zeros(typing, value):
+    """How many of the lowest bits are zero; 64 for zero."""
+
+    def generate(context, builder, signature, args):
+        count = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(_I64, [_I64, ir.IntType(1)]), "llvm.cttz.i64"
+        )
+        return builder.call(count, [args[0], ir.Constant(ir.IntType(1), 0)])
+
+    return types.int64(types.uint64), generate
+
+
+@intrinsic
+def crc32c_of_8(typing, crc, value):
+    """One step of CRC-32C over eight bytes, by the SSE 4.2 instruction."""
+
+    def generate(context, builder, signature, args):
+        step = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(_I64, [_I64, _I64]), "llvm.x86.sse42.crc32.64.64"
+        )
+        return builder.call(step, args)
+
+    return types.uint64(types.uint64, types.uint64), generate
+
+
+@intrinsic
+def crc32c_of_1(typing, crc, value):
+    """One step of CRC-32C over one byte, by the SSE 4.2 instruction."""
+
+    def generate(context, builder, signature, args):
+        step = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(_I32, [_I32, _I8]), "llvm.x86.sse42.crc32.32.8"
+        )
+        low = builder.trunc(args[0], _I32)
+        return builder.zext(builder.call(step, [low, builder.trunc(args[1], _I8)]), _I64)
+
+    return types.uint64(types.uint64, types.uint64), generate
+
+
+@intrinsic
+def call_block_decoder(typing, function, source, target, size, room):
+    """Call `int f(const char *source, char *target, int size, int room)` at the address `function`."""
+
+    def generate(context, builder, signature, args):
+        char = _I8.as_pointer()
+        kind = ir.FunctionType(_I32, [char, char, _I32, _I32])
+        callee = builder.inttoptr(args[0], kind.as_pointer())
+        sizes = [builder.trunc(each, _I32) for each in args[3:5]]
+        return builder.sext(builder.call(callee, [args[1], args[2], *sizes]), _I64)
+
+    return types.int64(types.int64, BYTES, BYTES, types.int64, types.int64), generate
+
+
+@intrinsic
+def call_frame_decoder(typing, function, state, target, room, source, size):
+    """Call `size_t f(void *state, void *target, size_t room, const void *source, size_t size)`."""
+
+    def generate(context, builder, signature, args):
+        char = _I8.as_pointer()
+        kind = ir.FunctionType(_I64, [char, char, _I64, char, _I64])
+        callee = builder.inttoptr(args[0], kind.as_pointer())
+        held = builder.inttoptr(args[1], char)
+        return builder.call(callee, [held, args[2], args[3], args[4], args[5]])
+
+    return types.int64(types.int64, types.int64, BYTES, types.int64, BYTES, types.int64), generate
+
+
+@intrinsic
+def moved(typing, base, distance):
+    """A pointer that many bytes further on."""
+
+    def generate(context, builder, signature, args):
+        return _at(builder, args[0], args[1])
+
+    return BYTES(base, types.int64), generate

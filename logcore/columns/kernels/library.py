@@ -1,0 +1,102 @@
+"""The compiled kernels of this process: found in the cache or compiled into it, loaded, and called.
+
+    the cache     one file a kind of processor and version of the kernels, named by a digest of their sources and of
+                  the compiler; it is written beside its place and renamed, under a lock, so that of many workers that
+                  start at once one compiles and the others wait and load
+    where         $LOGLAKE_HOME/kernels, else .loglake/kernels if there is one here, else the user's cache folder
+    loading       through LLVM alone, some ten milliseconds; Numba is imported only to compile
+
+Numba's own cache finds its place by the file that a function was read from, and finds none in a zip that Spark shipped;
+this one does not ask for it.
+"""
+
+import ctypes
+import hashlib
+import logging
+from collections.abc import Callable
+from functools import cache
+from importlib import metadata, resources
+from typing import Any
+
+from logcore.columns.kernels.tables import checksum_tables
+from logcore.storage.object_code import cached_object_code
+
+_LOG = logging.getLogger(__name__)
+
+NAMES = ("walk", "inspect", "emit", "inflate", "unfold", "emit_messages")
+SHORT_BLOCK = 256
+
+_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class KernelsUnavailable(Exception):
+    """The kernels cannot be used on this machine; the text says why. Another engine gives the same results."""
+
+
+class Library:
+    """The kernels, ready to be called. A call releases the interpreter's lock."""
+
+    def __init__(self, functions: dict[str, Callable[..., int]], keep: tuple[Any, ...]) -> None:
+        self._functions = functions
+        self._keep = keep  # what the compiled code lives in
+        self.tables = checksum_tables(SHORT_BLOCK)
+        self.tables_address = ctypes.addressof(self.tables)
+        self._result = ctypes.c_int64()
+        self._error = ctypes.c_void_p()
+
+    def call(self, name: str, frame: int) -> None:
+        """Call a kernel with the frame at an address."""
+        self._functions[name](ctypes.addressof(self._result), ctypes.addressof(self._error), frame)
+
+
+@cache
+def library() -> Library:
+    """This process's kernels, compiled first if no earlier process on this machine did.
+
+    Raises KernelsUnavailable: a package they need is missing, or the compiler failed.
+    """
+    try:
+        import llvmlite.binding as llvm
+
+        from logcore.columns.kernels.processor import this_processor
+    except (ImportError, OSError) as error:
+        raise KernelsUnavailable(f"llvmlite cannot be loaded ({error})") from error
+    processor = this_processor()
+    name = f"{processor.name}-{_version()}"
+    code = cached_object_code(name, lambda: _compiled(processor))
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_triple(processor.triple).create_target_machine()
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    functions: dict[str, Callable[..., int]] = {}
+    for kernel in NAMES:
+        address = engine.get_function_address(f"loglake_{kernel}")
+        if not address:
+            raise KernelsUnavailable(f"the compiled code lacks the kernel {kernel}")
+        functions[kernel] = _FUNCTION(address)
+    return Library(functions, (engine,))
+
+
+def _compiled(processor: Any) -> bytes:
+    try:
+        from logcore.columns.kernels.building import object_code
+    except ImportError as error:
+        raise KernelsUnavailable(f"Numba cannot be loaded ({error})") from error
+    _LOG.info("compiling kernels for %s, once a machine; this takes some seconds", processor.name)
+    return object_code(processor)
+
+
+def _version() -> str:
+    """A digest of everything that decides what the compiled code is."""
+    digest = hashlib.sha256()
+    for package in ("numba", "llvmlite"):
+        try:
+            digest.update(f"{package} {metadata.version(package)}\n".encode())
+        except metadata.PackageNotFoundError:
+            digest.update(f"{package} none\n".encode())
+    for source in sorted(resources.files("logcore.columns.kernels").iterdir(), key=lambda each: each.name):
+        if source.name.endswith(".py"):
+            digest.update(source.name.encode() + source.read_bytes())
+    return digest.hexdigest()[:24]

@@ -1,0 +1,168 @@
+"""What the kernels and their callers share: the columns of the batch table and the slots of the call frames.
+
+A kernel takes one argument, an array of int64 called its frame: numbers, addresses of buffers, and room for results.
+The batch table has WIDTH int64 columns a row, one row a batch.
+"""
+
+# Columns of the batch table.
+POSITION = 0
+"""Of the batch in the segment's bytes."""
+SIZE = 1
+BASE_OFFSET = 2
+LAST_OFFSET = 3
+RECORD_COUNT = 4
+ATTRIBUTES = 5
+"""16 bits unsigned; of a v0 or v1 message, its 8."""
+BASE_TIMESTAMP = 6
+MAX_TIMESTAMP = 7
+PRODUCER_ID = 8
+PRODUCER_EPOCH = 9
+BASE_SEQUENCE = 10
+LEADER_EPOCH = 11
+CRC = 12
+MAGIC = 13
+BODY = 14
+"""Where its records begin in the bytes that the record kernels read: the segment's, or decompressed ones."""
+BODY_END = 15
+LEAST_TIMESTAMP = 16
+"""Of its records, negative ones left out; NONE where there is none."""
+GREATEST_TIMESTAMP = 17
+"""Of its records; NONE without records."""
+OUT_OF_RANGE = 18
+"""Records with a timestamp that is not -1 and outside of the years 1 to 9999."""
+CONTROL_TYPE = 19
+"""0 ABORT, 1 COMMIT, -1 no control batch, or one without records."""
+HEADERS = 20
+"""Record headers in all of its records."""
+WIDTH = 24
+
+NONE = -(1 << 63)
+
+# What kind of batches a walk returned; all of one call are of one kind.
+PLAIN = 0
+COMPRESSED = 1
+PLAIN_MESSAGES = 2
+COMPRESSED_MESSAGES = 3
+
+# How a kernel ended.
+DONE = 0
+DOUBT = 1
+"""At a batch that it does not accept; nothing of it was taken, and the slow reader is to judge it."""
+FULL = 2
+"""No room for more; call again with the same frame and fresh buffers."""
+FOREIGN = 3
+"""At a batch whose codec the kernel does not have at hand."""
+
+# Frame of `walk`.
+WALK_SOURCE = 0
+WALK_SIZE = 1
+WALK_POSITION = 2
+WALK_EXPECTED = 3
+"""The lowest offset that the next batch may begin with."""
+WALK_CEILING = 4
+"""The highest offset that a batch may end with."""
+WALK_MAX_BATCHES = 5
+WALK_MAX_BYTES = 6
+"""Stop behind the batch that reaches this many bytes in all."""
+WALK_TABLES = 7
+WALK_TABLE = 8
+WALK_STATUS = 9
+WALK_COUNT = 10
+WALK_KIND = 11
+WALK_RECORDS = 12
+"""Sum of the record counts."""
+WALK_BODY_BYTES = 13
+WALK_SLOTS = 16
+
+# Frame of `emit` and `inspect`.
+SOURCE = 0
+SOURCE_SIZE = 1
+TABLE = 2
+FIRST = 3
+"""First row of the table to read, and where the next call goes on."""
+END = 4
+ROW_CAPACITY = 5
+STATUS = 6
+RECORD = 7
+"""Where a batch was left that did not fit: records read, position behind them, offset of the last."""
+AT = 8
+PREVIOUS = 9
+ROWS = 10
+KEY_BYTES = 11
+VALUE_BYTES = 12
+HEADER_COUNT = 13
+NAME_BYTES = 14
+HEADER_VALUE_BYTES = 15
+NULL_KEYS = 16
+NULL_VALUES = 17
+NULL_TIMESTAMPS = 18
+NULL_HEADERS = 19
+NULL_HEADER_VALUES = 20
+NULL_EPOCHS = 21
+FILTERED = 22
+"""Not 0: look at RANGES, SINCE, UNTIL and the key."""
+RANGES = 23
+RANGE_COUNT = 24
+SINCE = 25
+UNTIL = 26
+WANTED_KEY = 27
+WANTED_KEY_SIZE = 28
+"""-1: any key."""
+WITH_CONTROL = 29
+TO_OFFSETS = 30
+TO_TIMESTAMPS = 31
+TO_TIMESTAMP_VALIDITY = 32
+TO_TIMESTAMPS_MS = 33
+TO_TYPES = 34
+TO_EPOCHS = 35
+TO_EPOCH_VALIDITY = 36
+TO_POSITIONS = 37
+TO_KEY_ENDS = 38
+TO_KEYS = 39
+TO_KEY_VALIDITY = 40
+TO_VALUE_ENDS = 41
+TO_VALUES = 42
+TO_VALUE_VALIDITY = 43
+TO_HEADER_ENDS = 44
+TO_HEADER_VALIDITY = 45
+TO_NAME_ENDS = 46
+TO_NAMES = 47
+TO_HEADER_VALUE_ENDS = 48
+TO_HEADER_VALUES = 49
+TO_HEADER_VALUE_VALIDITY = 50
+PREVIOUS_LAST = 51
+"""Last offset before the first batch: what an unfolded wrapper must lie behind."""
+WRAPPED = 52
+"""Not 0: the batches are wrappers, and their decompressed sets are read."""
+CHECK_INNER = 53
+"""Not 0: also check the checksums of the messages in a wrapper."""
+CHECKSUM_TABLES = 54
+POSITION_BASE = 55
+"""Added to every position that is given out."""
+SLOTS = 56
+
+# Frame of `inflate`.
+INFLATE_SOURCE = 0
+INFLATE_TABLE = 1
+INFLATE_FIRST = 2
+INFLATE_END = 3
+INFLATE_TARGET = 4
+INFLATE_ROOM = 5
+INFLATE_USED = 6
+INFLATE_STATUS = 7
+INFLATE_LZ4 = 8
+"""Address of LZ4_decompress_safe, 0 if there is none."""
+INFLATE_ZSTD = 9
+"""Address of ZSTD_decompressDCtx, 0 if there is none."""
+INFLATE_ZSTD_STATE = 10
+INFLATE_CAP = 11
+"""Output bytes that one batch may give."""
+INFLATE_NEEDED = 12
+"""With FULL: room that the next batch may take."""
+INFLATE_SLOTS = 16
+
+SLACK = 64
+"""Bytes that every output buffer has behind its capacity: copies go in steps of 32."""
+
+MIN_TIMESTAMP_MS = -62_135_596_800_000
+MAX_TIMESTAMP_MS = 253_402_300_799_999

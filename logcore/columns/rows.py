@@ -1,0 +1,183 @@
+"""From what a kernel wrote to an Arrow batch: the buffers it writes into, and the columns made of them.
+
+Buffers that are filled nearly to their end (numbers, values) are Arrow's own and become columns as they are. Those of
+which little is used (keys, record headers) are written into scratch space that is used again, and copied out. What is
+the same in every row is made once and sliced.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from logcore.columns.kernels import slots
+from logcore.columns.schema import HEADER_TYPE
+from logcore.columns.wanted import Place, Wanted
+
+_HELD_BYTES = 32 << 20
+"""Scratch space grown beyond this for one group is given back afterwards."""
+
+
+class RowBuffers:
+    """Buffers for the rows of one kernel call after another."""
+
+    def __init__(self, wanted: Wanted, place: Place) -> None:
+        self._schema = wanted.schema
+        self._names = frozenset(self._schema.names)
+        self._pool = memory_pool()
+        self._scratch: dict[str, np.ndarray] = {}
+        self._constants = {
+            "topic": pa.scalar(place.topic, pa.string()),
+            "partition": pa.scalar(place.partition, pa.int32()),
+            "log_id": pa.scalar(place.log_id, pa.string()),
+            "segment_id": pa.scalar(place.segment_id, pa.string()),
+            "header_keys_raw": pa.scalar(None, pa.list_(pa.binary())),
+        }
+        self._repeated: dict[str, pa.Array] = {}
+        self._buffers: dict[int, pa.Buffer] = {}
+
+    def prepare(self, frame: np.ndarray, rows: int, nbytes: int, headers: int) -> None:
+        """Point the frame at buffers for that many rows whose bytes, and record headers, are at most so many."""
+        frame[slots.ROW_CAPACITY] = rows
+        frame[slots.NULL_EPOCHS] = 0
+        self._buffers = {}
+        names = self._names
+        bits = (rows + 7) // 8 + slots.SLACK
+        if "offset" in names:
+            self._give(frame, slots.TO_OFFSETS, 8 * rows)
+        if "timestamp" in names:
+            self._give(frame, slots.TO_TIMESTAMPS, 8 * rows)
+            self._give(frame, slots.TO_TIMESTAMP_VALIDITY, bits)
+        if "timestamp_ms" in names:
+            self._give(frame, slots.TO_TIMESTAMPS_MS, 8 * rows)
+        if "timestampType" in names:
+            self._give(frame, slots.TO_TYPES, 4 * rows)
+        if "leader_epoch" in names:
+            self._give(frame, slots.TO_EPOCHS, 4 * rows)
+            self._give(frame, slots.TO_EPOCH_VALIDITY, bits)
+        if "position" in names:
+            self._give(frame, slots.TO_POSITIONS, 8 * rows)
+        if "key" in names:
+            self._give(frame, slots.TO_KEY_ENDS, 4 * (rows + 1))
+            self._give(frame, slots.TO_KEY_VALIDITY, bits)
+            self._lend(frame, slots.TO_KEYS, nbytes)
+        if "value" in names:
+            self._give(frame, slots.TO_VALUE_ENDS, 4 * (rows + 1))
+            self._give(frame, slots.TO_VALUE_VALIDITY, bits)
+            self._give(frame, slots.TO_VALUES, nbytes + slots.SLACK)
+        if "headers" in names:
+            self._lend(frame, slots.TO_HEADER_ENDS, 4 * (rows + 1))
+            self._lend(frame, slots.TO_HEADER_VALIDITY, bits)
+            self._lend(frame, slots.TO_NAME_ENDS, 4 * (headers + 1))
+            self._lend(frame, slots.TO_NAMES, nbytes)
+            self._lend(frame, slots.TO_HEADER_VALUE_ENDS, 4 * (headers + 1))
+            self._lend(frame, slots.TO_HEADER_VALUES, nbytes)
+            self._lend(frame, slots.TO_HEADER_VALUE_VALIDITY, headers // 8 + 8)
+
+    def _give(self, frame: np.ndarray, slot: int, nbytes: int) -> None:
+        buffer = pa.allocate_buffer(nbytes, memory_pool=self._pool)
+        self._buffers[slot] = buffer
+        frame[slot] = buffer.address
+
+    def _lend(self, frame: np.ndarray, slot: int, nbytes: int) -> None:
+        nbytes += slots.SLACK
+        name = str(slot)
+        held = self._scratch.get(name)
+        if held is None or held.size < nbytes or (held.size > _HELD_BYTES and nbytes <= _HELD_BYTES):
+            held = self._scratch[name] = np.empty(max(nbytes, 1 << 16), np.uint8)
+        frame[slot] = held.ctypes.data
+
+    def finish(self, frame: np.ndarray) -> pa.RecordBatch:
+        """The rows that a kernel wrote."""
+        rows = int(frame[slots.ROWS])
+        columns = [self._column(name, frame, rows) for name in self._schema.names]
+        self._buffers = {}
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _column(self, name: str, frame: np.ndarray, rows: int) -> pa.Array:
+        given = self._buffers
+        if name == "offset":
+            return _plain(pa.int64(), rows, given[slots.TO_OFFSETS])
+        if name == "key":
+            keys = _copied(int(frame[slots.TO_KEYS]), int(frame[slots.KEY_BYTES]), self._pool)
+            return _binary(rows, given[slots.TO_KEY_ENDS], keys, given[slots.TO_KEY_VALIDITY], frame[slots.NULL_KEYS])
+        if name == "value":
+            values, used = given[slots.TO_VALUES], int(frame[slots.VALUE_BYTES])
+            if 2 * used < values.size:
+                values = _copied(values.address, used, self._pool)
+            ends, bits = given[slots.TO_VALUE_ENDS], given[slots.TO_VALUE_VALIDITY]
+            return _binary(rows, ends, values, bits, frame[slots.NULL_VALUES])
+        if name == "headers":
+            return self._headers(frame, rows)
+        if name == "timestamp":
+            bits, nulls = given[slots.TO_TIMESTAMP_VALIDITY], int(frame[slots.NULL_TIMESTAMPS])
+            return _plain(pa.timestamp("us", tz="UTC"), rows, given[slots.TO_TIMESTAMPS], bits, nulls)
+        if name == "timestamp_ms":
+            return _plain(pa.int64(), rows, given[slots.TO_TIMESTAMPS_MS])
+        if name == "timestampType":
+            return _plain(pa.int32(), rows, given[slots.TO_TYPES])
+        if name == "leader_epoch":
+            bits, nulls = given[slots.TO_EPOCH_VALIDITY], int(frame[slots.NULL_EPOCHS])
+            return _plain(pa.int32(), rows, given[slots.TO_EPOCHS], bits, nulls)
+        if name == "position":
+            return _plain(pa.int64(), rows, given[slots.TO_POSITIONS])
+        return self._constant(name, rows)
+
+    def _constant(self, name: str, rows: int) -> pa.Array:
+        held = self._repeated.get(name)
+        if held is None or len(held) < rows:
+            held = self._repeated[name] = pa.repeat(self._constants[name], max(rows, 1 << 14))
+        return held.slice(0, rows)
+
+    def _headers(self, frame: np.ndarray, rows: int) -> pa.Array:
+        count = int(frame[slots.HEADER_COUNT])
+        if count == 0 and frame[slots.NULL_HEADERS] == rows:
+            return pa.nulls(rows, pa.list_(HEADER_TYPE))
+
+        def out(slot: int, nbytes: int) -> pa.Buffer:
+            return _copied(int(frame[slot]), nbytes, self._pool)
+
+        names = pa.Array.from_buffers(
+            pa.string(),
+            count,
+            [None, out(slots.TO_NAME_ENDS, 4 * (count + 1)), out(slots.TO_NAMES, int(frame[slots.NAME_BYTES]))],
+            0,
+        )
+        values = _binary(
+            count,
+            out(slots.TO_HEADER_VALUE_ENDS, 4 * (count + 1)),
+            out(slots.TO_HEADER_VALUES, int(frame[slots.HEADER_VALUE_BYTES])),
+            out(slots.TO_HEADER_VALUE_VALIDITY, (count + 7) // 8),
+            frame[slots.NULL_HEADER_VALUES],
+        )
+        pairs = pa.StructArray.from_arrays([names, values], fields=list(HEADER_TYPE))
+        nulls = int(frame[slots.NULL_HEADERS])
+        bits = out(slots.TO_HEADER_VALIDITY, (rows + 7) // 8) if nulls else None
+        ends = out(slots.TO_HEADER_ENDS, 4 * (rows + 1))
+        return pa.Array.from_buffers(pa.list_(HEADER_TYPE), rows, [bits, ends], nulls, 0, [pairs])
+
+
+def memory_pool() -> pa.MemoryPool:
+    """The memory pool of the fast engines: mimalloc, which alone keeps its speed at a megabyte a buffer."""
+    try:
+        return pa.mimalloc_memory_pool()
+    except NotImplementedError:
+        return pa.default_memory_pool()
+
+
+def _plain(kind: pa.DataType, rows: int, data: pa.Buffer, bits: pa.Buffer | None = None, nulls: int = 0) -> pa.Array:
+    return pa.Array.from_buffers(kind, rows, [bits if nulls else None, data], nulls)
+
+
+def _binary(rows: int, ends: pa.Buffer, data: pa.Buffer, bits: pa.Buffer, nulls: Any) -> pa.Array:
+    nulls = int(nulls)
+    return pa.Array.from_buffers(pa.binary(), rows, [bits if nulls else None, ends, data], nulls)
+
+
+def _copied(address: int, nbytes: int, pool: pa.MemoryPool) -> pa.Buffer:
+    buffer = pa.allocate_buffer(nbytes, memory_pool=pool)
+    ctypes.memmove(buffer.address, address, nbytes)
+    return buffer
