@@ -6,8 +6,11 @@ what it is compared to. Fields can be set to lies. Injuries have names: `flip`, 
 
 import struct
 from collections.abc import Sequence
+from typing import Any
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
+MESSAGE = struct.Struct(">qiIbb")
+MESSAGE_CRC_AT, MESSAGE_CRC_FROM = 12, 16
 CRC_AT, CRC_FROM = 17, 21
 
 CREATE_TIME, LOG_APPEND_TIME = 0x00, 0x08
@@ -17,24 +20,34 @@ ABORT, COMMIT = 0, 1
 Headers = Sequence[tuple[bytes | None, bytes | None]]
 
 
-def _crc_table() -> list[int]:
+def _crc_table(polynomial: int) -> list[int]:
     table = []
     for byte in range(256):
         for _ in range(8):
-            byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+            byte = byte >> 1 ^ (polynomial if byte & 1 else 0)
         table.append(byte)
     return table
 
 
-_TABLE = _crc_table()
+_CASTAGNOLI = _crc_table(0x82F63B78)
+_IEEE = _crc_table(0xEDB88320)
+
+
+def _crc(data: bytes, table: list[int]) -> int:
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = crc >> 8 ^ table[(crc ^ byte) & 0xFF]
+    return crc ^ 0xFFFFFFFF
 
 
 def crc32c(data: bytes) -> int:
     """CRC-32C (Castagnoli), a byte at a time."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = crc >> 8 ^ _TABLE[(crc ^ byte) & 0xFF]
-    return crc ^ 0xFFFFFFFF
+    return _crc(data, _CASTAGNOLI)
+
+
+def crc32(data: bytes) -> int:
+    """CRC-32 (IEEE 802.3, that of zlib), a byte at a time."""
+    return _crc(data, _IEEE)
 
 
 def varint(value: int, *, padding: int = 0) -> bytes:
@@ -141,16 +154,145 @@ def marker(
     )
 
 
-def message_v0(offset: int, key: bytes, value: bytes) -> bytes:
-    """An uncompressed message of format v0; its checksum is left 0."""
-    content = struct.pack(">Ibbi", 0, 0, 0, len(key)) + key + struct.pack(">i", len(value)) + value
-    return struct.pack(">qi", offset, len(content)) + content
+def message(
+    offset: int = 0,
+    key: bytes | None = b"k",
+    value: bytes | None = b"v",
+    *,
+    magic: int = 1,
+    timestamp: int = 1000,
+    attributes: int = 0,
+    size: int | None = None,
+    key_length: int | None = None,
+    value_length: int | None = None,
+    behind: bytes = b"",
+    crc: int | None = None,
+) -> bytes:
+    """A message of format v0 or v1 (`timestamp` is v1's alone). Sizes, lengths and checksum may lie; `behind` are bytes
+    behind its value."""
+    content = struct.pack(">q", timestamp) if magic == 1 else b""
+    for data, length in ((key, key_length), (value, value_length)):
+        stated = (-1 if data is None else len(data)) if length is None else length
+        content += struct.pack(">i", stated) + (data or b"")
+    content += behind
+    whole = MESSAGE.pack(offset, 6 + len(content) if size is None else size, 0, magic, attributes) + content
+    return fix_message_crc(whole) if crc is None else patch(whole, MESSAGE_CRC_AT, struct.pack(">I", crc))
 
 
-def message_v1(offset: int, timestamp: int, key: bytes, value: bytes) -> bytes:
-    """An uncompressed message of format v1; its checksum is left 0."""
-    content = struct.pack(">Ibbqi", 0, 1, 0, timestamp, len(key)) + key + struct.pack(">i", len(value)) + value
-    return struct.pack(">qi", offset, len(content)) + content
+def message_v0(offset: int, key: bytes | None, value: bytes | None) -> bytes:
+    """An uncompressed message of format v0."""
+    return message(offset, key, value, magic=0)
+
+
+def message_v1(offset: int, timestamp: int, key: bytes | None, value: bytes | None) -> bytes:
+    """An uncompressed message of format v1."""
+    return message(offset, key, value, timestamp=timestamp)
+
+
+def stored_snappy(data: bytes, *, block: int = 32 * 1024, framed: bool = True) -> bytes:
+    """A snappy stream of literals only: xerial blocks of this many bytes, or one raw block."""
+
+    def raw(plain: bytes) -> bytes:
+        out, length = b"", len(plain)
+        while length > 0x7F:
+            out, length = out + bytes([length & 0x7F | 0x80]), length >> 7
+        out += bytes([length])
+        for at in range(0, len(plain), 60):
+            piece = plain[at : at + 60]
+            out += bytes([len(piece) - 1 << 2]) + piece
+        return out
+
+    if not framed:
+        return raw(data)
+    out = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+    for at in range(0, len(data), block):
+        body = raw(data[at : at + block])
+        out += struct.pack(">i", len(body)) + body
+    return out
+
+
+def stored_gzip(data: bytes) -> bytes:
+    """A gzip member of stored deflate blocks, with the header that Java writes."""
+    out = bytes.fromhex("1f8b08000000000000ff")
+    pieces = [data[at : at + 0xFFFF] for at in range(0, len(data), 0xFFFF)] or [b""]
+    for piece in pieces:
+        out += bytes([piece is pieces[-1]]) + struct.pack("<HH", len(piece), len(piece) ^ 0xFFFF) + piece
+    return out + struct.pack("<II", crc32(data), len(data) & 0xFFFFFFFF)
+
+
+def stored_lz4(data: bytes, *, header: bytes = b"\x60\x40\x82") -> bytes:
+    """An LZ4 frame of stored blocks. `header`: flags and checksum, by default those Kafka writes."""
+    out = b"\x04\x22\x4d\x18" + header
+    for at in range(0, len(data), 65536):
+        piece = data[at : at + 65536]
+        out += struct.pack("<I", len(piece) | 1 << 31) + piece
+    return out + bytes(4)
+
+
+GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
+BROKEN_LZ4_HEADER = b"\x60\x40\x1a"
+"""The frame descriptor as it stands in v0 messages, its checksum computed over the magic too."""
+
+
+def wrapper(
+    inner: Sequence[bytes],
+    *,
+    offset: int,
+    codec: int = GZIP,
+    magic: int = 1,
+    attributes: int = 0,
+    value: bytes | None = None,
+    **fields: Any,
+) -> bytes:
+    """A compressed message around these messages, which carry their offsets as they stand: absolute ones in v0,
+    relative ones in v1. `value` replaces the compressed stream."""
+    if value is None:
+        plain = b"".join(inner)
+        if codec == LZ4:
+            value = stored_lz4(plain, header=BROKEN_LZ4_HEADER) if magic == 0 else stored_lz4(plain)
+        else:
+            value = stored_gzip(plain) if codec == GZIP else stored_snappy(plain)
+    return message(offset, None, value, magic=magic, attributes=attributes | codec, **fields)
+
+
+def wrapper_v0(offsets: Sequence[int], *, codec: int = GZIP, **fields: Any) -> bytes:
+    """A v0 wrapper around messages at these offsets."""
+    inner = [message_v0(offset, b"k", b"%d" % offset) for offset in offsets]
+    return wrapper(inner, offset=offsets[-1], codec=codec, magic=0, **fields)
+
+
+def wrapper_v1(
+    offsets: Sequence[int],
+    *,
+    codec: int = GZIP,
+    timestamps: Sequence[int] | None = None,
+    base: int | None = None,
+    inner_attributes: int = 0,
+    **fields: Any,
+) -> bytes:
+    """A v1 wrapper around messages at these offsets, stored relative to `base` (default: the first)."""
+    base = offsets[0] if base is None else base
+    times = [1000 + offset for offset in offsets] if timestamps is None else timestamps
+    inner = [
+        message(offset - base, b"k", b"%d" % offset, timestamp=time, attributes=inner_attributes)
+        for offset, time in zip(offsets, times, strict=True)
+    ]
+    fields.setdefault("timestamp", max(times))
+    fields.setdefault("offset", offsets[-1])
+    return wrapper(inner, codec=codec, **fields)
+
+
+def wrapper_append_time(offsets: Sequence[int], append_time: int, *, converted: bool = False, **fields: Any) -> bytes:
+    """A v1 wrapper with LogAppendTime. As brokers of 0.10 leave it, the messages inside keep the producer's time and no
+    attributes; as 2.x makes it of a v2 batch (`converted`), they carry the append time and the attribute too."""
+    return wrapper_v1(
+        offsets,
+        timestamps=[append_time] * len(offsets) if converted else None,
+        inner_attributes=LOG_APPEND_TIME if converted else 0,
+        attributes=LOG_APPEND_TIME,
+        timestamp=append_time,
+        **fields,
+    )
 
 
 def size_of(data: bytes, position: int = 0) -> int:
@@ -177,6 +319,11 @@ def zero_tail(data: bytes, count: int) -> bytes:
 def patch(data: bytes, position: int, replacement: bytes) -> bytes:
     """Bytes overwritten in place."""
     return data[:position] + replacement + data[position + len(replacement) :]
+
+
+def fix_message_crc(data: bytes) -> bytes:
+    """The right checksum for a v0 or v1 message, whatever its bytes say."""
+    return patch(data, MESSAGE_CRC_AT, struct.pack(">I", crc32(data[MESSAGE_CRC_FROM:])))
 
 
 def fix_crc(data: bytes, position: int = 0, end: int | None = None) -> bytes:

@@ -6,16 +6,21 @@
     2 snappy  xerial stream: 8 bytes `82 53 4e 41 50 50 59 00`, int32    the same with blocks of any size and repeated
               version, int32 oldest compatible version; then blocks:     headers; without the magic: one raw block
               int32 length, raw snappy of up to 32 KiB
-    3 lz4     one LZ4 frame of independent blocks, no checksums          one such frame, checksums verified if there
+    3 lz4     one LZ4 frame of independent blocks, no checksums but the  one such frame; checksums of header and blocks
+              header's, which in v0 messages is a wrong one              verified (in v0 not the header's), content size
+                                                                         and checksum skipped
     4 zstd    one frame, no content size, no checksum                    one or several frames, skippable ones too
     5-7       reserved                                                   never
 
 A stream ends where its records end: bytes behind it that are no further stream are damage, as is a stream that stops
-early. Sizes that the data declares (zstd content size, snappy block length, lz4 block length) are never allocated by:
-output is produced piece by piece until it passes the cap, and a snappy block, which cannot be read in pieces, must
-first declare a length that fits the cap and that its compressed bytes could give at all.
+early. Kafka's own readers go on silently in some of these cases: they look at nothing behind an lz4 frame, not even
+another one, nor behind the last gzip member, nor where a second zstd frame is cut.
 
-Source: org.apache.kafka.common.compress.*, org.xerial.snappy.SnappyInputStream, Lz4BlockInputStream. Belongs here:
+Sizes that the data declares (zstd content size, snappy block length, lz4 block length, gzip length) are never allocated
+by alone: output is produced piece by piece until it passes the cap, and where it comes in one piece (a snappy block,
+an ordinary gzip member) the declared length must fit the cap and be one that the compressed bytes could give at all.
+
+Source: org.apache.kafka.common.compress.*, org.xerial.snappy.SnappyInputStream. Belongs here:
 bytes to bytes. The codec modules are imported on first use, so that reading uncompressed logs needs none of them.
 """
 
@@ -25,6 +30,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 
 from logcore.errors import CorruptionReason, CorruptRecordError
+from logcore.records.lz4_frames import build_frame, frame_blocks
 
 
 class Codec(IntEnum):
@@ -59,12 +65,11 @@ _SNAPPY_RATIO = (64, 3)
 GZIP_HEADER = bytes.fromhex("1f8b08000000000000ff")
 """What java.util.zip writes: no name, no time, operating system unknown."""
 _GZIP_FORMAT = 16 + zlib.MAX_WBITS
-
-LZ4_MAGIC = b"\x04\x22\x4d\x18"
-LZ4_HEADER = LZ4_MAGIC + b"\x60\x40\x82"
-"""Version 1, independent blocks, 64 KiB blocks, header checksum."""
-LZ4_BLOCK = 64 * 1024
-_LZ4_STORED = 0x8000_0000
+_GZIP_TRAILER = struct.Struct("<II")
+_GZIP_RATIO = 1032
+"""A match of 258 bytes takes two bits at least."""
+_DEFLATE_TABLES = 640
+"""No block's code tables are longer: 17 bits, 19 lengths of 3 bits, 320 lengths of at most 14 bits."""
 
 ZSTD_MAX_WINDOW = 1 << 27
 """128 MiB, the bound that zstd itself puts on streams unless told otherwise, so the broker's too."""
@@ -97,7 +102,8 @@ def decompress(codec: int, data: bytes | memoryview, limit: int, *, magic: int =
     total = 0
     with memoryview(data) as view:
         room = _Room(limit)
-        for chunk in _STREAMS[known](view, room):
+        stream = _lz4_of_v0 if known is Codec.LZ4 and magic == 0 else _STREAMS[known]
+        for chunk in stream(view, room):
             total += len(chunk)
             if total > limit:
                 raise _over_cap(known, limit)
@@ -128,17 +134,7 @@ def compress(codec: int, data: bytes) -> bytes:
                 out += [_INT32.pack(len(block)), block]
             return b"".join(out)
         case Codec.LZ4:
-            import lz4.block
-
-            out = [LZ4_HEADER]
-            for start in range(0, len(data), LZ4_BLOCK):
-                plain = data[start : start + LZ4_BLOCK]
-                block = lz4.block.compress(plain, store_size=False)
-                if len(block) < len(plain):
-                    out += [struct.pack("<I", len(block)), block]
-                else:
-                    out += [struct.pack("<I", len(plain) | _LZ4_STORED), plain]
-            return b"".join(out) + bytes(4)
+            return build_frame(data)
         case Codec.ZSTD:
             import zstandard
 
@@ -166,6 +162,10 @@ def _none(view: memoryview, room: _Room) -> Iterator[bytes]:
 
 
 def _gzip(view: memoryview, room: _Room) -> Iterator[bytes]:
+    ordinary = _ordinary_gzip(view, room.left)
+    if ordinary is not None:
+        yield ordinary
+        return
     position = 0
     while True:
         member = zlib.decompressobj(_GZIP_FORMAT)
@@ -184,6 +184,34 @@ def _gzip(view: memoryview, room: _Room) -> Iterator[bytes]:
             yield chunk
         if position == len(view):
             return
+
+
+def _ordinary_gzip(view: memoryview, room: int) -> bytes | None:
+    """The content of a stream as Kafka's producers write it, decoded by isal: one member with a bare header and a
+    single deflate block. None for all others, and whatever is wrong: zlib has the only say on those.
+
+    isal takes code tables that zlib does not (an incomplete set of distances). They stand at the beginning of a block,
+    so with a single block zlib's opinion on them costs the first bytes only.
+    """
+    deflate = len(GZIP_HEADER)
+    size = len(view)
+    if size < deflate + _GZIP_TRAILER.size + 2 or view[:4] != GZIP_HEADER[:4] or not view[deflate] & 1:
+        return None
+    checksum, length = _GZIP_TRAILER.unpack_from(view, size - _GZIP_TRAILER.size)
+    if length > min(room, size * _GZIP_RATIO):
+        return None
+    try:
+        from isal import igzip_lib, isal_zlib
+    except ImportError:
+        return None
+    member = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_DEFLATE)
+    try:
+        plain = member.decompress(view[deflate:], length + 1)
+        zlib.decompressobj(-zlib.MAX_WBITS).decompress(view[deflate : deflate + _DEFLATE_TABLES], 1)
+    except (isal_zlib.error, zlib.error):  # type: ignore[misc]  # a class, whatever its stub says
+        return None
+    whole = member.eof and len(plain) == length and len(member.unused_data) == _GZIP_TRAILER.size
+    return bytes(plain) if whole and zlib.crc32(plain) == checksum else None
 
 
 def _gzip_problem(position: int) -> str:
@@ -249,39 +277,12 @@ def _snappy_length(block: memoryview) -> tuple[int, int]:
     raise _broken(Codec.SNAPPY, "a block does not declare its length")
 
 
-def _lz4(view: memoryview, room: _Room) -> Iterator[bytes]:
-    import lz4.frame
-
-    _check_lz4_header(view)
-    frame = lz4.frame.LZ4FrameDecompressor()
-    position = 0
-    while not frame.eof:
-        fed = b""
-        if frame.needs_input:
-            if position == len(view):
-                raise _broken(Codec.LZ4, "the stream ends early")
-            fed = bytes(view[position : position + _LARGEST_PIECE])
-            position += len(fed)
-        try:
-            chunk = frame.decompress(fed, min(room.left + 1, _LARGEST_CHUNK))
-        except RuntimeError as error:
-            raise _broken(Codec.LZ4, "the stream is malformed") from error
-        yield chunk
-    if frame.unused_data or position < len(view):
-        raise _broken(Codec.LZ4, "bytes follow the stream")
+def _lz4(view: memoryview, _: _Room) -> Iterator[bytes]:
+    return frame_blocks(view)
 
 
-def _check_lz4_header(view: memoryview) -> None:
-    """Refuse what Kafka's own reader refuses and the reference library takes (Lz4BlockInputStream.FLG)."""
-    if view[: len(LZ4_MAGIC)] != LZ4_MAGIC:
-        raise _broken(Codec.LZ4, "the stream does not begin with an LZ4 frame")
-    if len(view) <= len(LZ4_MAGIC):
-        raise _broken(Codec.LZ4, "the stream ends early")
-    flags = view[len(LZ4_MAGIC)]
-    if flags >> 6 != 1 or flags & 0x03:
-        raise _broken(Codec.LZ4, f"the frame descriptor flags 0x{flags:02x} are none that Kafka knows")
-    if not flags & 0x20:
-        raise _broken(Codec.LZ4, "the frame's blocks depend on each other, which Kafka does not read")
+def _lz4_of_v0(view: memoryview, _: _Room) -> Iterator[bytes]:
+    return frame_blocks(view, header_checked=False)
 
 
 def _zstd(view: memoryview, room: _Room) -> Iterator[bytes]:

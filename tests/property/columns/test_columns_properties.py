@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logcore.columns.engines import decode, decode_batches, decode_header_name, is_utf8
+from logcore.columns.reference import decode, decode_batches, decode_header_name, is_utf8
 from logcore.columns.schema import RECORDS_SCHEMA
 from logcore.errors import LogError
 from logcore.records.batch import read_header
@@ -13,7 +13,7 @@ from tests import handmade
 from tests.property.strategies import batch_bytes, injured_batch_bytes
 
 stable = settings(deadline=None, derandomize=True, max_examples=200)
-SMALL = Limits(decoded_batch_bytes=1 << 16, record_bytes=1 << 14, headers_per_record=50)
+SMALL = Limits(decoded_batch_bytes=1 << 16, headers_per_record=50)
 PLACE = {"topic": "t", "partition": 0, "log_id": "id.0", "segment_id": "s"}
 
 

@@ -114,10 +114,17 @@ def test_zeros_are_padding_in_an_active_segment_and_damage_in_a_sealed_one(root:
     assert "zeros" in capsys.readouterr().err
 
 
-def test_an_old_format_is_named_and_unsupported(root: Path, capsys: Captured) -> None:
-    (root / "orders-0" / "00000000000000000005.log").write_bytes(handmade.message_v1(5, 1000, b"k", b"v"))
-    (line,) = listed(capsys, str(root), code=3)
-    assert line["formats"] == ["v1", "v2"]
+def test_old_formats_are_counted_as_what_is_inside(root: Path, capsys: Captured) -> None:
+    segment = root / "orders-0" / "00000000000000000005.log"
+    (before,) = listed(capsys, str(root))
+    segment.write_bytes(handmade.message_v0(5, b"k", b"v"))
+    (one,) = listed(capsys, str(root))
+    segment.write_bytes(handmade.message_v0(5, b"k", b"v") + handmade.wrapper_v1([6, 7, 9]))
+    (line,) = listed(capsys, str(root))
+    assert line["formats"] == ["v0", "v1", "v2"]
+    assert line["records"] == one["records"] + 3
+    assert line["log_end_offset"] == 10
+    assert set(line["codecs"]) == {*before["codecs"], "gzip"}
 
 
 def test_the_worst_outcome_decides_the_exit_code(root: Path, tmp_path: Path, capsys: Captured) -> None:

@@ -34,11 +34,6 @@ def three_batches() -> list[bytes]:
     return [handmade.simple_batch(base, [(b"k", b"secret"), (b"l", None)]) for base in (0, 2, 4)]
 
 
-def legacy_message() -> bytes:
-    data = handmade.message_v0(4, b"k", b"v")
-    return handmade.patch(data, 12, struct.pack(">I", zlib.crc32(data[16:])))
-
-
 def test_a_good_batch_becomes_a_row_with_every_header_field() -> None:
     data = handmade.simple_batch(
         7,
@@ -186,26 +181,34 @@ def test_zeros_at_the_end_are_padding_and_told_with_their_place(sealed, rule, en
     assert (judged.findings[0].position, judged.findings[0].nbytes) == (len(data), 500)
 
 
-def test_a_legacy_batch_ends_the_walk_and_the_rest_is_one_stretch() -> None:
-    first = three_batches()[0]
-    rest = legacy_message() + three_batches()[2]
-    judged, rows = walked(first + rest)
-    assert isinstance(rows[-1], Stretch)
-    assert (rows[-1].position, rows[-1].size, rows[-1].offset) == (len(first), len(rest), 2)
-    assert rules(judged) == ["unsupported-format"]
-    assert judged.accounting == Accounting(len(first + rest), len(first), len(rest), 0, 0)
-    assert judged.end is End.CORRUPT
-
-
-def test_a_legacy_batch_behind_damage_is_counted_from_where_it_lies() -> None:
-    first, second, third = three_batches()
-    judged, rows = walked(handmade.flip(first, 70) + second + legacy_message() + third)
-    assert [(row.position, row.size) for row in rows] == [
-        (0, len(first)),
-        (len(first), len(second)),
-        (len(first + second), len(legacy_message() + third)),
+def test_messages_of_all_formats_are_rows_of_one_segment() -> None:
+    first, second, _ = three_batches()
+    old = [handmade.message_v0(4, b"k", b"v"), handmade.wrapper_v1([5, 6, 9], timestamps=[7, 9, 8])]
+    judged, rows = walked(first + second + b"".join(old))
+    assert judged.findings == ()
+    assert [(row.magic, row.base_offset, row.last_offset, row.record_count, row.codec) for row in rows[2:]] == [
+        (0, 4, 4, 1, "none"),
+        (1, 5, 9, 3, "gzip"),
     ]
-    assert judged.accounting.quarantined == len(first + legacy_message() + third)
+    assert [(row.leader_epoch, row.base_timestamp, row.max_timestamp) for row in rows[2:]] == [
+        (-1, -1, -1),
+        (-1, -1, 9),
+    ]
+    assert [row.timestamp_type for row in rows[2:]] == ["NoTimestampType", "CreateTime"]
+    assert judged.counts.records == 8
+    assert judged.accounting == Accounting(*[len(first + second + b"".join(old))] * 2, 0, 0, 0)
+
+
+def test_damage_among_messages_of_old_formats_costs_the_message_alone() -> None:
+    old = [handmade.message_v0(4, b"k", b"v"), handmade.wrapper_v0([5, 6, 7]), handmade.message_v1(8, 5, b"k", b"v")]
+    judged, rows = walked(old[0] + handmade.flip(old[1], 40) + old[2], base_offset=4)
+    assert [(row.position, row.size) for row in rows] == [
+        (0, len(old[0])),
+        (len(old[0]), len(old[1])),
+        (len(old[0] + old[1]), len(old[2])),
+    ]
+    assert rules(judged) == ["corrupt-bytes"]
+    assert judged.accounting.quarantined == len(old[1])
 
 
 def test_a_batch_that_overlaps_the_next_segment_is_refused() -> None:

@@ -1,15 +1,18 @@
 import gzip
+import itertools
 import random
 import struct
 import subprocess
 import sys
 import time
 import zlib
+from collections.abc import Iterator
 
 import pytest
 
 from logcore.errors import CorruptionReason, CorruptRecordError
 from logcore.records.compression import Codec, compress, decompress
+from logcore.records.lz4_frames import header_checksum
 from tests import handmade
 
 CAP = 1 << 20
@@ -259,21 +262,161 @@ def test_lz4_blocks_that_depend_on_each_other_are_refused() -> None:
         decompress(Codec.LZ4, linked, CAP)
 
 
-def test_lz4_frames_with_checksums_and_sizes_are_read_and_checked() -> None:
+@pytest.mark.parametrize("limit", [len(TEXT), CAP])
+@pytest.mark.parametrize("largest", [4, 5, 6, 7])
+def test_lz4_frames_with_checksums_and_sizes_are_read(largest: int, limit: int) -> None:
+    import lz4.frame
+
+    for flags in itertools.product([False, True], repeat=3):
+        options = dict(zip(("content_checksum", "block_checksum", "store_size"), flags, strict=True))
+        stream = lz4.frame.compress(TEXT, block_linked=False, block_size=largest, **options)
+        assert decompress(Codec.LZ4, stream, limit) == TEXT
+
+
+def test_of_an_lz4_frame_all_is_checked_but_what_kafka_skips() -> None:
     import lz4.frame
 
     stream = lz4.frame.compress(TEXT, block_linked=False, content_checksum=True, block_checksum=True, store_size=True)
-    assert decompress(Codec.LZ4, stream, CAP) == TEXT
+    unchecked = [*range(len(stream) - 4, len(stream))]
     for position in range(len(stream)):
-        if position != 5:  # the largest block size: larger than needed is no lie
-            assert refusal(Codec.LZ4, handmade.flip(stream, position)) is CorruptionReason.CODEC_STREAM
+        injured = handmade.flip(stream, position)
+        if position in unchecked:
+            assert decompress(Codec.LZ4, injured, CAP) == TEXT
+        else:
+            assert refusal(Codec.LZ4, injured) is CorruptionReason.CODEC_STREAM
 
 
-def test_a_wrong_lz4_header_checksum_is_damage_in_v2() -> None:
-    # 1a is what the producers of KAFKA-3160 wrote; it is forgiven in format v0 only.
-    stream = bytearray(STREAMS[Codec.LZ4])
-    stream[6] = 0x1A
-    assert refusal(Codec.LZ4, bytes(stream)) is CorruptionReason.CODEC_STREAM
+# What Lz4BlockInputStream of Kafka 4.3.1 does with these: None = an exception.
+@pytest.mark.parametrize(
+    ("descriptor", "blocks", "content"),
+    [
+        ("6040 82", "06000080 73746f726564 00000000", b"stored"),
+        ("6070 73", "06000080 73746f726564 00000000", b"stored"),
+        ("6840 0500000000000000 61", "06000080 73746f726564 00000000", b"stored"),  # the size is another
+        ("6440 a7", "06000080 73746f726564 00000000 deadbeef", b"stored"),  # nor is the content's checksum
+        ("6440 a7", "06000080 73746f726564 00000000 dead", None),
+        ("6440 a7", "06000080 73746f726564 00000000", None),
+        ("6040 82", "06000080 73746f726564 00000080", b"stored"),  # an empty stored block ends a frame too
+        ("6040 82", "06000080 73746f726564", None),
+        ("6040 82", "06000080 73746f7265", None),
+        ("6040 82", "01000180" + "00" * 65537 + "00000000", None),  # a stored block above 64 KiB
+        ("6040 1a", "06000080 73746f726564 00000000", None),
+        ("6041 bd", "00000000", None),
+        ("6030 d4", "00000000", None),
+        ("60c0 2a", "00000000", None),
+    ],
+)
+def test_lz4_frames_end_as_in_kafka(descriptor: str, blocks: str, content: bytes | None) -> None:
+    stream = bytes.fromhex("04224d18" + descriptor + blocks)
+    if content is None:
+        assert refusal(Codec.LZ4, stream) is CorruptionReason.CODEC_STREAM
+    else:
+        assert decompress(Codec.LZ4, stream, CAP) == content
+
+
+def test_lz4_header_checksums_are_those_that_other_writers_write() -> None:
+    import lz4.frame
+
+    for size, store_size in itertools.product([0, 4, 5, 6, 7], [False, True]):
+        frame = lz4.frame.compress(TEXT * 9, block_linked=False, block_size=size, store_size=store_size)
+        end = 14 if store_size else 6
+        assert header_checksum(frame[4:end]) == frame[end]
+    assert header_checksum(bytes.fromhex("6040")) == 0x82
+    assert header_checksum(bytes.fromhex("04224d186040")) == 0x1A
+
+
+@pytest.mark.parametrize("checksum", [0x1A, 0x00, 0x83])
+def test_a_wrong_lz4_header_checksum_is_damage_in_all_formats_but_v0(checksum: int) -> None:
+    # 1a is what the producers of KAFKA-3160 wrote.
+    stream = handmade.patch(STREAMS[Codec.LZ4], 6, bytes([checksum]))
+    assert decompress(Codec.LZ4, stream, CAP, magic=0) == TEXT
+    for magic in (1, 2):
+        with pytest.raises(CorruptRecordError, match="checksum"):
+            decompress(Codec.LZ4, stream, CAP, magic=magic)
+
+
+def gzip_members() -> Iterator[bytes]:
+    """Members of every kind of deflate block, one block and several, with a bare header."""
+    texts = [b"", b"a", TEXT, TEXT * 40, bytes(5000), random.Random(5).randbytes(300)]
+    texts.append(bytes(random.Random(6).choices(b"etaoin shrdlu{}:,0123456789", k=1500)))
+    for text, level, strategy in itertools.product(texts, (0, 1, 6, 9), (zlib.Z_DEFAULT_STRATEGY, zlib.Z_FIXED)):
+        deflate = zlib.compressobj(level, zlib.DEFLATED, 31, 8, strategy)
+        yield deflate.compress(text) + deflate.flush()
+
+
+def judged_by_zlib(stream: bytes) -> bytes | None:
+    """What the members of a stream hold; None for what zlib refuses or what is cut or followed by anything."""
+    out = b""
+    while stream:
+        member = zlib.decompressobj(31)
+        try:
+            out += member.decompress(stream)
+        except zlib.error:
+            return None
+        if not member.eof:
+            return None
+        stream = member.unused_data
+    return out
+
+
+def test_isal_has_no_opinion_of_its_own() -> None:
+    """Of every cut, and of every flip in the small members and some in the large ones."""
+    pytest.importorskip("isal", reason="isal has no wheel here: zlib is all there is")
+    chosen = random.Random(7)
+    flips = refused = 0
+    for stream in gzip_members():
+        injured = [stream[:length] for length in range(1, len(stream), 1 + len(stream) // 200)]
+        bits = range(8 * len(stream)) if len(stream) < 100 else chosen.sample(range(8 * len(stream)), 800)
+        injured += [handmade.flip(stream, bit // 8, bit % 8) for bit in bits]
+        for data in [stream, *injured]:
+            expected = judged_by_zlib(data)
+            try:
+                assert decompress(Codec.GZIP, data, CAP) == expected
+            except CorruptRecordError:
+                assert expected is None
+                refused += 1
+            flips += 1
+    assert refused > flips // 2
+
+
+def test_what_isal_takes_and_zlib_does_not_is_refused() -> None:
+    """A table of distances that is not complete: isal would decode it, and the checksums are right."""
+    igzip_lib = pytest.importorskip("isal.igzip_lib", reason="isal has no wheel here: zlib is all there is")
+    text = b"hello kafka topic partition hello kafka topic partition hell"
+    deflate = zlib.compressobj(6, zlib.DEFLATED, -15, 8, zlib.Z_HUFFMAN_ONLY)
+    body = deflate.compress(text) + deflate.flush()
+    found = 0
+    for bit in range(8 * len(body)):
+        injured = handmade.flip(body, bit // 8, bit % 8)
+        stream = bytes.fromhex("1f8b08000000000000ff") + injured + struct.pack("<II", zlib.crc32(text), len(text))
+        try:
+            taken = igzip_lib.decompress(injured) == text
+        except igzip_lib.error:
+            continue
+        if taken and judged_by_zlib(stream) is None:
+            found += 1
+            assert refusal(Codec.GZIP, stream) is CorruptionReason.CODEC_STREAM
+    assert found > 0
+
+
+def test_without_isal_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "isal", None)
+    for stream in gzip_members():
+        assert decompress(Codec.GZIP, stream, CAP) == judged_by_zlib(stream)
+        assert refusal(Codec.GZIP, stream[:-1]) is CorruptionReason.CODEC_STREAM
+
+
+def test_a_gzip_length_that_lies_is_not_allocated() -> None:
+    for length in (0, 1, len(TEXT) - 1, len(TEXT) + 1, 1 << 20, (1 << 32) - 1):
+        stream = handmade.patch(STREAMS[Codec.GZIP], len(STREAMS[Codec.GZIP]) - 4, struct.pack("<I", length))
+        assert refusal(Codec.GZIP, stream) in (CorruptionReason.CODEC_STREAM, CorruptionReason.OUTPUT_CAP)
+
+
+@pytest.mark.parametrize("block", [1, 1024, 32 * 1024, 100 * 1024])
+def test_xerial_blocks_may_have_any_size(block: int) -> None:
+    """Brokers and clients of 0.10 wrote blocks of 1024 bytes, all others 32 KiB."""
+    plain = TEXT * 200
+    assert decompress(Codec.SNAPPY, handmade.stored_snappy(plain, block=block), len(plain)) == plain
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])

@@ -1,11 +1,10 @@
 """The walk over a segment: what is trusted, what is not, and where every byte went."""
 
 import struct
-import zlib
 
 import pytest
 
-from logcore.errors import CorruptionReason, UnsupportedFormatError
+from logcore.errors import CorruptionReason
 from logcore.records.control import ControlType
 from logcore.records.record import Limits
 from logcore.segments.scan import End, ScannedBatch, SegmentScan, Stretch, last_good_end, scan
@@ -206,29 +205,9 @@ def test_a_wrong_length_that_ends_at_no_batch_hides_what_follows() -> None:
 def test_every_other_magic_byte_costs_its_batch_alone(magic: int) -> None:
     finished = walk(patch(SEGMENT, STARTS[1] + 16, struct.pack(">b", magic)))
     assert good(finished) == [10, 16]
-    assert bad(finished) == [(STARTS[1], len(SECOND), CorruptionReason.MAGIC)]
-
-
-def legacy(message: bytes) -> bytes:
-    """A v0 or v1 message with its checksum, CRC-32 from the magic byte on."""
-    return patch(message, 12, struct.pack(">I", zlib.crc32(message[16:])))
-
-
-@pytest.mark.parametrize(
-    "message", [legacy(handmade.message_v0(13, b"k", b"v")), legacy(handmade.message_v1(13, 5, b"k", b"v"))]
-)
-def test_an_intact_message_of_an_old_format_is_refused_with_its_place(message: bytes) -> None:
-    stream = iter(scan(FIRST + message + SECOND, base_offset=BASE, sealed=True))
-    assert next(stream).size == len(FIRST)
-    with pytest.raises(UnsupportedFormatError) as refused:
-        next(stream)
-    assert refused.value.position == len(FIRST)
-
-
-def test_an_old_format_whose_checksum_fails_is_damage() -> None:
-    finished = walk(FIRST + flip(legacy(handmade.message_v0(13, b"k", b"v")), 27) + SECOND)
-    assert good(finished) == [10, 13]
-    assert [reason for _, _, reason in bad(finished)] == [CorruptionReason.MAGIC]
+    # As a message of an old format the batch is judged by that format's checksum.
+    reason = CorruptionReason.CRC if magic in (0, 1) else CorruptionReason.MAGIC
+    assert bad(finished) == [(STARTS[1], len(SECOND), reason)]
 
 
 @pytest.mark.parametrize("bit", range(64))
@@ -323,8 +302,8 @@ def test_without_decoding_records_are_not_looked_at() -> None:
 
 
 def test_limits_reach_the_records() -> None:
-    big = handmade.simple_batch(10, [(b"k", bytes(2000))])
-    finished = scan(big, base_offset=10, sealed=True, limits=Limits(record_bytes=1000))
+    big = handmade.batch([handmade.record(0, headers=[(b"a", b"")] * 3)], base_offset=10)
+    finished = scan(big, base_offset=10, sealed=True, limits=Limits(headers_per_record=2))
     assert [type(item) for item in finished] == [Stretch]
     assert finished.accounting.quarantined == len(big)
 
