@@ -5,24 +5,26 @@ Everything else compares these values with what real tools said.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from logcore.columns import engines
+import pytest
+
+from logcore.columns.engines import Engine, available, decode_segment
+from logcore.columns.reference import decode_header_name
 from logcore.columns.schema import RECORDS_SCHEMA
+from logcore.columns.wanted import Place, Wanted
+from logcore.logs.batch_facts import BatchFact, fact_of
 from logcore.logs.sources import SegmentFile, SourceLog
-from logcore.logs.transactions import BatchFact, TransactionState, TransactionView, derive_transactions
-from logcore.logs.validation import BatchVerdict, stretch_fact
+from logcore.logs.transactions import TransactionState, TransactionView, derive_transactions
+from logcore.logs.validation import validate_segment
 from logcore.records.batch import BatchHeader, TimestampType
 from logcore.records.record import Record
-from logcore.segments.filenames import MAX_OFFSET
+from logcore.segments.filenames import MAX_OFFSET, segment_file_name
 from logcore.segments.scan import Accounting, ScannedBatch, Stretch, scan
 from logcore.storage.local import discover
 from tests.conformance.oracles import Consumed
-
-ENGINES = ("reference",)
-"""Engines to hold against the consumers' records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,8 @@ class Segment:
 
     @property
     def name(self) -> str:
-        """The file's name."""
-        return Path(self.file.path).name
+        """Name of the segment. Its file may still be called `.log.swap`, where the broker's start would rename it."""
+        return segment_file_name(self.file.base_offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +72,7 @@ class Log:
         """What decides transactions, in the order of the log."""
         for segment in self.segments:
             for step in segment.steps:
-                if isinstance(step, Stretch):
-                    yield stretch_fact(step, segment.name)
-                else:
-                    yield BatchVerdict.of(step).fact(segment.name)
+                yield fact_of(step, segment.name)
 
     def transactions(self) -> TransactionView:
         """Every transaction and the last stable offset. Gaps are taken for the cleaner's, as a consumer does."""
@@ -142,24 +141,68 @@ def logs(directory: Path) -> dict[str, Log]:
     return found
 
 
-def records(log: Log, isolation_level: str, engine: str) -> list[Consumed]:
+def findings(log: Log) -> list[tuple[str, str, int | None, int | None]]:
+    """(rule, segment, position, bytes) of what the pass over each segment has to say."""
+    said = []
+    for segment in log.segments:
+        following = log.source.next_base_offset(segment.file)
+        pass_over = validate_segment(
+            Path(segment.file.path).read_bytes(),
+            base_offset=segment.file.base_offset,
+            sealed=following is not None,
+            file=segment.name,
+            next_base_offset=following,
+        )
+        for _ in pass_over:
+            pass
+        said += [(finding.rule, segment.name, finding.position, finding.nbytes) for finding in pass_over.findings]
+    return said
+
+
+def stored(batches: Iterable[Batch]) -> list[Consumed]:
+    """Data records of batches, whatever a consumer would be shown of them."""
+    return [
+        Consumed(
+            record.offset,
+            record.timestamp,
+            record.timestamp_type.kafka_name,
+            record.key,
+            record.value,
+            tuple((decode_header_name(name), value) for name, value in record.headers),
+            None if batch.header.partition_leader_epoch < 0 else batch.header.partition_leader_epoch,
+        )
+        for batch in batches
+        if not batch.header.is_control
+        for record in batch.records
+    ]
+
+
+def records(log: Log, isolation_level: str, engine: Engine) -> list[Consumed]:
     """The records a consumer would be shown, out of an engine's columns."""
-    assert engine == "reference"
-    ranges = log.visible(isolation_level)
+    if engine not in available():
+        pytest.skip(f"the engine {engine} does not work on this machine")
+    name = log.source.topic_partition
+    wanted = Wanted(visible=tuple(log.visible(isolation_level)))
     rows: list[Consumed] = []
     for segment in log.segments:
-        pieces = engines.decode_batches(
+        following = log.source.next_base_offset(segment.file)
+        pieces = decode_segment(
             Path(segment.file.path).read_bytes(),
-            ((batch.scanned.position, batch.header) for batch in segment.batches),
-            topic=log.source.topic_partition.topic,
-            partition=log.source.topic_partition.partition,
-            log_id="",
-            segment_id="",
-            visible=ranges,
+            place=Place(name.topic, name.partition, "", ""),
+            base_offset=segment.file.base_offset,
+            sealed=following is not None,
+            next_base_offset=following,
+            wanted=wanted,
+            engine=engine,
         )
+        stretches = []
         for piece in pieces:
+            if isinstance(piece, Stretch):
+                stretches.append(piece)
+                continue
             assert piece.schema == RECORDS_SCHEMA
             rows += [_consumed(row) for row in piece.to_pylist()]
+        assert stretches == segment.stretches
     return rows
 
 

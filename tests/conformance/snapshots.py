@@ -148,3 +148,44 @@ SNAPSHOTS: tuple[Snapshot, ...] = (
     *(_legacy(case, consumed=UNCOMMITTED, suffix=".jsonl.gz") for case in ("v0-0.9.0.1", "v1-0.10.0.1", "v1-0.10.2.2")),
 )
 """All of them. Order: by case, then by time."""
+
+
+def snapshot(text: str) -> Snapshot:
+    """The snapshot of that name, `case/name`."""
+    return next(entry for entry in SNAPSHOTS if str(entry) == text)
+
+
+DAMAGE = "damaged on purpose: no consumer read it"
+FATAL = "a broker marked clean and damaged: it does not start, or serves what it should not"
+NOT_CONSUMED = {
+    "cluster-metadata-4.4.0/logdir": "no consumer may read `__cluster_metadata`; all other topics are empty",
+    "recovery-damage-clean-4.4.0/before": DAMAGE,
+    "recovery-damage-unclean-4.4.0/before": DAMAGE,
+    "recovery-damage-unclean-rp-4.4.0/before": DAMAGE,
+    **{str(entry): FATAL for entry in SNAPSHOTS if entry.case == "recovery-fatal-4.4.0" and entry.name != "base"},
+    "recovery-kill9-4.4.0/before": "the broker had been killed; the next start changed the files",
+    "replicas-4.4.0/lag-n3": "a replica that was behind: consumers read the leader",
+    "replicas-4.4.0/diverged-n1": "the leader that was killed: consumers had read it in front of that",
+    "tiered-3.9.2/logdir": "consumers were served from the remote store too",
+    "tiered-3.9.2/remote": "a remote store is no log directory",
+    "tiered-4.3.1/logdir": "consumers were served from the remote store too",
+    "tiered-4.3.1/remote": "a remote store is no log directory",
+    **{
+        f"compact-2.8.2/{name}": "not consumed; listed by FileRecords"
+        for name in (
+            "after",
+            "after-3.9.2",
+            "after-4.1.2",
+            "after-4.4.0",
+            "before2",
+            "after2-3.9.2",
+            "after2-4.1.2",
+            "after2-4.4.0",
+        )
+    },
+    "crash-0.9.0.1/before": DAMAGE,
+    "crash-0.10.2.2/before": DAMAGE,
+    "crash-2.8.2/before": DAMAGE,
+}
+"""Snapshots that no consumer read as they are, and why. `test_damaged.py`, `test_parts.py` and the listings of
+`test_batches.py` say what is expected of them."""

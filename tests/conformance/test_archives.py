@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.conformance.snapshots import CORPUS, SNAPSHOTS, Snapshot
+from tests.conformance.snapshots import CORPUS, NOT_CONSUMED, SNAPSHOTS, Snapshot
 from tests.conftest import SAMPLES
 
 if TYPE_CHECKING:
@@ -67,6 +67,13 @@ def test_a_consumer_read_these_files_wherever_the_table_says_so(corpus: Corpus, 
             assert there == (isolation_level in snapshot.consumed or str(snapshot) in TIERED)
         else:
             assert there or isolation_level not in snapshot.consumed
+
+
+def test_every_snapshot_is_consumed_or_left_out_for_a_reason():
+    consumed = {str(snapshot) for snapshot in SNAPSHOTS if snapshot.consumed}
+    assert consumed | set(NOT_CONSUMED) == {str(snapshot) for snapshot in SNAPSHOTS}
+    assert consumed & set(NOT_CONSUMED) == set()
+    assert (len(consumed), len(NOT_CONSUMED)) == (62, 35)
 
 
 @pytest.mark.parametrize("sample", sorted(path.name for path in SAMPLES.glob("*.tar.xz") if path.stem[:7] != "damaged"))

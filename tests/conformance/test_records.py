@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from logcore.columns.engines import Engine
 from tests.conformance import ours
 from tests.conformance.snapshots import BOTH, SNAPSHOTS, Snapshot
 
@@ -15,10 +16,10 @@ if TYPE_CHECKING:
 CONSUMED = [(snapshot, level) for snapshot in SNAPSHOTS for level in snapshot.consumed]
 
 
-@pytest.mark.parametrize("engine", ours.ENGINES)
+@pytest.mark.parametrize("engine", Engine)
 @pytest.mark.parametrize(("snapshot", "isolation_level"), CONSUMED, ids=lambda value: str(value))
 def test_every_record_is_what_the_real_consumer_received(
-    corpus: Corpus, snapshot: Snapshot, isolation_level: str, engine: str
+    corpus: Corpus, snapshot: Snapshot, isolation_level: str, engine: Engine
 ):
     expected = corpus.consumed(snapshot, isolation_level)
     logs = corpus.logs(snapshot)
