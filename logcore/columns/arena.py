@@ -27,7 +27,7 @@ class Arena:
     """A buffer that grows when one batch needs it."""
 
     def __init__(self) -> None:
-        self.bytes = np.empty(ARENA_BYTES, np.uint8)
+        self.bytes = np.empty(2 * ARENA_BYTES, np.uint8)
         self.used = 0
 
     @property
@@ -44,7 +44,7 @@ class Arena:
         """Forget what it holds, and make sure of room for so many bytes."""
         self.used = 0
         if needed > self.size or (self.size > _HELD_BYTES and needed <= _HELD_BYTES):
-            self.bytes = np.empty(max(needed, ARENA_BYTES), np.uint8)
+            self.bytes = np.empty(max(needed, 2 * ARENA_BYTES), np.uint8)
 
     def add(self, codec: int, stored: memoryview, limit: int, magic: int) -> bool:
         """Decompress one batch behind what it holds; False if the stream is damaged, or gives more than `limit`."""
@@ -69,11 +69,13 @@ class Arena:
 
     def _add_snappy(self, stored: memoryview, limit: int) -> bool:
         """Decode a xerial stream or a raw block straight into the arena; False leaves it to the slow way."""
-        decode = _snappy_decoder()
-        blocks = _snappy_blocks(stored)
-        if decode is None or blocks is None or sum(length for _, _, length in blocks) > limit:
+        decode, blocks = _snappy_decoder(), _snappy_blocks(stored)
+        if decode is None or blocks is None:
             return False
-        self._make_room(sum(length for _, _, length in blocks))
+        needed = sum([length for _, _, length in blocks])
+        if needed > limit:
+            return False
+        self._make_room(needed)
         used = self.used
         for start, end, length in blocks:
             try:
@@ -134,13 +136,17 @@ def _gzip(stored: memoryview, limit: int) -> bytes | None:
     decoder = _gzip_decoder()
     if decoder is None:
         return None
-    module, flag, error = decoder
-    member = module(flag=flag)
+    make, flag, error = decoder
+    # Its last four bytes say how much the member gives: a hint for the size of the buffer, and checked by the decoder.
+    stated = int.from_bytes(stored[-4:], "little")
+    if stated > limit:
+        return None
+    member = make(flag=flag)
     try:
-        plain: bytes = member.decompress(stored, limit + 1)
+        plain: bytes = member.decompress(stored, stated + 1)
     except error:
         return None
-    return plain if member.eof and not member.unused_data and len(plain) <= limit else None
+    return plain if member.eof and not member.unused_data else None
 
 
 @cache

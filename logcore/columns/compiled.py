@@ -17,6 +17,7 @@ from logcore.columns.kernels import slots
 from logcore.columns.kernels.library import library
 from logcore.columns.rows import RowBuffers
 from logcore.columns.wanted import MAX_INT64, Place, Wanted
+from logcore.records.compression import Codec
 from logcore.records.model import Limits
 from logcore.records.varint import Buffer
 
@@ -29,6 +30,9 @@ LARGE_BYTES = 16 << 20
 """From here on a group is checked before anything is allocated for its rows."""
 
 _CONTROL_BIT = 32
+_PASSED, _NATIVE, _FOREIGN = 0, 1, 2
+_STORED_COLUMNS = [slots.ATTRIBUTES, slots.MAGIC, slots.BODY, slots.BODY_END]
+_NO_KEY = (-1).to_bytes(4, "big", signed=True)
 
 
 class CompiledLane:
@@ -58,6 +62,7 @@ class CompiledLane:
         lz4, zstd, state = library_functions()
         self._inflate[slots.INFLATE_LZ4], self._inflate[slots.INFLATE_ZSTD] = lz4, zstd
         self._inflate[slots.INFLATE_ZSTD_STATE] = state
+        self._native = [codec for codec, there in ((Codec.LZ4, lz4), (Codec.ZSTD, zstd)) if there]
         self._emit = np.zeros(slots.SLOTS, np.int64)
         self._emit[slots.TABLE] = self._table.ctypes.data
         self._emit[slots.CHECKSUM_TABLES] = self._library.tables_address
@@ -126,56 +131,60 @@ class CompiledLane:
 
     def _decompress(self, first: int, count: int, kind: int) -> int:
         """Fill the arena from batch `first` on; the first batch that is not in it (itself: it is in doubt)."""
-        wanted = self._may_hold(first, count, kind)
+        table, codecs = self._table, self._table[first:count, slots.ATTRIBUTES] & 7
+        wanted = np.ones(count - first, bool) if kind >= slots.PLAIN_MESSAGES else self._wants(table[first:count])
+        table[first:count, slots.BODY_END][~wanted] = table[first:count, slots.BODY][~wanted]
+        native = np.isin(codecs, self._native)
+        steps = np.where(wanted, np.where(native, _NATIVE, _FOREIGN), _PASSED)
+        # Where the next batch is that is not treated alike.
+        changes = np.append(np.flatnonzero(np.diff(steps)) + 1, count - first)
         self._arena.empty()
         at = first
-        while at < count:
-            if not wanted[at - first]:
-                self._table[at, slots.BODY_END] = self._table[at, slots.BODY]
-                at += 1
-                continue
-            end = at + int(np.argmin(np.append(wanted[at - first :], False)))
-            status, behind = self._inflate_some(at, end)
-            at = behind
-            if status == slots.DONE:
-                continue
-            if status == slots.FULL and self._arena.used == 0:
-                self._arena.empty(int(self._inflate[slots.INFLATE_NEEDED]))
-                continue
-            if status == slots.FOREIGN and self._arena.used < ARENA_BYTES and self._add_foreign(at):
-                at += 1
-                continue
-            return at
-        return count
+        for change in changes:
+            end, step = first + int(change), steps[at - first]
+            if step == _NATIVE:
+                at = self._inflate_some(at, end)
+            elif step == _FOREIGN:
+                at = self._add_foreign(at, end)
+            else:
+                at = end
+            if at < end:
+                break
+        return at
 
-    def _inflate_some(self, at: int, end: int) -> tuple[int, int]:
+    def _inflate_some(self, at: int, end: int) -> int:
+        """Decompress batches in the kernel; the first that has no room, or is in doubt."""
         frame = self._inflate
-        frame[slots.INFLATE_FIRST], frame[slots.INFLATE_END] = at, end
-        frame[slots.INFLATE_TARGET], frame[slots.INFLATE_ROOM] = self._arena.address, self._arena.size
-        frame[slots.INFLATE_USED] = self._arena.used
-        self._library.call("inflate", frame.ctypes.data)
-        self._arena.used = int(frame[slots.INFLATE_USED])
-        return int(frame[slots.INFLATE_STATUS]), int(frame[slots.INFLATE_FIRST])
+        while True:
+            frame[slots.INFLATE_FIRST], frame[slots.INFLATE_END] = at, end
+            frame[slots.INFLATE_TARGET], frame[slots.INFLATE_ROOM] = self._arena.address, self._arena.size
+            frame[slots.INFLATE_USED] = self._arena.used
+            self._library.call("inflate", frame.ctypes.data)
+            at, self._arena.used = int(frame[slots.INFLATE_FIRST]), int(frame[slots.INFLATE_USED])
+            if frame[slots.INFLATE_STATUS] != slots.FULL or self._arena.used:
+                return at
+            self._arena.empty(int(frame[slots.INFLATE_NEEDED]))
 
-    def _add_foreign(self, at: int) -> bool:
-        row = self._table[at]
-        start, end, magic = int(row[slots.BODY]), int(row[slots.BODY_END]), int(row[slots.MAGIC])
-        if magic < 2:
-            start += 8  # the wrapper's null key and the length of its value, which `inflate` has checked
-        with memoryview(self._buf) as view, view[start:end] as stored:
-            before = self._arena.used
-            codec = int(row[slots.ATTRIBUTES]) & 7
-            if not self._arena.add(codec, stored, self._limits.decoded_batch_bytes, magic):
-                return False
-        row[slots.BODY], row[slots.BODY_END] = before, self._arena.used
-        return True
-
-    def _may_hold(self, first: int, end: int, kind: int) -> np.ndarray:
-        """For each batch whether it has to be looked into. Messages always: only that tells a wrapper's base offset."""
-        rows = self._table[first:end]
-        if kind >= slots.PLAIN_MESSAGES:
-            return np.ones(end - first, bool)
-        return self._wants(rows)
+    def _add_foreign(self, at: int, end: int) -> int:
+        """Decompress batches by the packages' functions; the first that has no room, or is in doubt."""
+        arena, limit = self._arena, self._limits.decoded_batch_bytes
+        rows = self._table[at:end, _STORED_COLUMNS].tolist()
+        with memoryview(self._buf) as view:
+            for codec, magic, start, stop in rows:
+                before = arena.used
+                if before >= ARENA_BYTES:
+                    break
+                if magic < 2:
+                    # A wrapper has no key, and its value goes to its end.
+                    if stop - start < 8 or view[start : start + 8] != _NO_KEY + (stop - start - 8).to_bytes(4, "big"):
+                        break
+                    start += 8
+                with view[start:stop] as stored:
+                    if not arena.add(codec & 7, stored, limit, magic):
+                        break
+                self._table[at, slots.BODY], self._table[at, slots.BODY_END] = before, arena.used
+                at += 1
+        return at
 
     def _wants(self, rows: np.ndarray) -> np.ndarray:
         """`Wanted.may_hold` for each row of the table."""
