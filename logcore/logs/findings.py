@@ -103,8 +103,19 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         ),
         "corrupt-offsets": Rule(_ERROR, "offsets whose bytes cannot be trusted"),
         "missing-offsets": Rule(_ERROR, "offsets that are gone, and nothing explains it"),
-        # what lies beside the segments, against the log (logcore.logs.log_check)
+        # segments against each other, and against what lies beside them (logcore.logs.log_check, index_check)
+        "offset-gap": Rule(_WARNING, "offsets gone inside a segment of a log that shows no sign of cleaning"),
+        "leader-epoch-differs": Rule(_WARNING, "a batch of another epoch than leader-epoch-checkpoint has there"),
+        "producer-sequence": Rule(_WARNING, "a producer's batch that does not follow its last one"),
+        "producer-epoch-regression": Rule(_WARNING, "a producer's batch of a lower epoch than it had before"),
+        "index-missing": Rule(_INFO, "a segment without an offset index; a broker's start would recover it"),
+        "index-past-end": Rule(_WARNING, "an index entry for bytes behind the segment's end: it may have been cut"),
+        "offset-index-differs": Rule(_WARNING, "an offset index that does not fit its segment; it can be rebuilt"),
+        "time-index-differs": Rule(_WARNING, "a time index that does not fit its segment; it can be rebuilt"),
+        "transaction-index-differs": Rule(_WARNING, "a transaction index that does not fit the log; can be rebuilt"),
         "broken-snapshot": Rule(_WARNING, "a producer snapshot that cannot be used; a broker would delete it"),
+        "snapshot-differs": Rule(_WARNING, "a producer snapshot that is not what the batches below it come to"),
+        "checkpoint-beyond-log-end": Rule(_WARNING, "something beside the log knows of offsets behind its end"),
         # maintenance and checks of a lake (spark_jobs)
         "compaction-refused": Rule(_WARNING, "a log that its policy would clean and that cannot be cleaned yet"),
         "compaction-unproven": Rule(_ERROR, "cleaned segments that did not pass their check; nothing was swapped"),

@@ -200,6 +200,11 @@ class ProducerReplay:
         known = self._producers.get(producer_id)
         return known is not None and known.coordinator_epoch is not None
 
+    def epoch_of(self, producer_id: int) -> int | None:
+        """A producer's epoch; None if it is not known."""
+        known = self._producers.get(producer_id)
+        return None if known is None else known.epoch
+
     def last_data(self, producer_id: int) -> tuple[int, int] | None:
         """Epoch and last sequence of a producer's last data batch; None if none is known in its epoch."""
         known = self._producers.get(producer_id)

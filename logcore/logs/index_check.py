@@ -1,0 +1,175 @@
+"""The indexes beside a segment, held against its batches: rules of `loglake verify`.
+
+    rule                       severity  says
+    corrupt-index              warning   an index that contradicts itself
+    index-missing              info      a segment without an offset index; a broker would recover the segment
+    index-past-end             warning   an entry for bytes behind the last good batch: the segment may have been cut
+    offset-index-differs       warning   an entry that no broker would have written for these batches
+    time-index-differs         warning   the same of the time index
+    transaction-index-differs  warning   the aborted transactions are not those of the log
+
+Indexes are derived from the log: what is wrong with one is said once a file, and it can be rebuilt. Entries of every
+broker line are accepted (`logcore.segments.offset_index`). Belongs here: a segment's indexes. What needs the whole log
+is `logcore.logs.log_check`, which also finds the transactions to compare with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from logcore.errors import CorruptIndexError, LogError, UnsupportedFormatError
+from logcore.logs.findings import Finding, found
+from logcore.logs.sources import SegmentFile
+from logcore.segments import offset_index, time_index, transaction_index
+from logcore.segments.filenames import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
+from logcore.segments.scan import ScannedBatch
+from logcore.segments.transaction_index import AbortedTransaction
+
+Read = Callable[[str], bytes]
+"""The bytes of a file beside a segment, by its path. Raises LogError."""
+
+Batches = Callable[[], Iterable[ScannedBatch]]
+"""The good batches of a segment in its order, as often as it is called. Of each are needed `position`, and of its
+header `base_offset`, `last_offset` and `max_timestamp`."""
+
+
+def check_indexes(
+    segment: SegmentFile, batches: Batches, read: Read, *, valid_end: int, is_damaged: bool = False
+) -> Iterator[Finding]:
+    """What is to be said of a segment's offset and time index.
+
+    valid_end: position behind the segment's last good batch. is_damaged: bytes before it cannot be trusted; then an
+    entry may be of a batch among them, and only what lies behind the end is said.
+    """
+    path = segment.side_file(OFFSET_INDEX_SUFFIX)
+    if path is None:
+        if segment.size:
+            message = "the segment has no offset index; a broker's start would recover the segment"
+            yield found("index-missing", message, file=segment.path, start_offset=segment.base_offset)
+    else:
+        yield from _offset_index(segment, path, batches, read, valid_end, is_damaged)
+    path = segment.side_file(TIME_INDEX_SUFFIX)
+    if path is not None and not is_damaged:
+        yield from _time_index(segment, path, batches, read)
+
+
+def _offset_index(
+    segment: SegmentFile, path: str, batches: Batches, read: Read, valid_end: int, is_damaged: bool
+) -> Iterator[Finding]:
+    try:
+        entries = offset_index.parse(read(path), segment.base_offset)
+    except LogError as error:
+        yield unusable(path, error)
+        return
+    past = next((number for number, entry in enumerate(entries) if entry.position >= max(valid_end, 1)), None)
+    if past is not None:
+        entry = entries[past]
+        yield found(
+            "index-past-end",
+            f"the index knows of offset {entry.offset} at position {entry.position}, and the segment's last good batch "
+            f"ends at {valid_end}; the segment may have been cut",
+            file=path,
+            position=past * offset_index.ENTRY_SIZE,
+            nbytes=(len(entries) - past) * offset_index.ENTRY_SIZE,
+            start_offset=entry.offset,
+        )
+        entries = entries[:past]
+    if is_damaged or not entries:
+        return
+    wrong = offset_index.unexplained(entries, batches())
+    if wrong:
+        first = wrong[0]
+        yield found(
+            "offset-index-differs",
+            f"{len(wrong)} of {len(entries)} entries do not fit the batches, the first one says offset {first.offset} "
+            f"at position {first.position}",
+            file=path,
+            position=entries.index(first) * offset_index.ENTRY_SIZE,
+            nbytes=offset_index.ENTRY_SIZE,
+            start_offset=first.offset,
+        )
+
+
+def _time_index(segment: SegmentFile, path: str, batches: Batches, read: Read) -> Iterator[Finding]:
+    try:
+        entries = time_index.parse(read(path), segment.base_offset)
+    except LogError as error:
+        yield unusable(path, error)
+        return
+    wrong = time_index.unexplained(entries, batches()) if entries else ()
+    if wrong:
+        first = wrong[0]
+        yield found(
+            "time-index-differs",
+            f"{len(wrong)} of {len(entries)} entries do not fit the batches, the first one says that offset "
+            f"{first.offset} brought timestamp {first.timestamp}",
+            file=path,
+            position=entries.index(first) * time_index.ENTRY_SIZE,
+            nbytes=time_index.ENTRY_SIZE,
+            start_offset=first.offset,
+        )
+
+
+def unusable(path: str, error: LogError) -> Finding:
+    """The finding for a file beside a segment that cannot be read or understood."""
+    if isinstance(error, CorruptIndexError | UnsupportedFormatError):
+        return found("corrupt-index", error.message, file=path, position=error.position)
+    return found("unreadable", error.message, file=path)
+
+
+def transaction_index_of(segment: SegmentFile, read: Read) -> tuple[dict[int, AbortedTransaction], list[Finding]]:
+    """Entries of a segment's transaction index by the offset of their marker, and what is wrong with the file."""
+    path = segment.side_file(TRANSACTION_INDEX_SUFFIX)
+    if path is None:
+        return {}, []
+    try:
+        entries = transaction_index.parse(read(path), segment.base_offset)
+    except LogError as error:
+        return {}, [unusable(path, error)]
+    return {entry.last_offset: entry for entry in entries}, []
+
+
+def compare_transactions(
+    segment: SegmentFile,
+    indexed: Mapping[int, AbortedTransaction],
+    derived: Mapping[int, AbortedTransaction],
+    markers: Mapping[int, int],
+    *,
+    exact_below: int,
+) -> Iterator[Finding]:
+    """What is to be said of a segment's transaction index.
+
+    indexed, derived: aborted transactions by the offset of their marker, as the index and as the log tells them.
+    markers: producer id of every ABORT marker of the segment by its offset. exact_below: up to this offset all of the
+    log from its beginning was seen and nothing was cleaned, so that both must be the same; above, an entry is only
+    asked for its marker, and an entry may be missing.
+    """
+    path = segment.side_file(TRANSACTION_INDEX_SUFFIX) or segment.path
+    wrong: list[tuple[int, str]] = []
+    for marker, entry in indexed.items():
+        ours = derived.get(marker)
+        if markers.get(marker) != entry.producer_id:
+            if marker < exact_below or marker in markers:
+                wrong.append(
+                    (marker, f"it has an abort of producer {entry.producer_id} at offset {marker}, the log none")
+                )
+        elif marker < exact_below and ours != entry:
+            told = "no data of it" if ours is None else _differing(entry, ours)
+            wrong.append(
+                (marker, f"of the abort of producer {entry.producer_id} at offset {marker} the log has {told}")
+            )
+        elif ours is not None and ours.first_offset < entry.first_offset:
+            wrong.append((marker, f"the abort at offset {marker} begins at {entry.first_offset}, its data before that"))
+    for marker, ours in derived.items():
+        if marker < exact_below and marker not in indexed:
+            wrong.append((marker, f"it lacks the abort of producer {ours.producer_id} at offset {marker}"))
+    if wrong:
+        marker, first = min(wrong)
+        message = f"{len(wrong)} aborted transactions are not as in the log: {first}"
+        yield found("transaction-index-differs", message, file=path, start_offset=marker)
+
+
+def _differing(entry: AbortedTransaction, ours: AbortedTransaction) -> str:
+    if entry.first_offset != ours.first_offset:
+        return f"first offset {ours.first_offset} instead of {entry.first_offset}"
+    return f"last stable offset {ours.last_stable_offset} instead of {entry.last_stable_offset}"
