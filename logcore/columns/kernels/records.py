@@ -280,15 +280,15 @@ def records_kernel(emits: bool) -> Any:
                     if not in_range and stamp != -1:
                         out_of_range += 1
                     headers_seen += header_count
-                    if is_control:
-                        # Only the two markers with a key of exactly four bytes are plain.
-                        if key_size != 4 or count != 1 or big_int16(source, key_from) != 0:
-                            good = False
-                            break
-                        control_type = big_int16(source, key_from + 2)
-                        if control_type != 0 and control_type != 1:
-                            good = False
-                            break
+                if is_control and (with_control or not emits):
+                    # Only the two markers with a key of exactly four bytes are plain.
+                    if key_size != 4 or count != 1 or big_int16(source, key_from) != 0:
+                        good = False
+                        break
+                    control_type = big_int16(source, key_from + 2)
+                    if control_type != 0 and control_type != 1:
+                        good = False
+                        break
                 keep = shown
                 if shown and filtered:
                     keep = (
