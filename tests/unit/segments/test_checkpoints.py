@@ -8,13 +8,15 @@ from logcore.segments.checkpoints import (
     format_meta_properties,
     format_offset_checkpoint,
     format_partition_metadata,
+    parse_clean_shutdown,
     parse_leader_epochs,
     parse_meta_properties,
     parse_offset_checkpoint,
     parse_partition_metadata,
+    parse_quorum_state,
 )
 from logcore.segments.filenames import TopicPartition
-from logcore.segments.leader_epochs import EpochEntry, end_offset_for, epoch_for_offset
+from logcore.segments.leader_epochs import EpochEntry
 
 OFFSETS = b"0\n2\norders 0 42\norders-eu 11 9223372036854775807\n"
 EPOCHS = b"0\n3\n0 0\n2 17\n5 17\n"
@@ -115,39 +117,6 @@ def test_leader_epochs_that_do_not_rise_are_refused(content: bytes) -> None:
         parse_leader_epochs(content)
 
 
-@pytest.mark.parametrize(
-    ("epoch", "answer"),
-    [
-        (-1, (-1, -1)),  # undefined
-        (5, (5, 60)),  # the latest ends with the log
-        (6, (-1, -1)),  # none higher: the log cannot tell
-        (0, (0, 17)),
-        (2, (2, 40)),
-        (1, (0, 17)),  # never seen: the nearest lower one
-        (4, (2, 40)),
-    ],
-)
-def test_an_epoch_ends_where_the_next_one_begins(epoch: int, answer: tuple[int, int]) -> None:
-    assert end_offset_for(CHAIN, epoch, 60) == answer
-
-
-def test_an_epoch_below_all_that_are_left_ends_where_they_begin() -> None:
-    assert end_offset_for((EpochEntry(3, 30),), 1, 60) == (1, 30)
-
-
-def test_without_epochs_nothing_can_be_told() -> None:
-    assert end_offset_for((), 0, 60) == (-1, -1)
-
-
-@pytest.mark.parametrize(("offset", "epoch"), [(0, 0), (16, 0), (17, 2), (39, 2), (40, 5), (10**9, 5)])
-def test_an_offset_belongs_to_the_last_epoch_that_began_at_or_below_it(offset: int, epoch: int) -> None:
-    assert epoch_for_offset(CHAIN, offset) == epoch
-
-
-def test_an_offset_below_all_epochs_belongs_to_none() -> None:
-    assert epoch_for_offset((EpochEntry(3, 30),), 29) is None
-
-
 @pytest.mark.parametrize("end", ["", "\n"])
 def test_partition_metadata_states_the_topic_id(end: str) -> None:
     assert parse_partition_metadata(f"version: 0\ntopic_id: {TOPIC_ID}{end}") == TOPIC_ID
@@ -207,3 +176,36 @@ def test_meta_properties_that_would_need_escapes_are_not_written() -> None:
     assert format_meta_properties({"version": "1", "cluster.id": "x"}) == b"version=1\ncluster.id=x\n"
     with pytest.raises(ValueError, match="escapes"):
         format_meta_properties({"version": "1\nevil"})
+
+
+@pytest.mark.parametrize(
+    ("content", "epoch"),
+    [
+        (b'{"version":0,"brokerEpoch":11}', 11),
+        (b"", None),
+        (b'{"version":0}', None),
+        (b'{"version":0,"brokerEpoch":true}', None),
+        (b"[]", None),
+        (b"\xff not json", None),
+        (b"[" * 100_000, None),
+    ],
+)
+def test_a_clean_shutdown_marker_is_one_whatever_it_holds(content: bytes, epoch: int | None) -> None:
+    assert parse_clean_shutdown(content) == epoch
+
+
+def test_a_quorum_state_is_read_by_kafkas_names() -> None:
+    voters = (
+        '{"clusterId":"","leaderId":1,"leaderEpoch":3,"votedId":-1,"appliedOffset":0,"currentVoters":[{"voterId":1}],'
+    )
+    assert parse_quorum_state(voters + '"data_version":0}')["currentVoters"] == [{"voterId": 1}]
+    state = parse_quorum_state('{"leaderId":1,"leaderEpoch":2,"votedId":-1,"votedDirectoryId":"A","data_version":1}')
+    assert (state["leaderId"], state["leaderEpoch"], state["data_version"]) == (1, 2, 1)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"[1]", b'{"data_version":2}', b'{"data_version":true}', b'{"data_version":"1"}', b"\xff"]
+)
+def test_a_quorum_state_of_no_known_version_is_refused(content: bytes) -> None:
+    with pytest.raises(CorruptIndexError):
+        parse_quorum_state(content)

@@ -9,9 +9,11 @@ from logcore.segments.filenames import (
     is_leftover,
     is_legal_topic,
     looks_like_partition_directory,
+    metadata_snapshot,
     parse_partition_directory,
     segment_base_offset,
     segment_file_name,
+    snapshot_end_offset,
 )
 
 UUID = "478272f0a33c41a18c274462e3ef6713"
@@ -154,3 +156,36 @@ def test_partitions_sort_by_number_and_not_by_text() -> None:
     names = ["b-0", "a-10", "a-9"]
     parsed = sorted(entry[0] for entry in map(parse_partition_directory, names) if entry)
     assert [str(entry) for entry in parsed] == ["a-9", "a-10", "b-0"]
+
+
+@pytest.mark.parametrize(
+    ("name", "end_offset"),
+    [
+        ("00000000000000000042.snapshot", 42),
+        ("09223372036854775807.snapshot", 2**63 - 1),
+        ("09223372036854775808.snapshot", None),
+        ("42.snapshot", None),
+        ("00000000000000000042.snapshot.deleted", None),
+        ("00000000000000000042.log", None),
+        ("00000000000000000042.snapshot\n", None),
+    ],
+)
+def test_a_producer_snapshot_is_named_by_where_it_ends(name: str, end_offset: int | None) -> None:
+    assert snapshot_end_offset(name) == end_offset
+
+
+@pytest.mark.parametrize(
+    ("name", "end_and_epoch"),
+    [
+        ("00000000000000000064-0000000001.checkpoint", (64, 1)),
+        ("00000000000000000000-2147483647.checkpoint", (0, 2**31 - 1)),
+        ("00000000000000000000-2147483648.checkpoint", None),
+        ("09223372036854775808-0000000001.checkpoint", None),
+        ("00000000000000000064-0000000001.checkpoint.deleted", None),
+        ("00000000000000000064-0000000001-1234.checkpoint.part", None),
+        ("bootstrap.checkpoint", None),
+        ("64-1.checkpoint", None),
+    ],
+)
+def test_a_kraft_snapshot_is_named_by_end_and_epoch(name: str, end_and_epoch: tuple[int, int] | None) -> None:
+    assert metadata_snapshot(name) == end_and_epoch

@@ -196,3 +196,79 @@ def test_every_lookup_lands_at_or_before_a_linear_scan() -> None:
     for offset in range(BASE, 121):
         holder = next(batch for batch in BATCHES if batch.header.last_offset >= offset)
         assert offset_index.lookup(entries, offset, BASE).position <= holder.position
+
+
+def offset_entries(*entries: tuple[int, int]) -> tuple[OffsetEntry, ...]:
+    return tuple(OffsetEntry(offset, number * SIZE) for offset, number in entries)
+
+
+def time_entries(*entries: tuple[int, int]) -> tuple[TimeEntry, ...]:
+    return tuple(TimeEntry(*entry) for entry in entries)
+
+
+def test_what_a_recovery_builds_is_explained() -> None:
+    assert offset_index.unexplained(offset_index.parse(offset_index.build(BATCHES, BASE, 0), BASE), BATCHES) == ()
+    assert time_index.unexplained(time_index.parse(time_index.build(BATCHES, BASE, 0), BASE), BATCHES) == ()
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        offset_entries((102, 1), (106, 2)),  # 0.8 to 1.1: the first offset of the call
+        offset_entries((106, 1), (120, 3)),  # 2.x: the last offset of a call of two and of three batches
+        offset_entries((120, 1)),
+        offset_entries((104, 1)),
+        (),
+    ],
+)
+def test_offset_entries_of_older_brokers_are_explained(entries: tuple[OffsetEntry, ...]) -> None:
+    assert offset_index.unexplained(entries, BATCHES) == ()
+
+
+@pytest.mark.parametrize(
+    ("entries", "wrong"),
+    [
+        ((OffsetEntry(105, SIZE + 1),), [0]),  # no batch starts there
+        ((OffsetEntry(105, 6 * SIZE),), [0]),  # behind the end
+        (offset_entries((101, 1)), [0]),  # of the batch before
+        (offset_entries((121, 1)), [0]),  # past the end of the segment
+        (offset_entries((106, 1), (112, 2)), [0]),  # 106 lies behind where the next entry points
+        (offset_entries((105, 1), (99, 2), (120, 5)), [1]),
+    ],
+)
+def test_offset_entries_that_no_broker_writes_are_named(entries: tuple[OffsetEntry, ...], wrong: list[int]) -> None:
+    assert offset_index.unexplained(entries, BATCHES) == tuple(entries[number] for number in wrong)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        time_entries((1000, 101), (3000, 105), (9000, 113)),
+        time_entries((1000, 100), (3000, 103)),  # 0.11 to 2.8: the record's own offset
+        time_entries((3000, 112)),  # the fourth batch is as great as the second
+        (),
+    ],
+)
+def test_time_entries_of_older_brokers_are_explained(entries: tuple[TimeEntry, ...]) -> None:
+    assert time_index.unexplained(entries, BATCHES) == ()
+
+
+@pytest.mark.parametrize(
+    ("entries", "wrong"),
+    [
+        (time_entries((2000, 106)), [0]),  # a batch's timestamp, but not the greatest by then
+        (time_entries((50, 120)), [0]),
+        (time_entries((2999, 105)), [0]),  # nobody's
+        (time_entries((3000, 106)), [0]),  # of another batch
+        (time_entries((3000, 108)), [0]),  # in a gap
+        (time_entries((1000, 101), (3000, 101), (9000, 113)), [1]),
+        (time_entries((9001, 113)), [0]),
+    ],
+)
+def test_time_entries_that_no_broker_writes_are_named(entries: tuple[TimeEntry, ...], wrong: list[int]) -> None:
+    assert time_index.unexplained(entries, BATCHES) == tuple(entries[number] for number in wrong)
+
+
+def test_nothing_explains_an_entry_of_an_empty_segment() -> None:
+    assert offset_index.unexplained((OffsetEntry(100, 0),), []) == (OffsetEntry(100, 0),)
+    assert time_index.unexplained((TimeEntry(1, 100),), []) == (TimeEntry(1, 100),)
