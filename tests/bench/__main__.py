@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from logcore.columns.engines import decode
+from logcore.columns.reference import decode
 from logcore.segments.scan import ScannedBatch, scan
 from tests.conftest import SAMPLES
 
