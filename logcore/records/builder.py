@@ -1,4 +1,5 @@
-"""The only encoder: records to the bytes of a v2 batch, by the rules of Kafka's own builder.
+"""The only encoder: records to the bytes of a v2 batch, by the rules of Kafka's own builder. `legacy_builder.py` is its
+part for the formats before.
 
 Base timestamp is the first record's, or the delete horizon if one is given. The max timestamp is the greatest record
 timestamp (CreateTime) or the append time (LogAppendTime, where every record takes the append time before deltas are

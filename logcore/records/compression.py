@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 
 from logcore.errors import CorruptionReason, CorruptRecordError
-from logcore.records.lz4_frames import build_frame, frame_blocks
+from logcore.records.lz4_frames import HEADER, HEADER_OF_V0, build_frame, frame_blocks
 
 
 class Codec(IntEnum):
@@ -112,11 +112,12 @@ def decompress(codec: int, data: bytes | memoryview, limit: int, *, magic: int =
     return b"".join(chunks)
 
 
-def compress(codec: int, data: bytes) -> bytes:
+def compress(codec: int, data: bytes, *, magic: int = 2) -> bytes:
     """Encode record bytes in the framing and at the default level of Kafka's own producer.
 
     gzip, lz4 and zstd give a broker's bytes where both link the same library versions; snappy gives its framing, but
-    the blocks of another encoder. ValueError for a codec that is not 0 to 4.
+    the blocks of another encoder. `magic` is the format version of the batch, for lz4 is framed differently in v0.
+    ValueError for a codec that is not 0 to 4.
     """
     match Codec(codec):
         case Codec.NONE:
@@ -134,7 +135,7 @@ def compress(codec: int, data: bytes) -> bytes:
                 out += [_INT32.pack(len(block)), block]
             return b"".join(out)
         case Codec.LZ4:
-            return build_frame(data)
+            return build_frame(data, HEADER_OF_V0 if magic == 0 else HEADER)
         case Codec.ZSTD:
             import zstandard
 

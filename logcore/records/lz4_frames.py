@@ -24,6 +24,8 @@ from logcore.errors import CorruptionReason, CorruptRecordError
 MAGIC = b"\x04\x22\x4d\x18"
 HEADER = MAGIC + b"\x60\x40\x82"
 """What Kafka writes: version 1, independent blocks, 64 KiB blocks, header checksum."""
+HEADER_OF_V0 = MAGIC + b"\x60\x40\x1a"
+"""The same in messages of format v0, with the checksum that the first brokers and clients computed (KAFKA-3160)."""
 BLOCK = 64 * 1024
 
 _STORED = 0x8000_0000
