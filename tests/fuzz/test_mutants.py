@@ -1,0 +1,54 @@
+"""10^5 mutants with a right checksum: every engine and Kafka agree with the reference, or differ as listed.
+
+`make test-long` does the same with 10^6 and writes down what came out.
+"""
+
+import pytest
+
+from tests.fuzz import campaign
+from tests.fuzz.differences import DIFFERENCES
+from tests.fuzz.engines_compared import fast_engines
+from tests.fuzz.mutator import mutant
+from tests.fuzz.third_readers import third_reader
+
+SEED = 20260821
+MUTANTS = 100_000
+
+
+@pytest.fixture(scope="module")
+def results() -> campaign.Results:
+    with third_reader() as (name, ask):
+        print(f"third reader: {name}")
+        found = campaign.run(SEED, MUTANTS, ask)
+    print("\n".join(campaign.rates(found)))
+    return found
+
+
+def test_a_mutant_is_a_function_of_seed_and_number() -> None:
+    assert [mutant(1, number) for number in range(50)] == [mutant(1, number) for number in range(50)]
+    assert mutant(1, 7).data != mutant(2, 7).data
+
+
+def test_the_third_reader_agrees_but_for_documented_differences(results: campaign.Results) -> None:
+    assert results.unexplained == []
+    assert sum(results.third.values()) == MUTANTS
+
+
+def test_every_documented_difference_is_met(results: campaign.Results) -> None:
+    """A difference that no mutant shows would excuse something that is not there."""
+    assert {difference.name for difference in DIFFERENCES} - set(results.third) == set()
+
+
+def test_every_engine_gives_what_the_reference_gives(results: campaign.Results) -> None:
+    assert results.disagreements == []
+    assert dict(results.engines) == dict.fromkeys(fast_engines(), MUTANTS)
+
+
+def test_mutants_are_neither_all_refused_nor_all_read(results: campaign.Results) -> None:
+    read = results.verdicts["read"]
+    assert MUTANTS / 4 < read < MUTANTS * 3 / 4
+    assert len(results.verdicts) >= 10
+
+
+def test_no_mutant_takes_long(results: campaign.Results) -> None:
+    assert results.slowest_ms < 5000
