@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any, NoReturn
 
-from logcore.cli import dump, ledger, ls, offsets, transactions
+from logcore.cli import dump, ledger, ls, offsets, transactions, verify
 from logcore.errors import LogError
 
 EXIT_UNCHECKED = 3
@@ -26,11 +26,17 @@ EXIT_INTERRUPTED = 130
 
 ENTRY_POINTS = "loglake.commands"
 
-COMMANDS = {"ls": ls, "dump": dump, "ledger": ledger, "transactions": transactions, "offsets": offsets}
+COMMANDS = {
+    "ls": ls,
+    "dump": dump,
+    "ledger": ledger,
+    "transactions": transactions,
+    "offsets": offsets,
+    "verify": verify,
+}
 """The commands of this package."""
 
 NOT_BUILT = {
-    "verify": "every rule over every byte",
     "recover": "what a broker's unclean start would leave",
     "reindex": "index files as a broker's recovery writes them",
     "retain": "the segments left after retention",

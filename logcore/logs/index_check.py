@@ -117,15 +117,18 @@ def unusable(path: str, error: LogError) -> Finding:
     return found("unreadable", error.message, file=path)
 
 
-def transaction_index_of(segment: SegmentFile, read: Read) -> tuple[dict[int, AbortedTransaction], list[Finding]]:
-    """Entries of a segment's transaction index by the offset of their marker, and what is wrong with the file."""
+def transaction_index_of(
+    segment: SegmentFile, read: Read
+) -> tuple[dict[int, AbortedTransaction] | None, list[Finding]]:
+    """Entries of a segment's transaction index by the offset of their marker; None, and a finding, if the file cannot
+    be used. A segment without aborts has none."""
     path = segment.side_file(TRANSACTION_INDEX_SUFFIX)
     if path is None:
         return {}, []
     try:
         entries = transaction_index.parse(read(path), segment.base_offset)
     except LogError as error:
-        return {}, [unusable(path, error)]
+        return None, [unusable(path, error)]
     return {entry.last_offset: entry for entry in entries}, []
 
 
@@ -159,13 +162,13 @@ def compare_transactions(
                 (marker, f"of the abort of producer {entry.producer_id} at offset {marker} the log has {told}")
             )
         elif ours is not None and ours.first_offset < entry.first_offset:
-            wrong.append((marker, f"the abort at offset {marker} begins at {entry.first_offset}, its data before that"))
+            wrong.append((marker, f"the one up to {marker} begins at {entry.first_offset}, its data before that"))
     for marker, ours in derived.items():
         if marker < exact_below and marker not in indexed:
-            wrong.append((marker, f"it lacks the abort of producer {ours.producer_id} at offset {marker}"))
+            wrong.append((marker, f"it lacks the one of producer {ours.producer_id} up to {marker}"))
     if wrong:
         marker, first = min(wrong)
-        message = f"{len(wrong)} aborted transactions are not as in the log: {first}"
+        message = f"{len(wrong)} aborted transactions of the index are not as in the log: {first}"
         yield found("transaction-index-differs", message, file=path, start_offset=marker)
 
 

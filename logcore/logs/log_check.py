@@ -104,7 +104,7 @@ class _LogCheck:
         self._mismatch: tuple[int, int] | None = None
         self._snapshots = list(log.snapshots)
         self._replay = ProducerReplay()
-        self._indexed: dict[int, AbortedTransaction] = {}
+        self._indexed: dict[int, AbortedTransaction] | None = None
         self._derived: dict[int, AbortedTransaction] = {}
         self._markers: dict[int, int] = {}
 
@@ -162,15 +162,14 @@ class _LogCheck:
         segment = self._segment
         if segment is None:
             return
-        if self._at_start and not self._is_damaged and self._expected is not None:
+        if self._at_start and not self._is_damaged and segment.base_offset > (self._expected or 0):
             # No batch in it: an empty segment begins where the log ends.
-            if segment.base_offset > self._expected:
-                self._take_gap(self._expected, segment.base_offset, 0)
-                self._expected = segment.base_offset
-        compared = compare_transactions(
-            segment, self._indexed, self._derived, self._markers, exact_below=self._exact_below
-        )
-        self._said += compared
+            self._take_gap(self._expected or 0, segment.base_offset, 0)
+            self._expected = segment.base_offset
+        if self._indexed is not None:
+            self._said += compare_transactions(
+                segment, self._indexed, self._derived, self._markers, exact_below=self._exact_below
+            )
 
     def finish(self) -> None:
         """What only the end of the log shows."""
@@ -178,9 +177,10 @@ class _LogCheck:
             what = f"no batch holds the {end - start} offsets from {start} on, and nothing explains it"
             rule = "missing-offsets" if at_start else "offset-gap"
             self._say(rule, what, file=file, position=position, start_offset=start, end_offset=end)
-        log_end = self._expected
-        if log_end is not None and not self._is_damaged:
-            self._check_ends(log_end)
+        if self._expected is not None and not self._is_damaged:
+            self._check_ends(self._expected)
+        for _, path in self._snapshots:
+            self._snapshot(path)
         for rule, count in self._count.items():
             if count > FINDINGS_PER_RULE:
                 more = f"{self._log.topic_partition}: and {count - FINDINGS_PER_RULE} more of these"
@@ -205,11 +205,9 @@ class _LogCheck:
             message = f"leader epoch {epoch} behind a segment that ends in epoch {self._epoch}"
             self._say_of("leader-epoch-regression", message, batch)
         self._epoch = epoch
-        while (
-            self._epoch_at + 1 < len(self._epochs)
-            and self._epochs[self._epoch_at + 1].start_offset <= batch.base_offset
-        ):
-            self._epoch_at += 1
+        following = self._epoch_at + 1
+        while following < len(self._epochs) and self._epochs[following].start_offset <= batch.base_offset:
+            self._epoch_at, following = following, following + 1
         if self._epoch_at < 0:
             return
         stated = self._epochs[self._epoch_at].epoch
@@ -242,7 +240,8 @@ class _LogCheck:
         if batch.base_sequence != expected:
             behind = (batch.base_sequence - expected) & _MAX_SEQUENCE
             what = "a gap" if behind < 2**30 else "written before"
-            message = f"producer {batch.producer_id} goes on at sequence {batch.base_sequence} where {expected} follows: {what}"
+            sequence, producer = batch.base_sequence, batch.producer_id
+            message = f"producer {producer} goes on at sequence {sequence} where {expected} follows: {what}"
             self._say_of("producer-sequence", message, batch)
 
     def _snapshot(self, path: str) -> tuple[ProducerEntry, ...] | None:
@@ -299,7 +298,6 @@ class _LogCheck:
         if log.named_files:
             return
         for offset, path in self._snapshots:
-            self._snapshot(path)
             self._beyond("a producer snapshot", offset, log_end, path)
         if self._epochs:
             self._beyond("the last leader epoch", self._epochs[-1].start_offset, log_end, log.directory)
