@@ -147,7 +147,7 @@ def compare_transactions(
     log from its beginning was seen and nothing was cleaned, so that both must be the same; above, an entry is only
     asked for its marker, and an entry may be missing.
     """
-    path = segment.side_file(TRANSACTION_INDEX_SUFFIX) or segment.path
+    path = segment.side_file(TRANSACTION_INDEX_SUFFIX)
     wrong: list[tuple[int, str]] = []
     for marker, entry in indexed.items():
         ours = derived.get(marker)
@@ -169,7 +169,9 @@ def compare_transactions(
     if wrong:
         marker, first = min(wrong)
         message = f"{len(wrong)} aborted transactions of the index are not as in the log: {first}"
-        yield found("transaction-index-differs", message, file=path, start_offset=marker)
+        if path is None:
+            message = f"the segment has no transaction index, and {len(wrong)} aborted transactions end in it"
+        yield found("transaction-index-differs", message, file=path or segment.path, start_offset=marker)
 
 
 def _differing(entry: AbortedTransaction, ours: AbortedTransaction) -> str:

@@ -11,7 +11,8 @@ begins. This is what a producer snapshot holds, and what decides the entries of 
     everything else    batches without a producer id: nothing
 
 The sequence is not judged and stale epochs are taken as they come, as when a replica or a recovery replays a log.
-Producers that a broker forgot because they were silent (`producer.id.expiration.ms`) are still known here.
+Producers that a broker forgot because they were silent (`producer.id.expiration.ms`) are still known here. Brokers of
+0.11 put the offset of a producer's marker in the place of its last data offset, with offset delta 0.
 
 Source: Kafka ProducerStateManager, ProducerAppendInfo, ProducerStateEntry. Belongs here: the replay. The snapshot's
 bytes are in `logcore.segments.producer_state`, outcomes below a high watermark in `logcore.logs.transactions`.
@@ -101,6 +102,8 @@ class _Producer:
     timestamp: int = NONE
     coordinator_epoch: int | None = NONE
     open_from: int = NONE
+    marker: int = NONE
+    """Offset of its last marker."""
 
     def take_epoch(self, epoch: int) -> None:
         if epoch != self.epoch:
@@ -163,6 +166,7 @@ class ProducerReplay:
         known.take_epoch(batch.producer_epoch)
         known.coordinator_epoch = coordinator_epoch
         known.timestamp = batch.max_timestamp
+        known.marker = batch.base_offset
         first_offset, known.open_from = known.open_from, NONE
         self._open.pop(batch.producer_id, None)
         if first_offset == NONE:
@@ -204,6 +208,11 @@ class ProducerReplay:
         """A producer's epoch; None if it is not known."""
         known = self._producers.get(producer_id)
         return None if known is None else known.epoch
+
+    def last_marker(self, producer_id: int) -> int:
+        """Offset of a producer's last marker, which brokers of 0.11 took for its last offset; -1 if none was seen."""
+        known = self._producers.get(producer_id)
+        return NONE if known is None else known.marker
 
     def last_data(self, producer_id: int) -> tuple[int, int] | None:
         """Epoch and last sequence of a producer's last data batch; None if none is known in its epoch."""
