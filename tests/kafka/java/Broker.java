@@ -14,7 +14,7 @@ public final class Broker {
     public static void main(String[] arguments) throws Exception {
         String file = arguments[0];
         String clusterId = arguments[1];
-        String[] format = {"format", "--ignore-formatted", "--standalone", "-t", clusterId, "-c", file};
+        String[] format = {"format", "--ignore-formatted", "--standalone", "--cluster-id=" + clusterId, "-c", file};
         if (StorageTool.execute(format, System.err) != 0) {
             System.exit(1);
         }
