@@ -70,11 +70,6 @@ def test_a_command_that_is_not_built_refuses_clearly(command: str, capsys: Captu
     assert "not built yet" in capsys.readouterr().err
 
 
-def test_producer_snapshots_are_refused_clearly(tmp_path: Path, capsys: Captured) -> None:
-    assert main.main(["dump", "--snapshots", str(tmp_path)]) == 3
-    assert "not built yet" in capsys.readouterr().err
-
-
 def test_an_object_store_is_refused_and_the_rest_goes_on(tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "orders-0").mkdir()
     (tmp_path / "orders-0" / "00000000000000000000.log").touch()

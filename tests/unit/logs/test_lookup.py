@@ -1,0 +1,223 @@
+"""Offsets as a broker lists them, and where a fetch starts: in the right segment, never in a later one."""
+
+import pytest
+
+from logcore.logs.lookup import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    LATEST,
+    MAX_TIMESTAMP,
+    NOTHING,
+    BatchPosition,
+    LookupLog,
+    LookupSegment,
+    OffsetAnswer,
+    fetch_start,
+    list_offsets,
+    translate_offset,
+)
+from logcore.segments.leader_epochs import EpochEntry
+from logcore.segments.offset_index import OffsetEntry
+from logcore.segments.time_index import TimeEntry
+from tests import handmade
+
+
+def batch(offset: int, *timestamps: int, leader_epoch: int = 3, **fields: int) -> bytes:
+    """A batch of records at successive offsets with these timestamps."""
+    first = timestamps[0]
+    records = [handmade.record(delta, timestamp_delta=time - first) for delta, time in enumerate(timestamps)]
+    return handmade.batch(
+        records,
+        base_offset=offset,
+        base_timestamp=first,
+        max_timestamp=max(timestamps),
+        leader_epoch=leader_epoch,
+        **fields,
+    )
+
+
+LOW = (batch(0, 100, 300, 200), batch(3, 150), batch(4, 400, 400), batch(8, 250, leader_epoch=-1))
+HIGH = (batch(10, 500), batch(11, 350, 450, leader_epoch=4), batch(13, 500))
+
+
+def segment(base_offset: int, *batches: bytes, max_timestamp: int, modified_ms: int = 10**6) -> LookupSegment:
+    return LookupSegment(base_offset, lambda: b"".join(batches), max_timestamp, modified_ms)
+
+
+def log(*segments: LookupSegment, start: int = 0, end: int = 14, epochs: tuple[EpochEntry, ...] = ()) -> LookupLog:
+    return LookupLog(segments, start, end, epochs)
+
+
+BOTH = log(segment(0, *LOW, max_timestamp=400), segment(10, *HIGH, max_timestamp=500))
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "expected"),
+    [
+        (0, OffsetAnswer(0, 100, 3)),
+        (100, OffsetAnswer(0, 100, 3)),
+        (101, OffsetAnswer(1, 300, 3)),
+        (300, OffsetAnswer(1, 300, 3)),
+        (301, OffsetAnswer(4, 400, 3)),
+        (400, OffsetAnswer(4, 400, 3)),
+        (401, OffsetAnswer(10, 500, 3)),
+        (500, OffsetAnswer(10, 500, 3)),
+        (501, NOTHING),
+        (2**62, NOTHING),
+    ],
+)
+def test_a_time_finds_the_first_record_that_is_not_earlier(timestamp: int, expected: OffsetAnswer) -> None:
+    assert list_offsets(BOTH, timestamp) == expected
+
+
+def test_records_below_the_log_start_are_not_found() -> None:
+    trimmed = log(*BOTH.segments, start=2)
+    assert list_offsets(trimmed, 0) == OffsetAnswer(2, 200, 3)
+    assert list_offsets(trimmed, 250) == OffsetAnswer(4, 400, 3)
+
+
+def test_an_answer_at_or_above_what_may_be_fetched_is_none() -> None:
+    assert list_offsets(log(*BOTH.segments, end=10), 401) == NOTHING
+    assert list_offsets(log(*BOTH.segments, end=11), 401) == OffsetAnswer(10, 500, 3)
+    assert list_offsets(log(*BOTH.segments, end=10), MAX_TIMESTAMP) == NOTHING
+
+
+def test_only_the_first_segment_that_reaches_a_time_is_searched() -> None:
+    # Its greatest timestamp lies below the log start now: a later segment has the time, and is not asked.
+    hidden = log(segment(0, *LOW, max_timestamp=400), segment(10, *HIGH, max_timestamp=500), start=8)
+    assert list_offsets(hidden, 300) == NOTHING
+    assert list_offsets(hidden, 250) == OffsetAnswer(8, 250, None)
+
+
+def test_a_segment_without_timestamps_counts_by_its_files_time() -> None:
+    old = b"".join(handmade.message_v0(offset, b"k", b"v") for offset in range(3))
+    fresh = LookupSegment(0, lambda: old, -1, modified_ms=600)
+    stale = LookupSegment(0, lambda: old, -1, modified_ms=399)
+    high = segment(10, *HIGH, max_timestamp=500)
+    assert list_offsets(log(fresh, high), 400) == NOTHING, "the fresh file hides what comes after it"
+    assert list_offsets(log(stale, high), 400) == OffsetAnswer(10, 500, 3)
+
+
+def test_a_segment_that_was_lost_to_the_time_index_is_searched_if_its_file_is_fresh() -> None:
+    assert list_offsets(log(segment(0, *LOW, max_timestamp=-1)), 350) == OffsetAnswer(4, 400, 3)
+
+
+def test_markers_are_found_like_records() -> None:
+    marker = handmade.marker(5, handmade.COMMIT, producer_id=9, base_timestamp=700, leader_epoch=3)
+    only = segment(0, batch(0, 100), marker, max_timestamp=700)
+    assert list_offsets(log(only), 101) == OffsetAnswer(5, 700, 3)
+
+
+def test_a_batch_with_append_time_is_found_by_its_first_record() -> None:
+    appended = batch(3, 10, 20, 30, attributes=handmade.LOG_APPEND_TIME)
+    whole = handmade.fix_crc(appended[:35] + (900).to_bytes(8, "big") + appended[43:])
+    assert list_offsets(log(segment(0, whole, max_timestamp=900)), 25) == OffsetAnswer(3, 900, 3)
+    assert list_offsets(log(segment(0, whole, max_timestamp=900), start=4), 25) == OffsetAnswer(4, 900, 3)
+
+
+def test_messages_of_the_old_formats_have_no_epoch() -> None:
+    old = b"".join(handmade.message_v1(offset, 100 * offset, b"k", b"v") for offset in range(3))
+    assert list_offsets(log(segment(0, old, max_timestamp=200)), 150) == OffsetAnswer(2, 200, None)
+
+
+def test_the_greatest_timestamp_is_that_of_the_first_segment_and_record_that_reach_it() -> None:
+    assert list_offsets(BOTH, MAX_TIMESTAMP) == OffsetAnswer(10, 500, 3)
+    equal = log(segment(0, *LOW, max_timestamp=400), segment(10, batch(10, 400), max_timestamp=400))
+    assert list_offsets(equal, MAX_TIMESTAMP) == OffsetAnswer(4, 400, 3)
+
+
+def test_without_timestamps_there_is_no_greatest() -> None:
+    assert list_offsets(log(LookupSegment(0, lambda: handmade.message_v0(0, b"k", b"v"), -1, 600)), -3) == NOTHING
+    assert list_offsets(log(), MAX_TIMESTAMP) == NOTHING
+
+
+def test_a_batch_that_compaction_emptied_hides_the_greatest_timestamp() -> None:
+    emptied = handmade.batch((), base_offset=0, last_offset_delta=4, base_timestamp=-1, max_timestamp=400)
+    assert list_offsets(log(segment(0, emptied, batch(5, 400), max_timestamp=400)), MAX_TIMESTAMP) == NOTHING
+
+
+EPOCHS = (EpochEntry(2, 5), EpochEntry(4, 11))
+
+
+@pytest.mark.parametrize("at", [EARLIEST, EARLIEST_LOCAL])
+@pytest.mark.parametrize(("start", "epoch"), [(5, 2), (6, 2), (4, None)])
+def test_earliest_is_the_log_start_with_the_first_epoch_if_that_reaches_down_to_it(
+    at: int, start: int, epoch: int | None
+) -> None:
+    assert list_offsets(log(*BOTH.segments, start=start, epochs=EPOCHS), at) == OffsetAnswer(start, -1, epoch)
+
+
+def test_latest_is_the_end_of_what_may_be_fetched_with_the_last_epoch() -> None:
+    assert list_offsets(log(*BOTH.segments, end=9, epochs=EPOCHS), LATEST) == OffsetAnswer(9, -1, 4)
+    assert list_offsets(log(), LATEST) == OffsetAnswer(14, -1, None)
+
+
+@pytest.mark.parametrize("at", [-5, -6, -7])
+def test_what_tiered_storage_holds_no_directory_tells(at: int) -> None:
+    with pytest.raises(ValueError, match="special value"):
+        list_offsets(BOTH, at)
+
+
+POSITIONS = [sum(map(len, LOW[:number])) for number in range(len(LOW))]
+
+
+@pytest.mark.parametrize(
+    ("offset", "number"), [(0, 0), (2, 0), (3, 1), (4, 2), (5, 2), (6, 3), (7, 3), (8, 3), (9, None), (100, None)]
+)
+def test_an_offset_is_in_the_first_batch_that_ends_at_or_above_it(offset: int, number: int | None) -> None:
+    bases = [0, 3, 4, 8]
+    expected = None
+    if number is not None:
+        expected = BatchPosition(0, POSITIONS[number], len(LOW[number]), bases[number])
+    assert translate_offset(BOTH.segments[0], offset) == expected
+
+
+def test_a_fetch_goes_on_in_the_next_segment_where_compaction_left_nothing() -> None:
+    assert fetch_start(BOTH, 9) == BatchPosition(10, 0, len(HIGH[0]), 10)
+    assert fetch_start(BOTH, 12) == BatchPosition(10, len(HIGH[0]), len(HIGH[1]), 11)
+    assert fetch_start(BOTH, 14) is None
+
+
+def test_a_fetch_below_the_log_start_is_out_of_range() -> None:
+    with pytest.raises(ValueError, match="log start offset 2"):
+        fetch_start(log(*BOTH.segments, start=2), 1)
+
+
+def test_damage_is_passed_over() -> None:
+    injured = (LOW[0], handmade.flip(LOW[1], 65), *LOW[2:])
+    only = segment(0, *injured, max_timestamp=400)
+    assert translate_offset(only, 3) == BatchPosition(0, POSITIONS[2], len(LOW[2]), 4)
+    assert list_offsets(log(only), 301) == OffsetAnswer(4, 400, 3)
+
+
+class TestIndexesShortenTheWay:
+    """The answer is the same, and what lies before the place an index points to is not looked at."""
+
+    OFFSETS = (OffsetEntry(3, POSITIONS[1]), OffsetEntry(5, POSITIONS[2]))
+    TIMES = (TimeEntry(300, 2), TimeEntry(400, 5))
+
+    @pytest.mark.parametrize("timestamp", range(0, 520, 10))
+    def test_every_time_has_the_same_answer_with_and_without(self, timestamp: int) -> None:
+        indexed = LookupSegment(0, BOTH.segments[0].read, 400, 0, self.OFFSETS, self.TIMES)
+        assert list_offsets(log(indexed, BOTH.segments[1]), timestamp) == list_offsets(BOTH, timestamp)
+
+    @pytest.mark.parametrize("offset", range(10))
+    def test_every_offset_has_the_same_place_with_and_without(self, offset: int) -> None:
+        indexed = LookupSegment(0, BOTH.segments[0].read, 400, 0, self.OFFSETS)
+        assert translate_offset(indexed, offset) == translate_offset(BOTH.segments[0], offset)
+
+    def test_the_entries_of_older_brokers_lead_to_the_same_place(self) -> None:
+        first_of_call = (OffsetEntry(3, POSITIONS[1]), OffsetEntry(4, POSITIONS[2]))
+        last_of_call = (OffsetEntry(8, POSITIONS[1]),)
+        for entries in (first_of_call, last_of_call):
+            indexed = LookupSegment(0, BOTH.segments[0].read, 400, 0, entries)
+            for offset in range(10):
+                assert translate_offset(indexed, offset) == translate_offset(BOTH.segments[0], offset)
+
+    def test_an_index_is_believed(self) -> None:
+        # Bytes before the place it points to could be anything.
+        content = b"\xff" * POSITIONS[2] + LOW[2] + LOW[3]
+        indexed = LookupSegment(0, lambda: content, 400, 0, self.OFFSETS, self.TIMES)
+        assert translate_offset(indexed, 5) == BatchPosition(0, POSITIONS[2], len(LOW[2]), 4)
+        assert list_offsets(log(indexed), 400) == OffsetAnswer(4, 400, 3)
+        assert list_offsets(log(indexed), MAX_TIMESTAMP) == OffsetAnswer(4, 400, 3)
