@@ -54,6 +54,10 @@ class Corpus:
         """What a real consumer received, by topic partition."""
         return oracles.consumed(self.case(snapshot) / "oracle" / snapshot.consumer_file(isolation_level))
 
+    def summary(self, snapshot: Snapshot, isolation_level: str) -> dict[str, dict[str, int]]:
+        """Beginning, end and number of records of each log, as a modern consumer saw them."""
+        return json.loads(self.oracle(snapshot, f"{isolation_level}.summary.json").read_text())["partitions"]
+
     def listing(self, snapshot: Snapshot) -> dict[tuple[str, str], oracles.Listed]:
         """What Kafka's FileRecords listed, by (directory, file)."""
         if snapshot not in self._listings:

@@ -60,24 +60,28 @@ class Listed(NamedTuple):
     records: list[dict[str, Any]]
     file_size: int
     batches_end: int
+    errors: list[dict[str, Any]]
 
 
 def listing(path: Path) -> dict[tuple[str, str], Listed]:
-    """Every batch and record of a listing by (directory, file), in the order of the file."""
+    """Every batch and record of a listing by (directory, file), in the order of the file; bytes as bytes."""
     files: dict[tuple[str, str], Listed] = {}
     batches: list[dict[str, Any]] = []
     records: list[dict[str, Any]] = []
+    errors: list[dict[str, Any]] = []
     for line in lines(path):
         kind = line.pop("kind")
         if kind == "batch":
             batches.append(line)
         elif kind == "record":
-            records.append(line)
+            headers = [[name, binary(value)] for name, value in line["headers"]]
+            records.append(line | {"key": binary(line["key"]), "value": binary(line["value"]), "headers": headers})
         elif kind == "end":
-            files[line["dir"], line["file"]] = Listed(batches, records, line["file_size"], line["batches_end"])
-            batches, records = [], []
+            place = (line["dir"], line["file"])
+            files[place] = Listed(batches, records, line["file_size"], line["batches_end"], errors)
+            batches, records, errors = [], [], []
         else:
-            raise AssertionError(f"a listing with a line of kind {kind!r}")
-    assert not batches
-    assert not records
+            assert kind == "error"
+            errors.append(line)
+    assert batches == records == errors == []
     return files

@@ -187,5 +187,5 @@ NOT_CONSUMED = {
     "crash-0.10.2.2/before": DAMAGE,
     "crash-2.8.2/before": DAMAGE,
 }
-"""Snapshots that no consumer read as they are, and why. `test_damaged.py`, `test_parts.py` and the listings of
-`test_batches.py` say what is expected of them."""
+"""Snapshots that no consumer read as they are, and why. `test_damaged.py`, `test_recovery.py`, `test_parts.py`
+and the listings of `test_batches.py` say what is expected of them."""
