@@ -15,13 +15,14 @@ The checksum leaves out what the broker assigns (the offset) and itself; unlike 
 A compressed message (a wrapper) holds a message set: its value, decompressed, is whole messages back to back.
 
     v0      messages inside carry their own offsets
-    v1      they carry offsets relative to the batch: true offset = wrapper's offset - last one inside + own. Where the
-            wrapper's offset is 0 they are true as they stand: some clients left it so, and brokers kept it.
+    v1      they carry offsets relative to the batch: true offset = wrapper's offset - last one inside + own
+    0       where the wrapper's offset is 0 they are true as they stand: some clients left it so, and brokers kept it
     time    LogAppendTime of the wrapper counts for all messages inside, whatever they say; else each has its own
 
 Both kinds may have gaps where compaction took messages out. As Kafka's reader does, this one ignores checksums inside,
 takes messages of the other format version there, and drops a last message that is not whole. It refuses a wrapper
-around nothing, around another wrapper, or with a codec that came later.
+around nothing, around another wrapper, or with a codec that came later; and, which Kafka's does not, one of v0 whose
+own offset is not that of the last message inside. The checksum covers only the latter, so a flipped bit shows.
 
 Source: org.apache.kafka.common.record.internal.{LegacyRecord, AbstractLegacyRecordBatch}. Belongs here: all that is
 particular to these two versions.
@@ -79,22 +80,20 @@ def message_crc(covered: memoryview) -> int:
 def unfold(buf: Buffer, position: int, header: BatchHeader, limits: Limits = DEFAULT_LIMITS) -> BatchHeader:
     """The header with the base offset, last offset delta and record count of the messages inside a wrapper.
 
-    The base offset is that of the first message inside, the last offset what the wrapper says; only where it says 0,
-    that of the last message inside. Any other header, and one unfolded before, is returned as it is.
+    The base offset is that of the first message inside, the last offset what the wrapper says; where it says 0, that
+    of the last message inside. Any other header, and one unfolded before, is returned as it is.
 
     Raises CorruptRecordError, placed: what `message_set` and `read_messages` raise on the way.
     """
     if not header.is_wrapper or header.record_count != 1 or header.last_offset_delta:
         return header
     try:
-        inner = list(_split(message_set(buf, position, header, limits)))
-        _refuse_strange(inner)
-        shift = _shift(header, inner)
+        data = message_set(buf, position, header, limits)
+        inner = _inner(data)
+        shift = _shift(header, inner, _left(data, inner))
     except CorruptRecordError as error:
         raise error.at(position=position, offset=header.base_offset) from error.__cause__
-    first, last = inner[0][0].base_offset + shift, header.base_offset
-    if header.magic == 1 and last == 0:
-        last = inner[-1][0].base_offset
+    first, last = inner[0][0].base_offset + shift, header.base_offset or inner[-1][0].base_offset
     return replace(header, base_offset=first, last_offset_delta=last - first, record_count=len(inner))
 
 
@@ -125,16 +124,15 @@ def read_messages(
     """Yield the records of the message at `position`: itself, or those inside it. `header` may be folded or not.
 
     Raises CorruptRecordError, not placed: what `message_set` raises, LENGTH or MAGIC for what is no message inside,
-    COUNT for an empty set, CODEC for a wrapper inside, OFFSET_ORDER for offsets that lie above the wrapper's.
+    COUNT for an empty set, CODEC for a wrapper inside, OFFSET_ORDER for offsets that contradict the wrapper's.
     """
     data = message_set(buf, position, header, limits)
     if not header.is_wrapper:
         yield _record(data, 0, header, header.base_offset, header.max_timestamp, header.timestamp_type)
         return
-    inner = list(_split(data))
-    _refuse_strange(inner)
+    inner = _inner(data)
     (outer_offset,) = _INT64.unpack_from(buf, position)
-    shift = _shift(replace(header, base_offset=outer_offset), inner)
+    shift = _shift(replace(header, base_offset=outer_offset), inner, _left(data, inner))
     if oddities is not None:
         _note(data, inner, header, oddities)
     for message, at in inner:
@@ -179,18 +177,34 @@ def _split(data: bytes) -> Iterator[tuple[BatchHeader, int]]:
         at += LOG_OVERHEAD + size
 
 
-def _refuse_strange(inner: list[tuple[BatchHeader, int]]) -> None:
+def _inner(data: bytes) -> list[tuple[BatchHeader, int]]:
+    """The messages of a wrapper's set and where they begin."""
+    inner = list(_split(data))
     if not inner:
         raise CorruptRecordError(CorruptionReason.COUNT, "a compressed message with no message inside")
     if any(message.attributes & CODEC_MASK for message, _ in inner):
         raise CorruptRecordError(CorruptionReason.CODEC, "a compressed message inside a compressed one")
+    return inner
 
 
-def _shift(header: BatchHeader, inner: list[tuple[BatchHeader, int]]) -> int:
-    """What to add to the offsets inside; `header` is folded."""
-    if header.magic == 0 or header.base_offset == 0:
+def _left(data: bytes, inner: list[tuple[BatchHeader, int]]) -> int:
+    """Bytes behind the last whole message."""
+    last, at = inner[-1]
+    return len(data) - at - last.size
+
+
+def _shift(header: BatchHeader, inner: list[tuple[BatchHeader, int]], left: int) -> int:
+    """What to add to the offsets inside; `header` is folded, `left` bytes belong to a message that is not whole."""
+    if header.base_offset == 0:
         return 0
     last = inner[-1][0].base_offset
+    if header.magic == 0:
+        if last != header.base_offset and not (left and last < header.base_offset):
+            raise CorruptRecordError(
+                CorruptionReason.OFFSET_ORDER,
+                f"the last message inside has offset {last}, but the compressed message {header.base_offset}",
+            )
+        return 0
     if last > header.base_offset:
         raise CorruptRecordError(
             CorruptionReason.OFFSET_ORDER,
@@ -205,8 +219,7 @@ def _note(data: bytes, inner: list[tuple[BatchHeader, int]], header: BatchHeader
             with view[at + CRC_FROM : at + message.size] as covered:
                 oddities.inner_crcs_differ += message_crc(covered) != message.crc
             oddities.inner_magics_differ += message.magic != header.magic
-    last, at = inner[-1]
-    oddities.inner_bytes_left = len(data) - at - last.size
+    oddities.inner_bytes_left = _left(data, inner)
 
 
 def _record(data: bytes, at: int, header: BatchHeader, offset: int, timestamp: int, kind: TimestampType) -> Record:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from logcore.storage import local
+from logcore.storage import files, partition_files
 from spark_jobs import ingest
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.lake import archive
@@ -53,14 +53,14 @@ def payments(source: LogDirectory) -> Partition:
 def unreadable(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """Files that the operating system refuses to open; root may read everything, so it is said for it."""
     refused: set[str] = set()
-    opened = local.open_readonly
+    opened = files.open_readonly
 
     def open_readonly(path: str):
         if path in refused:
-            raise local.SourceUnreadable("permission denied", file=path)
+            raise files.SourceUnreadable("permission denied", file=path)
         return opened(path)
 
-    monkeypatch.setattr(local, "open_readonly", open_readonly)
+    monkeypatch.setattr(partition_files, "open_readonly", open_readonly)
     return refused
 
 

@@ -355,7 +355,7 @@ def test_codecs_that_came_later_are_refused_unread(magic: int, codec: int) -> No
     ],
 )
 def test_what_is_no_message_set_inside_is_damage(magic: int, inside: bytes, reason: CorruptionReason) -> None:
-    assert refusal(handmade.wrapper([inside], offset=3, magic=magic)) is reason
+    assert refusal(handmade.wrapper([inside], offset=0, magic=magic)) is reason
 
 
 @pytest.mark.parametrize("magic", [V0, V1])
@@ -380,11 +380,18 @@ def test_a_v1_wrapper_below_the_offsets_inside_is_damage() -> None:
     assert refusal(handmade.wrapper(inside, offset=1)) is CorruptionReason.OFFSET_ORDER
 
 
-def test_a_v0_wrapper_below_the_offsets_inside_has_no_span() -> None:
-    header = unfolded(handmade.wrapper([handmade.message_v0(7, b"k", b"v")], offset=3, magic=0))
-    with pytest.raises(CorruptRecordError) as caught:
-        check_header(header)
-    assert caught.value.reason is CorruptionReason.COUNT
+@pytest.mark.parametrize("bit", range(64))
+def test_a_v0_wrapper_whose_offset_is_not_that_of_its_last_message_is_damage(bit: int) -> None:
+    sound = handmade.wrapper_v0([5, 6, 7])
+    assert refusal(handmade.flip(sound, 7 - bit // 8, bit % 8)) is CorruptionReason.OFFSET_ORDER
+
+
+def test_a_v0_wrapper_at_offset_0_and_one_that_is_not_whole_inside_hold_true_offsets() -> None:
+    inside = [handmade.message_v0(offset, b"k", b"v") for offset in (5, 6, 7)]
+    assert span(handmade.wrapper(inside, offset=0, magic=0)) == (5, 7, 3)
+    cut = [*inside[:2], inside[2][:-1]]
+    assert span(handmade.wrapper(cut, offset=7, magic=0)) == (5, 7, 2)
+    assert refusal(handmade.wrapper(cut, offset=5, magic=0)) is CorruptionReason.OFFSET_ORDER
 
 
 def test_a_bomb_in_a_wrapper_stops_at_the_cap() -> None:

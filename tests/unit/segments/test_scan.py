@@ -219,6 +219,139 @@ def test_a_base_offset_with_a_flipped_bit_never_passes_between_neighbours(bit: i
     assert bad(finished) == [(STARTS[1], len(SECOND), CorruptionReason.OFFSET_ORDER)]
 
 
+OLD = [
+    handmade.message_v0(10, b"key", b"value"),
+    handmade.wrapper_v0([11, 12, 14], codec=handmade.LZ4),
+    handmade.message_v1(15, 5, b"k", None),
+    handmade.wrapper_v1([16, 17, 19], codec=handmade.SNAPPY),
+    handmade.simple_batch(20, ROWS),
+    handmade.wrapper_append_time([23, 24], 77),
+    handmade.message_v0(25, None, b"v"),
+]
+OLD_OFFSETS = [10, 11, 15, 16, 20, 23, 25]
+
+
+@pytest.mark.parametrize("decode", [True, False])
+@pytest.mark.parametrize("sealed", [True, False])
+def test_formats_may_alternate_in_a_segment(sealed: bool, decode: bool) -> None:
+    finished = walk(b"".join(OLD), sealed=sealed, decode=decode)
+    assert finished.end is End.CLEAN
+    assert [
+        (item.header.base_offset, item.header.last_offset, item.header.record_count) for item in finished.items
+    ] == [
+        (10, 10, 1),
+        (11, 14, 3),
+        (15, 15, 1),
+        (16, 19, 3),
+        (20, 22, 3),
+        (23, 24, 2),
+        (25, 25, 1),
+    ]
+    assert [item.header.magic for item in finished.items] == [0, 0, 1, 1, 2, 1, 0]
+
+
+@pytest.mark.parametrize("index", range(len(OLD)))
+def test_every_flip_costs_its_message_alone_or_is_outside_of_the_checksum(index: int) -> None:
+    position = sum(map(len, OLD[:index]))
+    for at in range(len(OLD[index])):
+        for bit in (0, 3, 7):
+            finished = walk(flip(b"".join(OLD), position + at, bit), next_base_offset=26)
+            rest = [offset for place, offset in enumerate(OLD_OFFSETS) if place != index]
+            if 12 <= at < 16 and OLD[index][16] == 2:
+                assert good(finished) == OLD_OFFSETS  # the leader epoch
+            else:
+                lost = [(position, len(OLD[index]))]
+                # A length that does not lead to the next batch leaves no way to go on.
+                rest = rest if not 8 <= at < 12 else OLD_OFFSETS[:index]
+                assert good(finished) == rest
+                assert [stretch[:2] for stretch in bad(finished)] == (
+                    [(position, len(b"".join(OLD)) - position)] if 8 <= at < 12 else lost
+                )
+
+
+@pytest.mark.parametrize("index", range(len(OLD)))
+@pytest.mark.parametrize("bit", range(64))
+def test_an_offset_with_a_flipped_bit_never_passes_between_messages_of_any_format(index: int, bit: int) -> None:
+    position = sum(map(len, OLD[:index]))
+    finished = walk(flip(b"".join(OLD), position + 7 - bit // 8, bit % 8), next_base_offset=26)
+    assert good(finished) == [offset for place, offset in enumerate(OLD_OFFSETS) if place != index]
+    assert bad(finished) == [(position, len(OLD[index]), CorruptionReason.OFFSET_ORDER)]
+
+
+@pytest.mark.parametrize(
+    ("bad_one", "reason"),
+    [
+        (handmade.wrapper([], offset=14, value=b"no gzip"), CorruptionReason.CODEC_STREAM),
+        (handmade.wrapper([b""], offset=14), CorruptionReason.COUNT),
+        (handmade.wrapper([], offset=14, codec=handmade.ZSTD, value=b"x"), CorruptionReason.CODEC),
+        (handmade.wrapper([handmade.wrapper_v1([11, 12])], offset=14), CorruptionReason.CODEC),
+        (handmade.message(14, behind=b"x"), CorruptionReason.RECORD_LENGTH),
+    ],
+)
+def test_a_bad_wrapper_with_a_right_checksum_costs_itself_and_is_never_a_tail(bad_one: bytes, reason) -> None:
+    first, last = OLD[0], OLD[2]
+    finished = walk(first + bad_one + last)
+    assert good(finished) == [10, 15]
+    assert bad(finished) == [(len(first), len(bad_one), reason)]
+    last_of_all = walk(first + bad_one, sealed=False)
+    assert last_of_all.end is End.CORRUPT
+    assert last_of_all.accounting.quarantined == len(bad_one)
+
+
+def test_offsets_inside_a_wrapper_rise_and_stay_in_it() -> None:
+    for offsets in ([11, 11, 14], [12, 11, 14], [11, 15, 14]):
+        inside = [handmade.message_v0(offset, b"k", b"v") for offset in offsets]
+        finished = walk(OLD[0] + handmade.wrapper(inside, offset=14, magic=0) + OLD[2])
+        assert good(finished) == [10, 15]
+        assert [reason for _, _, reason in bad(finished)] == [CorruptionReason.OFFSET_ORDER]
+
+
+def test_a_last_message_cut_at_any_byte_is_a_tail() -> None:
+    for last in (OLD[1], OLD[3]):
+        for length in range(8, len(last)):  # before, it is zeros alone: padding
+            finished = walk(OLD[0] + last[:length], sealed=False)
+            assert (good(finished), finished.end) == ([10], End.TORN)
+            sealed = walk(OLD[0] + last[:length])
+            assert (good(sealed), sealed.end) == ([10], End.CORRUPT)
+
+
+def test_a_good_wrapper_behind_a_bad_batch_proves_where_that_ends() -> None:
+    for behind in (OLD[1], OLD[3]):
+        data = flip(OLD[0], 20) + behind
+        finished = walk(data, sealed=False)
+        assert bad(finished) == [(0, len(OLD[0]), CorruptionReason.CRC)]
+
+
+def test_a_walk_tells_where_it_stands_and_another_goes_on_from_there() -> None:
+    data = b"".join(OLD[:3]) + flip(OLD[3], 40) + b"".join(OLD[4:]) + bytes(30)
+    whole = scan(data, base_offset=BASE, sealed=False)
+    assert (whole.position, whole.next_offset) == (0, BASE)
+    items, stands = [], [(0, BASE)]
+    for item in whole:
+        items.append(item)
+        stands.append((whole.position, whole.next_offset))
+    for done, (position, next_offset) in enumerate(stands):
+        rest = scan(data, base_offset=BASE, sealed=False, start=position, next_offset=next_offset)
+        assert next(iter(rest), None) == (items[done] if done < len(items) else None)
+        assert list(rest) == items[done + 1 :]
+        assert (rest.position, rest.next_offset) == (len(data), 26)
+        assert rest.accounting.file_size == len(data) - position
+        assert rest.accounting.padding == 30
+
+
+def test_oddities_of_the_last_batch_are_there_for_who_inspects() -> None:
+    odd = handmade.wrapper([handmade.message(0, crc=1)], offset=10)
+    unheard = scan(odd, base_offset=BASE, sealed=True)
+    assert len(list(unheard)) == 1
+    assert unheard.oddities.inner_crcs_differ == 0
+    heard = scan(odd + OLD[1], base_offset=BASE, sealed=True, inspect=lambda *_: None)
+    steps = iter(heard)
+    next(steps)
+    assert heard.oddities.inner_crcs_differ == 1
+    next(steps)
+    assert heard.oddities.inner_crcs_differ == 0
+
+
 @pytest.mark.parametrize("bit", range(64))
 def test_the_last_batchs_base_offset_is_checked_against_the_next_segment(bit: int) -> None:
     finished = walk(flip(SEGMENT, STARTS[2] + 7 - bit // 8, bit % 8), next_base_offset=19)
