@@ -158,13 +158,27 @@ def _gzip_decoder() -> tuple[Any, Any, Any] | None:
     return igzip_lib.IgzipDecompressor, igzip_lib.DECOMP_GZIP, igzip_lib.error
 
 
-@cache
-def library_functions() -> tuple[int, int, int]:
-    """Addresses of LZ4_decompress_safe, ZSTD_decompressDCtx and a zstd state; 0 for what is not found."""
-    lz4 = _function("lz4.block._block", "LZ4_decompress_safe")
-    zstd, create = _function("zstandard._cffi", "ZSTD_decompressDCtx"), _function("zstandard._cffi", "ZSTD_createDCtx")
-    state = ctypes.CFUNCTYPE(ctypes.c_void_p)(create)() if create else None
-    return lz4, (zstd if state else 0), int(state or 0)
+def lz4_function() -> int:
+    """Address of LZ4_decompress_safe; 0 where it is not found."""
+    return _function("lz4.block._block", "LZ4_decompress_safe")
+
+
+class ZstdState:
+    """What ZSTD_decompressDCtx works in, and its address; both 0 where they are not found. For one thread at a time."""
+
+    def __init__(self) -> None:
+        self.function = _function("zstandard._cffi", "ZSTD_decompressDCtx")
+        create = _function("zstandard._cffi", "ZSTD_createDCtx")
+        self.state = int(ctypes.CFUNCTYPE(ctypes.c_void_p)(create)() or 0) if self.function and create else 0
+        if not self.state:
+            self.function = 0
+
+    def close(self) -> None:
+        """Free it."""
+        free = _function("zstandard._cffi", "ZSTD_freeDCtx")
+        if self.state and free:
+            ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p)(free)(self.state)
+        self.state = self.function = 0
 
 
 @cache

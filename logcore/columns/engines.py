@@ -12,10 +12,10 @@ same stretches on any bytes; and a fast one can only be too strict, which costs 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from functools import cache
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -37,15 +37,20 @@ class Engine(StrEnum):
     KERNELS = "kernels"
 
 
-class FastLane(Protocol):
+Rows = TypeVar("Rows", covariant=True)
+
+
+class FastLane(Protocol[Rows]):
     """An engine's inner part, on one segment."""
 
     position: int
     next_offset: int
     """Where it stands: behind the last batch it took."""
+    stop: int
 
-    def rows(self) -> Iterator[pa.RecordBatch]:
-        """Rows of batches from `position` on, for as long as all is beyond doubt; moves `position` behind them."""
+    def rows(self) -> Iterator[Rows]:
+        """Rows of batches from `position` on, for as long as all is beyond doubt and no further than `stop`; moves
+        `position` behind them."""
 
 
 @cache
@@ -76,53 +81,85 @@ def decode_segment(
     wanted: Wanted = EVERYTHING,
     limits: Limits = DEFAULT_LIMITS,
     engine: Engine | None = None,
-) -> Iterator[pa.RecordBatch | Stretch]:
-    """Rows of the good batches and stretches of damage, in the order of the file.
+    start: int = 0,
+    next_offset: int | None = None,
+    stop: int | None = None,
+) -> SegmentRows[pa.RecordBatch]:
+    """Rows of the good batches and stretches of damage, in the order of the file; iterate over the result.
 
-    base_offset, sealed, next_base_offset: as `logcore.segments.scan.scan` takes them. Rows have the schema
-    `wanted.schema`; how they are cut into Arrow batches is the engine's choice, none is empty. Of a damaged batch there
-    is no row. Memory is bounded by `limits` and does not grow with the segment.
+    base_offset, sealed, next_base_offset, start, next_offset: as `logcore.segments.scan.scan` takes them. stop: no
+    batch that begins there or behind is looked at. Rows are Arrow batches of the schema `wanted.schema`; how they are
+    cut is the engine's choice, none is empty. Of a damaged batch there is no row. Memory is bounded by `limits` and
+    does not grow with the segment.
 
     Raises KernelsUnavailable if `engine` names the kernels and they do not work here.
     """
     engine = default_engine() if engine is None else engine
-    careful = _CarefulLane(buf, base_offset, sealed, next_base_offset, wanted, limits, place)
-    lane = _fast_lane(engine, buf, base_offset, careful.ceiling, wanted, limits, place)
-    position, next_offset = 0, base_offset
-    while position < len(buf):
-        if lane is not None:
-            lane.position, lane.next_offset = position, next_offset
-            yield from lane.rows()
-            position, next_offset = lane.position, lane.next_offset
-            if position >= len(buf):
-                return
-        item, rows = careful.step(position, next_offset)
-        if item is None:
-            return
-        if isinstance(item, Stretch):
-            yield item
-        else:
-            next_offset = item.header.next_offset
-            if rows is not None and rows.num_rows:
-                yield rows
-        position = item.end
-
-
-def _fast_lane(
-    engine: Engine, buf: Buffer, base_offset: int, ceiling: int, wanted: Wanted, limits: Limits, place: Place
-) -> FastLane | None:
+    careful = CarefulLane(buf, base_offset, sealed, next_base_offset, wanted, limits)
+    lane: FastLane[pa.RecordBatch] | None = None
     if engine is Engine.KERNELS:
         from logcore.columns.compiled import CompiledLane
+        from logcore.columns.rows import RowBuffers
 
-        return CompiledLane(buf, ceiling, wanted, limits, place)
-    if engine is Engine.LOCKSTEP:
+        output = RowBuffers(wanted, place)
+        lane = CompiledLane(buf, careful.ceiling, wanted, limits, place.position_base, output)
+    elif engine is Engine.LOCKSTEP:
         from logcore.columns.lockstep import LockstepLane
 
-        return LockstepLane(buf, ceiling, wanted, limits, place)
-    return None
+        lane = LockstepLane(buf, careful.ceiling, wanted, limits, place)
+
+    def columns(header: BatchHeader, position: int, records: list[Record]) -> pa.RecordBatch:
+        return wanted.chosen(to_columns(records, place, header.partition_leader_epoch, position))
+
+    begin = base_offset if next_offset is None else next_offset
+    return SegmentRows(lane, careful, columns, start, begin, len(buf) if stop is None else stop)
 
 
-class _CarefulLane:
+class SegmentRows(Generic[Rows]):
+    """Iterates once over a segment's rows and stretches; `position` and `next_offset` say how far it has come."""
+
+    def __init__(
+        self,
+        lane: FastLane[Rows] | None,
+        careful: CarefulLane,
+        of_records: Callable[[BatchHeader, int, list[Record]], Rows],
+        position: int,
+        next_offset: int,
+        stop: int,
+    ) -> None:
+        self._lane, self._careful, self._of_records, self._stop = lane, careful, of_records, stop
+        self.position, self.next_offset = position, next_offset
+        self.careful_steps = 0
+        """Batches and stretches that were judged slowly."""
+        self._walk = self._steps()
+
+    def __iter__(self) -> Iterator[Rows | Stretch]:
+        return self._walk
+
+    def _steps(self) -> Iterator[Rows | Stretch]:
+        lane = self._lane
+        while self.position < self._stop:
+            if lane is not None:
+                lane.position, lane.next_offset, lane.stop = self.position, self.next_offset, self._stop
+                yield from lane.rows()
+                self.position, self.next_offset = lane.position, lane.next_offset
+                if self.position >= self._stop:
+                    return
+            self.careful_steps += 1
+            item, records = self._careful.step(self.position, self.next_offset)
+            if item is None:
+                self.position = self._stop
+                return
+            start, self.position = self.position, item.end
+            if isinstance(item, Stretch):
+                yield item
+            else:
+                self.next_offset = item.header.next_offset
+                if records:
+                    yield self._of_records(item.header, start, records)
+
+
+class CarefulLane:
     """One batch at a time, by the scan and the record reader."""
 
     def __init__(
@@ -133,26 +170,21 @@ class _CarefulLane:
         next_base_offset: int | None,
         wanted: Wanted,
         limits: Limits,
-        place: Place,
     ) -> None:
         self._buf, self._base_offset, self._sealed = buf, base_offset, sealed
-        self._next_base_offset, self._wanted, self._limits, self._place = next_base_offset, wanted, limits, place
+        self._next_base_offset, self._wanted, self._limits = next_base_offset, wanted, limits
         self.ceiling = min(base_offset + MAX_RELATIVE_OFFSET, MAX_OFFSET - 1)
         """Last offset a batch of this segment may hold."""
         if next_base_offset is not None:
             self.ceiling = min(self.ceiling, next_base_offset - 1)
 
-    def step(self, position: int, next_offset: int) -> tuple[ScannedBatch | Stretch | None, pa.RecordBatch | None]:
-        """What stands at a position, and its wanted rows; None where only padding is left."""
+    def step(self, position: int, next_offset: int) -> tuple[ScannedBatch | Stretch | None, list[Record]]:
+        """What stands at a position, and its wanted records; None where only padding is left."""
         item = self._judge(position, next_offset, None)
         if not isinstance(item, ScannedBatch) or not self._wanted.may_hold(item.header):
-            return item, None
+            return item, []
         records: list[Record] = []
-        item = self._judge(position, next_offset, records)
-        if not isinstance(item, ScannedBatch):
-            return item, None
-        rows = to_columns(records, self._place, item.header.partition_leader_epoch, position)
-        return item, self._wanted.chosen(rows)
+        return self._judge(position, next_offset, records), records
 
     def _judge(self, position: int, next_offset: int, records: list[Record] | None) -> ScannedBatch | Stretch | None:
         """One step of a scan that decodes into `records`, if they are asked for."""

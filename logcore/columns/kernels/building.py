@@ -14,6 +14,7 @@ import numba as nb
 from logcore.columns.kernels.batches import walk_kernel
 from logcore.columns.kernels.frames import inflate
 from logcore.columns.kernels.intrinsics import FRAME
+from logcore.columns.kernels.lines import lines
 from logcore.columns.kernels.messages import emit_messages, unfold
 from logcore.columns.kernels.processor import Processor
 from logcore.columns.kernels.records import records_kernel
@@ -28,6 +29,7 @@ def sources(processor: Processor) -> dict[str, Callable[..., Any]]:
         "inflate": inflate,
         "unfold": unfold,
         "emit_messages": emit_messages,
+        "lines": lines,
     }
 
 

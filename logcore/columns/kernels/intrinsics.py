@@ -154,6 +154,17 @@ def store64(typing, target, index, value):
 
 
 @intrinsic
+def copy2(typing, target, target_index, source, source_index):
+    """Copy two bytes at once."""
+
+    def generate(context, builder, signature, args):
+        _store(builder, args[0], args[1], _load(builder, args[2], args[3], _I16))
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, source, types.int64), generate
+
+
+@intrinsic
 def copy32(typing, target, target_index, source, source_index):
     """Copy 32 bytes at once."""
 

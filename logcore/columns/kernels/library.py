@@ -23,7 +23,7 @@ from logcore.storage.object_code import cached_object_code
 
 _LOG = logging.getLogger(__name__)
 
-NAMES = ("walk", "inspect", "emit", "inflate", "unfold", "emit_messages")
+NAMES = ("walk", "inspect", "emit", "inflate", "unfold", "emit_messages", "lines")
 SHORT_BLOCK = 256
 
 _FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)

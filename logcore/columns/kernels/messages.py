@@ -138,7 +138,7 @@ def emit_messages(frame):
     filtered = frame[slots.FILTERED] != 0
     ranges = numbers(frame, slots.RANGES)
     range_count = frame[slots.RANGE_COUNT]
-    since, until = frame[slots.SINCE], frame[slots.UNTIL]
+    since, until, until_open = frame[slots.SINCE], frame[slots.UNTIL], frame[slots.UNTIL_OPEN] != 0
     wanted_key = pointer(frame, slots.WANTED_KEY)
     wanted_key_size = frame[slots.WANTED_KEY_SIZE]
     offsets, stamps_ms = pointer(frame, slots.TO_OFFSETS), pointer(frame, slots.TO_TIMESTAMPS_MS)
@@ -188,7 +188,8 @@ def emit_messages(frame):
             record += 1
             if filtered and not (
                 (range_count < 0 or in_ranges(ranges, range_count, offset))
-                and since <= stamp < until
+                and since <= stamp
+                and (until_open or stamp < until)
                 and (
                     wanted_key_size < 0
                     or (key_size == wanted_key_size and same_bytes(source, key_from, wanted_key, key_size))

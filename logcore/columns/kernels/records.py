@@ -173,7 +173,7 @@ def records_kernel(emits: bool) -> Any:
         filtered = frame[slots.FILTERED] != 0
         ranges = numbers(frame, slots.RANGES)
         range_count = frame[slots.RANGE_COUNT]
-        since, until = frame[slots.SINCE], frame[slots.UNTIL]
+        since, until, until_open = frame[slots.SINCE], frame[slots.UNTIL], frame[slots.UNTIL_OPEN] != 0
         wanted_key = pointer(frame, slots.WANTED_KEY)
         wanted_key_size = frame[slots.WANTED_KEY_SIZE]
         with_control = frame[slots.WITH_CONTROL] != 0
@@ -254,14 +254,14 @@ def records_kernel(emits: bool) -> Any:
                 previous = offset
                 stamp = max_stamp if appended else base_stamp + delta
                 key_size, at = varint(source, at, record_end)
-                if at < 0 or key_size > record_end - at:
+                if at < 0 or key_size < -1 or key_size > record_end - at:
                     good = False
                     break
                 key_from = at
                 if key_size > 0:
                     at += key_size
                 value_size, at = varint(source, at, record_end)
-                if at < 0 or value_size > record_end - at:
+                if at < 0 or value_size < -1 or value_size > record_end - at:
                     good = False
                     break
                 value_from = at
@@ -293,7 +293,8 @@ def records_kernel(emits: bool) -> Any:
                 if shown and filtered:
                     keep = (
                         (range_count < 0 or in_ranges(ranges, range_count, offset))
-                        and since <= stamp < until
+                        and since <= stamp
+                        and (until_open or stamp < until)
                         and (
                             wanted_key_size < 0
                             or (key_size == wanted_key_size and same_bytes(source, key_from, wanted_key, key_size))
@@ -343,7 +344,7 @@ def records_kernel(emits: bool) -> Any:
                     name_from = at
                     at += name_size
                     content_size, at = varint(source, at, record_end)
-                    if at < 0 or content_size > record_end - at:
+                    if at < 0 or content_size < -1 or content_size > record_end - at:
                         good = False
                         break
                     if emits and keep and with_headers:

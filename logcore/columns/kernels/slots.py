@@ -139,7 +139,9 @@ CHECK_INNER = 53
 CHECKSUM_TABLES = 54
 POSITION_BASE = 55
 """Added to every position that is given out."""
-SLOTS = 56
+UNTIL_OPEN = 56
+"""Not 0: no timestamp is too late."""
+SLOTS = 64
 
 # Frame of `inflate`.
 INFLATE_SOURCE = 0
@@ -160,6 +162,21 @@ INFLATE_CAP = 11
 INFLATE_NEEDED = 12
 """With FULL: room that the next batch may take."""
 INFLATE_SLOTS = 16
+
+# Frame of `lines`.
+LINE_EMITTED = 0
+"""Address of the frame whose buffers are written out."""
+LINE_FIRST = 1
+LINE_TARGET = 2
+LINE_ROOM = 3
+LINE_USED = 4
+LINE_PREFIX = 5
+"""What stands in front of the offset; at least 64 bytes may be read."""
+LINE_PREFIX_SIZE = 6
+LINE_FRAGMENTS = 7
+LINE_DIGIT_PAIRS = 8
+LINE_COUPLES = 9
+LINE_SLOTS = 10
 
 SLACK = 64
 """Bytes that every output buffer has behind its capacity: copies go in steps of 32."""

@@ -1,0 +1,169 @@
+"""Batches in groups of about a megabyte: walked by one kernel call, and decompressed by few more.
+
+A group's batches are rows of the table (`kernels.slots`). Both kernel lanes stand on this: the one that copies records
+out, and the one that only looks at them.
+"""
+
+from __future__ import annotations
+
+import weakref
+
+import numpy as np
+import numpy.typing as npt
+
+from logcore.columns.arena import ARENA_BYTES, Arena, ZstdState, lz4_function
+from logcore.columns.kernels import slots
+from logcore.columns.kernels.library import library
+from logcore.records.compression import Codec
+from logcore.records.model import Limits
+from logcore.records.varint import Buffer
+
+GROUP_BYTES = 1 << 20
+"""Of one walk. Smaller groups pay more for each call, larger ones leave the second cache."""
+GROUP_BATCHES = 16_384
+
+Table = npt.NDArray[np.int64]
+
+_PASSED, _NATIVE, _FOREIGN = 0, 1, 2
+_STORED_COLUMNS = [slots.ATTRIBUTES, slots.MAGIC, slots.BODY, slots.BODY_END]
+_NO_KEY = (-1).to_bytes(4, "big", signed=True)
+
+
+class Groups:
+    """The batches of a segment's bytes, a group at a time.
+
+    ceiling: last offset that a batch may hold. Bytes are read in place and must stay there.
+    """
+
+    def __init__(self, buf: Buffer, ceiling: int, limits: Limits) -> None:
+        self.library = library()
+        self._buf = buf
+        self.bytes = np.frombuffer(buf, np.uint8) if len(buf) else np.zeros(1, np.uint8)
+        self._limit = limits.decoded_batch_bytes
+        self.arena = Arena()
+        self.table: Table = np.empty((GROUP_BATCHES, slots.WIDTH), np.int64)
+        """Rows of the group's batches; those behind `count` are left over."""
+        self.count = 0
+        self.kind = slots.PLAIN
+        self.position = 0
+        """Behind the group."""
+        self.next_offset = 0
+        self.is_doubtful = False
+        """Whether a batch that is not plainly good follows the group."""
+        self._walk = np.zeros(slots.WALK_SLOTS, np.int64)
+        self._walk[slots.WALK_SOURCE] = self.bytes.ctypes.data
+        self._walk[slots.WALK_SIZE] = len(buf)
+        self._walk[slots.WALK_CEILING] = ceiling
+        self._walk[slots.WALK_MAX_BATCHES] = GROUP_BATCHES
+        self._walk[slots.WALK_TABLES] = self.library.tables_address
+        self._walk[slots.WALK_TABLE] = self.table.ctypes.data
+        self._inflate = np.zeros(slots.INFLATE_SLOTS, np.int64)
+        self._inflate[slots.INFLATE_SOURCE] = self.bytes.ctypes.data
+        self._inflate[slots.INFLATE_TABLE] = self.table.ctypes.data
+        self._inflate[slots.INFLATE_CAP] = self._limit
+        self._inflate[slots.INFLATE_LZ4] = lz4_function()
+        zstd = ZstdState()
+        weakref.finalize(self, zstd.close)
+        self._inflate[slots.INFLATE_ZSTD], self._inflate[slots.INFLATE_ZSTD_STATE] = zstd.function, zstd.state
+        there = {Codec.LZ4: slots.INFLATE_LZ4, Codec.ZSTD: slots.INFLATE_ZSTD}
+        self._native = [int(codec) for codec, slot in there.items() if self._inflate[slot]]
+
+    def walk(self, position: int, next_offset: int, stop: int) -> None:
+        """Find the group at a position where `next_offset` is the lowest possible; none begins at or behind `stop`."""
+        frame = self._walk
+        frame[slots.WALK_POSITION], frame[slots.WALK_EXPECTED] = position, next_offset
+        frame[slots.WALK_MAX_BYTES] = min(GROUP_BYTES, stop - position)
+        self.library.call("walk", frame.ctypes.data)
+        self.count, self.kind = int(frame[slots.WALK_COUNT]), int(frame[slots.WALK_KIND])
+        self.position, self.next_offset = int(frame[slots.WALK_POSITION]), int(frame[slots.WALK_EXPECTED])
+        self.is_doubtful = bool(frame[slots.WALK_STATUS] != slots.DONE)
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether the records of the group's batches have to be decompressed."""
+        return self.kind in (slots.COMPRESSED, slots.COMPRESSED_MESSAGES)
+
+    @property
+    def is_messages(self) -> bool:
+        """Whether the group's batches are of format v0 or v1."""
+        return self.kind >= slots.PLAIN_MESSAGES
+
+    def source(self) -> tuple[int, int]:
+        """(address, size) of the bytes that BODY and BODY_END of the table speak of."""
+        if self.is_compressed:
+            return self.arena.address, self.arena.used
+        return self.bytes.ctypes.data, len(self._buf)
+
+    def decompress(self, first: int, wanted: npt.NDArray[np.bool_]) -> int:
+        """Fill the arena with the records of the group's batches from `first` on, leaving out those not `wanted`
+        (from `first` on too). The first batch that is not done; `first` itself if it is in doubt."""
+        table, count = self.table, self.count
+        codecs = table[first:count, slots.ATTRIBUTES] & 7
+        table[first:count, slots.BODY_END][~wanted] = table[first:count, slots.BODY][~wanted]
+        steps = np.where(wanted, np.where(np.isin(codecs, self._native), _NATIVE, _FOREIGN), _PASSED)
+        # Where the next batch is that is not treated alike.
+        changes = np.append(np.flatnonzero(np.diff(steps)) + 1, count - first)
+        self.arena.empty()
+        at = first
+        for change in changes:
+            end, step = first + int(change), steps[at - first]
+            if step == _NATIVE:
+                at = self._inflate_some(at, end)
+            elif step == _FOREIGN:
+                at = self._add_foreign(at, end)
+            else:
+                at = end
+            if at < end:
+                break
+        return at
+
+    def _inflate_some(self, at: int, end: int) -> int:
+        """Decompress batches in the kernel; the first that has no room, or is in doubt."""
+        frame = self._inflate
+        while True:
+            frame[slots.INFLATE_FIRST], frame[slots.INFLATE_END] = at, end
+            frame[slots.INFLATE_TARGET], frame[slots.INFLATE_ROOM] = self.arena.address, self.arena.size
+            frame[slots.INFLATE_USED] = self.arena.used
+            self.library.call("inflate", frame.ctypes.data)
+            at, self.arena.used = int(frame[slots.INFLATE_FIRST]), int(frame[slots.INFLATE_USED])
+            if frame[slots.INFLATE_STATUS] != slots.FULL or self.arena.used:
+                return at
+            self.arena.empty(int(frame[slots.INFLATE_NEEDED]))
+
+    def _add_foreign(self, at: int, end: int) -> int:
+        """Decompress batches by the packages' functions; the first that has no room, or is in doubt."""
+        arena = self.arena
+        rows = self.table[at:end, _STORED_COLUMNS].tolist()
+        with memoryview(self._buf) as view:
+            for attributes, magic, start, stop in rows:
+                before = arena.used
+                if before >= ARENA_BYTES:
+                    break
+                if magic < 2:
+                    # A wrapper has no key, and its value goes to its end.
+                    if stop - start < 8 or view[start : start + 8] != _NO_KEY + (stop - start - 8).to_bytes(4, "big"):
+                        break
+                    start += 8
+                with view[start:stop] as stored:
+                    if not arena.add(attributes & 7, stored, self._limit, magic):
+                        break
+                self.table[at, slots.BODY], self.table[at, slots.BODY_END] = before, arena.used
+                at += 1
+        return at
+
+    def unfold(self, first: int, end: int, frame: npt.NDArray[np.int64], lowest: int) -> int:
+        """Check the v0 or v1 messages of batches, and find the base offsets of wrappers: none below `lowest`. The
+        first batch that is in doubt. frame: an emit frame whose source is set."""
+        frame[slots.FIRST], frame[slots.END] = first, end
+        frame[slots.WRAPPED] = self.is_compressed
+        frame[slots.PREVIOUS_LAST] = self.table[first - 1, slots.LAST_OFFSET] if first else lowest - 1
+        self.library.call("unfold", frame.ctypes.data)
+        return int(frame[slots.FIRST])
+
+    def emit_frame(self) -> npt.NDArray[np.int64]:
+        """A new frame for the kernels that read records, with what does not change set."""
+        frame = np.zeros(slots.SLOTS, np.int64)
+        frame[slots.TABLE] = self.table.ctypes.data
+        frame[slots.CHECKSUM_TABLES] = self.library.tables_address
+        frame[slots.RANGE_COUNT] = frame[slots.WANTED_KEY_SIZE] = -1
+        return frame
