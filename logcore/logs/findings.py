@@ -95,7 +95,19 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "unknown-control-type": Rule(_WARNING, "a control record of a type that is not known; it decides nothing"),
         "leader-epoch-regression": Rule(_WARNING, "a leader epoch below that of the batch before"),
         "max-timestamp-differs": Rule(_WARNING, "a batch whose greatest timestamp is not that of its records"),
+        "negative-timestamp": Rule(_WARNING, "a timestamp below -1, which no broker takes from a producer"),
         "timestamp-out-of-range": Rule(_INFO, "a timestamp no table can hold; kept as the raw number"),
+        "sequence-gap": Rule(
+            _WARNING, "a producer's batch that skips sequence numbers; records were lost on their way"
+        ),
+        "sequence-duplicate": Rule(_WARNING, "a producer's batch that was written before; both are kept"),
+        "unusual-encoding": Rule(_WARNING, "numbers encoded otherwise than Kafka does; read as Kafka reads them"),
+        "header-name-not-utf8": Rule(_INFO, "a record header's name that is not UTF-8; kept as bytes"),
+        "inner-crc-differs": Rule(_WARNING, "a message inside a compressed one fails its own checksum"),
+        "inner-magic-differs": Rule(_WARNING, "a message inside a compressed one is of another format version"),
+        "inner-bytes-left": Rule(
+            _WARNING, "the last message inside a compressed one is not whole; dropped as in Kafka"
+        ),
         # the log as a whole (logcore.logs.transactions, logcore.logs.offset_ledger)
         "batch-outside-transaction": Rule(_WARNING, "a producer wrote around its own open transaction"),
         "transaction-outcome-lost": Rule(

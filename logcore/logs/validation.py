@@ -4,12 +4,7 @@
     corrupt-bytes             error     bytes that cannot be trusted (offsets, crc, counts, codec, records)
     zero-tail · zero-padding  error · info   zeros up to the end, in a sealed segment · in one still being written
     torn-tail                 info      a partial batch at the end of a segment still being written
-    unknown-attribute-bits    warning   attribute bits 7 to 15
-    control-batch-shape       warning   a transaction marker that is not alone, or without its producer
-    unknown-control-type      warning   a control record from the future; it decides nothing
-    leader-epoch-regression   warning   the epoch lies outside of the crc, so this is all that shows a flip
-    max-timestamp-differs     warning   the batch's greatest timestamp is not that of its records (CreateTime)
-    timestamp-out-of-range    info      outside of the years 1 to 9999; -1 means none and is fine
+    …                                   of batches that can be trusted: `logcore.logs.batch_rules`
 
 What makes a batch trustworthy, and how the walk goes on behind one that is not, is `logcore.segments.scan`. A gap
 between offsets is no finding here: whether it is legal depends on the log (`logcore.logs.offset_ledger`).
@@ -22,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from logcore.logs.batch_rules import BatchRules, RecordSums
 from logcore.logs.findings import Finding, found
 from logcore.logs.transactions import VERDICT_OK, BatchFact
-from logcore.records.batch import BatchHeader, TimestampType
-from logcore.records.control import ControlType
+from logcore.records.batch import BatchHeader
 from logcore.records.record import DEFAULT_LIMITS, Limits, Record
 from logcore.records.varint import Buffer
 from logcore.segments.scan import Accounting, End, ScannedBatch, Stretch, scan
@@ -35,14 +30,6 @@ SPLIT_BYTES = 64 * 1024 * 1024
 
 FINDINGS_PER_RULE = 100
 """A segment's findings of one rule beyond this many are only counted."""
-
-MIN_TIMESTAMP_MS = -62_135_596_800_000
-"""0001-01-01T00:00:00Z, the earliest a Delta table holds."""
-MAX_TIMESTAMP_MS = 253_402_300_799_999
-"""9999-12-31T23:59:59.999Z, the latest."""
-
-_NO_TIMESTAMP = -1
-_MARKERS = (ControlType.COMMIT, ControlType.ABORT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +174,9 @@ class SegmentValidation:
             inspect=self._look_at,
         )
         self._findings = _CappedFindings(file)
-        self._timestamps = _Timestamps()
+        self._rules = BatchRules(self._say)
+        self._sums = RecordSums()
         self._header: BatchHeader | None = None
-        self._epoch = -1
         self._accounting: Accounting | None = None
         self._walk = self._steps()
         self.counts = Counts()
@@ -259,22 +246,21 @@ class SegmentValidation:
     def _look_at(self, header: BatchHeader, record: Record) -> None:
         if header is not self._header:
             self._header = header
-            self._timestamps = _Timestamps()
-        self._timestamps.take(record.timestamp)
+            self._sums = RecordSums()
+        self._sums.take(record)
 
     def _take(self, batch: ScannedBatch) -> BatchVerdict:
         header = batch.header
         # A batch without records was never looked into.
-        timestamps = self._timestamps if header is self._header else _Timestamps()
-        self._count(header, timestamps)
+        sums = self._sums if header is self._header else RecordSums()
+        sums.oddities = self._scan.oddities
+        self._count(header, sums)
         if not self.split_points or batch.position - self.split_points[-1][0] >= SPLIT_BYTES:
             self.split_points.append((batch.position, header.base_offset))
-        self._check_header(batch)
-        self._check_control(batch)
-        self._check_timestamps(batch, timestamps)
+        self._rules.judge(batch, sums)
         return BatchVerdict.of(batch)
 
-    def _count(self, header: BatchHeader, timestamps: _Timestamps) -> None:
+    def _count(self, header: BatchHeader, sums: RecordSums) -> None:
         self.counts.batches += 1
         codec = header.codec.kafka_name
         self.counts.codecs[codec] = self.counts.codecs.get(codec, 0) + 1
@@ -284,45 +270,8 @@ class SegmentValidation:
             self.counts.control_records += header.record_count
             return
         self.counts.records += header.record_count
-        if timestamps.least is not None and (self.min_timestamp is None or timestamps.least < self.min_timestamp):
-            self.min_timestamp = timestamps.least
-
-    def _check_header(self, batch: ScannedBatch) -> None:
-        header = batch.header
-        if header.unknown_attribute_bits:
-            self._say(
-                "unknown-attribute-bits", f"attributes 0x{header.attributes & 0xFFFF:04x} have unknown bits", batch
-            )
-        epoch = header.partition_leader_epoch
-        if 0 <= epoch < self._epoch:
-            self._say("leader-epoch-regression", f"leader epoch {epoch} behind a batch of epoch {self._epoch}", batch)
-        # One flipped epoch is one finding: what follows is compared with the flipped one only if it is lower.
-        self._epoch = epoch if epoch >= 0 else self._epoch
-
-    def _check_control(self, batch: ScannedBatch) -> None:
-        header, kind = batch.header, batch.control_type
-        if not header.is_control or kind is None:
-            return
-        if kind is ControlType.UNKNOWN:
-            self._say("unknown-control-type", "a control record of a type that is not known", batch)
-        marker = kind in _MARKERS
-        if marker and header.record_count != 1:
-            self._say("control-batch-shape", f"a {kind} marker in a batch of {header.record_count} records", batch)
-        if marker and (header.producer_id < 0 or not header.is_transactional):
-            self._say("control-batch-shape", f"a {kind} marker that belongs to no transactional producer", batch)
-        if not marker and header.is_transactional:
-            self._say("control-batch-shape", f"a transactional control batch that is no marker but {kind}", batch)
-
-    def _check_timestamps(self, batch: ScannedBatch, timestamps: _Timestamps) -> None:
-        header = batch.header
-        greatest = timestamps.greatest
-        own = header.timestamp_type is TimestampType.CREATE_TIME
-        if own and greatest is not None and greatest != header.max_timestamp:
-            stated = header.max_timestamp
-            self._say("max-timestamp-differs", f"max timestamp {stated}, but its records reach {greatest}", batch)
-        if timestamps.out_of_range:
-            count = timestamps.out_of_range
-            self._say("timestamp-out-of-range", f"{count} records with a timestamp outside of years 1 to 9999", batch)
+        if sums.least is not None and (self.min_timestamp is None or sums.least < self.min_timestamp):
+            self.min_timestamp = sums.least
 
     def _say(self, rule: str, message: str, batch: ScannedBatch) -> None:
         header = batch.header
@@ -340,24 +289,6 @@ def _end(accounting: Accounting, sealed: bool) -> End:
     if accounting.quarantined or (sealed and accounting.padding):
         return End.CORRUPT
     return End.TORN if accounting.tail else End.CLEAN
-
-
-@dataclass(slots=True)
-class _Timestamps:
-    """Of one batch's records."""
-
-    least: int | None = None
-    """Negative ones left out."""
-    greatest: int | None = None
-    out_of_range: int = 0
-
-    def take(self, timestamp: int) -> None:
-        if self.greatest is None or timestamp > self.greatest:
-            self.greatest = timestamp
-        if timestamp >= 0 and (self.least is None or timestamp < self.least):
-            self.least = timestamp
-        if timestamp != _NO_TIMESTAMP and not MIN_TIMESTAMP_MS <= timestamp <= MAX_TIMESTAMP_MS:
-            self.out_of_range += 1
 
 
 class _CappedFindings:
