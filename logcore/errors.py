@@ -4,7 +4,7 @@ LogError
 ├─ CorruptRecordError     the bytes contradict themselves; `.reason` is a CorruptionReason
 ├─ InvalidRecordError     the bytes are fine, a rule of the log is broken (offset order, sequence, timestamp)
 ├─ CorruptIndexError      a derived file (index, checkpoint, metadata text) is not what it should be; rebuildable
-└─ UnsupportedFormatError a format this version does not read
+└─ UnsupportedFormatError a version of a side file's format that is not known; batches of all formats are read
 
 A caller's own mistake is a ValueError or TypeError and never one of these. Messages never hold keys, values or record
 headers: `nearby` is for the fixed fields of a batch header or of a side file, nothing else.
@@ -24,17 +24,18 @@ class CorruptionReason(StrEnum):
     CRC = "CRC"
     """The checksum over the batch differs from the stored one."""
     CODEC = "CODEC"
-    """A reserved codec number (5, 6 or 7)."""
+    """A reserved codec number (5, 6 or 7), one that came after the format version, or a codec within a codec."""
     CODEC_STREAM = "CODEC_STREAM"
     """The compressed stream is malformed, ends early, or is followed by bytes that belong to no stream."""
     OUTPUT_CAP = "OUTPUT_CAP"
-    """More decoded bytes, record bytes or record headers than the reader's limits allow."""
+    """More decoded bytes or record headers than the reader's limits allow."""
     COUNT = "COUNT"
-    """The record count or last offset delta is impossible, or differs from the records that are there."""
+    """The record count or last offset delta is impossible, or differs from the records that are there; or a compressed
+    message holds none."""
     VARINT = "VARINT"
     """A variable-length integer of more than 5 (int) or 10 (long) bytes."""
     RECORD_LENGTH = "RECORD_LENGTH"
-    """A record's length, or the length of its key or value, does not fit what holds it."""
+    """The length of a record or message, or of its key or value, does not fit what holds it."""
     RECORD_HEADER = "RECORD_HEADER"
     """A record header count or key length that is negative or does not fit."""
     TRAILING_BYTES = "TRAILING_BYTES"
@@ -47,8 +48,6 @@ class CorruptionReason(StrEnum):
     """Batch attributes that contradict each other."""
     OFFSET_ORDER = "OFFSET_ORDER"
     """Offsets that do not rise from batch to batch, or that leave their batch or segment."""
-    UNSUPPORTED_FORMAT = "UNSUPPORTED_FORMAT"
-    """A format that is not read yet. Nothing says that the bytes are damaged, but nothing behind them is known."""
 
 
 class LogError(Exception):
@@ -157,7 +156,7 @@ class CorruptIndexError(LogError):
 
 
 class UnsupportedFormatError(LogError):
-    """A format that exists, but that this version does not read."""
+    """A version of a side file's format that is not known."""
 
 
 def _rebuild(kind: type[LogError], message: str) -> LogError:
