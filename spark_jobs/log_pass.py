@@ -5,17 +5,20 @@ Runs in a worker, one call a log, on the rows of ``batches`` behind the log's re
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from logcore.errors import LogError
+from logcore.logs.batch_facts import BatchFact, fold
 from logcore.logs.findings import found
-from logcore.logs.ledger_builder import build_ledger
+from logcore.logs.gaps import GapRules
+from logcore.logs.ledger_builder import ledger_ranges
 from logcore.logs.offset_ledger import LedgerRange, check_tiling, ledger_findings
-from logcore.logs.transactions import BatchFact, derive_transactions
+from logcore.logs.transactions import TransactionWalk
 from logcore.records.batch import read_header
 from logcore.records.record import read_records
 from logcore.storage.local import map_file
@@ -24,6 +27,9 @@ from spark_jobs.lake.archive import LogRow
 LOG_PASS_RESULT = "log string, result string"
 FACT_COLUMNS = tuple(field.name for field in fields(BatchFact))
 """Columns of ``batches`` that the log pass looks at."""
+
+CHUNK_ROWS = 65_536
+"""Rows that are Python values at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,27 +80,23 @@ def pass_over_log(facts: LogFacts, batches: pa.Table, files: Mapping[str, tuple[
 
 
 def _judge(facts: LogFacts, batches: pa.Table, files: Mapping[str, tuple[str, int]]) -> dict[str, Any]:
-    ordered = sorted(map(_fact, batches.to_pylist()), key=_place)
-    rules = {
-        "cleaner_checkpoint": facts.cleaner_checkpoint,
-        "compacted_by_policy": facts.compacted_by_policy,
-        "gap_evidence": facts.gap_evidence,
-    }
-    view = derive_transactions(
-        ordered,
-        high_watermark=facts.high_watermark,
-        log_start_offset=facts.log_start_offset,
-        **rules,  # type: ignore[arg-type]
-    )
-    ledger = build_ledger(
-        ordered,
-        view,
-        start_offset=facts.resume_offset,
-        log_start_offset=facts.log_start_offset,
-        high_watermark=facts.high_watermark,
-        log_end_offset=facts.log_end_offset,
-        records_from=lambda fact, cut: _records_from(fact, cut, files),
-        **rules,  # type: ignore[arg-type]
+    rules = GapRules(facts.cleaner_checkpoint, facts.compacted_by_policy, facts.gap_evidence)
+    walk = TransactionWalk(high_watermark=facts.high_watermark, log_start_offset=facts.log_start_offset, rules=rules)
+    cuts = (facts.resume_offset, facts.log_start_offset, facts.high_watermark)
+    # Of a log of millions of batches only what tells them apart is held.
+    folded = tuple(fold(walk.over(_in_order(batches)), cuts))
+    view = walk.view()
+    ledger = tuple(
+        ledger_ranges(
+            folded,
+            view,
+            start_offset=facts.resume_offset,
+            log_start_offset=facts.log_start_offset,
+            high_watermark=facts.high_watermark,
+            log_end_offset=facts.log_end_offset,
+            rules=rules,
+            records_from=lambda fact, cut: _records_from(fact, cut, files),
+        )
     )
     check_tiling(ledger, facts.resume_offset, facts.log_end_offset)
     return {
@@ -104,28 +106,30 @@ def _judge(facts: LogFacts, batches: pa.Table, files: Mapping[str, tuple[str, in
     }
 
 
-def _fact(row: Mapping[str, Any]) -> BatchFact:
-    is_batch = row["last_offset"] is not None
-    return BatchFact(
-        base_offset=row["base_offset"],
-        last_offset=row["last_offset"],
-        record_count=row["record_count"] if is_batch else 0,
-        producer_id=row["producer_id"] if is_batch else -1,
-        producer_epoch=row["producer_epoch"] if is_batch else -1,
-        is_transactional=bool(row["is_transactional"]),
-        is_control=bool(row["is_control"]),
-        control_type=row["control_type"],
-        verdict=row["verdict"],
-        segment_id=row["segment_id"],
-        position=row["position"],
-        size=row["size"],
-        leader_epoch=row["leader_epoch"] if is_batch else -1,
+def _in_order(batches: pa.Table) -> Iterator[BatchFact]:
+    """Facts in offset order; bytes that can't be trusted stand before the batch that is expected at their place."""
+    if not batches.num_rows:
+        return
+    is_batch = pc.is_valid(batches.column("last_offset"))
+    keys = [("base_offset", "ascending"), ("is_batch", "ascending"), ("position", "ascending")]
+    ordered = batches.append_column("is_batch", is_batch).sort_by(keys).select(FACT_COLUMNS)
+    for chunk in ordered.to_batches(max_chunksize=CHUNK_ROWS):
+        for values in zip(*(column.to_pylist() for column in chunk.columns), strict=True):
+            fact = BatchFact(*values)
+            yield fact if fact.last_offset is not None else _stretch(fact)
+
+
+def _stretch(fact: BatchFact) -> BatchFact:
+    """Columns that say nothing of a stretch are null in the table."""
+    return replace(
+        fact,
+        record_count=0,
+        producer_id=-1,
+        producer_epoch=-1,
+        is_transactional=False,
+        is_control=False,
+        leader_epoch=-1,
     )
-
-
-def _place(fact: BatchFact) -> tuple[int, bool, int]:
-    """Offset order; bytes that can't be trusted stand before the batch that is expected at their place."""
-    return fact.base_offset, fact.last_offset is not None, fact.position
 
 
 def _ledger_row(each: LedgerRange) -> dict[str, Any]:
