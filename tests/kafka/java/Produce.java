@@ -2,6 +2,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -9,6 +10,7 @@ import java.util.Random;
 import java.util.TreeMap;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -34,6 +36,7 @@ public final class Produce {
     private final String servers;
     private final long seed;
     private final Random random;
+    private final List<String> failures = Collections.synchronizedList(new ArrayList<>());
 
     private Produce(String servers, long seed) {
         this.servers = servers;
@@ -60,6 +63,7 @@ public final class Produce {
                 topic("big", 1, Map.of("max.message.bytes", "4000000", "internal.segment.bytes", "6000000")),
                 topic("trimmed", 1, Map.of()));
             admin.createTopics(topics).all().get();
+            awaitLeaders(admin, topics);
             for (String codec : CODECS) {
                 produce("plain", 3, codec, 150 + random.nextInt(250));
                 produce("stamped", 2, codec, 50 + random.nextInt(100));
@@ -74,6 +78,20 @@ public final class Produce {
             admin.deleteRecords(Map.of(partition, RecordsToDelete.beforeOffset(before))).all().get();
             say(Map.of("topic", partition.topic(), "deleted_before", before));
         }
+        if (!failures.isEmpty()) {
+            throw new IllegalStateException(failures.size() + " records were not taken, first " + failures.get(0));
+        }
+    }
+
+    /** A producer that meets a partition before its leader leads may wait for it until its delivery times out. */
+    private static void awaitLeaders(Admin admin, List<NewTopic> topics) throws Exception {
+        Map<TopicPartition, OffsetSpec> partitions = new HashMap<>();
+        for (NewTopic topic : topics) {
+            for (int i = 0; i < topic.numPartitions(); i++) {
+                partitions.put(new TopicPartition(topic.name(), i), OffsetSpec.latest());
+            }
+        }
+        admin.listOffsets(partitions).all().get();
     }
 
     private String name(String kind) {
@@ -108,10 +126,12 @@ public final class Produce {
         }
         settings.put("linger.ms", pick("0", "5", "50", "1000"));
         settings.put("batch.size", pick("1", "300", "2000", "16384", "200000"));
+        settings.put("retry.backoff.ms", "20");
         settings.put("acks", "all");
         settings.put("enable.idempotence", pick("true", "false"));
         settings.put("max.request.size", "4000000");
-        settings.put("delivery.timeout.ms", "120000");
+        settings.put("request.timeout.ms", "10000");
+        settings.put("delivery.timeout.ms", "30000");
         return settings;
     }
 
@@ -123,13 +143,21 @@ public final class Produce {
     private void produce(String kind, int partitions, String codec, int count) throws Exception {
         try (KafkaProducer<byte[], byte[]> producer = producer(kind, settings(codec))) {
             for (int i = 0; i < count; i++) {
-                producer.send(record(kind, random.nextInt(partitions)));
+                send(producer, record(kind, random.nextInt(partitions)));
                 if (random.nextInt(60) == 0) {
                     producer.flush();
                 }
             }
             producer.flush();
         }
+    }
+
+    private void send(KafkaProducer<byte[], byte[]> producer, ProducerRecord<byte[], byte[]> record) {
+        producer.send(record, (metadata, exception) -> {
+            if (exception != null) {
+                failures.add(record.topic() + ": " + exception);
+            }
+        });
     }
 
     /** Several producers take turns in the same partitions, so that their transactions overlap. */
@@ -155,7 +183,7 @@ public final class Produce {
                 open[i] = true;
             }
             for (int n = random.nextInt(12); n >= 0; n--) {
-                producer.send(record("transactions", random.nextInt(2)));
+                send(producer, record("transactions", random.nextInt(2)));
             }
             producer.flush();
             switch (random.nextInt(7)) {
@@ -186,7 +214,7 @@ public final class Produce {
                 producer.close(Duration.ofSeconds(10));
             } else if (!open[i]) {
                 producer.beginTransaction();
-                producer.send(record("transactions", 0));
+                send(producer, record("transactions", 0));
                 producer.flush();
             }
         }
@@ -206,8 +234,8 @@ public final class Produce {
                         value[i] = (byte) "abcdefgh".charAt(i % 7 + (random.nextInt(50) == 0 ? 1 : 0));
                     }
                 }
-                producer.send(new ProducerRecord<>(name("big"), 0, timestamp(), null, value));
-                producer.send(record("big", 0));
+                send(producer, new ProducerRecord<>(name("big"), 0, timestamp(), null, value));
+                send(producer, record("big", 0));
                 producer.flush();
             }
         }
