@@ -1,19 +1,13 @@
-import itertools
 import mmap
-import re
 import struct
 import zlib
 from pathlib import Path
 
 import pytest
 
-import logcore
 from logcore.errors import CorruptionReason, CorruptRecordError, LogError
-from logcore.records import batch as fields
 from logcore.records.batch import (
-    HEADER,
     HEADER_SIZE,
-    LOG_OVERHEAD,
     TimestampType,
     check_header,
     computed_crc,
@@ -23,7 +17,6 @@ from logcore.records.batch import (
 )
 from logcore.records.compression import Codec
 from logcore.records.record import read_records
-from logcore.segments import offset_index, time_index
 from tests import handmade
 
 # Bytes written by Kafka's own classes.
@@ -271,51 +264,3 @@ def test_a_declared_size_is_told_only_if_it_is_possible(data: bytes, size: int |
 )
 def test_timestamp_types_have_the_names_kafka_prints(kind: int, name: str) -> None:
     assert TimestampType(kind).kafka_name == name
-
-
-def byte_table(title: str) -> list[tuple[int, int, str]]:
-    """(offset, length, field) of the first table of bytes behind a heading of FORMAT.md."""
-    text = (Path(logcore.__file__).parent / "FORMAT.md").read_text(encoding="utf-8")
-    section = re.split(r"^## ", text.split(f"\n## {title}\n", 1)[1], maxsplit=1, flags=re.M)[0]
-    return [(int(a), int(b), c) for a, b, c in re.findall(r"^\| (\d+) \| (\d+) \| (\w+) \|", section, flags=re.M)]
-
-
-def test_the_page_on_the_format_and_the_code_agree_on_the_batch() -> None:
-    table = byte_table("Record batch, v2")
-    assert [field for _, _, field in table] == [
-        re.sub(r"_(\w)", lambda match: match[1].upper(), name) for name in fields.BatchHeader.__slots__
-    ]
-    assert [offset for offset, _, _ in table] == [
-        fields.BASE_OFFSET_AT,
-        fields.LENGTH_AT,
-        fields.LEADER_EPOCH_AT,
-        fields.MAGIC_AT,
-        fields.CRC_AT,
-        fields.ATTRIBUTES_AT,
-        fields.LAST_OFFSET_DELTA_AT,
-        fields.BASE_TIMESTAMP_AT,
-        fields.MAX_TIMESTAMP_AT,
-        fields.PRODUCER_ID_AT,
-        fields.PRODUCER_EPOCH_AT,
-        fields.BASE_SEQUENCE_AT,
-        fields.RECORD_COUNT_AT,
-    ]
-    widths = [struct.calcsize(">" + code) for code in HEADER.format.replace(" ", "").removeprefix(">")]
-    assert [length for _, length, _ in table] == widths
-    assert sum(widths) == HEADER.size == HEADER_SIZE == 61
-    assert LOG_OVERHEAD == 12
-
-
-@pytest.mark.parametrize(
-    ("title", "size"), [("Offset index", offset_index.ENTRY_SIZE), ("Time index", time_index.ENTRY_SIZE)]
-)
-def test_the_page_on_the_format_and_the_code_agree_on_index_entries(title: str, size: int) -> None:
-    assert sum(length for _, length, _ in byte_table(title)) == size
-
-
-@pytest.mark.parametrize("title", ["Record batch, v2", "Control records", "Offset index", "Time index"])
-def test_tables_on_the_page_leave_no_gaps(title: str) -> None:
-    table = byte_table(title)
-    assert len(table) >= 2
-    for (offset, length, _), (following, _, _) in itertools.pairwise(table):
-        assert following in (offset + length, 0)
