@@ -14,11 +14,10 @@ from contextlib import contextmanager
 from typing import Protocol, TextIO
 
 from logcore.cli import arguments as options
-from logcore.cli.looking import Notes, Window, cannot_read, find_logs, open_segment, steps, window
+from logcore.cli.looking import Notes, Window, cannot_read, find_logs, one_of_each, open_segment, steps, window
 from logcore.cli.record_lines import CSV_COLUMNS, csv_line, json_line, record_fields, text_line
 from logcore.cli.side_files import checkpoint_lines, index_lines, snapshot_lines
 from logcore.errors import CorruptionReason, LogError
-from logcore.logs.findings import found
 from logcore.logs.sources import SegmentFile, SourceLog
 from logcore.records.batch import BatchHeader, read_header
 from logcore.records.record import Record
@@ -92,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     _refuse_nonsense(arguments, side)
     unasked = side or arguments.all or arguments.high_watermark != "checkpoint"
     logs = find_logs(arguments, notes, quiet=("no-high-watermark",) if unasked else ())
-    logs = _one_of_each(tuple(log for log in logs if log.kind is DirectoryKind.LIVE), notes)
+    logs = one_of_each(tuple(log for log in logs if log.kind is DirectoryKind.LIVE), notes)
     with _output(arguments) as out:
         if side:
             lines = _side_lines(arguments, logs, notes)
@@ -126,20 +125,6 @@ def _refuse_nonsense(arguments: argparse.Namespace, side: bool) -> None:
             source = os.path.realpath(path)
             if target == source or target.startswith(source.rstrip("/") + "/"):
                 error(f"{shown(arguments.output)} lies inside {shown(path)}, which is only read")
-
-
-def _one_of_each(logs: tuple[SourceLog, ...], notes: Notes) -> tuple[SourceLog, ...]:
-    """The logs without those whose topic partition came before, from another path."""
-    chosen: dict[str, SourceLog] = {}
-    for log in logs:
-        first = chosen.setdefault(str(log.topic_partition), log)
-        if first is not log:
-            message = (
-                f"{log.topic_partition} is shown from {shown(first.directory)}; the one in {shown(log.directory)} is "
-                "left out. Name one of them."
-            )
-            notes.say(found("second-source", message, file=shown(log.directory)))
-    return tuple(chosen.values())
 
 
 @contextmanager
@@ -247,7 +232,7 @@ def _side_lines(
     if arguments.snapshots:
         return snapshot_lines(logs, arguments.offsets, arguments.producer_id, notes)
     if arguments.checkpoints:
-        return checkpoint_lines(logs, notes)
+        return checkpoint_lines(arguments, logs, notes)
     return _batch_lines(arguments, logs, notes)
 
 

@@ -19,7 +19,7 @@ from logcore.logs.sources import SegmentFile, SourceLog
 from logcore.logs.transactions import BatchFact, TransactionState, derive_transactions
 from logcore.logs.validation import BatchVerdict, stretch_fact
 from logcore.records.record import Record
-from logcore.segments.filenames import MAX_OFFSET
+from logcore.segments.filenames import MAX_OFFSET, TopicPartition
 from logcore.segments.scan import End, ScannedBatch, SegmentScan, Stretch, scan
 from logcore.storage.local import discover, read_file, shown
 
@@ -65,19 +65,35 @@ def find_logs(arguments: argparse.Namespace, notes: Notes, *, quiet: Iterable[st
         notes.say(finding)
     by_name = sorted(discovery.logs, key=lambda log: log.topic_partition)
     aside = sorted(discovery.set_aside, key=lambda log: log.topic_partition)
-    return tuple(log for log in (*by_name, *aside) if is_chosen(log, arguments.topic, arguments.partition))
+    return tuple(
+        log for log in (*by_name, *aside) if is_chosen(log.topic_partition, arguments.topic, arguments.partition)
+    )
 
 
 def _root(log: SourceLog) -> str:
     return shown(os.path.dirname(os.path.abspath(log.directory)))
 
 
-def is_chosen(log: SourceLog, topics: Sequence[str] | None, partitions: Sequence[int] | None) -> bool:
+def is_chosen(name: TopicPartition, topics: Sequence[str] | None, partitions: Sequence[int] | None) -> bool:
     """Whether options name this topic partition; options that are absent name all."""
-    topic, partition = log.topic_partition.topic, log.topic_partition.partition
+    topic, partition = name.topic, name.partition
     return (not topics or any(fnmatch.fnmatchcase(topic, glob) for glob in topics)) and (
         not partitions or partition in partitions
     )
+
+
+def one_of_each(logs: tuple[SourceLog, ...], notes: Notes) -> tuple[SourceLog, ...]:
+    """The logs without those whose topic partition came before, from another path."""
+    chosen: dict[str, SourceLog] = {}
+    for log in logs:
+        first = chosen.setdefault(str(log.topic_partition), log)
+        if first is not log:
+            message = (
+                f"{log.topic_partition} is shown from {shown(first.directory)}; the one in {shown(log.directory)} is "
+                "left out. Name one of them."
+            )
+            notes.say(found("second-source", message, file=shown(log.directory)))
+    return tuple(chosen.values())
 
 
 @dataclass(frozen=True, slots=True)

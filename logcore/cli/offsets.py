@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 
 from logcore.cli import arguments as options
-from logcore.cli.looking import Notes, cannot_read, find_logs, window
+from logcore.cli.looking import Notes, cannot_read, find_logs, one_of_each, window
 from logcore.cli.record_lines import json_line, time_text
 from logcore.errors import LogError
 from logcore.logs import lookup
@@ -78,9 +78,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
     notes = Notes()
     quiet = ("no-high-watermark",) if arguments.high_watermark != "checkpoint" else ()
-    for log in find_logs(arguments, notes, quiet=quiet):
-        if log.kind is not DirectoryKind.LIVE:
-            continue
+    logs = tuple(log for log in find_logs(arguments, notes, quiet=quiet) if log.kind is DirectoryKind.LIVE)
+    for log in one_of_each(logs, notes):
         try:
             answer = lookup.list_offsets(lookup_log(log, arguments, notes), arguments.at)
         except LogError as error:

@@ -5,13 +5,14 @@ Files are taken as they are on disk; whether they agree with their segment is no
 
 from __future__ import annotations
 
+import argparse
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TypeVar
 
 from logcore.cli.arguments import OffsetRange
-from logcore.cli.looking import Notes
+from logcore.cli.looking import Notes, is_chosen
 from logcore.errors import CorruptIndexError, LogError, UnsupportedFormatError
 from logcore.logs.findings import found
 from logcore.logs.sources import SegmentFile, SourceLog
@@ -67,12 +68,19 @@ def snapshot_lines(
                     yield place | {"snapshot": end_offset, **asdict(entry)}
 
 
-def checkpoint_lines(logs: Sequence[SourceLog], notes: Notes) -> Iterator[_Line]:
-    """What the files of the directories that hold the logs say, then those in each log's own: checkpoints, properties,
-    marks, and what KRaft keeps. Files whose content is not shown are a line with their size."""
-    chosen = {log.topic_partition for log in logs}
-    for root in dict.fromkeys(os.path.dirname(os.path.abspath(log.directory)) for log in logs):
-        yield from _root_lines(root, chosen, notes)
+def checkpoint_lines(arguments: argparse.Namespace, logs: Sequence[SourceLog], notes: Notes) -> Iterator[_Line]:
+    """What the files of the log directories say, then those in each log's own: checkpoints, properties, marks, and what
+    KRaft keeps. Files whose content is not shown are a line with their size.
+
+    Of a log directory that was named, every line that the options choose, also of partitions that are not there; of
+    one that holds a partition that was named, that partition's lines.
+    """
+    held = {log.topic_partition for log in logs}
+    beside = {os.path.abspath(log.directory) for log in logs}
+    named = [path for path in map(os.path.abspath, arguments.paths) if os.path.isdir(path) and path not in beside]
+    holding = [os.path.dirname(path) for path in map(os.path.abspath, (log.directory for log in logs))]
+    for root in dict.fromkeys((*named, *holding)):
+        yield from _root_lines(root, arguments, None if root in named else held, notes)
     for log in logs:
         place: _Line = {"topic": log.topic_partition.topic, "partition": log.topic_partition.partition}
         if log.topic_id is not None:
@@ -89,7 +97,9 @@ def checkpoint_lines(logs: Sequence[SourceLog], notes: Notes) -> Iterator[_Line]
                 yield {"file": name, **place, "end_offset": snapshot[0], "epoch": snapshot[1], "bytes": size}
 
 
-def _root_lines(root: str, chosen: set[TopicPartition], notes: Notes) -> Iterator[_Line]:
+def _root_lines(
+    root: str, arguments: argparse.Namespace, held: set[TopicPartition] | None, notes: Notes
+) -> Iterator[_Line]:
     properties = _parsed(root, filenames.META_PROPERTIES_FILE, checkpoints.parse_meta_properties, notes)
     if properties:
         yield {"file": filenames.META_PROPERTIES_FILE, **properties}
@@ -108,7 +118,7 @@ def _root_lines(root: str, chosen: set[TopicPartition], notes: Notes) -> Iterato
     ):
         offsets = _parsed(root, name, checkpoints.parse_offset_checkpoint, notes) or {}
         for key, offset in sorted(offsets.items()):
-            if key in chosen:
+            if (held is None or key in held) and is_chosen(key, arguments.topic, arguments.partition):
                 yield {"file": name, "topic": key.topic, "partition": key.partition, "offset": offset}
 
 

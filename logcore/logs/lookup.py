@@ -127,7 +127,7 @@ def translate_offset(segment: LookupSegment, offset: int) -> BatchPosition | Non
     start = offset_index.lookup(segment.offset_entries, offset, segment.base_offset).position
     for batch in _batches(segment.read(), segment.base_offset, start):
         if batch.header.last_offset >= offset:
-            return BatchPosition(segment.base_offset, start + batch.position, batch.size, batch.header.base_offset)
+            return BatchPosition(segment.base_offset, batch.position, batch.size, batch.header.base_offset)
     return None
 
 
@@ -155,7 +155,7 @@ def _of_timestamp(log: LookupLog, timestamp: int) -> OffsetAnswer:
     content = segment.read()
     for batch in _batches(content, segment.base_offset, start):
         if batch.header.max_timestamp >= timestamp:
-            for record in _records(content, start, batch):
+            for record in _records(content, batch):
                 if record.timestamp >= timestamp and record.offset >= start_offset:
                     return _answer(record, batch)
     return NOTHING
@@ -173,7 +173,7 @@ def _of_max_timestamp(segments: Sequence[LookupSegment]) -> OffsetAnswer:
     content = segment.read()
     for batch in _batches(content, segment.base_offset, start):
         if batch.header.max_timestamp == greatest:
-            for record in _records(content, start, batch):
+            for record in _records(content, batch):
                 if record.timestamp == greatest:
                     return _answer(record, batch)
             return NOTHING
@@ -186,16 +186,15 @@ def _answer(record: Record, batch: ScannedBatch) -> OffsetAnswer:
 
 
 def _batches(content: Buffer, base_offset: int, start: int) -> Iterator[ScannedBatch]:
-    """The good batches from a position on; their positions are counted from there."""
-    rest = content if start == 0 else memoryview(content)[start:]
-    for item in scan(rest, base_offset=base_offset, sealed=False, decode=False):
+    """The good batches from a position on."""
+    for item in scan(content, base_offset=base_offset, sealed=False, decode=False, start=start):
         if isinstance(item, ScannedBatch):
             yield item
 
 
-def _records(content: Buffer, start: int, batch: ScannedBatch) -> Iterator[Record]:
+def _records(content: Buffer, batch: ScannedBatch) -> Iterator[Record]:
     """The records of a batch; none from where it turns out to be damaged."""
     try:
-        yield from read_records(content, start + batch.position, batch.header)
+        yield from read_records(content, batch.position, batch.header)
     except CorruptRecordError:
         return

@@ -6,6 +6,7 @@ Values only; `logcore.storage.local` fills them. They are read in one moment, an
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 
 from logcore.logs.findings import Finding
@@ -74,8 +75,10 @@ class SourceLog:
 
     def next_base_offset(self, segment: SegmentFile) -> int | None:
         """Base offset of the segment that follows, whether or not it was named or can be read; None for the last."""
-        bases = (*(other.base_offset for other in self.segments), *self.unreadable, *self.unnamed)
-        return min((base for base in bases if base > segment.base_offset), default=None)
+        at = bisect_right(self.segments, segment.base_offset, key=lambda other: other.base_offset)
+        read = [other.base_offset for other in self.segments[at : at + 1]]
+        others = (base for base in (*self.unreadable, *self.unnamed) if base > segment.base_offset)
+        return min((*read, *others), default=None)
 
 
 @dataclass(frozen=True, slots=True)

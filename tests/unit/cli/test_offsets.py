@@ -182,6 +182,14 @@ def test_logs_come_by_name_and_can_be_chosen(known: Path, capsys: Captured) -> N
     assert len(answer(capsys, "earliest", str(known), "--topic", "ord*", "--partition", "2")) == 1
 
 
+def test_the_same_partition_from_two_paths_is_answered_once(known: Path, tmp_path: Path, capsys: Captured) -> None:
+    other = tmp_path / "other"
+    (other / "orders-0").mkdir(parents=True)
+    (other / "orders-0" / "00000000000000000000.log").touch()
+    made.write_checkpoint(other, "replication-offset-checkpoint", orders=0)
+    assert triple(capsys, "latest", str(known), str(other), code=1)[0] == 8
+
+
 def test_text_is_for_people(known: Path, capsys: Captured) -> None:
     assert main(["offsets", "--at", str(T + 1), str(known)]) == 0
     assert capsys.readouterr().out == "orders-0  offset 1  2023-11-14T22:13:20.001Z  leader epoch 3\n"

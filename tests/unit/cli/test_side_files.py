@@ -153,3 +153,24 @@ def test_a_clean_shutdown_marker_of_an_old_broker_is_empty(orders: Path, capsys:
 def test_a_broken_quorum_state_is_a_warning(orders: Path, capsys: Captured) -> None:
     (orders / "quorum-state").write_text("{")
     assert "quorum-state" not in [line["file"] for line in dump(capsys, "--checkpoints", str(orders), code=1)]
+
+
+def test_a_log_directory_shows_the_lines_of_partitions_that_are_not_there(orders: Path, capsys: Captured) -> None:
+    (orders.parent / "recovery-point-offset-checkpoint").write_text("0\n3\norders 0 8\ngone 3 17\norders 1 5\n")
+
+    def points(*arguments: str) -> list[tuple[object, object]]:
+        lines = dump(capsys, "--checkpoints", *arguments)
+        name = "recovery-point-offset-checkpoint"
+        return [(line["topic"], line["partition"]) for line in lines if line["file"] == name]
+
+    assert points(str(orders.parent)) == [("gone", 3), ("orders", 0), ("orders", 1)]
+    assert points(str(orders)) == [("orders", 0)]
+    assert points(str(orders.parent), "--topic", "orders") == [("orders", 0), ("orders", 1)]
+    assert points(str(orders.parent), "--partition", "3") == [("gone", 3)]
+
+
+def test_a_log_directory_without_partitions_shows_its_files_too(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "meta.properties").write_text("version=1\ncluster.id=abc\nnode.id=1\n")
+    (tmp_path / "bootstrap.checkpoint").write_bytes(b"xyz")
+    lines = dump(capsys, "--checkpoints", str(tmp_path))
+    assert [line["file"] for line in lines] == ["meta.properties", "bootstrap.checkpoint"]
