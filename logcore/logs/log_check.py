@@ -177,6 +177,8 @@ class _LogCheck:
         for start, end, at_start, file, position in self._gaps:
             what = f"no batch holds the {end - start} offsets from {start} on, and nothing explains it"
             rule = "missing-offsets" if at_start else "offset-gap"
+            if self._log.cleaner_checkpoint is None:
+                what += " (of a compacted topic that would be ordinary)"
             self._say(rule, what, file=file, position=position, start_offset=start, end_offset=end)
         if self._expected is not None and not self._is_damaged:
             self._check_ends(self._expected)
