@@ -1,4 +1,4 @@
-"""The corpus, unpacked once for all tests of this folder, and what our code and real tools say of it, read once each."""
+"""The corpus, unpacked once for all tests of this folder, and what our code and real tools say of it, read once."""
 
 from __future__ import annotations
 

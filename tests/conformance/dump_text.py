@@ -45,7 +45,9 @@ def segment_text(segment: Segment, directory: str, *, payload: bool, tool: str |
         *batch_lines(segment.batches, payload=payload),
     ]
     gaps = [] if tool is None else list(_gaps(segment.batches))
-    if tool is not None and not tool.startswith("4.3"):  # older ones take the first offset as it is, and begin with the last gap
+    if tool is not None and not tool.startswith(
+        "4.3"
+    ):  # older ones take the first offset as it is, and begin with the last gap
         gaps = [gap for gap in reversed(gaps) if gap[0] >= 0]
     if gaps:
         lines.append(f"Non-consecutive offsets in {directory}/{segment.name}\n")

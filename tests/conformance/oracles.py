@@ -29,10 +29,9 @@ def binary(text: str | None) -> bytes | None:
 
 def lines(path: Path) -> Iterator[dict[str, Any]]:
     """The objects of a `.jsonl` or `.jsonl.gz` file."""
-    opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
-    with opened as stream:
-        for line in stream:
-            yield json.loads(line)
+    content = path.read_bytes()
+    for line in (gzip.decompress(content) if path.suffix == ".gz" else content).splitlines():
+        yield json.loads(line)
 
 
 def consumed(path: Path) -> dict[str, list[Consumed]]:

@@ -32,9 +32,7 @@ NAMES = {
 DAY_MS = 86_400_000
 """`producer.id.expiration.ms`: a broker that loads a log forgets producers that were silent for longer."""
 
-JUNK_TIME_INDEX = {
-    (f"recovery-damage-{how}-4.4.0/after", "d-tidx-junk-0") for how in ("clean", "unclean-rp")
-}
+JUNK_TIME_INDEX = {(f"recovery-damage-{how}-4.4.0/after", "d-tidx-junk-0") for how in ("clean", "unclean-rp")}
 """The broker answered from a time index of random bytes. We do not use the entries of a broker's index."""
 
 COMPACTED = ("compaction-", "internal-topics-4.4.0/compacted")

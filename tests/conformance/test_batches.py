@@ -83,9 +83,7 @@ def test_every_batch_and_every_byte_of_every_record_is_what_file_records_lists(c
         if listed.batches_end < listed.file_size:
             tail = segment.accounting.tail + segment.accounting.padding
             assert listed.batches_end == listed.file_size - tail
-        records = [
-            record_fields(batch, record, directory) for batch in segment.batches for record in batch.records
-        ]
+        records = [record_fields(batch, record, directory) for batch in segment.batches for record in batch.records]
         if bad:
             # a batch that we do not trust may have given records to a reader that does not check it
             offsets = {record["offset"] for record in records}

@@ -128,3 +128,14 @@ def test_nothing_but_the_damaged_place_is_lost_and_it_is_named(corpus: Corpus, d
             assert [(rule, file) for rule, file, _, _ in said] == [(damage.rule, damage.file)], (name, words)
         else:
             assert said == [(damage.rule, damage.file, damage.position, damage.nbytes)], (name, words)
+
+
+HEALTHY = [
+    entry for entry in SNAPSHOTS if not entry.case.startswith(("recovery-", "crash-")) and entry.name != "remote"
+]
+
+
+@pytest.mark.parametrize("healthy", HEALTHY, ids=str)
+def test_nothing_is_said_against_what_a_broker_left_in_order(corpus: Corpus, healthy: Snapshot):
+    for name, log in corpus.logs(healthy).items():
+        assert ours.findings(log) == [], name

@@ -9,7 +9,7 @@ import pytest
 from logcore.columns.engines import Engine
 from logcore.segments.filenames import DirectoryKind, is_internal_topic
 from tests.conformance import ours
-from tests.conformance.snapshots import BOTH, SNAPSHOTS, UNCOMMITTED, Snapshot
+from tests.conformance.snapshots import BOTH, SNAPSHOTS, Snapshot
 
 if TYPE_CHECKING:
     from tests.conformance.conftest import Corpus
