@@ -96,7 +96,8 @@ class Batches:
     @property
     def compressed(self) -> Mask:
         """Which of them are."""
-        return (self.attributes & CODEC_MASK) != 0
+        mask: Mask = (self.attributes & CODEC_MASK) != 0
+        return mask
 
     @property
     def body(self) -> Numbers:
@@ -151,7 +152,8 @@ def expected_offsets(last: Numbers, expected: int) -> Numbers:
 def unchallenged(batches: Batches, expected: Numbers) -> Mask:
     """Batches of which the successor claims no offset, or which begin where they must, so that they are not the wrong
     ones even if it does."""
-    return (batches.next_base > batches.last) | (batches.base == expected)
+    mask: Mask = (batches.next_base > batches.last) | (batches.base == expected)
+    return mask
 
 
 def _positions(view: memoryview, position: int, most_bytes: int) -> tuple[list[int], int]:
