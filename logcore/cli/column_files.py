@@ -10,9 +10,9 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from logcore.cli.bulk import place_of
 from logcore.columns.reference import to_columns
 from logcore.columns.schema import RECORDS_SCHEMA
-from logcore.columns.wanted import Place
 from logcore.logs.sources import SegmentFile, SourceLog
 from logcore.records.record import Record
 from logcore.segments.scan import ScannedBatch
@@ -35,10 +35,11 @@ class ColumnSink:
 
     def write(self, log: SourceLog, segment: SegmentFile, batch: ScannedBatch, records: list[Record]) -> None:
         """Take records of one batch."""
-        topic, partition = log.topic_partition.topic, log.topic_partition.partition
-        log_id = f"{topic}@{log.cluster_id or 'unknown'}.0" if log.topic_id is None else f"{log.topic_id}.0"
-        place = Place(topic, partition, log_id, f"{segment.base_offset:020d}")
-        columns = to_columns(records, place, batch.header.partition_leader_epoch, batch.position)
+        place = place_of(log, segment)
+        self.add(to_columns(records, place, batch.header.partition_leader_epoch, batch.position))
+
+    def add(self, columns: pa.RecordBatch) -> None:
+        """Take rows of RECORDS_SCHEMA."""
         self._held.append(columns)
         self._rows += columns.num_rows
         self._bytes += columns.nbytes

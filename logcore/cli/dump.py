@@ -1,7 +1,6 @@
 """`loglake dump`: the records of logs, or their batch headers, index entries, checkpoints, a line each.
 
-Reads a segment whole into memory: a source may be cut short by its broker, and a mapped byte that is gone kills the
-process. Damage is said on stderr and passed over.
+Damage is said on stderr and passed over.
 """
 
 from __future__ import annotations
@@ -14,13 +13,26 @@ from contextlib import contextmanager
 from typing import Protocol, TextIO
 
 from logcore.cli import arguments as options
-from logcore.cli.looking import Notes, Window, cannot_read, find_logs, one_of_each, open_segment, steps, window
+from logcore.cli.bulk import can_write_lines, columns_of, write_lines
+from logcore.cli.looking import (
+    Notes,
+    Window,
+    cannot_read,
+    find_logs,
+    one_of_each,
+    open_segment,
+    segment_bytes,
+    steps,
+    window,
+)
 from logcore.cli.record_lines import CSV_COLUMNS, csv_line, json_line, record_fields, text_line
 from logcore.cli.side_files import checkpoint_lines, index_lines, snapshot_lines
+from logcore.columns.wanted import Wanted
 from logcore.errors import CorruptionReason, LogError
 from logcore.logs.sources import SegmentFile, SourceLog
 from logcore.records.batch import BatchHeader, read_header
 from logcore.records.record import Record
+from logcore.records.varint import Buffer
 from logcore.segments.filenames import DirectoryKind
 from logcore.segments.scan import ScannedBatch, Stretch
 from logcore.storage.local import create_text, shown
@@ -100,9 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
                     break
                 out.write(json_line(line) if arguments.format == "jsonl" else _plain(line))
         else:
-            sink = _sink(arguments, out)
-            _dump_records(arguments, logs, notes, sink)
-            sink.close()
+            _dump_records(arguments, logs, notes, out)
     return notes.exit_code
 
 
@@ -166,7 +176,49 @@ class _LineSink:
         """Nothing is held back."""
 
 
-def _dump_records(arguments: argparse.Namespace, logs: tuple[SourceLog, ...], notes: Notes, sink: Sink) -> None:
+def _dump_records(arguments: argparse.Namespace, logs: tuple[SourceLog, ...], notes: Notes, out: TextIO) -> None:
+    looks_at_records = arguments.control or arguments.header or arguments.producer_id is not None
+    if arguments.limit is None and not looks_at_records and not arguments.text:
+        if arguments.format == "jsonl" and can_write_lines():
+            out.flush()
+            for log, segment, content, wanted in _shown_segments(arguments, logs, notes):
+                write_lines(log, segment, content, wanted, notes, out.buffer.write)
+            return
+        if arguments.format in ("arrow", "parquet"):
+            from logcore.cli.column_files import ColumnSink  # brings pyarrow
+
+            columns = ColumnSink(out.buffer, arguments.format)
+            for log, segment, content, wanted in _shown_segments(arguments, logs, notes):
+                for rows in columns_of(log, segment, content, wanted, notes):
+                    columns.add(rows)
+            columns.close()
+            return
+    sink = _sink(arguments, out)
+    _dump_one_by_one(arguments, logs, notes, sink)
+    sink.close()
+
+
+def _shown_segments(
+    arguments: argparse.Namespace, logs: tuple[SourceLog, ...], notes: Notes
+) -> Iterator[tuple[SourceLog, SegmentFile, Buffer, Wanted]]:
+    """Segments of which something may be shown, with their bytes and what is wanted of them."""
+    for log in logs:
+        visible = window(log, arguments).ranges(arguments.offsets)
+        wanted = Wanted(visible=visible, since=arguments.since, until=arguments.until, key=arguments.key)
+        for segment in log.segments:
+            following = log.next_base_offset(segment)
+            if not visible or segment.base_offset >= visible[-1][1]:
+                continue
+            if following is not None and following <= visible[0][0]:
+                continue
+            try:
+                with segment_bytes(log, segment) as content:
+                    yield log, segment, content, wanted
+            except LogError as error:
+                cannot_read(segment, error, notes)
+
+
+def _dump_one_by_one(arguments: argparse.Namespace, logs: tuple[SourceLog, ...], notes: Notes, sink: Sink) -> None:
     left = sys.maxsize if arguments.limit is None else arguments.limit
     for log in logs:
         if left == 0:

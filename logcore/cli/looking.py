@@ -10,18 +10,26 @@ import argparse
 import fnmatch
 import os
 import sys
+import time
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from logcore.cli.arguments import OffsetRange
 from logcore.errors import LogError
 from logcore.logs.findings import Finding, exit_code, found
 from logcore.logs.sources import SegmentFile, SourceLog
 from logcore.logs.transactions import BatchFact, TransactionState, derive_transactions
 from logcore.logs.validation import BatchVerdict, stretch_fact
 from logcore.records.record import Record
+from logcore.records.varint import Buffer
 from logcore.segments.filenames import MAX_OFFSET, TopicPartition
-from logcore.segments.scan import End, ScannedBatch, SegmentScan, Stretch, scan
-from logcore.storage.local import discover, read_file, shown
+from logcore.segments.scan import ScannedBatch, SegmentScan, Stretch, scan
+from logcore.storage.local import discover, map_file, read_file, shown
+
+QUIET_MS = 60_000
+"""A last segment that was not written to for so long counts as left alone."""
 
 
 @dataclass(slots=True)
@@ -98,23 +106,31 @@ def one_of_each(logs: tuple[SourceLog, ...], notes: Notes) -> tuple[SourceLog, .
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Offsets that a log shows: start..end (exclusive) without those of aborted transactions.
-
-    aborted: for a producer id, the (first, last) offsets of its aborted transactions, both inclusive.
-    """
+    """Offsets that a log shows: start..end (exclusive) without `hidden`, the ascending half-open ranges of batches of
+    aborted transactions."""
 
     start: int
     end: int
-    aborted: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    hidden: tuple[tuple[int, int], ...] = ()
 
     def shows(self, batch: ScannedBatch) -> bool:
         """Whether anything of a batch may be shown."""
         header = batch.header
         if header.last_offset < self.start or header.base_offset >= self.end:
             return False
-        return not header.is_transactional or not any(
-            first <= header.base_offset <= last for first, last in self.aborted.get(header.producer_id, ())
-        )
+        at = bisect_right(self.hidden, (header.base_offset, MAX_OFFSET)) - 1
+        return at < 0 or header.base_offset >= self.hidden[at][1]
+
+    def ranges(self, chosen: OffsetRange) -> tuple[tuple[int, int], ...]:
+        """The offsets shown of a chosen range, as ascending half-open ranges."""
+        start = max(self.start, chosen.start or 0)
+        end = self.end if chosen.end is None else min(self.end, chosen.end)
+        shown_ranges = []
+        for hidden_start, hidden_end in self.hidden:
+            if start < min(hidden_start, end):
+                shown_ranges.append((start, min(hidden_start, end)))
+            start = max(start, hidden_end)
+        return (*shown_ranges, (start, end)) if start < end else tuple(shown_ranges)
 
 
 def window(log: SourceLog, arguments: argparse.Namespace) -> Window:
@@ -129,14 +145,46 @@ def window(log: SourceLog, arguments: argparse.Namespace) -> Window:
         high_watermark = max(log.high_watermark, log.log_start_offset)
     if arguments.isolation_level == "read_uncommitted":
         return Window(start, high_watermark)
+    spans: list[tuple[int, int, int]] = []
+
+    def watched() -> Iterator[BatchFact]:
+        for fact in _facts(log):
+            if fact.is_transactional and not fact.is_control:
+                spans.append((fact.base_offset, fact.next_offset, fact.producer_id))
+            yield fact
+
     # A consumer is shown a compacted log without being told why offsets are gone; so gaps are no losses here.
-    view = derive_transactions(_facts(log), high_watermark=high_watermark, compacted_by_policy=True)
-    aborted: dict[int, tuple[tuple[int, int], ...]] = {}
+    view = derive_transactions(watched(), high_watermark=high_watermark, compacted_by_policy=True)
+    lost: dict[int, list[tuple[int, int]]] = {}
     for transaction in view.transactions:
         if transaction.state in (TransactionState.ABORTED, TransactionState.UNKNOWN):
-            span = (transaction.first_offset, transaction.last_offset)
-            aborted[transaction.producer_id] = (*aborted.get(transaction.producer_id, ()), span)
-    return Window(start, min(high_watermark, view.last_stable_offset), aborted)
+            lost.setdefault(transaction.producer_id, []).append((transaction.first_offset, transaction.last_offset))
+    return Window(start, min(high_watermark, view.last_stable_offset), _hidden(spans, lost))
+
+
+def _hidden(
+    spans: Iterable[tuple[int, int, int]], lost: dict[int, list[tuple[int, int]]]
+) -> tuple[tuple[int, int], ...]:
+    """Of batches (base offset, next offset, producer id), those that lie in a lost transaction of their producer."""
+    hidden = []
+    for base, behind, producer_id in spans:
+        of_producer = lost.get(producer_id, [])
+        at = bisect_right(of_producer, (base, MAX_OFFSET)) - 1
+        if at >= 0 and base <= of_producer[at][1]:
+            hidden.append((base, behind))
+    return tuple(hidden)
+
+
+@contextmanager
+def segment_bytes(log: SourceLog, segment: SegmentFile) -> Iterator[Buffer]:
+    """A segment's bytes, mapped if nobody writes to the segment any more, else read into memory: a broker may cut short
+    what it still writes to, and touching a mapped byte that is gone kills the process. Raises SourceUnreadable,
+    SourceChanged."""
+    if log.is_sealed(segment) or time.time() * 1000 - segment.modified_ms > QUIET_MS:
+        with map_file(segment.path) as mapped:
+            yield mapped
+    else:
+        yield read_file(segment.path)
 
 
 def open_segment(
@@ -162,14 +210,19 @@ def steps(log: SourceLog, segment: SegmentFile, walk: SegmentScan, notes: Notes)
     file = shown(segment.path)
     for item in walk:
         if isinstance(item, Stretch):
-            notes.say(_stretch_finding(item, file))
+            notes.say(stretch_finding(item, file))
         yield item
     accounting = walk.accounting
     if accounting.padding:
-        position = accounting.file_size - accounting.padding
-        rule = "zero-tail" if walk.end is End.CORRUPT and log.is_sealed(segment) else "zero-padding"
-        message = f"{file}: the last {accounting.padding} bytes, from position {position}, are zeros."
-        notes.say(found(rule, message, file=file, position=position, nbytes=accounting.padding))
+        notes.say(padding_finding(log, segment, accounting.file_size, accounting.padding))
+
+
+def padding_finding(log: SourceLog, segment: SegmentFile, file_size: int, padding: int) -> Finding:
+    """Zeros up to the end: room for more in a segment still being written, and a loss in any other."""
+    file, position = shown(segment.path), file_size - padding
+    rule = "zero-tail" if log.is_sealed(segment) else "zero-padding"
+    message = f"{file}: the last {padding} bytes, from position {position}, are zeros."
+    return found(rule, message, file=file, position=position, nbytes=padding)
 
 
 def cannot_read(segment: SegmentFile, error: LogError, notes: Notes) -> None:
@@ -178,7 +231,7 @@ def cannot_read(segment: SegmentFile, error: LogError, notes: Notes) -> None:
     notes.say(found("unreadable", str(error.at(file=file)), file=file))
 
 
-def _stretch_finding(stretch: Stretch, file: str) -> Finding:
+def stretch_finding(stretch: Stretch, file: str) -> Finding:
     if stretch.tail:
         message = f"{file}: {stretch.size} bytes from position {stretch.position} are a batch not yet whole."
         return found("torn-tail", message, file=file, position=stretch.position, nbytes=stretch.size)

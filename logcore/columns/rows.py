@@ -129,7 +129,7 @@ class RowBuffers:
     def _constant(self, name: str, rows: int) -> pa.Array:
         held = self._repeated.get(name)
         if held is None or len(held) < rows:
-            held = self._repeated[name] = pa.repeat(self._constants[name], max(rows, 1 << 14))
+            held = self._repeated[name] = pa.repeat(self._constants[name], max(rows, 1 << 10))
         return held.slice(0, rows)
 
     def _headers(self, frame: np.ndarray, rows: int) -> pa.Array:

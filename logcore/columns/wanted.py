@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from logcore.columns.schema import RECORDS_SCHEMA
 from logcore.records.model import BatchHeader, Record
+
+if TYPE_CHECKING:  # who only prints lines does not wait for it
+    import pyarrow as pa
 
 MAX_INT64 = (1 << 63) - 1
 
@@ -27,14 +28,14 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """columns: names of RECORDS_SCHEMA; they are given in its order. visible: ascending half-open offset ranges, None
-    for all offsets. since, until: record timestamps in ms, from `since` on and before `until`. key: exactly these
-    bytes. control: also control records.
+    """columns: names of RECORDS_SCHEMA, which are given in its order; None for all. visible: ascending half-open offset
+    ranges, None for all offsets. since, until: record timestamps in ms, from `since` on and before `until`. key:
+    exactly these bytes. control: also control records.
 
     A batch that cannot hold a wanted record is not looked into: only its header and checksum are judged.
     """
 
-    columns: tuple[str, ...] = tuple(RECORDS_SCHEMA.names)
+    columns: tuple[str, ...] | None = None
     visible: tuple[tuple[int, int], ...] | None = None
     since: int | None = None
     until: int | None = None
@@ -42,16 +43,22 @@ class Wanted:
     control: bool = False
 
     def __post_init__(self) -> None:
-        unknown = set(self.columns) - set(RECORDS_SCHEMA.names)
-        if unknown:
-            raise ValueError(f"records have no column {sorted(unknown)[0]!r}")
         flat = [bound for each in self.visible or () for bound in each]
         if any(later < earlier for earlier, later in pairwise(flat)):
             raise ValueError("the visible ranges do not ascend")
 
     @property
     def schema(self) -> pa.Schema:
-        """The chosen columns, in the order of RECORDS_SCHEMA."""
+        """The chosen columns, in the order of RECORDS_SCHEMA. ValueError if one is none of its."""
+        import pyarrow as pa
+
+        from logcore.columns.schema import RECORDS_SCHEMA
+
+        if self.columns is None:
+            return RECORDS_SCHEMA
+        unknown = set(self.columns) - set(RECORDS_SCHEMA.names)
+        if unknown:
+            raise ValueError(f"records have no column {sorted(unknown)[0]!r}")
         return pa.schema([field for field in RECORDS_SCHEMA if field.name in self.columns])
 
     @property
@@ -79,6 +86,8 @@ class Wanted:
 
     def chosen(self, columns: pa.RecordBatch) -> pa.RecordBatch:
         """The wanted columns of rows that have them all."""
+        import pyarrow as pa
+
         schema = self.schema
         return pa.RecordBatch.from_arrays([columns.column(name) for name in schema.names], schema=schema)
 

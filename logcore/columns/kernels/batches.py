@@ -157,3 +157,21 @@ def walk_kernel(by_instruction: bool) -> Any:
         return nb.int64(0)
 
     return walk
+
+
+def hop(frame):
+    """Follow the batches' length fields to the first that begins at or behind the target, believing everything."""
+    source, end = pointer(frame, slots.HOP_SOURCE), frame[slots.HOP_SIZE]
+    at, target = frame[slots.HOP_POSITION], frame[slots.HOP_TARGET]
+    next_offset = frame[slots.HOP_NEXT_OFFSET]
+    while at < target and end - at >= _MESSAGE_HEADER + 8:
+        length = big_int32(source, at + 8)
+        if length < _SMALLEST_V0 or length > end - at - _OVERHEAD:
+            break
+        next_offset = big_int64(source, at) + 1
+        if byte(source, at + 16) == nb.uint64(2) and length >= _V2_HEADER - _OVERHEAD:
+            next_offset += big_int32(source, at + 23)
+        at += length + _OVERHEAD
+    frame[slots.HOP_POSITION] = at
+    frame[slots.HOP_NEXT_OFFSET] = next_offset
+    return nb.int64(0)

@@ -11,7 +11,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import numba as nb
 
-from logcore.columns.kernels.batches import walk_kernel
+from logcore.columns.kernels.batches import hop, walk_kernel
 from logcore.columns.kernels.frames import inflate
 from logcore.columns.kernels.intrinsics import FRAME
 from logcore.columns.kernels.lines import lines
@@ -24,6 +24,7 @@ def sources(processor: Processor) -> dict[str, Callable[..., Any]]:
     """The kernels by name."""
     return {
         "walk": walk_kernel(processor.has_crc32c),
+        "hop": hop,
         "inspect": records_kernel(emits=False),
         "emit": records_kernel(emits=True),
         "inflate": inflate,

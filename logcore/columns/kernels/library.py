@@ -13,6 +13,7 @@ this one does not ask for it.
 import ctypes
 import hashlib
 import logging
+import os
 from collections.abc import Callable
 from functools import cache
 from importlib import metadata, resources
@@ -23,8 +24,11 @@ from logcore.storage.object_code import cached_object_code
 
 _LOG = logging.getLogger(__name__)
 
-NAMES = ("walk", "inspect", "emit", "inflate", "unfold", "emit_messages", "lines")
+NAMES = ("walk", "hop", "inspect", "emit", "inflate", "unfold", "emit_messages", "lines")
 SHORT_BLOCK = 256
+
+ENGINE_VARIABLE = "LOGLAKE_ENGINE"
+"""Names the engine to use instead of the best there is: reference, lockstep or kernels."""
 
 _FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 
@@ -77,6 +81,17 @@ def library() -> Library:
             raise KernelsUnavailable(f"the compiled code lacks the kernel {kernel}")
         functions[kernel] = _FUNCTION(address)
     return Library(functions, (engine,))
+
+
+def is_chosen() -> bool:
+    """Whether the kernels work here and LOGLAKE_ENGINE names no other engine."""
+    if os.environ.get(ENGINE_VARIABLE, "kernels") != "kernels":
+        return False
+    try:
+        library()
+    except KernelsUnavailable:
+        return False
+    return True
 
 
 def _compiled(processor: Any) -> bytes:

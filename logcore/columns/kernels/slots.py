@@ -74,6 +74,14 @@ WALK_RECORDS = 12
 WALK_BODY_BYTES = 13
 WALK_SLOTS = 16
 
+# Frame of `hop`.
+HOP_SOURCE = 0
+HOP_SIZE = 1
+HOP_POSITION = 2
+HOP_TARGET = 3
+HOP_NEXT_OFFSET = 4
+HOP_SLOTS = 8
+
 # Frame of `emit` and `inspect`.
 SOURCE = 0
 SOURCE_SIZE = 1
