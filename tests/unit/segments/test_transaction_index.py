@@ -86,6 +86,7 @@ def test_entries_that_do_not_fit_are_not_encoded(row: tuple[int, int, int, int])
     [
         (0, 2, [], True),
         (0, 3, [1], True),
+        (0, 8, [1], True),
         (0, 9, [0, 1], True),
         (10, 12, [1], True),
         (0, 13, [0, 1, 3], True),
