@@ -1,77 +1,106 @@
-"""``make bench``: how fast the bundled samples are read, codec by codec, on one core.
+"""``make bench``: how fast we are, against others and against the machine.
 
-The figures are for comparing two versions on one machine. Each segment of the codecs sample is read again and again
-until about a second has gone by; the best round counts.
+    python -m tests.bench                       everything, onto docs/benchmarks.md
+    python -m tests.bench --only small-lz4-16k  one case, onto the screen; may be repeated; globs are understood
+    python -m tests.bench --quick               small segments and few rounds: whether it works, not how fast
+
+Ends in 1 if a case failed or missed what it must reach.
 """
 
 from __future__ import annotations
 
-import tarfile
-import tempfile
-import time
-from collections.abc import Callable
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 
-from logcore.columns.reference import decode
-from logcore.segments.scan import ScannedBatch, scan
-from tests.conftest import SAMPLES
+from tests.bench import commands, decoding, processes
+from tests.bench.corpora import home
+from tests.bench.page import page
+from tests.bench.results import Line, Verdict
+from tests.bench.totals import Differ
+from tests.kafka.distribution import Unavailable
 
-SAMPLE = "codecs-v2-4.3.1"
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-SECONDS = 1.0
-
-
-def best(work: Callable[[], int]) -> tuple[float, int]:
-    """(seconds of the fastest round, what it returned)."""
-    result = work()  # once unmeasured: libraries are loaded by their first use
-    fastest, begun = float("inf"), time.perf_counter()
-    while time.perf_counter() - begun < SECONDS:
-        start = time.perf_counter()
-        work()
-        fastest = min(fastest, time.perf_counter() - start)
-    return fastest, result
+PAGE = Path("docs/benchmarks.md")
 
 
-def scan_all(segments: dict[int, bytes], *, decode_records: bool) -> int:
-    """Number of batches found good."""
-    return sum(
-        isinstance(item, ScannedBatch)
-        for base, data in segments.items()
-        for item in scan(data, base_offset=base, sealed=True, decode=decode_records)
-    )
+def cases(arguments: argparse.Namespace) -> dict[str, Callable[[], Iterator[Line]]]:
+    """What can be measured, by name."""
+    quick, mib = arguments.quick, arguments.mib
+    found: dict[str, Callable[[], Iterator[Line]]] = {
+        case.name: partial(decoding.lines, case, mib, arguments.rounds) for case in decoding.CASES
+    }
+    for name in (commands.DUMP, commands.VERIFY):
+        found[name] = partial(commands.lines, name, arguments.command_mib, arguments.command_rounds)
+    found[processes.START] = partial(processes.start_lines, 3 if quick else 11)
+    found[processes.COLD] = partial(processes.cold_lines, mib, 1 if quick else 3)
+    found[processes.MEMORY] = partial(processes.memory_lines, 64 if quick else 1024, 1 if quick else 3)
+    return found
 
 
-def decode_all(segments: dict[int, bytes], batches: dict[int, list[ScannedBatch]]) -> int:
-    """Number of rows."""
-    place = {"topic": "t", "partition": 0, "log_id": "l", "segment_id": "s"}
-    return sum(
-        decode(segments[base], batch.position, batch.header, **place).num_rows
-        for base, found in batches.items()
-        for batch in found
-    )
-
-
-def main() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        with tarfile.open(SAMPLES / f"{SAMPLE}.tar.xz") as archive:
-            archive.extractall(folder, filter="data")
-        print(f"{'codec':8}{'KiB':>6}{'headers + CRC':>18}{'every record':>18}{'to Arrow':>18}")
-        for codec in CODECS:
-            files = sorted(Path(folder, "logdir", f"codec-{codec}-0").glob("*.log"))
-            segments = {int(path.stem): path.read_bytes() for path in files}
-            batches = {
-                base: [i for i in scan(data, base_offset=base, sealed=True) if isinstance(i, ScannedBatch)]
-                for base, data in segments.items()
-            }
-            size = sum(map(len, segments.values()))
-            shallow, _ = best(lambda s=segments: scan_all(s, decode_records=False))
-            deep, _ = best(lambda s=segments: scan_all(s, decode_records=True))
-            arrow, rows = best(lambda s=segments, b=batches: decode_all(s, b))
-            print(
-                f"{codec:8}{size / 1024:6.0f}{size / shallow / 1e6:13.1f} MB/s{size / deep / 1e6:13.1f} MB/s"
-                f"{rows / arrow:11.0f} rows/s"
-            )
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench")
+    parser.add_argument("--quick", action="store_true", help="small segments and few rounds")
+    parser.add_argument("--only", action="append", metavar="CASE", help="these cases (globs); repeatable")
+    parser.add_argument("--mib", type=int, help="size of the segments, uncompressed (default 200)")
+    parser.add_argument("--rounds", type=int, help="rounds of the decoding cases (default 11)")
+    parser.add_argument("-o", "--output", type=Path, help=f"the page (default: {PAGE} of a full run)")
+    parser.add_argument("--list", action="store_true", help="names of the cases")
+    arguments = parser.parse_args()
+    arguments.command_mib = arguments.mib or (16 if arguments.quick else 250)
+    arguments.command_rounds = 1 if arguments.quick else 3
+    arguments.mib = arguments.mib or (16 if arguments.quick else 200)
+    arguments.rounds = arguments.rounds or (2 if arguments.quick else 11)
+    every = cases(arguments)
+    if arguments.list:
+        sys.stdout.write("\n".join(every) + "\n")
+        return 0
+    chosen = {
+        name: run
+        for name, run in every.items()
+        if arguments.only is None or any(fnmatchcase(name, pattern) for pattern in arguments.only)
+    }
+    if not chosen:
+        parser.error(f"no such case; there are: {', '.join(every)}")
+    load = os.getloadavg()[0]
+    home().mkdir(parents=True, exist_ok=True)
+    lines: list[Line] = []
+    failures: dict[str, str] = {}
+    for name, run in chosen.items():
+        try:
+            for line in run():
+                lines.append(line)
+                sys.stdout.write(line.text() + "\n")
+                sys.stdout.flush()
+        except Exception as error:  # noqa: BLE001 - one void case must not hide the others
+            # The page is read elsewhere: of an error nobody foresaw it tells the kind, and no path.
+            failures[name] = str(error) if isinstance(error, Differ | Unavailable) else type(error).__name__
+            sys.stderr.write(f"{name} is void:\n{traceback.format_exc()}")
+    output = arguments.output
+    if output is None and not arguments.quick and arguments.only is None:
+        output = PAGE
+    if output is not None:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(
+            page(
+                lines,
+                failures,
+                mib=arguments.mib,
+                command_mib=arguments.command_mib,
+                rounds=arguments.rounds,
+                command_rounds=arguments.command_rounds,
+                java_warm_ups=decoding.JAVA_WARM_UPS,
+                load=load,
+            ),
+            encoding="utf-8",
+        )
+        sys.stdout.write(f"written to {output}\n")
+    return 1 if failures or any(line.verdict is Verdict.MISSED for line in lines) else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

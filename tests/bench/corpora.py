@@ -25,7 +25,7 @@ from tests.bench.totals import Totals
 SEED = 7
 MIB = 1 << 20
 SEGMENT_NAME = "00000000000000000000.log"
-_BATCH_SIZES = {"16k": 16_384, "1m": 1_000_000}
+BATCH_BYTES = {"16k": 16_384, "1m": 1_000_000}
 _DRAW_BYTES = 16 * MIB
 
 
@@ -63,7 +63,7 @@ def named(name: str) -> Corpus:
     :raises ValueError: there is no such corpus.
     """
     shape, codec, batch, *version = name.split("-")
-    if shape not in SHAPES or codec not in segments.CODECS or batch not in _BATCH_SIZES or version not in ([], ["v1"]):
+    if shape not in SHAPES or codec not in segments.CODECS or batch not in BATCH_BYTES or version not in ([], ["v1"]):
         raise ValueError(f"there is no corpus {name!r}; write e.g. small-lz4-16k or small-none-16k-v1")
     return Corpus(shape, codec, batch, 1 if version else 2)
 
@@ -89,7 +89,7 @@ def _make(corpus: Corpus, raw_bytes: int, directory: Path, facts: Path) -> None:
     random = np.random.default_rng([SEED, *corpus.shape.encode()])
     directory.mkdir(parents=True, exist_ok=True)
     size, batches, raw, totals = 0, 0, 0, Totals()
-    batch_bytes = _BATCH_SIZES[corpus.batch]
+    batch_bytes = BATCH_BYTES[corpus.batch]
     with (directory / SEGMENT_NAME).open("wb") as stream:
         for piece in segments.pieces(
             lambda first, count: shape.rows(random, first, count),

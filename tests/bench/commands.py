@@ -1,0 +1,196 @@
+"""The command rows: `loglake dump` and `loglake verify` against Kafka's `DumpLogSegments`, as whole processes.
+
+Both start from nothing, read the same segment and end; the time is the wall's. Ours may use every core. Kafka's JVM
+gets the settings of its own `kafka-dump-log.sh`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from tests.bench.corpora import Segment, home, named, segment
+from tests.bench.results import Line, compared
+from tests.bench.rounds import Contender, take_turns
+from tests.bench.totals import Differ
+from tests.kafka import distribution
+
+DUMP, VERIFY = "dump", "verify"
+_CORPUS = "small-none-16k"
+_SAMPLE_EVERY = 997
+_SCRIPT_OPTIONS = (
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+)
+_RECORD = re.compile(
+    rb"\| offset: (?P<offset>\d+) CreateTime: (?P<timestamp>\d+) keySize: (?P<key_size>-?\d+) "
+    rb"valueSize: (?P<value_size>-?\d+) sequence: \d+ headerKeys: \[\]"
+    rb"(?: key: (?P<key>.*?))?(?: payload: (?P<value>.*))?"
+)
+
+
+def lines(name: str, mib: int, rounds: int) -> Iterator[Line]:
+    """One of the two rows.
+
+    :raises Differ: the outputs do not tell the same. :raises distribution.Unavailable: Kafka cannot be run here.
+    """
+    made = segment(named(_CORPUS), mib)
+    with tempfile.TemporaryDirectory(prefix="commands-", dir=home()) as folder:
+        if name == DUMP:
+            yield _dump(made, Path(folder), rounds)
+        else:
+            yield _verify(made, Path(folder), rounds)
+
+
+def _dump(made: Segment, folder: Path, rounds: int) -> Line:
+    our_file, their_file = folder / "ours.jsonl", folder / "theirs.txt"
+    ours = _process([*_loglake(), "dump", "--format", "jsonl", "-o", str(our_file), str(made.path)], None, our_file)
+    theirs = _process(_dump_log_segments(made, "--print-data-log"), their_file)
+    ours(), theirs()  # the warm-up; what they wrote is compared
+    _check_dumps(made, our_file, their_file)
+    return _compared(
+        "loglake dump --format jsonl -o FILE",
+        "DumpLogSegments --print-data-log > FILE",
+        ours,
+        theirs,
+        made,
+        rounds,
+        15,
+        50,
+    )
+
+
+def _verify(made: Segment, folder: Path, rounds: int) -> Line:
+    report, listing, nowhere = folder / "report.jsonl", folder / "listing.txt", Path("/dev/null")
+    _process([*_loglake(), "verify", "--format", "jsonl", str(made.path)], report)()
+    _process(_dump_log_segments(made, "--deep-iteration"), listing)()
+    _check_verdicts(made, report, listing)
+    ours = _process([*_loglake(), "verify", str(made.path)], nowhere)
+    theirs = _process(_dump_log_segments(made, "--deep-iteration"), nowhere)
+    return _compared(
+        "loglake verify", "DumpLogSegments --deep-iteration > /dev/null", ours, theirs, made, rounds, 10, 40
+    )
+
+
+def _compared(
+    our_name: str,
+    their_name: str,
+    ours: Callable[[], float],
+    theirs: Callable[[], float],
+    made: Segment,
+    rounds: int,
+    must: float,
+    aim: float,
+) -> Line:
+    contenders = [Contender(our_name, ours), Contender(their_name, theirs)]
+    outcome = take_turns(contenders, rounds=rounds, warm_ups=0, sets=2)
+    return compared(
+        f"`{our_name}`",
+        outcome,
+        our_name,
+        their_name,
+        raw_bytes=made.raw_bytes,
+        records=made.totals.records,
+        must=must,
+        aim=aim,
+    )
+
+
+def _process(command: list[str], stdout: Path | None, replaces: Path | None = None) -> Callable[[], float]:
+    """A function that runs the command to its end and tells the seconds. `replaces`: a file removed beforehand."""
+
+    def seconds() -> float:
+        for path in (stdout, replaces):
+            if path is not None and path.is_file():
+                path.unlink()
+        with (stdout or Path("/dev/null")).open("wb") as out:
+            begun = time.perf_counter()
+            done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, check=False)
+            taken = time.perf_counter() - begun
+        if done.returncode != 0:
+            said = done.stderr.decode(errors="replace").strip()
+            raise Differ(f"{Path(command[0]).name} ended with exit code {done.returncode}: {said[-300:]}")
+        return taken
+
+    return seconds
+
+
+def _loglake() -> list[str]:
+    return [str(Path(sys.executable).with_name("loglake"))]
+
+
+def _dump_log_segments(made: Segment, option: str) -> list[str]:
+    return distribution.command(
+        "org.apache.kafka.tools.DumpLogSegments",
+        "--files",
+        str(made.path),
+        option,
+        heap="256m",
+        collector="G1",
+        options=_SCRIPT_OPTIONS,
+    )
+
+
+def _check_dumps(made: Segment, our_file: Path, their_file: Path) -> None:
+    """Both have a line for every record, and every so manyth record is the same in both.
+
+    :raises Differ: they do not.
+    """
+    count = 0
+    with our_file.open("rb") as ours, their_file.open("rb") as theirs:
+        their_records = (line for line in theirs if line.startswith(b"| offset: "))
+        while True:
+            our_lines, their_lines = list(islice(ours, _SAMPLE_EVERY)), list(islice(their_records, _SAMPLE_EVERY))
+            if len(our_lines) != len(their_lines):
+                raise Differ("the dumps differ in their number of records")
+            if not our_lines:
+                break
+            count += len(our_lines)
+            if _our_record(our_lines[-1]) != _their_record(their_lines[-1]):
+                raise Differ(f"the dumps differ in record {count - 1}")
+    if count != made.totals.records:
+        raise Differ(f"the dumps have {count} records, {made.totals.records} were written")
+
+
+def _our_record(line: bytes) -> tuple[object, ...]:
+    fields = json.loads(line)
+    key, value = (None if fields[name] is None else base64.b64decode(fields[name]) for name in ("key", "value"))
+    if fields["headers"] or fields["timestamp_type"] != "CreateTime":
+        raise Differ("a record of the dump is not of this segment")
+    return fields["offset"], fields["timestamp"], key, value
+
+
+def _their_record(line: bytes) -> tuple[object, ...]:
+    match = _RECORD.fullmatch(line.rstrip(b"\n"))
+    if match is None:
+        raise Differ("a line of DumpLogSegments cannot be understood")
+    for part in ("key", "value"):
+        if int(match[f"{part}_size"]) != (-1 if match[part] is None else len(match[part])):
+            raise Differ("a line of DumpLogSegments contradicts itself")
+    return int(match["offset"]), int(match["timestamp"]), match["key"], match["value"]
+
+
+def _check_verdicts(made: Segment, report: Path, listing: Path) -> None:
+    """Both saw every batch and every record, and found every checksum right.
+
+    :raises Differ: they did not.
+    """
+    summary = json.loads(report.read_bytes().splitlines()[-1])["summary"]
+    ours = (summary["valid_bytes"], summary["batches"], summary["records"], summary["findings"]["error"])
+    batches = records = 0
+    with listing.open("rb") as lines_of_tool:
+        for line in lines_of_tool:
+            records += line.startswith(b"| offset: ")
+            batches += line.startswith(b"baseOffset: ") and b"isvalid: true" in line
+    theirs = (made.size, batches, records, 0)
+    if not ours == theirs == (made.size, made.batches, made.totals.records, 0):
+        raise Differ(f"the verdicts differ: {ours} and {theirs}")

@@ -1,0 +1,163 @@
+"""The results page: the machine, what was asked for and what came out. Written by the benchmark, edited by nobody."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+
+import pyarrow as pa
+
+from logcore.columns.kernels.processor import this_processor
+from tests.bench.results import Line, number
+from tests.kafka import distribution
+
+_PACKAGES = (
+    "numpy",
+    "pyarrow",
+    "numba",
+    "llvmlite",
+    "crc32c",
+    "isal",
+    "lz4",
+    "zstandard",
+    "python-snappy",
+    "cramjam",
+    "kafka-python",
+    "aiokafka",
+)
+
+_INTRODUCTION = """\
+# How fast
+
+Written by `make bench`; the figures are of the machine below and of nothing else. Read the ratios: each is of one run,
+in which the contenders took turns.
+
+- **What is read.** Generated segments, seeded, at least {mib} MiB of records each, the file in the page cache: `small`
+  (keys of 13 bytes, about 83 bytes of JSON), `medium` (about 728 bytes of JSON), `headers` (small, with two of them),
+  values of 10 and 100 KB; 1 % null keys, 1 % tombstones; batches of 16 KB (`16k`) or 1 MB (`1m`), codecs as Java
+  clients write them; `v1`: messages of format 1, alone or in wrappers of 16 KB. The two commands read a segment of
+  {command_mib} MiB.
+- **Equality first.** Before anything is timed, every reader must find the same: counts and sums over whole segments
+  (ours, Kafka's), every field of every record over a part (ours, kafka-python, aiokafka), every column of every record
+  over a part (ours, our plain reference); of the two dumps the number of records and every 997th of them.
+- **The same work.** One thread (but for the commands), every CRC checked, every field of every record. Ours ends in
+  Arrow batches with offset, timestamp, key, value and headers; theirs in objects. Kafka's Java classes run in their own
+  JVM, {java_warm_ups} readings ahead; opening the file is in their time and in ours against them. kafka-python reads
+  the first 8 MiB, aiokafka the first 32; their times are scaled.
+- **Figures.** Medians of {rounds} rounds (commands: {command_rounds}), extremes in brackets. *noisy*: a contender's
+  slowest round took more than 1.3 times its fastest, though such sets were thrown away and taken anew; the line is void.
+- **The limit.** 1/T = segment bytes / CRC speed + raw bytes / decompression speed + raw bytes / memcpy speed, each the
+  fastest way at hand, measured in the same rounds.
+"""
+
+
+def page(
+    lines: Sequence[Line],
+    failures: Mapping[str, str],
+    *,
+    mib: int,
+    command_mib: int,
+    rounds: int,
+    command_rounds: int,
+    java_warm_ups: int,
+    load: float,
+) -> str:
+    """The page, in Markdown."""
+    parts = [
+        _INTRODUCTION.format(
+            mib=mib,
+            command_mib=command_mib,
+            rounds=rounds,
+            command_rounds=command_rounds,
+            java_warm_ups=java_warm_ups,
+        ),
+        "## What was asked for\n",
+        _table([line for line in lines if line.must is not None]),
+        "\n## Told beside it\n",
+        _table([line for line in lines if line.must is None]),
+    ]
+    if failures:
+        parts.append("\n## Void\n")
+        parts += [f"- **{name}**: {reason}" for name, reason in failures.items()]
+        parts.append("")
+    parts += ["\n## The machine\n", *(f"- {name}: {value}" for name, value in machine(load).items()), ""]
+    return "\n".join(parts)
+
+
+def machine(load: float) -> dict[str, str]:
+    """What the figures depend on. `load`: the load average when the run began."""
+    processor = this_processor()
+    pool = pa.default_memory_pool().backend_name
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "commit": _commit(),
+        "processor": f"{_processor_model()}, {os.cpu_count()} logical cores; load average when it began: {load:.2f}",
+        "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB",
+        "system": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
+        "kernels compiled for": f"{processor.name} {processor.features}".strip(),
+        "Arrow's memory pool": pool
+        if pool == "mimalloc"
+        else f"{pool} (not mimalloc: figures are lower than they might be)",
+        "packages": ", ".join(f"{name} {metadata.version(name)}" for name in _PACKAGES),
+        "opponent": f"Kafka {distribution.VERSION}, {_java_version()}",
+    }
+
+
+def _table(lines: Sequence[Line]) -> str:
+    rows = [
+        "| case | against | figure | must | aim | reached | ours | theirs |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for line in lines:
+        noisy = " *noisy*" if line.noisy else ""
+        figure = f"**{number(line.figure)}** {line.unit} ({number(line.low)}–{number(line.high)}){noisy}"
+        cells = [
+            line.case,
+            line.against,
+            figure,
+            _asked(line.must),
+            _asked(line.aim),
+            line.verdict,
+            line.ours,
+            line.theirs,
+        ]
+        rows.append("| " + " | ".join(cells) + " |")
+    return "\n".join(rows)
+
+
+def _asked(target: float | None) -> str:
+    return "" if target is None else f"{target:g}"
+
+
+def _commit() -> str:
+    here = Path(__file__).resolve().parent
+    said = subprocess.run(
+        ["git", "describe", "--always", "--dirty=, with changes", "--exclude=*"],
+        cwd=here,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return said.stdout.strip() or "unknown"
+
+
+def _processor_model() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or "unknown"
+
+
+def _java_version() -> str:
+    said = subprocess.run(
+        [str(distribution.jdk()), "-version"], capture_output=True, text=True, check=False
+    ).stderr.splitlines()
+    return said[1].strip() if len(said) > 1 else "Java of unknown version"
