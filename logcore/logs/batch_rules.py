@@ -40,7 +40,8 @@ PRODUCERS = 100_000
 """How many producers of a segment are remembered, those that wrote last; each takes some 200 bytes."""
 
 _NO_TIMESTAMP = -1
-_SEQUENCES = 1 << 31
+SEQUENCES = 1 << 31
+"""Sequence numbers begin again at 0 behind the greatest int32."""
 _MARKERS = (ControlType.COMMIT, ControlType.ABORT)
 
 Say = Callable[[str, str, ScannedBatch], None]
@@ -77,7 +78,7 @@ class RecordSums:
 
 
 @dataclass(frozen=True, slots=True)
-class _LastBatch:
+class LastBatch:
     """What a producer wrote last."""
 
     epoch: int
@@ -90,10 +91,12 @@ class BatchRules:
 
     def __init__(self, say: Say) -> None:
         self._say = say
-        self._epoch = -1
-        self._producers: dict[int, _LastBatch] = {}
-        self._next_offset = -1
-        self._whole_from = 0
+        self.epoch = -1
+        """Of the last batch that has one."""
+        self.producers: dict[int, LastBatch] = {}
+        """What each producer wrote last, those that wrote last at the end."""
+        self.next_offset = -1
+        self.whole_from = 0
         """From here to the last batch no offset is missing between batches."""
 
     def judge(self, batch: ScannedBatch, sums: RecordSums) -> None:
@@ -110,10 +113,10 @@ class BatchRules:
             message = f"attributes 0x{header.attributes & 0xFFFF:04x} have unknown bits"
             self._say("unknown-attribute-bits", message, batch)
         epoch = header.partition_leader_epoch
-        if 0 <= epoch < self._epoch:
-            self._say("leader-epoch-regression", f"leader epoch {epoch} behind a batch of epoch {self._epoch}", batch)
+        if 0 <= epoch < self.epoch:
+            self._say("leader-epoch-regression", f"leader epoch {epoch} behind a batch of epoch {self.epoch}", batch)
         # One flipped epoch is one finding: what follows is compared with the flipped one only if it is lower.
-        self._epoch = epoch if epoch >= 0 else self._epoch
+        self.epoch = epoch if epoch >= 0 else self.epoch
 
     def _judge_control(self, batch: ScannedBatch) -> None:
         header, kind = batch.header, batch.control_type
@@ -129,26 +132,30 @@ class BatchRules:
         if not marker and header.is_transactional:
             self._say("control-batch-shape", f"a transactional control batch that is no marker but {kind}", batch)
 
+    def remember(self, producer_id: int, last: LastBatch) -> None:
+        """What a producer wrote last; the producer that did not write for longest is forgotten if there are many."""
+        if self.producers.pop(producer_id, None) is None and len(self.producers) >= PRODUCERS:
+            del self.producers[next(iter(self.producers))]
+        self.producers[producer_id] = last
+
     def _judge_sequence(self, batch: ScannedBatch) -> None:
         header = batch.header
-        if header.base_offset != self._next_offset:
+        if header.base_offset != self.next_offset:
             # Compaction, damage or retention took something here: no producer's last batch is known any more.
-            self._whole_from = header.base_offset
-        self._next_offset = header.next_offset
+            self.whole_from = header.base_offset
+        self.next_offset = header.next_offset
         if header.producer_id < 0 or header.base_sequence < 0 or header.is_control:
             return
-        last = self._producers.pop(header.producer_id, None)
-        if last is not None and last.epoch == header.producer_epoch and last.base_offset >= self._whole_from:
-            ahead = (header.base_sequence - last.next_sequence) % _SEQUENCES
+        last = self.producers.get(header.producer_id)
+        if last is not None and last.epoch == header.producer_epoch and last.base_offset >= self.whole_from:
+            ahead = (header.base_sequence - last.next_sequence) % SEQUENCES
             told = f"sequence {header.base_sequence} where {last.next_sequence} follows (producer {header.producer_id})"
-            if ahead >= _SEQUENCES // 2:
+            if ahead >= SEQUENCES // 2:
                 self._say("sequence-duplicate", told, batch)
             elif ahead:
                 self._say("sequence-gap", told, batch)
-        elif len(self._producers) >= PRODUCERS:
-            del self._producers[next(iter(self._producers))]
-        following = (header.base_sequence + header.last_offset_delta + 1) % _SEQUENCES
-        self._producers[header.producer_id] = _LastBatch(header.producer_epoch, following, header.base_offset)
+        following = (header.base_sequence + header.last_offset_delta + 1) % SEQUENCES
+        self.remember(header.producer_id, LastBatch(header.producer_epoch, following, header.base_offset))
 
     def _judge_timestamps(self, batch: ScannedBatch, sums: RecordSums) -> None:
         header, greatest = batch.header, sums.greatest

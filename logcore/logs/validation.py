@@ -152,33 +152,17 @@ def validate_segment(
     return SegmentValidation(buf, base_offset, sealed, file, limits, next_base_offset)
 
 
-class SegmentValidation:
-    """Iterates once over a segment, in the order of positions; the attributes are complete afterwards."""
+class SegmentJudgement:
+    """What is to be said of one segment, fed with what a walk over it finds, in the order of positions."""
 
-    def __init__(
-        self,
-        buf: Buffer,
-        base_offset: int,
-        sealed: bool,
-        file: str,
-        limits: Limits,
-        next_base_offset: int | None,
-    ) -> None:
+    def __init__(self, file: str, sealed: bool, base_offset: int) -> None:
         self._sealed = sealed
-        self._scan = scan(
-            buf,
-            base_offset=base_offset,
-            sealed=sealed,
-            limits=limits,
-            next_base_offset=next_base_offset,
-            inspect=self._look_at,
-        )
         self._findings = _CappedFindings(file)
-        self._rules = BatchRules(self._say)
-        self._sums = RecordSums()
-        self._header: BatchHeader | None = None
+        self.rules = BatchRules(self._say)
         self._accounting: Accounting | None = None
-        self._walk = self._steps()
+        self._valid = self._quarantined = self._tail = 0
+        self.next_offset = base_offset
+        """Offset behind the last good batch so far, the segment's base offset before there is one."""
         self.counts = Counts()
         self.split_points: list[tuple[int, int]] = []
         """(position, base offset) of the first batch, and of the first one at least 64 MiB behind each of these."""
@@ -186,9 +170,6 @@ class SegmentValidation:
         """Least timestamp of a data record, records without one (negative) left out."""
         self.max_timestamp: int | None = None
         """Greatest max timestamp of a batch, markers included, as Kafka's retention sees it; None if all are -1."""
-
-    def __iter__(self) -> Iterator[BatchVerdict | Stretch]:
-        return self._walk
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -207,22 +188,44 @@ class SegmentValidation:
         """How the segment ended. ValueError before the walk did."""
         return _end(self.accounting, self._sealed)
 
-    @property
-    def next_offset(self) -> int:
-        """Offset behind the last good batch so far, the segment's base offset before there is one."""
-        return self._scan.next_offset
+    def take(self, batch: ScannedBatch, sums: RecordSums) -> BatchVerdict:
+        """The next batch, and sums over its records."""
+        header = batch.header
+        codec = header.codec.kafka_name
+        data = 0 if header.is_control else header.record_count
+        self.count(codec, 1, data, header.record_count - data, header.size)
+        self.see_times(None if header.is_control else sums.least, header.max_timestamp)
+        self.see_position(batch.position, header.base_offset)
+        self.next_offset = header.next_offset
+        self.rules.judge(batch, sums)
+        return BatchVerdict.of(batch)
 
-    def _steps(self) -> Iterator[BatchVerdict | Stretch]:
-        for item in self._scan:
-            if isinstance(item, Stretch):
-                self._report_stretch(item)
-                yield item
-            else:
-                yield self._take(item)
-        self._accounting = self._scan.accounting
-        self._report_padding(self._accounting)
+    def count(self, codec: str, batches: int, records: int, control_records: int, nbytes: int) -> None:
+        """Add good batches of one codec to the counts."""
+        self.counts.batches += batches
+        self.counts.codecs[codec] = self.counts.codecs.get(codec, 0) + batches
+        self.counts.records += records
+        self.counts.control_records += control_records
+        self._valid += nbytes
 
-    def _report_stretch(self, stretch: Stretch) -> None:
+    def see_times(self, least: int | None, greatest: int) -> None:
+        """Least timestamp of data records, if they have any; greatest max timestamp of batches."""
+        if greatest >= 0:
+            self.max_timestamp = max(greatest, self.max_timestamp or 0)
+        if least is not None and (self.min_timestamp is None or least < self.min_timestamp):
+            self.min_timestamp = least
+
+    def see_position(self, position: int, base_offset: int) -> None:
+        """Where a batch begins."""
+        if not self.split_points or position - self.split_points[-1][0] >= SPLIT_BYTES:
+            self.split_points.append((position, base_offset))
+
+    def take_stretch(self, stretch: Stretch) -> None:
+        """The next bytes that cannot be trusted."""
+        if stretch.tail:
+            self._tail += stretch.size
+        else:
+            self._quarantined += stretch.size
         self._findings.add(
             "torn-tail" if stretch.tail else "corrupt-bytes",
             f"{stretch.size} bytes cannot be trusted ({stretch.reason}): {stretch.message}",
@@ -231,47 +234,19 @@ class SegmentValidation:
             start_offset=stretch.offset,
         )
 
-    def _report_padding(self, accounting: Accounting) -> None:
-        if not accounting.padding:
+    def finish(self, file_size: int, padding: int) -> None:
+        """The segment's end."""
+        self._accounting = Accounting(file_size, self._valid, self._quarantined, self._tail, padding)
+        if not padding:
             return
         where = "although a later segment follows" if self._sealed else "behind the last batch"
         self._findings.add(
             "zero-tail" if self._sealed else "zero-padding",
-            f"the last {accounting.padding} bytes are zeros, {where}",
-            position=accounting.file_size - accounting.padding,
-            nbytes=accounting.padding,
-            start_offset=self._scan.next_offset,
+            f"the last {padding} bytes are zeros, {where}",
+            position=file_size - padding,
+            nbytes=padding,
+            start_offset=self.next_offset,
         )
-
-    def _look_at(self, header: BatchHeader, record: Record) -> None:
-        if header is not self._header:
-            self._header = header
-            self._sums = RecordSums()
-        self._sums.take(record)
-
-    def _take(self, batch: ScannedBatch) -> BatchVerdict:
-        header = batch.header
-        # A batch without records was never looked into.
-        sums = self._sums if header is self._header else RecordSums()
-        sums.oddities = self._scan.oddities
-        self._count(header, sums)
-        if not self.split_points or batch.position - self.split_points[-1][0] >= SPLIT_BYTES:
-            self.split_points.append((batch.position, header.base_offset))
-        self._rules.judge(batch, sums)
-        return BatchVerdict.of(batch)
-
-    def _count(self, header: BatchHeader, sums: RecordSums) -> None:
-        self.counts.batches += 1
-        codec = header.codec.kafka_name
-        self.counts.codecs[codec] = self.counts.codecs.get(codec, 0) + 1
-        if header.max_timestamp >= 0:
-            self.max_timestamp = max(header.max_timestamp, self.max_timestamp or 0)
-        if header.is_control:
-            self.counts.control_records += header.record_count
-            return
-        self.counts.records += header.record_count
-        if sums.least is not None and (self.min_timestamp is None or sums.least < self.min_timestamp):
-            self.min_timestamp = sums.least
 
     def _say(self, rule: str, message: str, batch: ScannedBatch) -> None:
         header = batch.header
@@ -283,6 +258,54 @@ class SegmentValidation:
             start_offset=header.base_offset,
             end_offset=header.next_offset,
         )
+
+
+class SegmentValidation(SegmentJudgement):
+    """Iterates once over a segment, in the order of positions; the attributes are complete afterwards."""
+
+    def __init__(
+        self,
+        buf: Buffer,
+        base_offset: int,
+        sealed: bool,
+        file: str,
+        limits: Limits,
+        next_base_offset: int | None,
+    ) -> None:
+        super().__init__(file, sealed, base_offset)
+        self._scan = scan(
+            buf,
+            base_offset=base_offset,
+            sealed=sealed,
+            limits=limits,
+            next_base_offset=next_base_offset,
+            inspect=self._look_at,
+        )
+        self._sums = RecordSums()
+        self._header: BatchHeader | None = None
+        self._walk = self._steps()
+
+    def __iter__(self) -> Iterator[BatchVerdict | Stretch]:
+        return self._walk
+
+    def _steps(self) -> Iterator[BatchVerdict | Stretch]:
+        for item in self._scan:
+            if isinstance(item, Stretch):
+                self.take_stretch(item)
+                yield item
+            else:
+                # A batch without records was never looked into.
+                sums = self._sums if item.header is self._header else RecordSums()
+                sums.oddities = self._scan.oddities
+                yield self.take(item, sums)
+        accounting = self._scan.accounting
+        self.finish(accounting.file_size, accounting.padding)
+
+    def _look_at(self, header: BatchHeader, record: Record) -> None:
+        if header is not self._header:
+            self._header = header
+            self._sums = RecordSums()
+        self._sums.take(record)
 
 
 def _end(accounting: Accounting, sealed: bool) -> End:
