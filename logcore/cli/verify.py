@@ -18,7 +18,7 @@ from logcore.cli.looking import Notes, cannot_read, find_logs
 from logcore.cli.record_lines import json_line
 from logcore.errors import LogError
 from logcore.logs.findings import Finding, Severity
-from logcore.logs.index_check import check_indexes
+from logcore.logs.index_check import SegmentFacts, check_indexes
 from logcore.logs.log_check import check_log
 from logcore.logs.sources import SegmentFile, SourceLog
 from logcore.logs.validation import BatchVerdict, SegmentValidation, validate_segment
@@ -150,8 +150,10 @@ def _items(
         walk = scan(content, decode=False, **where)  # type: ignore[arg-type]
         return (item for item in walk if isinstance(item, ScannedBatch))
 
-    is_damaged = validation.accounting.quarantined > 0
-    for finding in check_indexes(segment, batches, _read, valid_end=valid_end, is_damaged=is_damaged):
+    facts = SegmentFacts(
+        valid_end, validation.accounting.quarantined > 0, log.is_sealed(segment), validation.max_timestamp
+    )
+    for finding in check_indexes(segment, facts, batches, _read):
         lines.say(finding)
 
 

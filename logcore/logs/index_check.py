@@ -3,6 +3,8 @@
     rule                       severity  says
     corrupt-index              warning   an index that contradicts itself
     index-missing              info      a segment without an offset index; a broker would recover the segment
+    index-partial-entry        info      bytes at the end of an index that are no whole entry; nobody reads them
+    index-zeroed               warning   zeros at the end of an index whose segment is complete, where it is trimmed
     index-past-end             warning   an entry for bytes behind the last good batch: the segment may have been cut
     offset-index-differs       warning   an entry that no broker would have written for these batches
     time-index-differs         warning   the same of the time index
@@ -16,6 +18,7 @@ is `logcore.logs.log_check`, which also finds the transactions to compare with.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from logcore.errors import CorruptIndexError, LogError, UnsupportedFormatError
 from logcore.logs.findings import Finding, found
@@ -33,48 +36,55 @@ Batches = Callable[[], Iterable[ScannedBatch]]
 header `base_offset`, `last_offset` and `max_timestamp`."""
 
 
-def check_indexes(
-    segment: SegmentFile, batches: Batches, read: Read, *, valid_end: int, is_damaged: bool = False
-) -> Iterator[Finding]:
-    """What is to be said of a segment's offset and time index.
+@dataclass(frozen=True, slots=True)
+class SegmentFacts:
+    """What the walk over a segment told of it. valid_end: position behind its last good batch. is_damaged: bytes before
+    that cannot be trusted; then an entry may be of a batch among them, and only what lies behind the end is said.
+    is_sealed: a later segment follows. max_timestamp: the greatest of its batches in ms; None if they have none."""
 
-    valid_end: position behind the segment's last good batch. is_damaged: bytes before it cannot be trusted; then an
-    entry may be of a batch among them, and only what lies behind the end is said.
-    """
+    valid_end: int
+    is_damaged: bool
+    is_sealed: bool
+    max_timestamp: int | None
+
+
+def check_indexes(segment: SegmentFile, facts: SegmentFacts, batches: Batches, read: Read) -> Iterator[Finding]:
+    """What is to be said of a segment's offset and time index, and of the size of all three."""
     path = segment.side_file(OFFSET_INDEX_SUFFIX)
-    if path is None:
-        if segment.size:
-            message = "the segment has no offset index; a broker's start would recover the segment"
-            yield found("index-missing", message, file=segment.path, start_offset=segment.base_offset)
-    else:
-        yield from _offset_index(segment, path, batches, read, valid_end, is_damaged)
+    if path is not None:
+        yield from _offset_index(segment, path, facts, batches, read)
+    elif segment.size:
+        message = "the segment has no offset index; a broker's start would recover the segment"
+        yield found("index-missing", message, file=segment.path, start_offset=segment.base_offset)
     path = segment.side_file(TIME_INDEX_SUFFIX)
-    if path is not None and not is_damaged:
-        yield from _time_index(segment, path, batches, read)
+    if path is not None:
+        yield from _time_index(segment, path, facts, batches, read)
 
 
 def _offset_index(
-    segment: SegmentFile, path: str, batches: Batches, read: Read, valid_end: int, is_damaged: bool
+    segment: SegmentFile, path: str, facts: SegmentFacts, batches: Batches, read: Read
 ) -> Iterator[Finding]:
     try:
-        entries = offset_index.parse(read(path), segment.base_offset)
+        content = read(path)
+        entries = offset_index.parse(content, segment.base_offset)
     except LogError as error:
         yield unusable(path, error)
         return
-    past = next((number for number, entry in enumerate(entries) if entry.position >= max(valid_end, 1)), None)
+    yield from _size(path, len(content), offset_index.ENTRY_SIZE, len(entries), facts.is_sealed)
+    past = next((at for at, entry in enumerate(entries) if entry.position >= max(facts.valid_end, 1)), None)
     if past is not None:
         entry = entries[past]
         yield found(
             "index-past-end",
             f"the index knows of offset {entry.offset} at position {entry.position}, and the segment's last good batch "
-            f"ends at {valid_end}; the segment may have been cut",
+            f"ends at {facts.valid_end}; the segment may have been cut",
             file=path,
             position=past * offset_index.ENTRY_SIZE,
             nbytes=(len(entries) - past) * offset_index.ENTRY_SIZE,
             start_offset=entry.offset,
         )
         entries = entries[:past]
-    if is_damaged or not entries:
+    if facts.is_damaged or not entries:
         return
     wrong = offset_index.unexplained(entries, batches())
     if wrong:
@@ -90,11 +100,17 @@ def _offset_index(
         )
 
 
-def _time_index(segment: SegmentFile, path: str, batches: Batches, read: Read) -> Iterator[Finding]:
+def _time_index(
+    segment: SegmentFile, path: str, facts: SegmentFacts, batches: Batches, read: Read
+) -> Iterator[Finding]:
     try:
-        entries = time_index.parse(read(path), segment.base_offset)
+        content = read(path)
+        entries = time_index.parse(content, segment.base_offset)
     except LogError as error:
         yield unusable(path, error)
+        return
+    yield from _size(path, len(content), time_index.ENTRY_SIZE, len(entries), facts.is_sealed)
+    if facts.is_damaged:
         return
     wrong = time_index.unexplained(entries, batches()) if entries else ()
     if wrong:
@@ -108,6 +124,28 @@ def _time_index(segment: SegmentFile, path: str, batches: Batches, read: Read) -
             nbytes=time_index.ENTRY_SIZE,
             start_offset=first.offset,
         )
+        return
+    greatest, stated = facts.max_timestamp, entries[-1].timestamp if entries else -1
+    if facts.is_sealed and greatest is not None and stated < greatest:
+        yield found(
+            "time-index-differs",
+            f"the index of a complete segment ends at timestamp {stated}, its batches reach {greatest}; a broker takes "
+            "the former, or the file's time, for the segment's age",
+            file=path,
+            start_offset=segment.base_offset,
+        )
+
+
+def _size(path: str, size: int, entry_size: int, entries: int, is_sealed: bool) -> Iterator[Finding]:
+    """What the size of an index says, whatever its entries do."""
+    whole = size - size % entry_size
+    used = entries * entry_size
+    if size > whole:
+        message = f"the last {size - whole} bytes are no whole entry; nobody reads them"
+        yield found("index-partial-entry", message, file=path, position=whole, nbytes=size - whole)
+    if is_sealed and whole > used:
+        message = f"{whole - used} bytes are zeros, where the index of a complete segment is trimmed"
+        yield found("index-zeroed", message, file=path, position=used, nbytes=whole - used)
 
 
 def unusable(path: str, error: LogError) -> Finding:
@@ -126,10 +164,12 @@ def transaction_index_of(
     if path is None:
         return {}, []
     try:
-        entries = transaction_index.parse(read(path), segment.base_offset)
+        content = read(path)
+        entries = transaction_index.parse(content, segment.base_offset)
     except LogError as error:
         return None, [unusable(path, error)]
-    return {entry.last_offset: entry for entry in entries}, []
+    said = _size(path, len(content), transaction_index.ENTRY_SIZE, len(entries), is_sealed=False)
+    return {entry.last_offset: entry for entry in entries}, list(said)
 
 
 def compare_transactions(

@@ -5,6 +5,7 @@
     offset-gap                  warning   offsets gone inside a segment of a log that shows no sign of cleaning
     leader-epoch-regression     warning   a segment that begins in a lower epoch than the one before ended in
     leader-epoch-differs        warning   a batch whose epoch is not the one that leader-epoch-checkpoint has there
+    leader-epochs-unproven      info      no leader-epoch-checkpoint to compare with; the epoch is under no checksum
     producer-sequence           warning   a producer's batch that does not follow its last one (a gap, or a duplicate)
     producer-epoch-regression   warning   a producer's batch of a lower epoch than it had
     broken-snapshot             warning   a producer snapshot that cannot be used
@@ -180,6 +181,9 @@ class _LogCheck:
             if self._log.cleaner_checkpoint is None:
                 what += " (of a compacted topic that would be ordinary)"
             self._say(rule, what, file=file, position=position, start_offset=start, end_offset=end)
+        if self._epoch >= 0 and not self._epochs and not self._log.named_files:
+            message = "no leader-epoch-checkpoint to compare with, and no checksum covers a batch's leader epoch"
+            self._say("leader-epochs-unproven", message, file=self._log.directory)
         if self._expected is not None and not self._is_damaged:
             self._check_ends(self._expected)
         for _, path in self._snapshots:

@@ -8,7 +8,7 @@ import pytest
 
 from logcore.errors import LogError
 from logcore.logs.findings import Finding
-from logcore.logs.index_check import check_indexes
+from logcore.logs.index_check import SegmentFacts, check_indexes
 from logcore.logs.sources import SegmentFile
 from logcore.segments.scan import ScannedBatch, scan
 from logcore.storage.local import read_file
@@ -35,7 +35,12 @@ def times(*entries: tuple[int, int]) -> bytes:
 @pytest.fixture
 def check(tmp_path: Path) -> Check:
     def run(
-        index: bytes | None = None, time: bytes | None = None, *, valid_end: int = len(LOG), is_damaged: bool = False
+        index: bytes | None = None,
+        time: bytes | None = None,
+        *,
+        valid_end: int = len(LOG),
+        is_damaged: bool = False,
+        is_sealed: bool = False,
     ) -> list[Finding]:
         path = tmp_path / f"{5:020d}.log"
         beside = []
@@ -50,7 +55,8 @@ def check(tmp_path: Path) -> Check:
             walk = scan(LOG[:valid_end], base_offset=5, sealed=True, decode=False)
             return [item for item in walk if isinstance(item, ScannedBatch)]
 
-        return list(check_indexes(segment, batches, read_file, valid_end=valid_end, is_damaged=is_damaged))
+        facts = SegmentFacts(valid_end, is_damaged, is_sealed, max_timestamp=5000)
+        return list(check_indexes(segment, facts, batches, read_file))
 
     return run
 
@@ -122,5 +128,29 @@ def test_an_index_that_went_away_or_cannot_be_read_is_said(check: Check, tmp_pat
         raise LogError("no")
 
     segment = SegmentFile(5, str(tmp_path / f"{5:020d}.log"), len(LOG), 0, 0, None)
-    findings = list(check_indexes(segment, list, refuse, valid_end=len(LOG)))
+    findings = list(check_indexes(segment, SegmentFacts(len(LOG), False, False, None), list, refuse))
     assert [finding.rule for finding in findings] == ["unreadable", "unreadable"]
+
+
+def test_bytes_that_are_no_whole_entry_are_information(check: Check) -> None:
+    findings = check(GOOD + b"abc", GOOD_TIMES + b"abcdef")
+    assert [(f.rule, f.position, f.nbytes) for f in findings] == [
+        ("index-partial-entry", 16, 3),
+        ("index-partial-entry", 24, 6),
+    ]
+
+
+def test_zeros_are_room_while_a_segment_is_written_and_a_loss_once_it_is_complete(check: Check) -> None:
+    assert check(bytes(80), GOOD_TIMES) == []
+    (finding,) = check(bytes(80), GOOD_TIMES, is_sealed=True)
+    assert (finding.rule, finding.position, finding.nbytes) == ("index-zeroed", 0, 80)
+    assert check(GOOD, GOOD_TIMES, is_sealed=True) == []
+
+
+def test_the_time_index_of_a_complete_segment_ends_at_its_greatest_timestamp(check: Check) -> None:
+    assert check(GOOD, times((3000, 10))) == []
+    for time in (times((3000, 10)), b""):
+        (finding,) = check(GOOD, time, is_sealed=True)
+        assert finding.rule == "time-index-differs"
+        assert "reach 5000" in finding.message
+    assert check(GOOD, None, is_sealed=True) == []

@@ -70,7 +70,7 @@ def said(tmp_path: Path) -> Say:
         root_directory = tmp_path / f"logs{len(list(tmp_path.iterdir()))}"
         directory = root_directory / "orders-0"
         directory.mkdir(parents=True)
-        for file, content in files.items():
+        for file, content in ({"leader-epoch-checkpoint": epochs((0, 0))} | files).items():
             (directory / file).write_bytes(content)
         for checkpoint, offset in ({"replication": 10} | root).items():
             text = f"0\n1\norders 0 {offset}\n"
@@ -239,7 +239,8 @@ def test_epochs_below_the_first_entry_of_the_checkpoint_are_not_judged(said: Say
 
 
 def test_a_segment_that_begins_in_a_lower_epoch_is_a_regression(said: Say) -> None:
-    findings = said({name(0): plain(0, leader_epoch=4), name(2): plain(2, 8, leader_epoch=3)})
+    batches = {name(0): plain(0, leader_epoch=4), name(2): plain(2, 8, leader_epoch=3)}
+    findings = said(batches | {"leader-epoch-checkpoint": epochs((9, 10))})
     assert rules_of(findings) == ["leader-epoch-regression"]
 
 
@@ -296,3 +297,14 @@ def test_findings_of_one_rule_are_counted_beyond_a_hundred(said: Say) -> None:
 def test_old_messages_are_in_no_transaction_and_have_no_epoch(said: Say) -> None:
     old = handmade.message_v0(0, b"k", b"v") + handmade.message_v1(1, 5, b"k", b"v") + plain(2, 8, leader_epoch=1)
     assert said({name(0): old, "leader-epoch-checkpoint": epochs((1, 2))}) == []
+
+
+def test_epochs_without_a_checkpoint_to_compare_with_are_information(files: Files, said: Say) -> None:
+    (finding,) = said(files | {"leader-epoch-checkpoint": epochs()})
+    assert (finding.rule, finding.severity) == ("leader-epochs-unproven", "info")
+    assert said({name(0): plain(0, 10, leader_epoch=-1), "leader-epoch-checkpoint": epochs()}) == []
+
+
+def test_a_transaction_index_with_half_an_entry_is_information(files: Files, said: Say) -> None:
+    index = files[name(0, ".txnindex")] + b"half"
+    assert rules_of(said(files | {name(0, ".txnindex"): index})) == ["index-partial-entry"]
