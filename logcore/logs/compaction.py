@@ -178,7 +178,7 @@ def newest_offset_by_key(
     segments: (bytes, base offset) of all that hold offsets below `end_offset`, oldest first; also those that are not to
     be cleaned, because what they hold makes older records obsolete. Holds every key in memory.
 
-    Refuses transactions, control batches, damage, formats not read yet, and records without a key, of which it tells
+    Refuses transactions, control batches, damage, formats v0 and v1, and records without a key, of which it tells
     how many there are: a broker drops them when it cleans.
     """
     newest: dict[bytes, int] = {}

@@ -272,3 +272,13 @@ def test_a_header_of_another_batch_does_not_lead_past_the_buffer() -> None:
     with pytest.raises(CorruptRecordError) as caught:
         list(read_records(short, 0, read_header(long)))
     assert caught.value.reason is CorruptionReason.TRUNCATED
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_record_of_100_megabytes_is_read(packed: bool) -> None:
+    value = bytes(100_000_000)
+    body = bytes(3) + handmade.varint(-1) + handmade.varint(len(value)) + value + b"\0"
+    record = handmade.varint(len(body)) + body
+    stream = gzip.compress(record, compresslevel=1, mtime=0) if packed else record
+    (found,) = read(handmade.batch((), body=stream, count=1, attributes=int(packed), crc=0))
+    assert found.value == value
