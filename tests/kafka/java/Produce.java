@@ -1,7 +1,7 @@
 import com.fasterxml.jackson.databind.ObjectMapper;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
@@ -15,8 +15,6 @@ import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.header.Header;
-import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
@@ -28,20 +26,20 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * records of one to two megabytes · trimmed: records deleted from the front.
  */
 public final class Produce {
-    private static final String[] CODECS = {"none", "gzip", "snappy", "lz4", "zstd"};
-    private static final String[] NAMES = {"h", "trace-id", "", "größe", "日本語", "emoji \uD83D\uDE00", "q\"uote", "a,b]"};
-    private static final long NOW = 1_700_000_000_000L;
+    private static final String[] CODECS = Chance.CODECS;
 
     private final ObjectMapper json = new ObjectMapper();
     private final String servers;
     private final long seed;
     private final Random random;
+    private final Chance chance;
     private final List<String> failures = Collections.synchronizedList(new ArrayList<>());
 
     private Produce(String servers, long seed) {
         this.servers = servers;
         this.seed = seed;
         this.random = new Random(seed);
+        this.chance = new Chance(random);
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -68,11 +66,11 @@ public final class Produce {
                 produce("plain", 3, codec, 150 + random.nextInt(250));
                 produce("stamped", 2, codec, 50 + random.nextInt(100));
             }
-            produce("recoded", 1, pick(CODECS), 100 + random.nextInt(200));
-            produce("recoded", 1, pick(CODECS), 100 + random.nextInt(200));
+            produce("recoded", 1, chance.pick(CODECS), 100 + random.nextInt(200));
+            produce("recoded", 1, chance.pick(CODECS), 100 + random.nextInt(200));
             produceTransactions();
             produceBig();
-            produce("trimmed", 1, pick(CODECS), 300);
+            produce("trimmed", 1, chance.pick(CODECS), 300);
             long before = 20 + random.nextInt(200);
             TopicPartition partition = new TopicPartition(name("trimmed"), 0);
             admin.deleteRecords(Map.of(partition, RecordsToDelete.beforeOffset(before))).all().get();
@@ -124,11 +122,11 @@ public final class Produce {
                 default -> { }
             }
         }
-        settings.put("linger.ms", pick("0", "5", "50", "1000"));
-        settings.put("batch.size", pick("1", "300", "2000", "16384", "200000"));
+        settings.put("linger.ms", chance.pick("0", "5", "50", "1000"));
+        settings.put("batch.size", chance.pick("1", "300", "2000", "16384", "200000"));
         settings.put("retry.backoff.ms", "20");
         settings.put("acks", "all");
-        settings.put("enable.idempotence", pick("true", "false"));
+        settings.put("enable.idempotence", chance.pick("true", "false"));
         settings.put("max.request.size", "4000000");
         settings.put("request.timeout.ms", "10000");
         settings.put("delivery.timeout.ms", "30000");
@@ -167,7 +165,7 @@ public final class Produce {
         List<Map<String, Object>> allSettings = new ArrayList<>();
         boolean[] open = new boolean[count];
         for (int i = 0; i < count; i++) {
-            Map<String, Object> settings = settings(pick(CODECS));
+            Map<String, Object> settings = settings(chance.pick(CODECS));
             settings.put("enable.idempotence", "true");
             settings.put("transactional.id", name("id") + "-" + i);
             settings.put("transaction.timeout.ms", "900000");
@@ -204,7 +202,7 @@ public final class Produce {
                 default -> { }
             }
         }
-        produce("transactions", 2, pick(CODECS), 40);
+        produce("transactions", 2, chance.pick(CODECS), 40);
         for (int i = 0; i < count; i++) {
             KafkaProducer<byte[], byte[]> producer = producers.get(i);
             if (i > 0) { // the first one's, open or not, stays as it is
@@ -218,13 +216,13 @@ public final class Produce {
                 producer.flush();
             }
         }
-        produce("transactions", 2, pick(CODECS), 20);
+        produce("transactions", 2, chance.pick(CODECS), 20);
     }
 
     private void produceBig() throws Exception {
         for (String codec : CODECS) {
             Map<String, Object> settings = settings(codec);
-            settings.put("batch.size", pick("16384", "3000000"));
+            settings.put("batch.size", chance.pick("16384", "3000000"));
             try (KafkaProducer<byte[], byte[]> producer = producer("big", settings)) {
                 byte[] value = new byte[1_000_000 + random.nextInt(1_000_000)];
                 if (random.nextBoolean()) {
@@ -242,52 +240,12 @@ public final class Produce {
     }
 
     private ProducerRecord<byte[], byte[]> record(String kind, int partition) {
-        byte[] key = switch (random.nextInt(6)) {
-            case 0 -> null;
-            case 1 -> new byte[0];
-            case 2 -> bytes(1 + random.nextInt(40));
-            default -> ("key-" + random.nextInt(50)).getBytes(StandardCharsets.UTF_8);
-        };
-        byte[] value = switch (random.nextInt(10)) {
-            case 0 -> null;
-            case 1 -> new byte[0];
-            case 2 -> bytes(random.nextInt(3000));
-            case 3 -> bytes(1 + random.nextInt(127));
-            default -> ("{\"n\":" + random.nextInt() + ",\"text\":\"" + "größer ".repeat(random.nextInt(12)) + "\"}")
-                .getBytes(StandardCharsets.UTF_8);
-        };
-        List<Header> headers = new ArrayList<>();
-        if (random.nextInt(3) == 0) {
-            for (int n = random.nextInt(5); n > 0; n--) {
-                byte[] content = switch (random.nextInt(4)) {
-                    case 0 -> null;
-                    case 1 -> new byte[0];
-                    default -> bytes(random.nextInt(90));
-                };
-                headers.add(new RecordHeader(pick(NAMES), content)); // often the same name again
-            }
-        }
-        return new ProducerRecord<>(name(kind), partition, timestamp(), key, value, headers);
+        return new ProducerRecord<>(
+            name(kind), partition, timestamp(), chance.key(), chance.value(), Arrays.asList(chance.headers()));
     }
 
     private Long timestamp() {
-        return switch (random.nextInt(8)) {
-            case 0 -> null;
-            case 1 -> random.nextInt(5) * 1L;
-            case 2 -> NOW - random.nextInt();
-            case 3 -> 4_102_444_800_000L + random.nextInt(1000);
-            default -> NOW + random.nextInt(100_000);
-        };
-    }
-
-    private byte[] bytes(int size) {
-        byte[] bytes = new byte[size];
-        random.nextBytes(bytes);
-        return bytes;
-    }
-
-    private String pick(String... choices) {
-        return choices[random.nextInt(choices.length)];
+        return random.nextInt(8) == 0 ? null : Long.valueOf(chance.timestamp());
     }
 
     private void say(Map<String, ?> line) throws Exception {
