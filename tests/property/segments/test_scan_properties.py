@@ -3,6 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from logcore.logs.validation import validate_segment
 from logcore.records.record import Limits
 from logcore.segments.scan import End, ScannedBatch, SegmentScan, Stretch, last_good_end, scan
 from tests import handmade
@@ -151,3 +152,17 @@ def test_what_may_be_taken_ends_with_a_good_batch_and_is_found_again(segment: tu
     assert last_good_end(data[:end], base_offset) == (end, next_offset, last)
     taken = check(base_offset, data[:end], sealed=False, decode=False)
     assert taken.accounting.tail == taken.accounting.padding == 0
+
+
+@given(injured_segments(), st.booleans())
+@settings(derandomize=True, deadline=None, max_examples=100)
+def test_a_judgement_of_any_segment_ends_and_says_what_the_walk_says(segment: tuple[int, bytes], sealed: bool) -> None:
+    base_offset, data = segment
+    judged = validate_segment(data, base_offset=base_offset, sealed=sealed, file="0.log", limits=SMALL)
+    rows = list(judged)
+    walk = scan(data, base_offset=base_offset, sealed=sealed, limits=SMALL)
+    assert [(row.position, row.size) for row in rows] == [(item.position, item.size) for item in walk]
+    assert (judged.accounting, judged.end, judged.next_offset) == (walk.accounting, walk.end, walk.next_offset)
+    corrupt = [finding for finding in judged.findings if finding.rule == "corrupt-bytes"]
+    assert sum(finding.nbytes or 0 for finding in corrupt) == judged.accounting.quarantined
+    assert all(0 <= (finding.position or 0) < len(data) for finding in judged.findings)
