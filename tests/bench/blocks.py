@@ -32,7 +32,7 @@ class Block:
         """Bytes of each row that count."""
         if self.counts is None:
             return np.full(len(self.cells), self.cells.shape[1], np.int64)
-        return self.counts.sum(axis=1, dtype=np.int64)
+        return np.asarray(self.counts.sum(axis=1, dtype=np.int64), np.int64)
 
     def only(self, rows: Mask) -> Block:
         """The same block with nothing in the rows that are not chosen."""

@@ -113,7 +113,7 @@ def _make(corpus: Corpus, raw_bytes: int, directory: Path, facts: Path) -> None:
 def _recipe() -> str:
     digest = hashlib.sha256(np.__version__.encode())
     for module in (blocks, shapes, segments):
-        digest.update(Path(module.__file__).read_bytes())
+        digest.update(Path(str(module.__file__)).read_bytes())
     return digest.hexdigest()[:12]
 
 

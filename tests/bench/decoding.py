@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from mmap import mmap
 
 from logcore.columns.engines import Engine
 from logcore.columns.wanted import EVERYTHING
@@ -98,29 +99,24 @@ def lines(case: DecodingCase, mib: int, rounds: int) -> Iterator[Line]:
             contenders += limits.terms(made, content)
         outcome = take_turns(contenders, rounds=rounds)
         del contenders  # they look into the mapped file
-    if case.java is not None:
-        asked = case.java
-        yield compared(
-            case.name, outcome, "ours from file", "Java", raw_bytes=raw, records=records, must=asked.must, aim=asked.aim
-        )
-    for theirs, asked in (("kafka-python", case.kafka_python), ("aiokafka", case.aiokafka)):
+    for name, our_way, theirs, asked in (
+        (case.name, "ours from file", "Java", case.java),
+        (case.name, "ours", "kafka-python", case.kafka_python),
+        (case.name, "ours", "aiokafka", case.aiokafka),
+        (f"{case.name}, NumPy lockstep", "lockstep", "kafka-python", case.lockstep),
+    ):
         if asked is not None:
             yield compared(
-                case.name, outcome, "ours", theirs, raw_bytes=raw, records=records, must=asked.must, aim=asked.aim
+                name, outcome, our_way, theirs, raw_bytes=raw, records=records, must=asked.must, aim=asked.aim
             )
     if case.limit is not None:
-        yield _of_the_limit(case, outcome, raw, records)
-    if case.lockstep is not None:
-        name, asked = f"{case.name}, NumPy lockstep", case.lockstep
-        yield compared(
-            name, outcome, "lockstep", "kafka-python", raw_bytes=raw, records=records, must=asked.must, aim=asked.aim
-        )
+        yield _of_the_limit(case, case.limit, outcome, raw, records)
     if case.all_columns:
-        name = f"{case.name}, all {len(EVERYTHING.columns)} columns"
+        name = f"{case.name}, all {len(EVERYTHING.schema)} columns"
         yield compared(name, outcome, "all columns", "Java", raw_bytes=raw, records=records)
 
 
-def _python_clients(case: DecodingCase, content: object) -> list[Contender]:
+def _python_clients(case: DecodingCase, content: mmap) -> list[Contender]:
     """kafka-python and aiokafka on the first bytes, after a look at whether they see what we see."""
     if case.kafka_python is None:
         return []
@@ -136,7 +132,7 @@ def _python_clients(case: DecodingCase, content: object) -> list[Contender]:
     return contenders
 
 
-def _of_the_limit(case: DecodingCase, outcome: Outcome, raw: int, records: int) -> Line:
+def _of_the_limit(case: DecodingCase, asked: Asked, outcome: Outcome, raw: int, records: int) -> Line:
     names = limits.fastest(outcome)
     of_rounds = [
         sum(each) / own
@@ -154,8 +150,8 @@ def _of_the_limit(case: DecodingCase, outcome: Outcome, raw: int, records: int) 
         max(of_rounds),
         rate(outcome.times["ours"], raw, records),
         told + " of raw records",
-        case.limit.must,
-        case.limit.aim,
+        asked.must,
+        asked.aim,
         outcome.noisy,
         outcome.void_sets,
     )

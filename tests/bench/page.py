@@ -50,7 +50,7 @@ in which the contenders took turns.
   JVM, {java_warm_ups} readings ahead; opening the file is in their time and in ours against them. kafka-python reads
   the first 8 MiB, aiokafka the first 32; their times are scaled.
 - **Figures.** Medians of {rounds} rounds (commands: {command_rounds}), extremes in brackets. *noisy*: a contender's
-  slowest round took more than 1.3 times its fastest, though such sets were thrown away and taken anew; the line is void.
+  slowest round took more than 1.3 times its fastest, though such sets were thrown away and taken anew; it is void.
 - **The limit.** 1/T = segment bytes / CRC speed + raw bytes / decompression speed + raw bytes / memcpy speed, each the
   fastest way at hand, measured in the same rounds.
 """

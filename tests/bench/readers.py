@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -177,13 +178,13 @@ def _sum(column: pa.Array) -> int:
     return int(column.to_numpy(zero_copy_only=True).sum(dtype=np.int64))
 
 
-def _kafka_python_batches(data: bytes) -> Iterator[object]:
+def _kafka_python_batches(data: bytes) -> Iterator[Any]:
     from kafka.record.memory_records import MemoryRecords
 
     yield from MemoryRecords(data)
 
 
-def _aiokafka_batches(data: bytes) -> Iterator[object]:
+def _aiokafka_batches(data: bytes) -> Iterator[Any]:
     from aiokafka.record._crecords.memory_records import MemoryRecords
 
     records = MemoryRecords(data)
@@ -191,7 +192,7 @@ def _aiokafka_batches(data: bytes) -> Iterator[object]:
         yield records.next_batch()
 
 
-def _peer_seconds(batches: Callable[[bytes], Iterator[object]], data: bytes) -> Callable[[], float]:
+def _peer_seconds(batches: Callable[[bytes], Iterator[Any]], data: bytes) -> Callable[[], float]:
     def seconds() -> float:
         begun = time.perf_counter()
         for batch in batches(data):
@@ -205,7 +206,7 @@ def _peer_seconds(batches: Callable[[bytes], Iterator[object]], data: bytes) -> 
     return seconds
 
 
-def _peer_rows(batches: Iterable[object]) -> Iterator[_Row]:
+def _peer_rows(batches: Iterable[Any]) -> Iterator[_Row]:
     for batch in batches:
         for record in batch:
             yield record.offset, record.timestamp, record.key, record.value, list(record.headers)

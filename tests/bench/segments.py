@@ -32,7 +32,7 @@ PRODUCER_ID = 4242
 XERIAL = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 XERIAL_BLOCK = 32 * 1024
 
-Compress = Callable[[bytes], bytes]
+Compress = Callable[[bytes | memoryview], bytes]
 
 _V2_TAIL = struct.Struct(">hiqqqhii")
 _V2_HEAD = struct.Struct(">qiibI")
@@ -63,7 +63,7 @@ def compressor(codec: str) -> Compress:
         return _lz4
     zstd = zstandard.ZstdCompressor(level=3, write_content_size=False)
 
-    def streamed(content: bytes) -> bytes:
+    def streamed(content: bytes | memoryview) -> bytes:
         stream = zstd.compressobj()
         return stream.compress(content) + stream.flush()
 
@@ -174,12 +174,12 @@ def pieces(
         made += piece.raw_bytes
 
 
-def _gzip(content: bytes) -> bytes:
+def _gzip(content: bytes | memoryview) -> bytes:
     stream = zlib.compressobj(6, zlib.DEFLATED, 31)
     return stream.compress(content) + stream.flush()
 
 
-def _snappy(content: bytes) -> bytes:
+def _snappy(content: bytes | memoryview) -> bytes:
     parts = [XERIAL]
     for at in range(0, len(content), XERIAL_BLOCK):
         block = snappy.compress(bytes(content[at : at + XERIAL_BLOCK]))
@@ -187,7 +187,7 @@ def _snappy(content: bytes) -> bytes:
     return b"".join(parts)
 
 
-def _lz4(content: bytes) -> bytes:
+def _lz4(content: bytes | memoryview) -> bytes:
     return lz4.frame.compress(
         content, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False, content_checksum=False
     )
@@ -210,7 +210,8 @@ def _v2_bound(rows: Rows, key_sizes: Numbers, value_sizes: Numbers) -> Numbers:
 def _layout(sizes: Numbers, batch_bytes: int, whole: bool) -> tuple[Numbers, int]:
     """Where batches begin, and how many rows they take in all."""
     ends = np.cumsum(sizes)
-    starts, start = [], 0
+    starts: list[int] = []
+    start = 0
     while start < len(sizes):
         filled = int(ends[start - 1]) if start else 0
         end = max(int(np.searchsorted(ends, filled + batch_bytes, "right")), start + 1)
