@@ -212,7 +212,7 @@ def _shown_segments(
             if following is not None and following <= visible[0][0]:
                 continue
             try:
-                with segment_bytes(log, segment) as content:
+                with segment_bytes(log, segment, arguments.now_ms) as content:
                     yield log, segment, content, wanted
             except LogError as error:
                 cannot_read(segment, error, notes)

@@ -10,7 +10,6 @@ import argparse
 import fnmatch
 import os
 import sys
-import time
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -176,11 +175,11 @@ def _hidden(
 
 
 @contextmanager
-def segment_bytes(log: SourceLog, segment: SegmentFile) -> Iterator[Buffer]:
+def segment_bytes(log: SourceLog, segment: SegmentFile, now_ms: int) -> Iterator[Buffer]:
     """A segment's bytes, mapped if nobody writes to the segment any more, else read into memory: a broker may cut short
     what it still writes to, and touching a mapped byte that is gone kills the process. Raises SourceUnreadable,
     SourceChanged."""
-    if log.is_sealed(segment) or time.time() * 1000 - segment.modified_ms > QUIET_MS:
+    if log.is_sealed(segment) or now_ms - segment.modified_ms > QUIET_MS:
         with map_file(segment.path) as mapped:
             yield mapped
     else:

@@ -13,6 +13,7 @@ import argparse
 import logging
 import os
 import sys
+import time
 from collections.abc import Sequence
 from importlib import metadata
 from typing import Any, NoReturn
@@ -97,6 +98,7 @@ def _run(arguments: list[str]) -> int:
     parsed = parser.parse_args(arguments)
     _set_up_logging(getattr(parsed, "log_level", "warning"))
     _speak_utf8()
+    parsed.now_ms = time.time_ns() // 1_000_000  # the one look at the clock
     code = parsed.func(parsed)
     return int(code or 0)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections import Counter
 
 from logcore.cli import arguments as options
@@ -51,7 +50,7 @@ def add_parser(
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
     notes = Notes()
-    now = time.time_ns() // 1_000_000 if arguments.as_of is None else arguments.as_of
+    now = arguments.now_ms if arguments.as_of is None else arguments.as_of
     quiet = () if arguments.high_watermark == "checkpoint" else ("no-high-watermark",)
     for log in find_logs(arguments, notes, quiet=quiet):
         if log.kind is not DirectoryKind.LIVE:

@@ -206,7 +206,9 @@ class LockstepLane:
         next_base = np.append(base[1:], batches.next_base[-1])
         batches = replace(batches, base=base, next_base=next_base)
         due = expected_offsets(outer, self.next_offset)
-        good = (inner_last <= outer) & ((outer > 0) | (inner_last == 0)) & (base >= due)
+        # The wrapper's offset is its last message's; in v1 the inner ones may count from another base.
+        good = (inner_last == outer) | ((inner_last < outer) & (batches.magic == 1))
+        good &= base >= due
         calm = unchallenged(batches, due)
         held = bool(complete and number > 1 and next_base[-1] == UNKNOWN and good.all() and calm[:-1].all())
         number = first_false(good & calm)

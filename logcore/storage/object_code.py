@@ -9,6 +9,7 @@ import hashlib
 import logging
 import os
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 
 _LOG = logging.getLogger(__name__)
@@ -37,6 +38,15 @@ def cached_object_code(name: str, make: Callable[[], bytes]) -> bytes:
         except OSError as error:
             _LOG.debug("no compiled code is kept in %s: %s", folder, error)
     return make()
+
+
+def source_digest(package: str) -> bytes:
+    """A digest of the Python sources of a package, wherever it was imported from."""
+    digest = hashlib.sha256()
+    for source in sorted(resources.files(package).iterdir(), key=lambda each: each.name):
+        if source.name.endswith(".py"):
+            digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    return digest.digest()
 
 
 def _folders() -> list[Path]:

@@ -122,7 +122,9 @@ def test_what_bytes_mean_does_not_depend_on_the_clock():
         for name, tree in modules("logcore", "spark_jobs")
         if (lines := [node.lineno for node, owner, called in calls(tree) if (owner, called) in CLOCKS])
     }
-    assert offenders == {}
+    # A command may default to now; it is told the time by the one place that looks.
+    assert list(offenders) in ([], ["logcore/cli/main.py"])
+    assert all(len(lines) == 1 for lines in offenders.values())
 
 
 def test_every_module_says_what_it_is_for():

@@ -16,11 +16,11 @@ import logging
 import os
 from collections.abc import Callable
 from functools import cache
-from importlib import metadata, resources
+from importlib import metadata
 from typing import Any
 
 from logcore.columns.kernels.tables import checksum_tables
-from logcore.storage.object_code import cached_object_code
+from logcore.storage.object_code import cached_object_code, source_digest
 
 _LOG = logging.getLogger(__name__)
 
@@ -111,7 +111,5 @@ def _version() -> str:
             digest.update(f"{package} {metadata.version(package)}\n".encode())
         except metadata.PackageNotFoundError:
             digest.update(f"{package} none\n".encode())
-    for source in sorted(resources.files("logcore.columns.kernels").iterdir(), key=lambda each: each.name):
-        if source.name.endswith(".py"):
-            digest.update(source.name.encode() + source.read_bytes())
+    digest.update(source_digest("logcore.columns.kernels"))
     return digest.hexdigest()[:24]

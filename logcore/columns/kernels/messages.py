@@ -62,6 +62,8 @@ def stamped(table, row, stamp):
         table[row + slots.LEAST_TIMESTAMP] = stamp
     if stamp != -1 and not slots.MIN_TIMESTAMP_MS <= stamp <= slots.MAX_TIMESTAMP_MS:
         table[row + slots.OUT_OF_RANGE] += 1
+    if stamp < -1:
+        table[row + slots.NEGATIVE] += 1
 
 
 def unfold(frame):
@@ -83,6 +85,7 @@ def unfold(frame):
         table[row + slots.LEAST_TIMESTAMP] = slots.NONE
         table[row + slots.GREATEST_TIMESTAMP] = slots.NONE
         table[row + slots.OUT_OF_RANGE] = 0
+        table[row + slots.NEGATIVE] = 0
         table[row + slots.HEADERS] = 0
         good = True
         if not wrapped:

@@ -226,7 +226,7 @@ def records_kernel(emits: bool) -> Any:
             rows_0, key_0, value_0, header_0, name_0, content_0 = rows, key_at, value_at, header_at, name_at, content_at
             nulls_0 = (null_keys, null_values, null_stamps, null_headers, null_contents)
             least, greatest = nb.int64(slots.NONE), nb.int64(slots.NONE)
-            out_of_range, headers_seen = nb.int64(0), nb.int64(0)
+            out_of_range, negative, headers_seen = nb.int64(0), nb.int64(0), nb.int64(0)
             control_type = nb.int64(-1)
             good = True
             while record < count:
@@ -279,6 +279,8 @@ def records_kernel(emits: bool) -> Any:
                         least = stamp
                     if not in_range and stamp != -1:
                         out_of_range += 1
+                    if stamp < -1:
+                        negative += 1
                     headers_seen += header_count
                 if is_control and (with_control or not emits):
                     # Only the two markers with a key of exactly four bytes are plain.
@@ -396,6 +398,7 @@ def records_kernel(emits: bool) -> Any:
                 table[row + slots.LEAST_TIMESTAMP] = least
                 table[row + slots.GREATEST_TIMESTAMP] = greatest
                 table[row + slots.OUT_OF_RANGE] = out_of_range
+                table[row + slots.NEGATIVE] = negative
                 table[row + slots.HEADERS] = headers_seen
                 table[row + slots.CONTROL_TYPE] = control_type
             record = nb.int64(0)

@@ -34,6 +34,8 @@ CONTROL_TYPE = 19
 """0 ABORT, 1 COMMIT, -1 no control batch, or one without records."""
 HEADERS = 20
 """Record headers in all of its records."""
+NEGATIVE = 21
+"""Records with a timestamp below -1."""
 WIDTH = 24
 
 NONE = -(1 << 63)

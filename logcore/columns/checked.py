@@ -1,0 +1,176 @@
+"""A segment judged in bulk: the same as `logcore.logs.validation`, for good batches a group at a time.
+
+The kernels look into every record of a group and leave sums over each batch's records in its row of the table. If the
+rules can have nothing to say about any of the rows, the group is counted as a whole; else, and for whatever the kernels
+doubt, batch by batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from logcore.columns.bulk_rules import judge_table
+from logcore.columns.chunks import Chunk, in_order, plan_chunks
+from logcore.columns.groups import Groups, Table
+from logcore.columns.kernels import slots
+from logcore.logs.batch_rules import RecordSums
+from logcore.logs.validation import BatchVerdict, SegmentJudgement
+from logcore.records.model import DEFAULT_LIMITS, BatchHeader, Limits, Record
+from logcore.records.varint import Buffer
+from logcore.segments.filenames import MAX_OFFSET
+from logcore.segments.scan import MAX_RELATIVE_OFFSET, ScannedBatch, Stretch, scan
+
+_Item = Table | Stretch | tuple[ScannedBatch, RecordSums]
+
+
+class CheckedSegment(SegmentJudgement):
+    """Iterates once over a segment: tables of good batches, single ones, stretches of damage; the attributes are those
+    of `logcore.logs.validation.SegmentValidation` and complete afterwards.
+
+    threads: of at least two, chunks of the segment are looked at side by side; the result is the same.
+    """
+
+    def __init__(
+        self,
+        buf: Buffer,
+        *,
+        base_offset: int,
+        sealed: bool,
+        file: str,
+        limits: Limits = DEFAULT_LIMITS,
+        next_base_offset: int | None = None,
+        threads: int = 1,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        super().__init__(file, sealed, base_offset)
+        self._buf, self._base_offset, self._threads, self._progress = buf, base_offset, threads, progress
+        self._work = _Work(buf, base_offset, sealed, limits, next_base_offset)
+
+    def __iter__(self) -> Iterator[Table | BatchVerdict | Stretch]:
+        padding = 0
+        for result in in_order(plan_chunks(self._buf, self._base_offset), self._work, self._threads):
+            for item in result.items:
+                if isinstance(item, Stretch):
+                    self.take_stretch(item)
+                    yield item
+                elif isinstance(item, tuple):
+                    yield self.take(*item)
+                else:
+                    judge_table(self, item)
+                    yield item
+            padding += result.padding
+            if self._progress is not None:
+                self._progress(result.position)
+        self.finish(len(self._buf), padding)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What one chunk holds, and where it ended."""
+
+    position: int
+    next_offset: int
+    items: list[_Item] = field(default_factory=list)
+    padding: int = 0
+
+
+class _Work:
+    """Looks at one chunk; called in several threads."""
+
+    def __init__(
+        self, buf: Buffer, base_offset: int, sealed: bool, limits: Limits, next_base_offset: int | None
+    ) -> None:
+        self._buf, self._base_offset, self._sealed = buf, base_offset, sealed
+        self._limits, self._next_base_offset = limits, next_base_offset
+        self._ceiling = min(base_offset + MAX_RELATIVE_OFFSET, MAX_OFFSET - 1)
+        if next_base_offset is not None:
+            self._ceiling = min(self._ceiling, next_base_offset - 1)
+
+    def __call__(self, chunk: Chunk) -> _Seen:
+        lane = _CheckLane(self._buf, self._ceiling, self._limits)
+        seen = _Seen(chunk.start, chunk.next_offset)
+        while seen.position < chunk.stop:
+            lane.look(seen, chunk.stop)
+            if seen.position < chunk.stop and not self._look_closely(seen):
+                seen.padding, seen.position = chunk.stop - seen.position, chunk.stop
+        return seen
+
+    def _look_closely(self, seen: _Seen) -> bool:
+        """One step of the scan; False where only padding is left."""
+        sums = RecordSums()
+
+        def count(_: BatchHeader, record: Record) -> None:
+            sums.take(record)
+
+        walk = scan(
+            self._buf,
+            base_offset=self._base_offset,
+            sealed=self._sealed,
+            limits=self._limits,
+            next_base_offset=self._next_base_offset,
+            inspect=count,
+            start=seen.position,
+            next_offset=seen.next_offset,
+        )
+        item = next(iter(walk), None)
+        if item is None:
+            return False
+        seen.position = item.end
+        if isinstance(item, Stretch):
+            seen.items.append(item)
+        else:
+            sums.oddities = walk.oddities
+            seen.items.append((item, sums))
+            seen.next_offset = item.header.next_offset
+        return True
+
+
+class _CheckLane:
+    """Groups of batches whose records were all looked into by the kernels."""
+
+    def __init__(self, buf: Buffer, ceiling: int, limits: Limits) -> None:
+        self._groups = Groups(buf, ceiling, limits)
+        self._frame = self._groups.emit_frame()
+        self._frame[slots.CHECK_INNER] = 1
+
+    def look(self, seen: _Seen, stop: int) -> None:
+        """Take batches for as long as all is beyond doubt, no further than `stop`."""
+        groups = self._groups
+        while seen.position < stop:
+            groups.walk(seen.position, seen.next_offset, stop)
+            accepted = self._accepted(seen.next_offset)
+            if accepted:
+                seen.items.append(groups.table[:accepted].copy())
+            if accepted < groups.count:
+                seen.position = int(groups.table[accepted, slots.POSITION])
+                if accepted:
+                    seen.next_offset = int(groups.table[accepted - 1, slots.LAST_OFFSET]) + 1
+                return
+            seen.position, seen.next_offset = groups.position, groups.next_offset
+            if groups.is_doubtful:
+                return
+
+    def _accepted(self, lowest: int) -> int:
+        """How many of the group's batches are good to the last byte."""
+        groups, first = self._groups, 0
+        while first < groups.count:
+            end = groups.count
+            if groups.is_compressed:
+                end = groups.decompress(first, np.ones(end - first, bool))
+            self._frame[slots.SOURCE], self._frame[slots.SOURCE_SIZE] = groups.source()
+            accepted = self._inspected(first, end, lowest)
+            if accepted < end or end == first:
+                return accepted
+            first = end
+        return first
+
+    def _inspected(self, first: int, end: int, lowest: int) -> int:
+        frame, groups = self._frame, self._groups
+        if groups.is_messages:
+            return groups.unfold(first, end, frame, lowest)
+        frame[slots.FIRST], frame[slots.END], frame[slots.RECORD] = first, end, 0
+        groups.library.call("inspect", frame.ctypes.data)
+        return int(frame[slots.FIRST])
