@@ -127,6 +127,20 @@ FAULTS = (
         ("tests/unit/logs",),
     ),
     Fault(
+        "a marker behind a loss decides what was open before it",
+        "logcore/logs/transactions.py",
+        "                    self._lose_sight(expected, batch.base_offset)",
+        "                    pass",
+        ("tests/unit/logs/test_transactions.py",),
+    ),
+    Fault(
+        "a lost outcome is published",
+        "logcore/logs/offset_ledger.py",
+        "BLOCKING = frozenset({OffsetState.OPEN, OffsetState.UNKNOWN,",
+        "BLOCKING = frozenset({OffsetState.OPEN,",
+        ("tests/unit/logs/test_offset_ledger.py",),
+    ),
+    Fault(
         "an index entry names the first offset",
         "logcore/segments/offset_index.py",
         "        last_offset = batch.header.last_offset",
