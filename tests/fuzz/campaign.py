@@ -40,6 +40,16 @@ class Results:
     slowest_ms: float = 0.0
     """The longest that the reference took for one mutant."""
 
+    def add(self, more: "Results") -> None:
+        """What another run of the same seed found."""
+        self.mutants += more.mutants
+        self.verdicts += more.verdicts
+        self.third += more.third
+        self.engines += more.engines
+        self.unexplained += more.unexplained
+        self.disagreements += more.disagreements
+        self.slowest_ms = max(self.slowest_ms, more.slowest_ms)
+
 
 def run(seed: int, count: int, third: ThirdReader | None, *, first: int = 0, keep: int = 20) -> Results:
     """Judge that many mutants from number `first` on; keeps at most so many examples of what is wrong."""
