@@ -32,7 +32,8 @@ from logcore.columns.lockstep_walk import (
 )
 from logcore.columns.schema import HEADER_TYPE
 from logcore.columns.wanted import MAX_INT64, Place, Wanted
-from logcore.records.compression import Codec
+from logcore.errors import CorruptRecordError
+from logcore.records.compression import Codec, decompress
 from logcore.records.model import CODEC_MASK, CONTROL_BIT, TIMESTAMP_TYPE_BIT, Limits
 from logcore.records.varint import Buffer
 
@@ -157,7 +158,14 @@ class LockstepLane:
                     return False
         elif codec and start == end:
             return True
-        return self._arena.add(codec, self._view[start:end], self._limits.decoded_batch_bytes, magic)
+        stored, limit = self._view[start:end], self._limits.decoded_batch_bytes
+        if codec == Codec.GZIP:
+            # The arena's own way takes streams that zlib does not, so its word is not beyond doubt.
+            try:
+                return self._arena.add(Codec.NONE, memoryview(decompress(codec, stored, limit)), limit, magic)
+            except CorruptRecordError:
+                return False
+        return self._arena.add(codec, stored, limit, magic)
 
     def _decoded(self, part: _Part) -> tuple[Batches, Records, pa.Array, bool]:
         """(The good batches from the first on, what is wanted of their records, all their headers' names, whether the

@@ -28,12 +28,15 @@ UNKNOWN = -(1 << 63)
 NOTHING = (1 << 63) - 1
 """Base offset of no batch at all."""
 
-GROUP_BATCHES = 1 << 17
-_LARGEST_BATCH = (1 << 31) - 64
+_LARGEST_LENGTH = (1 << 31) - 64
 """Positions within a group fit 32 bits."""
 _SMALLEST = LOG_OVERHEAD + SMALLEST_SIZE_FIELD[0]
-_SMALLEST_LENGTH = (SMALLEST_SIZE_FIELD[0], SMALLEST_SIZE_FIELD[1], HEADER_SIZE - LOG_OVERHEAD)
+_NEVER = 1 << 31
+_SMALLEST_MESSAGE = tuple(SMALLEST_SIZE_FIELD.get(magic, _NEVER) for magic in range(256))
+_SMALLEST_BATCH = tuple(HEADER_SIZE - LOG_OVERHEAD if magic == MAGIC_V2 else _NEVER for magic in range(256))
+"""By the magic byte, what the length field says at least; in a group of messages, and in one of v2 batches."""
 _INT64, _INT32 = struct.Struct(">q"), struct.Struct(">i")
+_LENGTH_AND_MAGIC = struct.Struct(">i4xB")
 _CRC_FROM_V2 = CRC_AT + 4
 
 _HEADER = np.dtype(
@@ -158,21 +161,21 @@ def unchallenged(batches: Batches, expected: Numbers) -> Mask:
 
 def _positions(view: memoryview, position: int, most_bytes: int) -> tuple[list[int], int]:
     """Where batches of one kind begin, by their length fields alone; and where the last of them ends."""
-    end, limit = len(view), position + most_bytes
-    if end - position < _SMALLEST:
+    last = len(view) - _SMALLEST
+    if position > last:
         return [], position
-    kind = view[position + MAGIC_AT] == MAGIC_V2
+    unpack, at = _LENGTH_AND_MAGIC.unpack_from, position
+    length, magic = unpack(view, at + LENGTH_AT)
+    if length > _LARGEST_LENGTH:
+        return [], position
+    smallest = _SMALLEST_BATCH if magic == MAGIC_V2 else _SMALLEST_MESSAGE
+    # The first batch may be longer than a group.
+    limit = min(max(position + most_bytes, at + LOG_OVERHEAD + length), len(view))
     positions: list[int] = []
-    unpack, at = _INT32.unpack_from, position
-    while end - at >= _SMALLEST and len(positions) < GROUP_BATCHES:
-        magic = view[at + MAGIC_AT]
-        if magic > MAGIC_V2 or (magic == MAGIC_V2) is not kind:
-            break
-        (length,) = unpack(view, at + LENGTH_AT)
+    while at <= last:
+        length, magic = unpack(view, at + LENGTH_AT)
         behind = at + LOG_OVERHEAD + length
-        if length < _SMALLEST_LENGTH[magic] or behind > end or length > _LARGEST_BATCH:
-            break
-        if behind > limit and positions:
+        if length < smallest[magic] or behind > limit:
             break
         positions.append(at)
         at = behind
