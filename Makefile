@@ -44,4 +44,4 @@ lock: setup ## renew requirements.lock from pyproject.toml
 		--generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links -o requirements.lock
 
 clean: ## remove what can be made again; lakes and Dagster's history stay
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache "$$LOGLAKE_HOME/jars" "$$LOGLAKE_HOME/java"
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache "$$LOGLAKE_HOME/jars" "$$LOGLAKE_HOME/java" "$$LOGLAKE_HOME/kafka"

@@ -21,6 +21,10 @@ SEEDS = os.environ.get("LOGLAKE_KAFKA_SEEDS", "1 2 3").split()
 
 LEVELS = ("read_uncommitted", "read_committed")
 
+TIMES = (0, 1, 4, 5, 1_699_000_000_000, 1_700_000_000_000, 1_700_000_033_333, 1_700_000_099_999, 1_701_000_000_000)
+TIMES += (1_795_000_000_000, 4_102_444_800_000, 4_102_444_800_500, 4_102_444_800_998, 4_102_444_801_000)
+"""Milliseconds to ask the broker for: within and around what `Chance` makes, and far from it."""
+
 Lines = dict[tuple[str, int], list[dict[str, Any]]]
 """Lines of JSON by topic and partition."""
 
@@ -37,6 +41,8 @@ class Produced:
     """By isolation level: what the real consumer received."""
     bounds: dict[str, dict[tuple[str, int], tuple[int, int]]]
     """By isolation level: the consumer's beginning and end offset of every partition."""
+    offsets: Lines
+    """The broker's answers to ListOffsets at both isolation levels: `earliest`, `latest`, `max-timestamp`, `TIMES`."""
     said: list[str]
     """Settings that `Produce` chose, by the topic they name: for the message of an assertion."""
 
@@ -64,6 +70,7 @@ def produced(kafka: None, tmp_path_factory: pytest.TempPathFactory) -> Produced:
     with Broker(folder / "broker") as broker:
         said = broker.run("Produce", *SEEDS).splitlines()
         broker.run("Consume", *(str(word) for pair in files.items() for word in pair))
+        broker.run("ListOffsets", str(folder / "offsets.jsonl"), *map(str, TIMES))
         shutil.copytree(broker.log_dir, folder / "running")
     consumed: dict[str, Lines] = {}
     bounds: dict[str, dict[tuple[str, int], tuple[int, int]]] = {}
@@ -75,7 +82,8 @@ def produced(kafka: None, tmp_path_factory: pytest.TempPathFactory) -> Produced:
             for line in lines
             if "partition_of" in line
         }
-    return Produced(broker.log_dir, folder / "running", consumed, bounds, said)
+    offsets = by_partition(map(json.loads, (folder / "offsets.jsonl").read_text().splitlines()))
+    return Produced(broker.log_dir, folder / "running", consumed, bounds, offsets, said)
 
 
 def by_partition(lines: Iterable[dict[str, Any]]) -> Lines:

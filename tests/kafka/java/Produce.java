@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.TreeMap;
+import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
@@ -15,6 +16,7 @@ import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
@@ -89,7 +91,16 @@ public final class Produce {
                 partitions.put(new TopicPartition(topic.name(), i), OffsetSpec.latest());
             }
         }
-        admin.listOffsets(partitions).all().get();
+        for (long giveUp = System.currentTimeMillis() + 60_000; ; Thread.sleep(50)) {
+            try {
+                admin.listOffsets(partitions).all().get();
+                return;
+            } catch (ExecutionException e) {
+                if (!(e.getCause() instanceof RetriableException) || System.currentTimeMillis() > giveUp) {
+                    throw e;
+                }
+            }
+        }
     }
 
     private String name(String kind) {
