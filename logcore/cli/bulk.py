@@ -7,8 +7,9 @@ everything else.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from logcore.cli.looking import Notes, padding_finding, stretch_finding
@@ -23,7 +24,7 @@ from logcore.storage.local import shown
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from logcore.columns.chunks import Chunk
+    from logcore.columns.chunks import Chunk, Job
 
 Lines = list[memoryview]
 
@@ -52,79 +53,88 @@ def place_of(log: SourceLog, segment: SegmentFile) -> Place:
     return Place(topic, partition, log_id, f"{segment.base_offset:020d}")
 
 
-def write_lines(
-    log: SourceLog,
-    segment: SegmentFile,
-    content: Buffer,
-    wanted: Wanted,
-    notes: Notes,
-    write: Callable[[memoryview], object],
-) -> None:
-    """Write the wanted records of a segment as lines of JSON, in order; what is wrong with it is said."""
-    from logcore.columns.chunks import in_order, plan_chunks, processors
+def write_lines(segments: Iterable[ShownSegment], notes: Notes, write: Callable[[memoryview], object]) -> None:
+    """Write the wanted records of segments as lines of JSON, in order; what is wrong with them is said."""
+    from logcore.columns.chunks import in_order, processors
 
-    work = _LineWork(log, segment, content, wanted)
-    progress = _Progress(shown(segment.path), len(content))
-    for result in in_order(plan_chunks(content, segment.base_offset), work, processors()):
+    works = (_LineWork(each) for each in segments)
+    progress = Progress()
+    for job, result in in_order(chain.from_iterable(work.jobs() for work in works), processors()):
+        shows = job.owner
         for item in result.items:
             if isinstance(item, Stretch):
-                notes.say(stretch_finding(item, shown(segment.path)))
+                notes.say(stretch_finding(item, shown(shows.segment.path)))
             else:
                 for text in item:
                     write(text)
         if result.padding:
-            notes.say(padding_finding(log, segment, len(content), result.padding))
-        progress.at(result.position)
+            notes.say(padding_finding(shows.log, shows.segment, len(shows.content), result.padding))
+        progress.at(shows.segment.path, result.position, len(shows.content))
     progress.close()
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSegment:
+    """A segment, its bytes, and what is wanted of it."""
+
+    log: SourceLog
+    segment: SegmentFile
+    content: Buffer
+    wanted: Wanted
 
 
 class _LineWork:
     """The lines of one chunk; called in several threads."""
 
-    def __init__(self, log: SourceLog, segment: SegmentFile, content: Buffer, wanted: Wanted) -> None:
-        self._log, self._segment, self._content, self._wanted = log, segment, content, wanted
+    def __init__(self, shows: ShownSegment) -> None:
+        self._shows = shows
+
+    def jobs(self) -> Iterator[Job[ShownSegment, _Written]]:
+        """The lines to be made."""
+        from logcore.columns.chunks import jobs
+
+        return jobs(self._shows, self._shows.content, self._shows.segment.base_offset, self)
 
     def __call__(self, chunk: Chunk) -> _Written:
         from logcore.columns.compiled import CompiledLane
         from logcore.columns.lanes import CarefulLane, SegmentRows
         from logcore.columns.line_buffers import LineBuffers
 
-        log, segment = self._log, self._segment
+        log, segment, content = self._shows.log, self._shows.segment, self._shows.content
         careful = CarefulLane(
-            self._content,
+            content,
             segment.base_offset,
             log.is_sealed(segment),
             log.next_base_offset(segment),
-            self._wanted,
+            self._shows.wanted,
             DEFAULT_LIMITS,
         )
         output = LineBuffers(place_of(log, segment))
         lane: CompiledLane[Lines] = CompiledLane(
-            self._content, careful.ceiling, self._wanted, DEFAULT_LIMITS, 0, output
+            content, careful.ceiling, self._shows.wanted, DEFAULT_LIMITS, 0, output
         )
         walk = SegmentRows(lane, careful, self._lines, chunk.start, chunk.next_offset, chunk.stop)
         items = list(walk)
         return _Written(walk.position, walk.next_offset, items, walk.padding)
 
     def _lines(self, header: BatchHeader, _: int, records: list[Record]) -> Lines:
-        name, epoch = self._log.topic_partition, header.partition_leader_epoch
+        name, epoch = self._shows.log.topic_partition, header.partition_leader_epoch
         text = "".join(json_line(record_fields(name, record, epoch, None, False)) for record in records)
         return [memoryview(text.encode("utf-8", "backslashreplace"))]
 
 
-def columns_of(
-    log: SourceLog, segment: SegmentFile, content: Buffer, wanted: Wanted, notes: Notes
-) -> Iterator[pa.RecordBatch]:
+def columns_of(shows: ShownSegment, notes: Notes) -> Iterator[pa.RecordBatch]:
     """The wanted records of a segment as Arrow columns, in order; what is wrong with it is said."""
     from logcore.columns.engines import decode_segment
 
+    log, segment, content = shows.log, shows.segment, shows.content
     rows = decode_segment(
         content,
         place=place_of(log, segment),
         base_offset=segment.base_offset,
         sealed=log.is_sealed(segment),
         next_base_offset=log.next_base_offset(segment),
-        wanted=wanted,
+        wanted=shows.wanted,
     )
     for item in rows:
         if isinstance(item, Stretch):
@@ -135,18 +145,19 @@ def columns_of(
         notes.say(padding_finding(log, segment, len(content), rows.padding))
 
 
-class _Progress:
-    """How far a file has come, on a terminal only."""
+class Progress:
+    """How far a file has come: on stderr, if that is a terminal and the output is not."""
 
-    def __init__(self, name: str, size: int) -> None:
-        self._name, self._size = name, size
+    def __init__(self) -> None:
         self._is_shown = sys.stderr.isatty() and not sys.stdout.isatty()
 
-    def at(self, position: int) -> None:
-        if self._is_shown and self._size:
-            sys.stderr.write(f"\r{self._name} {100 * position // self._size} %")
+    def at(self, path: str, position: int, size: int) -> None:
+        """So many bytes of a file are done."""
+        if self._is_shown and size:
+            sys.stderr.write(f"\r\x1b[K{shown(path)} {100 * position // size} %")
             sys.stderr.flush()
 
     def close(self) -> None:
+        """Take the line away again."""
         if self._is_shown:
             sys.stderr.write("\r\x1b[K")

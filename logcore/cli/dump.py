@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Protocol, TextIO
 
 from logcore.cli import arguments as options
-from logcore.cli.bulk import can_write_lines, columns_of, write_lines
+from logcore.cli.bulk import ShownSegment, can_write_lines, columns_of, write_lines
 from logcore.cli.looking import (
     Notes,
     Window,
@@ -32,7 +32,6 @@ from logcore.errors import CorruptionReason, LogError
 from logcore.logs.sources import SegmentFile, SourceLog
 from logcore.records.batch import BatchHeader, read_header
 from logcore.records.record import Record
-from logcore.records.varint import Buffer
 from logcore.segments.filenames import DirectoryKind
 from logcore.segments.scan import ScannedBatch, Stretch
 from logcore.storage.local import create_text, shown
@@ -181,15 +180,14 @@ def _dump_records(arguments: argparse.Namespace, logs: tuple[SourceLog, ...], no
     if arguments.limit is None and not looks_at_records and not arguments.text:
         if arguments.format == "jsonl" and can_write_lines():
             out.flush()
-            for log, segment, content, wanted in _shown_segments(arguments, logs, notes):
-                write_lines(log, segment, content, wanted, notes, out.buffer.write)
+            write_lines(_shown_segments(arguments, logs, notes), notes, out.buffer.write)
             return
         if arguments.format in ("arrow", "parquet"):
             from logcore.cli.column_files import ColumnSink  # brings pyarrow
 
             columns = ColumnSink(out.buffer, arguments.format)
-            for log, segment, content, wanted in _shown_segments(arguments, logs, notes):
-                for rows in columns_of(log, segment, content, wanted, notes):
+            for shows in _shown_segments(arguments, logs, notes):
+                for rows in columns_of(shows, notes):
                     columns.add(rows)
             columns.close()
             return
@@ -198,10 +196,8 @@ def _dump_records(arguments: argparse.Namespace, logs: tuple[SourceLog, ...], no
     sink.close()
 
 
-def _shown_segments(
-    arguments: argparse.Namespace, logs: tuple[SourceLog, ...], notes: Notes
-) -> Iterator[tuple[SourceLog, SegmentFile, Buffer, Wanted]]:
-    """Segments of which something may be shown, with their bytes and what is wanted of them."""
+def _shown_segments(arguments: argparse.Namespace, logs: tuple[SourceLog, ...], notes: Notes) -> Iterator[ShownSegment]:
+    """Segments of which something may be shown."""
     for log in logs:
         visible = window(log, arguments).ranges(arguments.offsets)
         wanted = Wanted(visible=visible, since=arguments.since, until=arguments.until, key=arguments.key)
@@ -212,8 +208,7 @@ def _shown_segments(
             if following is not None and following <= visible[0][0]:
                 continue
             try:
-                with segment_bytes(log, segment, arguments.now_ms) as content:
-                    yield log, segment, content, wanted
+                yield ShownSegment(log, segment, segment_bytes(log, segment, arguments.now_ms), wanted)
             except LogError as error:
                 cannot_read(segment, error, notes)
 

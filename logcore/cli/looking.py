@@ -12,7 +12,6 @@ import os
 import sys
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from logcore.cli.arguments import OffsetRange
@@ -25,7 +24,7 @@ from logcore.records.record import Record
 from logcore.records.varint import Buffer
 from logcore.segments.filenames import MAX_OFFSET, TopicPartition
 from logcore.segments.scan import ScannedBatch, SegmentScan, Stretch, scan
-from logcore.storage.local import discover, map_file, read_file, shown
+from logcore.storage.local import discover, mapped_file, read_file, shown
 
 QUIET_MS = 60_000
 """A last segment that was not written to for so long counts as left alone."""
@@ -174,16 +173,13 @@ def _hidden(
     return tuple(hidden)
 
 
-@contextmanager
-def segment_bytes(log: SourceLog, segment: SegmentFile, now_ms: int) -> Iterator[Buffer]:
+def segment_bytes(log: SourceLog, segment: SegmentFile, now_ms: int) -> Buffer:
     """A segment's bytes, mapped if nobody writes to the segment any more, else read into memory: a broker may cut short
     what it still writes to, and touching a mapped byte that is gone kills the process. Raises SourceUnreadable,
     SourceChanged."""
     if log.is_sealed(segment) or now_ms - segment.modified_ms > QUIET_MS:
-        with map_file(segment.path) as mapped:
-            yield mapped
-    else:
-        yield read_file(segment.path)
+        return mapped_file(segment.path)
+    return read_file(segment.path)
 
 
 def open_segment(

@@ -9,21 +9,17 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 
 from logcore.cli import arguments as options
+from logcore.cli.checked_logs import CheckedLogs
 from logcore.cli.log_reading import gap_rules, is_compacted, topic_setting
-from logcore.cli.looking import Notes, cannot_read, find_logs
+from logcore.cli.looking import Notes, find_logs
 from logcore.cli.record_lines import json_line
-from logcore.errors import LogError
 from logcore.logs.findings import Finding, Severity
-from logcore.logs.index_check import SegmentFacts, check_indexes
 from logcore.logs.log_check import check_log
-from logcore.logs.sources import SegmentFile, SourceLog
-from logcore.logs.validation import BatchVerdict, SegmentValidation, validate_segment
+from logcore.logs.validation import SegmentJudgement
 from logcore.segments.filenames import DirectoryKind
-from logcore.segments.scan import ScannedBatch, Stretch, scan
 from logcore.storage.local import read_file, shown
 
 MAX_SIDE_FILE = 1 << 30
@@ -43,7 +39,7 @@ class Totals:
     batches: int = 0
     records: int = 0
 
-    def add(self, validation: SegmentValidation) -> None:
+    def add(self, validation: SegmentJudgement) -> None:
         """Account for a segment that was walked to its end."""
         accounting = validation.accounting
         self.files += 1
@@ -101,11 +97,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
     lines = Lines(form=arguments.format)
     totals = Totals()
-    for log in find_logs(arguments, lines):
-        if log.kind is DirectoryKind.LIVE:
-            rules = gap_rules(log, is_compacted(log, arguments.config))
-            for finding in check_log(log, _segments(log, totals, lines), _read, rules=rules):
-                lines.say(finding)
+    logs = tuple(log for log in find_logs(arguments, lines) if log.kind is DirectoryKind.LIVE)
+    checked = CheckedLogs(logs, lines, _read, totals.add, arguments.now_ms)
+    for log in logs:
+        rules = gap_rules(log, is_compacted(log, arguments.config))
+        for finding in check_log(log, checked.segments(log), _read, rules=rules):
+            lines.say(finding)
     summary: dict[str, object] = {each.name: getattr(totals, each.name) for each in fields(totals)}
     summary["findings"] = {str(severity): lines.severities[severity] for severity in Severity}
     if arguments.format == "jsonl":
@@ -113,48 +110,6 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         sys.stdout.write(_summary_text(totals, lines))
     return lines.exit_code
-
-
-def _segments(
-    log: SourceLog, totals: Totals, lines: Lines
-) -> Iterator[tuple[SegmentFile, Iterator[BatchVerdict | Stretch]]]:
-    """The segments of a log with what becomes of their bytes; what is wrong with them is said when they are done."""
-    for segment in log.segments:
-        try:
-            content = read_file(segment.path)
-        except LogError as error:
-            cannot_read(segment, error, lines)
-            continue
-        yield segment, _items(log, segment, content, totals, lines)
-
-
-def _items(
-    log: SourceLog, segment: SegmentFile, content: bytes, totals: Totals, lines: Lines
-) -> Iterator[BatchVerdict | Stretch]:
-    where = {
-        "base_offset": segment.base_offset,
-        "next_base_offset": log.next_base_offset(segment),
-        "sealed": log.is_sealed(segment),
-    }
-    validation = validate_segment(content, file=segment.path, **where)  # type: ignore[arg-type]
-    valid_end = 0
-    for item in validation:
-        if isinstance(item, BatchVerdict):
-            valid_end = item.position + item.size
-        yield item
-    for finding in validation.findings:
-        lines.say(finding)
-    totals.add(validation)
-
-    def batches() -> Iterator[ScannedBatch]:
-        walk = scan(content, decode=False, **where)  # type: ignore[arg-type]
-        return (item for item in walk if isinstance(item, ScannedBatch))
-
-    facts = SegmentFacts(
-        valid_end, validation.accounting.quarantined > 0, log.is_sealed(segment), validation.max_timestamp
-    )
-    for finding in check_indexes(segment, facts, batches, _read):
-        lines.say(finding)
 
 
 def _read(path: str) -> bytes:

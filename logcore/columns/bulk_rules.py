@@ -117,7 +117,8 @@ def _is_unremarkable(rules: BatchRules, table: Table) -> bool:
 
 def _is_whole(rules: BatchRules, table: Table) -> bool:
     """Whether no offset is missing between the batches, nor in front of them."""
-    expected = np.append(rules.next_offset, table[:-1, slots.LAST_OFFSET] + 1)
+    first = rules.next_offset if rules.next_offset >= 0 else table[0, slots.BASE_OFFSET]
+    expected = np.append(first, table[:-1, slots.LAST_OFFSET] + 1)
     return bool((table[:, slots.BASE_OFFSET] == expected).all())
 
 

@@ -7,13 +7,13 @@ doubt, batch by batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from logcore.columns.bulk_rules import judge_table
-from logcore.columns.chunks import Chunk, in_order, plan_chunks
+from logcore.columns.chunks import Chunk, Job, Owner, in_order, jobs
 from logcore.columns.groups import Groups, Table
 from logcore.columns.kernels import slots
 from logcore.logs.batch_rules import RecordSums
@@ -30,7 +30,7 @@ class CheckedSegment(SegmentJudgement):
     """Iterates once over a segment: tables of good batches, single ones, stretches of damage; the attributes are those
     of `logcore.logs.validation.SegmentValidation` and complete afterwards.
 
-    threads: of at least two, chunks of the segment are looked at side by side; the result is the same.
+    Or its `jobs` are done elsewhere, perhaps among those of other segments, and their results taken in order.
     """
 
     def __init__(
@@ -42,33 +42,41 @@ class CheckedSegment(SegmentJudgement):
         file: str,
         limits: Limits = DEFAULT_LIMITS,
         next_base_offset: int | None = None,
-        threads: int = 1,
-        progress: Callable[[int], None] | None = None,
     ) -> None:
         super().__init__(file, sealed, base_offset)
-        self._buf, self._base_offset, self._threads, self._progress = buf, base_offset, threads, progress
+        self._buf, self._base_offset = buf, base_offset
         self._work = _Work(buf, base_offset, sealed, limits, next_base_offset)
+        self._padding = 0
 
     def __iter__(self) -> Iterator[Table | BatchVerdict | Stretch]:
-        padding = 0
-        for result in in_order(plan_chunks(self._buf, self._base_offset), self._work, self._threads):
-            for item in result.items:
-                if isinstance(item, Stretch):
-                    self.take_stretch(item)
-                    yield item
-                elif isinstance(item, tuple):
-                    yield self.take(*item)
-                else:
-                    judge_table(self, item)
-                    yield item
-            padding += result.padding
-            if self._progress is not None:
-                self._progress(result.position)
-        self.finish(len(self._buf), padding)
+        for _, seen in in_order(self.jobs(self), threads=1):
+            yield from self.take_seen(seen)
+        self.end_segment()
+
+    def jobs(self, owner: Owner) -> Iterator[Job[Owner, Seen]]:
+        """The looking to be done, in someone's name."""
+        return jobs(owner, self._buf, self._base_offset, self._work)
+
+    def take_seen(self, seen: Seen) -> Iterator[Table | BatchVerdict | Stretch]:
+        """The result of the next job."""
+        self._padding += seen.padding
+        for item in seen.items:
+            if isinstance(item, Stretch):
+                self.take_stretch(item)
+                yield item
+            elif isinstance(item, tuple):
+                yield self.take(*item)
+            else:
+                judge_table(self, item)
+                yield item
+
+    def end_segment(self) -> None:
+        """All jobs are done."""
+        self.finish(len(self._buf), self._padding)
 
 
 @dataclass(slots=True)
-class _Seen:
+class Seen:
     """What one chunk holds, and where it ended."""
 
     position: int
@@ -89,16 +97,16 @@ class _Work:
         if next_base_offset is not None:
             self._ceiling = min(self._ceiling, next_base_offset - 1)
 
-    def __call__(self, chunk: Chunk) -> _Seen:
+    def __call__(self, chunk: Chunk) -> Seen:
         lane = _CheckLane(self._buf, self._ceiling, self._limits)
-        seen = _Seen(chunk.start, chunk.next_offset)
+        seen = Seen(chunk.start, chunk.next_offset)
         while seen.position < chunk.stop:
             lane.look(seen, chunk.stop)
             if seen.position < chunk.stop and not self._look_closely(seen):
                 seen.padding, seen.position = chunk.stop - seen.position, chunk.stop
         return seen
 
-    def _look_closely(self, seen: _Seen) -> bool:
+    def _look_closely(self, seen: Seen) -> bool:
         """One step of the scan; False where only padding is left."""
         sums = RecordSums()
 
@@ -136,7 +144,7 @@ class _CheckLane:
         self._frame = self._groups.emit_frame()
         self._frame[slots.CHECK_INNER] = 1
 
-    def look(self, seen: _Seen, stop: int) -> None:
+    def look(self, seen: Seen, stop: int) -> None:
         """Take batches for as long as all is beyond doubt, no further than `stop`."""
         groups = self._groups
         while seen.position < stop:

@@ -11,8 +11,9 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -43,12 +44,32 @@ class Walked(Protocol):
 
 
 Result = TypeVar("Result", bound=Walked)
+Owner = TypeVar("Owner")
+
+
+@dataclass(frozen=True, slots=True)
+class Job(Generic[Owner, Result]):
+    """Work to be done on a chunk, and whose chunk it is. is_first: it begins its segment."""
+
+    owner: Owner
+    chunk: Chunk
+    work: Callable[[Chunk], Result]
+    is_first: bool
+
+
+def jobs(owner: Owner, buf: Buffer, base_offset: int, work: Callable[[Chunk], Result]) -> Iterator[Job[Owner, Result]]:
+    """The work on all chunks of a segment; at least one, even if the segment is empty."""
+    for number, chunk in enumerate(plan_chunks(buf, base_offset)):
+        yield Job(owner, chunk, work, number == 0)
 
 
 def plan_chunks(buf: Buffer, base_offset: int, nbytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
-    """Chunks of about that many bytes that tile the segment."""
+    """Chunks of about that many bytes that tile the segment; of an empty one, one empty chunk."""
     kernels, size = library(), len(buf)
-    held = np.frombuffer(buf, np.uint8) if size else np.zeros(1, np.uint8)
+    if not size:
+        yield Chunk(0, base_offset, 0)
+        return
+    held = np.frombuffer(buf, np.uint8)
     frame = np.zeros(slots.HOP_SLOTS, np.int64)
     frame[slots.HOP_SOURCE], frame[slots.HOP_SIZE] = held.ctypes.data, size
     start, next_offset = 0, base_offset
@@ -63,42 +84,32 @@ def plan_chunks(buf: Buffer, base_offset: int, nbytes: int = CHUNK_BYTES) -> Ite
         start, next_offset = stop, int(frame[slots.HOP_NEXT_OFFSET])
 
 
-def in_order(chunks: Iterator[Chunk], work: Callable[[Chunk], Result], threads: int) -> Iterator[Result]:
-    """The results of work on chunks, in their order, as if each had begun where the one before ended."""
-    if threads < 2:
-        yield from _one_by_one(chunks, work)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        waiting: deque[tuple[Chunk, Future[Result]]] = deque()
-        ended: tuple[int, int] | None = None
+def in_order(waiting_jobs: Iterator[Job[Owner, Result]], threads: int) -> Iterator[tuple[Job[Owner, Result], Result]]:
+    """Jobs with their results, in their order, as if each had begun where the one before it in its segment ended. Of
+    at least two threads, each does a job of its own meanwhile, of one segment or of several."""
+    with ThreadPoolExecutor(threads) if threads > 1 else nullcontext() as pool:
+        started: deque[tuple[Job[Owner, Result], Future[Result] | None]] = deque()
+        ended = (0, 0)
         try:
             while True:
-                while len(waiting) < 2 * threads and (chunk := next(chunks, None)) is not None:
-                    waiting.append((chunk, pool.submit(work, chunk)))
-                if not waiting:
+                while len(started) < max(1, 2 * threads - 1) and (job := next(waiting_jobs, None)) is not None:
+                    started.append((job, None if pool is None else pool.submit(job.work, job.chunk)))
+                if not started:
                     return
-                chunk, future = waiting.popleft()
-                if ended is None or ended == (chunk.start, chunk.next_offset):
-                    result = future.result()
+                job, future = started.popleft()
+                chunk = job.chunk
+                if job.is_first or ended == (chunk.start, chunk.next_offset):
+                    result = job.work(chunk) if future is None else future.result()
                 elif ended[0] >= chunk.stop:
                     continue
                 else:
-                    result = work(Chunk(ended[0], ended[1], chunk.stop))
+                    result = job.work(Chunk(ended[0], ended[1], chunk.stop))
                 ended = (result.position, result.next_offset)
-                yield result
+                yield job, result
         finally:
-            for _, future in waiting:
-                future.cancel()
-
-
-def _one_by_one(chunks: Iterator[Chunk], work: Callable[[Chunk], Result]) -> Iterator[Result]:
-    ended: tuple[int, int] | None = None
-    for chunk in chunks:
-        if ended is not None and ended[0] >= chunk.stop:
-            continue
-        result = work(chunk if ended is None else Chunk(ended[0], ended[1], chunk.stop))
-        ended = (result.position, result.next_offset)
-        yield result
+            for _, future in started:
+                if future is not None:
+                    future.cancel()
 
 
 def processors() -> int:

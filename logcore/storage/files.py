@@ -83,21 +83,26 @@ def read_file(path: str, limit: int | None = None) -> bytes:
 
 @contextmanager
 def map_file(path: str) -> Iterator[mmap.mmap | bytes]:
-    """A file mapped for reading. For files that nobody cuts short, hence our archive: touching a mapped byte that is
-    gone kills the process. Raises SourceUnreadable."""
-    with open_readonly(path) as stream:
-        if os.fstat(stream.fileno()).st_size == 0:
-            yield b""  # nothing to map is an error to the operating system
-            return
-        try:
-            mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-        except OSError as error:
-            raise unreadable(path, error) from error
+    """A file mapped for reading while the context lasts; see `mapped_file`."""
+    mapped = mapped_file(path)
     try:
         yield mapped
     finally:
-        with suppress(BufferError):  # a view of it may still be alive; the last one closes it
-            mapped.close()
+        if isinstance(mapped, mmap.mmap):
+            with suppress(BufferError):  # a view of it may still be alive; the last one closes it
+                mapped.close()
+
+
+def mapped_file(path: str) -> mmap.mmap | bytes:
+    """A file mapped for reading, for as long as someone holds it. For files that nobody cuts short, like our archive:
+    touching a mapped byte that is gone kills the process. Raises SourceUnreadable."""
+    with open_readonly(path) as stream:
+        if os.fstat(stream.fileno()).st_size == 0:
+            return b""  # nothing to map is an error to the operating system
+        try:
+            return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        except OSError as error:
+            raise unreadable(path, error) from error
 
 
 def create_text(path: str) -> TextIO:

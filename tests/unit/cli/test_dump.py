@@ -261,14 +261,14 @@ class TestDamage:
         self, root: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         from logcore.cli import looking
-        from logcore.storage.local import SourceUnreadable, map_file
+        from logcore.storage.local import SourceUnreadable, mapped_file
 
         def gone(path: str) -> object:
             if path.endswith("00000000000000000000.log"):
                 raise SourceUnreadable("it cannot be read: gone.", file=path)
-            return map_file(path)
+            return mapped_file(path)
 
-        monkeypatch.setattr(looking, "map_file", gone)
+        monkeypatch.setattr(looking, "mapped_file", gone)
         assert offsets(capsys, str(root), code=3) == [5, 7]
 
     def test_no_payload_reaches_stderr(self, root: Path, capsys: Captured) -> None:
