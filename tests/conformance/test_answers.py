@@ -19,6 +19,7 @@ from logcore.logs.transactions import TransactionState
 from logcore.segments import producer_state, transaction_index
 from logcore.segments.filenames import DirectoryKind
 from tests.conformance.snapshots import BOTH, SNAPSHOTS, Snapshot
+from tests.conformance.snapshots import snapshot as named
 from tests.conformance.test_records import APART
 
 if TYPE_CHECKING:
@@ -151,3 +152,20 @@ def test_the_aborted_transactions_are_those_of_the_index(corpus: Corpus, snapsho
                 if batch.header.producer_id == producer and first <= batch.header.base_offset < marker
             ]
             assert found.get((producer, marker)) == (min(left) if left else None), (name, producer, marker)
+
+
+DESCRIBED = ("transactions-3.9.2/logdir", "transactions-4.4.0/logdir", "recovery-kill9-4.4.0/after")
+
+
+@pytest.mark.parametrize("name", DESCRIBED)
+def test_the_transactions_a_coordinator_calls_ongoing_are_open_in_the_logs_it_names(corpus: Corpus, name: str):
+    of = named(name)
+    described = json.loads(corpus.oracle(of, "transactions.json").read_text())
+    opened: dict[int, set[str]] = {}
+    for log_name, log in corpus.logs(of).items():
+        for transaction in log.transactions().transactions:
+            if transaction.state is TransactionState.OPEN:
+                opened.setdefault(transaction.producer_id, set()).add(log_name)
+    ongoing = {entry["producer_id"]: set(entry["partitions"]) for entry in described if entry["state"] == "Ongoing"}
+    assert opened == ongoing
+    assert len(described) >= 1
