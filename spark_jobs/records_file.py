@@ -11,9 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from logcore.columns.reference import decode_batches
+from logcore.columns.engines import decode_segment
+from logcore.columns.wanted import Place, Wanted
 from logcore.errors import LogError
-from logcore.segments.scan import ScannedBatch, scan
+from logcore.segments.scan import Stretch
 from logcore.storage.local import map_file
 from spark_jobs.lake.tables import TABLES, table_uri
 from spark_jobs.parquet_files import write_file
@@ -67,29 +68,34 @@ def write_records(value: dict[str, Any]) -> dict[str, Any]:
     return {"file": asdict(written), "rows": written.rows, "error": None}
 
 
-def _is_shown(batch: ScannedBatch, visible: Sequence[tuple[int, int]]) -> bool:
-    """Whether a batch may hold a published record: what need not be decoded can't get in the way either."""
-    header = batch.header
-    meets = any(start < header.next_offset and header.base_offset < end for start, end in visible)
-    return meets and not header.is_control
-
-
 def _chunks(task: WriteTask) -> Iterator[pa.RecordBatch]:
     for piece in task.pieces:
         with map_file(piece.path) as mapped, memoryview(mapped) as whole:
             content = whole[piece.file_start : piece.file_start + piece.end]
-            spans = (
-                (piece.start + item.position, item.header)
-                for item in scan(content[piece.start :], base_offset=piece.first_offset, sealed=True, decode=False)
-                if isinstance(item, ScannedBatch) and _is_shown(item, task.visible)
-            )
-            yield from decode_batches(
+            rows = decode_segment(
                 content,
-                spans,
-                topic=task.topic,
-                partition=task.partition,
-                log_id=task.log_id,
-                segment_id=piece.segment_id,
-                visible=task.visible,
+                place=Place(task.topic, task.partition, task.log_id, piece.segment_id),
+                base_offset=piece.first_offset,
+                sealed=True,
+                wanted=Wanted(visible=task.visible),
+                start=piece.start,
             )
+            for item in rows:
+                if isinstance(item, Stretch):
+                    _refuse_if_shown(item, piece, task.visible)
+                else:
+                    yield item
+            del rows
             content.release()
+
+
+def _refuse_if_shown(stretch: Stretch, piece: Piece, visible: Sequence[tuple[int, int]]) -> None:
+    """Damage among what is to be published: it was not there when the segment was validated."""
+    if any(start <= stretch.offset < end for start, end in visible):
+        raise LogError(
+            f"{stretch.size} bytes cannot be trusted ({stretch.reason}): {stretch.message}. They could when the "
+            "segment was validated; its file has changed since",
+            file=piece.path,
+            position=piece.file_start + stretch.position,
+            offset=stretch.offset,
+        )

@@ -14,9 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from logcore.columns.batch_columns import batch_columns
+from logcore.columns.engines import judge_segment
 from logcore.errors import LogError
 from logcore.logs.findings import found
-from logcore.logs.validation import SegmentValidation, validate_segment
+from logcore.logs.validation import BatchVerdict
 from logcore.segments.scan import Stretch
 from logcore.storage.local import map_file
 from spark_jobs.lake.archive import Segment
@@ -65,7 +67,7 @@ def _judge(lake: str, segment: Segment) -> dict[str, Any]:
                 f"the file holds {len(content)} bytes where {segment.size} were archived", file=segment.local_path(lake)
             )
         # Nothing may be missing at the end, also of an unsealed segment: ingest took it up to its last good crc.
-        judged = validate_segment(
+        judged = judge_segment(
             content,
             base_offset=segment.base_offset,
             sealed=True,
@@ -111,19 +113,36 @@ def _judge(lake: str, segment: Segment) -> dict[str, Any]:
     }
 
 
-def _rows(segment: Segment, judged: SegmentValidation, stretches: list[Stretch]) -> Iterator[pa.RecordBatch]:
+def _rows(segment: Segment, judged: Iterable[Any], stretches: list[Stretch]) -> Iterator[pa.RecordBatch]:
     rows: list[dict[str, Any]] = []
     for item in judged:
         if isinstance(item, Stretch):
             stretches.append(item)
             rows.append(_stretch_row(item))
-        else:
+        elif isinstance(item, BatchVerdict):
             rows.append(asdict(item))
+        else:
+            if rows:
+                yield _chunk("batches", segment, rows)
+                rows = []
+            yield _table_chunk(segment, batch_columns(item), len(item))
         if len(rows) >= CHUNK_ROWS:
             yield _chunk("batches", segment, rows)
             rows = []
     if rows:
         yield _chunk("batches", segment, rows)
+
+
+def _table_chunk(segment: Segment, columns: dict[str, pa.Array], count: int) -> pa.RecordBatch:
+    schema = TABLES["batches"].schema
+    of_segment = _of_segment(segment)
+    arrays = [
+        pa.repeat(pa.scalar(of_segment[field.name], field.type), count)
+        if field.name in of_segment
+        else columns[field.name].cast(field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _stretch_row(stretch: Stretch) -> dict[str, Any]:
@@ -151,11 +170,15 @@ def _bytes(segment: Segment, stretches: list[Stretch], content: memoryview) -> I
 
 
 def _chunk(table: str, segment: Segment, rows: Iterable[dict[str, Any]]) -> pa.RecordBatch:
-    of_segment = {
+    of_segment = _of_segment(segment)
+    return pa.RecordBatch.from_pylist([of_segment | row for row in rows], schema=TABLES[table].schema)
+
+
+def _of_segment(segment: Segment) -> dict[str, Any]:
+    return {
         "segment_id": segment.segment_id,
         "log": segment.log,
         "topic": segment.topic,
         "log_id": segment.log_id,
         "partition": segment.partition,
     }
-    return pa.RecordBatch.from_pylist([of_segment | row for row in rows], schema=TABLES[table].schema)

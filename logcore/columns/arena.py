@@ -51,9 +51,7 @@ class Arena:
         if codec == Codec.SNAPPY and self._add_snappy(stored, limit):
             return True
         try:
-            plain = _gzip(stored, limit) if codec == Codec.GZIP else None
-            if plain is None:
-                plain = decompress(codec, stored, limit, magic=magic)
+            plain = decompress(codec, stored, limit, magic=magic)
         except CorruptRecordError:
             return False
         self._make_room(len(plain))
@@ -129,33 +127,6 @@ def _snappy_decoder() -> Any:
     except ImportError:
         return None
     return getattr(snappy, "decompress_raw_into", None)
-
-
-def _gzip(stored: memoryview, limit: int) -> bytes | None:
-    """One plain gzip member that fills its bytes; None leaves it to the slow way."""
-    decoder = _gzip_decoder()
-    if decoder is None:
-        return None
-    make, flag, error = decoder
-    # Its last four bytes say how much the member gives: a hint for the size of the buffer, and checked by the decoder.
-    stated = int.from_bytes(stored[-4:], "little")
-    if stated > limit:
-        return None
-    member = make(flag=flag)
-    try:
-        plain: bytes = member.decompress(stored, stated + 1)
-    except error:
-        return None
-    return plain if member.eof and not member.unused_data else None
-
-
-@cache
-def _gzip_decoder() -> tuple[Any, Any, Any] | None:
-    try:
-        from isal import igzip_lib
-    except ImportError:
-        return None
-    return igzip_lib.IgzipDecompressor, igzip_lib.DECOMP_GZIP, igzip_lib.error
 
 
 def lz4_function() -> int:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 from functools import cache
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -21,8 +22,12 @@ from logcore.columns.kernels.library import ENGINE_VARIABLE, KernelsUnavailable,
 from logcore.columns.lanes import CarefulLane, FastLane, SegmentRows
 from logcore.columns.reference import to_columns
 from logcore.columns.wanted import EVERYTHING, Place, Wanted
+from logcore.logs.validation import SegmentValidation, validate_segment
 from logcore.records.model import DEFAULT_LIMITS, BatchHeader, Limits, Record
 from logcore.records.varint import Buffer
+
+if TYPE_CHECKING:
+    from logcore.columns.checked import CheckedSegment
 
 
 class Engine(StrEnum):
@@ -91,3 +96,17 @@ def decode_segment(
 
     begin = base_offset if next_offset is None else next_offset
     return SegmentRows(lane, careful, columns, start, begin, len(buf) if stop is None else stop)
+
+
+def judge_segment(
+    buf: Buffer, *, base_offset: int, sealed: bool, file: str, next_base_offset: int | None = None
+) -> SegmentValidation | CheckedSegment:
+    """The validation of a segment by the best engine there is: iterate over it, and it is a complete
+    `SegmentJudgement`. It gives verdicts and stretches, and where the kernels work tables of good batches too."""
+    if default_engine() is not Engine.KERNELS:
+        return validate_segment(
+            buf, base_offset=base_offset, sealed=sealed, file=file, next_base_offset=next_base_offset
+        )
+    from logcore.columns.checked import CheckedSegment
+
+    return CheckedSegment(buf, base_offset=base_offset, sealed=sealed, file=file, next_base_offset=next_base_offset)

@@ -212,7 +212,7 @@ def _ordinary_gzip(view: memoryview, room: int) -> bytes | None:
     except (isal_zlib.error, zlib.error):  # type: ignore[misc]  # a class, whatever its stub says
         return None
     whole = member.eof and len(plain) == length and len(member.unused_data) == _GZIP_TRAILER.size
-    return bytes(plain) if whole and zlib.crc32(plain) == checksum else None
+    return bytes(plain) if whole and isal_zlib.crc32(plain) == checksum else None
 
 
 def _gzip_problem(position: int) -> str:
