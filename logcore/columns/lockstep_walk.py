@@ -111,10 +111,11 @@ class Batches:
 
 
 def walk(view: memoryview, data: Bytes, position: int, expected: int, ceiling: int, most_bytes: int) -> Batches:
-    """The good batches from `position` on, of one kind and within `most_bytes`, but one if there is one.
+    """The good batches from `position` on, of one kind and within `most_bytes` (but the first, which may be longer), up
+    to one in doubt; the base offset of a wrapper is yet to be found.
 
     view, data: the segment. expected, ceiling: the lowest offset that the next batch may begin with, and the highest
-    that a batch may end with. None if the first is in doubt.
+    that a batch may end with.
     """
     positions, end = _positions(view, position, most_bytes)
     if not positions:

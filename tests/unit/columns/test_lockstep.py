@@ -1,0 +1,490 @@
+"""The lockstep engine: what it takes by itself, what it leaves to the slow reader, and that nobody sees the seam."""
+
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from logcore.columns import lockstep, lockstep_records
+from logcore.columns.engines import Engine, decode_segment
+from logcore.columns.wanted import EVERYTHING, Place, Wanted
+from logcore.records.model import Limits
+from logcore.segments.scan import Stretch
+from tests import handmade
+from tests.conftest import Sample
+
+PLACE = Place("orders", 3, "abc.0", "seg", position_base=4096)
+
+
+@pytest.fixture(params=[0, 48], ids=["every cursor in lockstep", "few cursors one after the other"])
+def lanes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways to follow the records of a batch, however few batches a test has."""
+    monkeypatch.setattr(lockstep_records, "FEW_LANES", request.param)
+
+
+def decoded(data: bytes, engine: Engine = Engine.LOCKSTEP, **how: Any) -> tuple[pa.Table, list[Stretch], int]:
+    """(rows, stretches, how often the slow reader was asked)"""
+    how = {"place": PLACE, "base_offset": 0, "sealed": True} | how
+    walk = decode_segment(data, engine=engine, **how)
+    items = list(walk)
+    rows = [item for item in items if isinstance(item, pa.RecordBatch)]
+    assert all(each.num_rows for each in rows)
+    table = pa.Table.from_batches(rows, schema=how.get("wanted", EVERYTHING).schema)
+    table.validate(full=True)
+    return table, [item for item in items if isinstance(item, Stretch)], walk.careful_steps
+
+
+def agreed(data: bytes, **how: Any) -> tuple[pa.Table, list[Stretch], int]:
+    """What lockstep says, which is what the reference says."""
+    rows, stretches, asked = decoded(data, **how)
+    expected, expected_stretches, _ = decoded(data, Engine.REFERENCE, **how)
+    assert rows.equals(expected)
+    assert stretches == expected_stretches
+    return rows, stretches, asked
+
+
+def pairs(rows: pa.Table) -> list[tuple[bytes | None, bytes | None]]:
+    return list(zip(rows["key"].to_pylist(), rows["value"].to_pylist(), strict=True))
+
+
+def varied_segment() -> bytes:
+    """A small segment with a bit of everything that v2 has."""
+    headers = [(b"", None), ("é".encode(), b"x"), (b"trace-id", b""), (b"n" * 70, b"v" * 90)]
+    first = handmade.batch(
+        [
+            handmade.record(0, None, None, timestamp_delta=-1),
+            handmade.record(1, b"", b"", timestamp_delta=63, headers=headers[:1]),
+            handmade.record(70, b"twelve bytes", b"thirteen byte", timestamp_delta=64, headers=headers),
+            handmade.record(9000, b"k" * 64, b"v" * 70, timestamp_delta=10**7),
+        ],
+        last_offset_delta=9001,
+        leader_epoch=-1,
+    )
+    rows = [(b"a", b"1"), (None, b"2")]
+    return (
+        first
+        + handmade.simple_batch(9002, rows, attributes=handmade.LOG_APPEND_TIME, max_timestamp=-1)
+        + handmade.empty_batch(9005, 4)
+        + handmade.marker(9010, handmade.COMMIT, producer_id=7)
+        + handmade.batch(
+            body=handmade.stored_gzip(b"".join(handmade.record(at, b"z", b"%d" % at) for at in range(3))),
+            attributes=handmade.GZIP,
+            base_offset=9011,
+            last_offset_delta=2,
+            count=3,
+        )
+        + handmade.simple_batch(9020, rows, base_timestamp=253_402_300_799_999, leader_epoch=2)
+    )
+
+
+def old_segment() -> bytes:
+    """Messages of v0 and v1, alone and wrapped."""
+    return (
+        handmade.message_v0(0, b"k", None)
+        + handmade.message_v0(1, None, b"")
+        + handmade.wrapper_v0([2, 3, 7])
+        + handmade.message_v1(8, 1000, b"key", b"value")
+        + handmade.message(9, attributes=handmade.LOG_APPEND_TIME, timestamp=77)
+        + handmade.wrapper_v1([10, 12], codec=handmade.SNAPPY)
+        + handmade.wrapper_append_time([13, 14], 5000)
+        + handmade.wrapper_v1([15, 16, 17], codec=handmade.LZ4)
+    )
+
+
+# What it takes.
+
+
+def segments_of(case: Sample) -> Iterator[tuple[int, bytes]]:
+    found = sorted(case.logdir.glob("*/*.log"))
+    assert found
+    for path in found:
+        yield int(path.stem), path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "name", ["codecs-v2-4.3.1", "timestamps-v2-4.4.0", "transactions-4.4.0", "internal-topics-4.4.0"]
+)
+def test_brokers_segments_are_decoded_without_asking_the_slow_reader(
+    sample: Callable[[str], Sample], name: str, lanes: None
+) -> None:
+    records = 0
+    for base, data in segments_of(sample(name)):
+        rows, stretches, asked = agreed(data, base_offset=base)
+        records += rows.num_rows
+        assert (stretches, asked) == ([], 0)
+        agreed(data, base_offset=base, wanted=Wanted(control=True, columns=("offset", "key", "headers")))
+    assert records > 100
+
+
+def test_damaged_brokers_segments_are_judged_as_by_the_reference(sample: Callable[[str], Sample]) -> None:
+    refused = 0
+    for base, data in segments_of(sample("damaged")):
+        _, stretches, asked = agreed(data, base_offset=base)
+        refused += len(stretches)
+        assert asked <= 2 * len(stretches) + 1
+    assert refused >= 5
+
+
+def test_everything_that_v2_has_is_taken(lanes: None) -> None:
+    rows, stretches, asked = agreed(varied_segment())
+    assert (stretches, asked) == ([], 0)
+    assert rows["offset"].to_pylist() == [0, 1, 70, 9000, 9002, 9003, 9011, 9012, 9013, 9020, 9021]
+    assert rows["timestamp_ms"].to_pylist()[:6] == [999, 1063, 1064, 10_001_000, -1, -1]
+    assert rows["leader_epoch"].to_pylist()[:5] == [None] * 4 + [0]
+    assert pairs(rows)[:4] == [
+        (None, None),
+        (b"", b""),
+        (b"twelve bytes", b"thirteen byte"),
+        (b"k" * 64, b"v" * 70),
+    ]
+    assert rows["headers"].to_pylist()[:3] == [
+        None,
+        [{"key": "", "value": None}],
+        [
+            {"key": "", "value": None},
+            {"key": "é", "value": b"x"},
+            {"key": "trace-id", "value": b""},
+            {"key": "n" * 70, "value": b"v" * 90},
+        ],
+    ]
+    assert rows["position"][0].as_py() == 4096
+
+
+def test_everything_that_v0_and_v1_have_is_taken(lanes: None) -> None:
+    rows, stretches, asked = agreed(old_segment())
+    assert (stretches, asked) == ([], 0)
+    assert rows["offset"].to_pylist() == [0, 1, 2, 3, 7, 8, 9, 10, 12, 13, 14, 15, 16, 17]
+    assert rows["timestampType"].to_pylist() == [-1] * 5 + [0, 1, 0, 0, 1, 1, 0, 0, 0]
+    assert rows["timestamp_ms"].to_pylist()[5:11] == [1000, 77, 1010, 1012, 5000, 5000]
+    assert pairs(rows)[:3] == [(b"k", None), (None, b""), (b"k", b"2")]
+
+
+@pytest.mark.parametrize("size", [0, 56, 57, 58, 59, 8180, 8184, 8185, 8186, 8187, 1_048_560, 1_048_568, 1_048_569])
+def test_a_record_of_any_length_is_taken(lanes: None, size: int) -> None:
+    """Around the sizes where the length takes one more byte."""
+    data = handmade.simple_batch(0, [(None, bytes(size + more)) for more in range(4)])
+    rows, _, asked = agreed(data)
+    assert asked == 0
+    assert [len(value) for _, value in pairs(rows)] == [size, size + 1, size + 2, size + 3]
+
+
+def test_batches_of_very_different_counts_keep_their_order() -> None:
+    data, offset = b"", 0
+    for index in range(300):
+        count = (index * 37) % 11 if index % 50 else 400
+        data += handmade.simple_batch(offset, [(b"%d" % at, b"%d" % index) for at in range(count)])
+        offset += max(count, 1)
+    rows, stretches, asked = agreed(data)
+    assert (stretches, asked) == ([], 0)
+    assert [value for _, value in pairs(rows)] == sorted((value for _, value in pairs(rows)), key=int)
+
+
+def test_sets_of_very_different_sizes_keep_their_order() -> None:
+    data, offset = b"", 0
+    for index in range(150):
+        count = (index * 7) % 5 + 1 if index % 40 else 60
+        data += handmade.wrapper_v1(range(offset, offset + count))
+        offset += count
+    rows, stretches, asked = agreed(data)
+    assert (stretches, asked) == ([], 0)
+    assert rows["offset"].to_pylist() == list(range(offset))
+
+
+def test_rows_of_a_large_batch_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lockstep, "ROW_LIMIT", 7)
+    name_and_value = [(b"h", b"v")]
+    data = handmade.batch([handmade.record(at, b"k", b"v", headers=name_and_value * (at % 3)) for at in range(50)])
+    walk = decode_segment(data, place=PLACE, base_offset=0, sealed=True, engine=Engine.LOCKSTEP)
+    assert [each.num_rows for each in walk] == [7] * 7 + [1]
+    agreed(data)
+
+
+def test_groups_end_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    for size in (1, 100, 300, 1000):
+        monkeypatch.setattr(lockstep, "GROUP_BYTES", size)
+        assert agreed(varied_segment())[2] == 0
+        assert agreed(old_segment())[2] == 0
+
+
+def test_no_batch_at_or_behind_the_stop_is_looked_at(lanes: None) -> None:
+    batches = [handmade.simple_batch(at, [(b"k", b"v")]) for at in range(4)]
+    size = len(batches[0])
+    for stop in (1, size, size + 1, 3 * size):
+        assert agreed(b"".join(batches), stop=stop)[0].num_rows == -(-stop // size)
+
+
+def test_an_empty_segment_has_no_rows() -> None:
+    assert agreed(b"") == (EVERYTHING.schema.empty_table(), [], 0)
+
+
+# What it leaves to the slow reader.
+
+RECORD = handmade.record(0, b"key", b"value", headers=[(b"h", b"c")])
+BODY = RECORD[1:]
+
+
+def of_body(body: bytes) -> bytes:
+    return handmade.varint(len(body)) + body
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        handmade.varint(len(BODY), padding=1) + BODY,
+        of_body(BODY[:1] + handmade.varint(0, padding=1) + BODY[2:]),
+        of_body(BODY[:2] + handmade.varint(0, padding=3) + BODY[3:]),
+        of_body(BODY[:3] + handmade.varint(3, padding=1) + BODY[4:]),
+        of_body(BODY[:-5] + handmade.varint(1, padding=1) + BODY[-4:]),
+        of_body(BODY[:-4] + handmade.varint(1, padding=1) + BODY[-3:]),
+        of_body(BODY[:1] + b"\xff" * 9 + b"\x7f" + BODY[2:]),
+        handmade.record(0, b"key", b"value", headers=[(b"\xff", b"c")]),
+        handmade.record(0, b"key", b"value", headers=[(b"\xed\xa0\x80", None)]),
+        handmade.record(0, b"key", b"value", headers=[(b"n", b"c")] * 1001),
+    ],
+    ids=[
+        "long length",
+        "long timestamp",
+        "long offset",
+        "long key length",
+        "long header count",
+        "long name length",
+        "timestamp beyond 64 bits",
+        "name not UTF-8",
+        "name with half a surrogate",
+        "very many headers",
+    ],
+)
+def test_a_good_batch_that_is_unusual_is_judged_slowly_and_alone(lanes: None, record: bytes) -> None:
+    plain = [handmade.simple_batch(at, [(b"k", b"v")]) for at in range(4)]
+    data = plain[0] + handmade.batch([record], base_offset=1) + plain[2] + plain[3]
+    rows, stretches, asked = agreed(data)
+    assert (rows.num_rows, stretches, asked) == (4, [], 1)
+
+
+def test_only_the_names_of_wanted_records_are_judged(lanes: None) -> None:
+    data = handmade.batch([handmade.record(0, headers=[(b"\xff", b"c")]), handmade.record(1, headers=[(b"n", b"c")])])
+    assert agreed(data)[2] == 1
+    assert agreed(data, wanted=Wanted(visible=((1, 2),)))[2] == 0
+    assert agreed(data, wanted=Wanted(columns=("key", "value")))[2] == 0
+
+
+def injured_records() -> dict[str, bytes]:
+    good = [handmade.record(at, b"key%d" % at, b"value", headers=[(b"h", b"c")]) for at in range(4)]
+    return {
+        "one fewer than counted": handmade.batch(good, count=5, last_offset_delta=4),
+        "one more than counted": handmade.batch(good, count=3),
+        "offset falls": handmade.batch([good[1], good[0]]),
+        "offset twice": handmade.batch([good[0], good[0]]),
+        "offset beyond the batch": handmade.batch([good[0], good[3]]),
+        "offset below the batch": handmade.batch([handmade.record(-1), good[0]]),
+        "length too small": handmade.batch([good[0], handmade.record(1, length=9), good[2]]),
+        "length too great": handmade.batch([good[0], handmade.record(1, length=40), good[2]]),
+        "length zero": handmade.batch([good[0], b"\x00", good[2]]),
+        "length negative": handmade.batch([good[0], handmade.varint(-5) + good[1]]),
+        "length of six bytes": handmade.batch([good[0], b"\xff" * 6 + good[1]]),
+        "key beyond the record": handmade.batch([good[0], of_body(BODY[:3] + handmade.varint(99) + BODY[4:])]),
+        "key beyond anything": handmade.batch([good[0], of_body(BODY[:3] + handmade.varint(2**31 - 1) + BODY[4:])]),
+        "header count negative": handmade.batch([handmade.record(0, header_count=-1)]),
+        "header count too great": handmade.batch([handmade.record(0, header_count=2**31 - 1)]),
+        "header name null": handmade.batch([handmade.record(0, headers=[(None, b"c")])]),
+        "header missing": handmade.batch([handmade.record(0, headers=[(b"a", b"c")], header_count=2)]),
+        "header uncounted": handmade.batch([handmade.record(0, headers=[(b"a", b"c")], header_count=0)]),
+        "bytes behind": handmade.batch([*good, b"\x00"], count=4, last_offset_delta=3),
+        "checksum": handmade.batch(good, crc=1),
+        "count negative": handmade.batch(good, count=-1),
+        "count beyond the span": handmade.batch(good, last_offset_delta=2),
+        "reserved codec": handmade.batch(good, attributes=5),
+        "no stream": handmade.batch(body=b"", count=1, attributes=handmade.LZ4),
+        "broken stream": handmade.batch(body=b"\x00" * 40, count=1, attributes=handmade.GZIP),
+        "too many for the stream": handmade.batch(
+            body=handmade.stored_gzip(good[0]), count=1 << 30, last_offset_delta=1 << 30, attributes=handmade.GZIP
+        ),
+    }
+
+
+@pytest.mark.parametrize("injury", injured_records())
+def test_nothing_of_a_damaged_batch_is_given_out(lanes: None, injury: str) -> None:
+    bad = injured_records()[injury]
+    before, behind = handmade.simple_batch(0, [(b"a", b"1")]), handmade.simple_batch((1 << 31) - 1, [(b"b", b"2")])
+    bad = handmade.patch(bad, 0, struct.pack(">q", 1))
+    rows, stretches, _ = agreed(before + bad + behind)
+    assert pairs(rows) == [(b"a", b"1"), (b"b", b"2")]
+    assert [each.position for each in stretches] == [len(before)]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        handmade.message(1, key_length=99),
+        handmade.message(1, value_length=4),
+        handmade.message(1, behind=b"x"),
+        handmade.message(1, crc=5),
+        handmade.message(1, attributes=4),
+        handmade.wrapper([], offset=1),
+        handmade.wrapper([], offset=1, value=b""),
+        handmade.wrapper([], offset=1, value=b"no stream"),
+        handmade.wrapper([handmade.message(0, size=5)], offset=1),
+        handmade.wrapper([handmade.message(0, magic=3)], offset=1),
+        handmade.wrapper([handmade.message(0, attributes=1)], offset=1),
+        handmade.wrapper([handmade.message(0, key_length=99)], offset=1),
+        handmade.wrapper([handmade.message(3)], offset=1),
+        handmade.wrapper([handmade.message(3, magic=0)], offset=1, magic=0),
+        handmade.wrapper([handmade.message(1), handmade.message(0)], offset=2),
+    ],
+)
+def test_nothing_of_a_damaged_message_is_given_out(lanes: None, bad: bytes) -> None:
+    before, behind = handmade.message(0, b"a", b"1"), handmade.message(5, b"b", b"2")
+    rows, stretches, _ = agreed(before + bad + behind)
+    assert pairs(rows) == [(b"a", b"1"), (b"b", b"2")]
+    assert [each.position for each in stretches] == [len(before)]
+
+
+def test_what_kafka_reads_of_odd_wrappers_is_read_too(lanes: None) -> None:
+    """An inner message of the other version, a last one that is not whole, a wrapper at offset 0."""
+    for odd in (
+        handmade.wrapper([handmade.message_v0(0, b"k", b"v"), handmade.message_v1(1, 5, b"k", b"w")], offset=1),
+        handmade.wrapper([handmade.message_v1(0, 5, b"k", b"v"), handmade.message_v1(1, 5, b"k", b"w")[:-1]], offset=1),
+        handmade.wrapper([handmade.message_v1(at, 5, b"k", b"v") for at in range(3)], offset=0),
+    ):
+        rows, stretches, asked = agreed(odd + handmade.message(3))
+        assert rows.num_rows >= 2
+        assert (stretches, asked) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        handmade.simple_batch(2, [(b"k", b"v")]) + handmade.simple_batch(1, [(b"k", b"v")]),
+        handmade.message_v1(2, 1, b"k", b"v")
+        + handmade.message_v1(10, 1, b"k", b"v")
+        + handmade.wrapper_v1([8, 9, 12]),
+        handmade.wrapper_v1([2, 3]) + handmade.wrapper_v1([10, 11]) + handmade.wrapper_v1([8, 9, 14]),
+        handmade.simple_batch(9, [(b"k", b"v")]) + handmade.wrapper_v1([8, 9, 14]),
+    ],
+    ids=["batches", "a wrapper behind a message", "wrappers", "a wrapper behind a batch"],
+)
+def test_a_batch_whose_offsets_its_successor_claims_is_not_given_out(lanes: None, data: bytes) -> None:
+    _, stretches, _ = agreed(data)
+    assert len(stretches) == 1
+
+
+def test_wrappers_with_gaps_between_them_need_no_slow_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That the last of a group has a wrapper behind it, whose offsets only the next group knows, is no doubt yet."""
+    monkeypatch.setattr(lockstep, "GROUP_BYTES", 600)
+    data = b"".join(handmade.wrapper_v1([at, at + 1]) for at in range(5, 400, 4))
+    rows, stretches, asked = agreed(data)
+    assert (rows.num_rows, stretches, asked) == (198, [], 0)
+
+
+def test_offsets_that_the_segment_cannot_hold_are_refused(lanes: None) -> None:
+    data = handmade.simple_batch(5, [(b"k", b"v")]) + handmade.simple_batch(9, [(b"k", b"v")] * 2)
+    assert len(agreed(data, next_base_offset=10)[1]) == 1
+    assert agreed(data, next_base_offset=11)[1:] == ([], 0)
+    assert len(agreed(handmade.simple_batch(1 << 31, [(b"k", b"v")]))[1]) == 1
+    assert len(agreed(handmade.simple_batch((1 << 63) - 1, [(b"k", b"v")] * 2))[1]) == 1
+
+
+def test_gzip_that_zlib_refuses_is_refused() -> None:
+    """A table of distances that is not complete: a faster library would decode it, and the checksums are right."""
+    igzip_lib = pytest.importorskip("isal.igzip_lib", reason="isal has no wheel here: zlib is all there is")
+    record = handmade.record(0, b"hello kafka topic partition hello", b"kafka topic partition hell hello")
+    deflate = zlib.compressobj(6, zlib.DEFLATED, -15, 8, zlib.Z_HUFFMAN_ONLY)
+    body = deflate.compress(record) + deflate.flush()
+    found = 0
+    for bit in range(8 * 80):
+        injured = handmade.flip(body, bit // 8, bit % 8) if bit // 8 < len(body) else body
+        stream = bytes.fromhex("1f8b08000000000000ff") + injured + struct.pack("<II", zlib.crc32(record), len(record))
+        try:
+            if igzip_lib.decompress(injured) != record:
+                continue
+        except igzip_lib.error:
+            continue
+        _, stretches, _ = agreed(handmade.batch(body=stream, count=1, attributes=handmade.GZIP))
+        found += bool(stretches)
+    assert found > 0
+
+
+def test_a_stream_that_gives_more_than_allowed_is_refused() -> None:
+    body = handmade.stored_gzip(handmade.record(0, b"k", bytes(5000)))
+    data = handmade.batch(body=body, count=1, attributes=handmade.GZIP)
+    assert agreed(data, limits=Limits(decoded_batch_bytes=5100))[1] == []
+    assert len(agreed(data, limits=Limits(decoded_batch_bytes=5000))[1]) == 1
+
+
+def test_a_record_with_more_headers_than_allowed_is_refused(lanes: None) -> None:
+    data = handmade.batch([handmade.record(headers=[(b"n", b"c")] * 3)])
+    assert agreed(data, limits=Limits(headers_per_record=3))[1:] == ([], 0)
+    assert len(agreed(data, limits=Limits(headers_per_record=2))[1]) == 1
+
+
+@pytest.mark.parametrize("segment", [varied_segment(), old_segment()], ids=["v2", "v0 and v1"])
+def test_a_segment_cut_anywhere_is_judged_as_by_the_reference(segment: bytes) -> None:
+    for length in range(len(segment)):
+        agreed(segment[:length], sealed=bool(length % 2))
+
+
+@pytest.mark.parametrize("segment", [varied_segment(), old_segment()], ids=["v2", "v0 and v1"])
+def test_any_flipped_bit_is_judged_as_by_the_reference(lanes: None, segment: bytes) -> None:
+    at = 0
+    while at < len(segment):
+        end = at + handmade.size_of(segment, at)
+        for position in range(at, end):
+            flipped = handmade.flip(segment, position, position % 8)
+            if position % 7 == 0:
+                agreed(flipped)
+            if flipped[at + 16] == 2 and flipped[at + 8 : at + 12] == segment[at + 8 : at + 12] and end - at >= 61:
+                repaired = handmade.fix_crc(flipped[at:end])
+            elif flipped[at + 16] < 2:
+                repaired = handmade.fix_message_crc(flipped[at:end])
+            else:
+                continue
+            agreed(flipped[:at] + repaired + flipped[end:])
+        at = end
+
+
+# What is wanted.
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        Wanted(columns=("value", "offset")),
+        Wanted(columns=("topic", "timestampType", "leader_epoch", "header_keys_raw")),
+        Wanted(control=True),
+        Wanted(visible=()),
+        Wanted(visible=((1, 2), (9000, 9003), (9011, 9013))),
+        Wanted(visible=((8, 12), (14, 16))),
+        Wanted(since=1064),
+        Wanted(until=1064),
+        Wanted(since=0, until=5000, visible=((0, 9012),)),
+        Wanted(since=253_402_300_799_999),
+        Wanted(key=b"k"),
+        Wanted(key=b""),
+        Wanted(key=b"twelve bytes"),
+        Wanted(key=b"k" * 64),
+        Wanted(key=b"k" * 63 + b"l"),
+    ],
+)
+def test_of_all_records_those_that_are_wanted(lanes: None, wanted: Wanted) -> None:
+    for segment in (varied_segment(), old_segment()):
+        _, stretches, asked = agreed(segment, wanted=wanted)
+        assert (stretches, asked) == ([], 0)
+
+
+def test_a_batch_that_holds_nothing_wanted_is_not_looked_into(lanes: None) -> None:
+    bad = handmade.batch([bytes(9)], base_offset=1)
+    data = handmade.simple_batch(0, [(b"k", b"v")]) + bad + handmade.simple_batch(2, [(b"k", b"v")])
+    rows, stretches, asked = agreed(data, wanted=Wanted(visible=((0, 1), (2, 3))))
+    assert (rows.num_rows, stretches, asked) == (2, [], 0)
+
+
+@pytest.mark.parametrize("key", [None, b"", b"\x00\x00\x00", b"\xff\xff\x00\x00"])
+def test_a_control_record_without_a_control_key_is_damage_only_where_it_is_wanted(
+    lanes: None, key: bytes | None
+) -> None:
+    data = handmade.control_batch(0, key, b"v") + handmade.simple_batch(1, [(b"k", b"v")])
+    assert agreed(data)[1:] == ([], 0)
+    assert len(agreed(data, wanted=Wanted(control=True))[1]) == 1
