@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from logcore.columns.engines import ENGINE_VARIABLE, Engine, available
 from tests.kafka.command_line import dumped
 from tests.kafka.conftest import LEVELS, SEEDS, Lines, Produced, by_partition
 
@@ -20,10 +21,19 @@ def level(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
+@pytest.fixture(scope="module", params=list(Engine))
+def engine(request: pytest.FixtureRequest) -> Engine:
+    if request.param not in available():
+        pytest.skip(f"the engine {request.param} does not work on this machine")
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def ours(produced: Produced, level: str, tmp_path_factory: pytest.TempPathFactory) -> Lines:
+def ours(produced: Produced, level: str, engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Lines:
     target = tmp_path_factory.mktemp("ours") / "records.jsonl"
-    return by_partition(dumped(target, produced.log_dir, "--isolation.level", level))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(ENGINE_VARIABLE, engine)
+        return by_partition(dumped(target, produced.log_dir, "--isolation.level", level))
 
 
 def first_difference(ours: list[dict], theirs: list[dict]) -> str:
