@@ -84,7 +84,8 @@ def lz4_blocks(source, at, end, magic):
             break
         plain = size & 0x80000000 != 0
         size &= 0x7FFFFFFF
-        if size > largest or size > end - at:
+        # A stored block of nothing is an end mark too, for Kafka.
+        if size == 0 or size > largest or size > end - at:
             return none, none, none
         most += size if plain else largest
         at += size
