@@ -1,13 +1,13 @@
 # One command each; `make help` lists them. Everything made on this machine goes to .venv/ and .loglake/.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo test faults ui lint bench lock clean
+.PHONY: help setup jars demo test test-long faults ui lint bench lock clean
 
 export LOGLAKE_HOME ?= $(CURDIR)/.loglake
 demo ui: export DAGSTER_HOME = $(LOGLAKE_HOME)/dagster
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 8
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 8
 
 setup: .venv/installed ## .venv with the locked packages, `loglake` in it
 
@@ -23,6 +23,9 @@ demo: setup jars ## the bundled samples become tables, through Dagster
 test: setup lint jars ## lint, then every test, fast ones first
 	.venv/bin/python -m pytest
 
+test-long: setup jars ## a million damaged batches, read three ways; writes docs/fuzz-results.md
+	.venv/bin/python -m tests.fuzz.long --mutants 1000000 -o docs/fuzz-results.md
+
 faults: setup jars ## mistakes planted into a copy of the code: each must turn a test red
 	.venv/bin/python -m tests.planted_faults
 
@@ -36,7 +39,7 @@ lint: setup ## ruff, mypy, import-linter
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 
-bench: setup ## how fast the samples are read
+bench: setup jars ## speed against other readers, in one run; writes docs/benchmarks.md
 	.venv/bin/python -m tests.bench
 
 lock: setup ## renew requirements.lock from pyproject.toml
