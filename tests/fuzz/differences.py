@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import zstandard
 
-from tests import handmade
 from tests.fuzz import streams
 from tests.fuzz.mutator import Mutant, repaired
 from tests.fuzz.opinions import Opinion, ours
@@ -59,7 +58,7 @@ def _offsets_contradict(mutant: Mutant, mine: Opinion, theirs: Opinion) -> bool:
     rise = all(low < high for low, high in pairwise(offsets))
     inside = all(theirs.base_offset <= offset <= theirs.last_offset for offset in offsets)
     room = theirs.last_offset - theirs.base_offset + 1
-    return not rise or not inside or room < max(len(offsets), 1)
+    return not rise or not inside or room < max(len(offsets), 1) or theirs.base_offset < 0
 
 
 def _leaves_the_segment(mutant: Mutant, mine: Opinion, theirs: Opinion) -> bool:
@@ -116,14 +115,19 @@ def _gzip_flags(mutant: Mutant, mine: Opinion, theirs: Opinion) -> bool:
     if not _only_kafka_reads(mine, theirs) or mine.refusal != "CODEC_STREAM" or _codec(mutant.data) != 1:
         return False
     _, stream = _stream_parts(mutant)
-    known = handmade.patch(stream, 3, bytes([stream[3] & 0x1F]))
+    parts = stream.split(b"\x1f\x8b\x08")
+    known = b"\x1f\x8b\x08".join([parts[0], *(bytes([part[0] & 0x1F]) + part[1:] for part in parts[1:] if part)])
     return known != stream and _explains(mutant, known, theirs)
 
 
 def _block_of_nothing(mutant: Mutant, mine: Opinion, theirs: Opinion) -> bool:
-    if not _only_kafka_reads(mine, theirs) or mine.refusal != "CODEC_STREAM" or _codec(mutant.data) != 3:
+    if _codec(mutant.data) != 3:
         return False
     _, stream = _stream_parts(mutant)
+    if mine.refusal is None:
+        return theirs.refusal is not None and b"\1\0\0\0\0" in stream
+    if theirs.refusal is not None or mine.refusal not in ("CODEC_STREAM", "TRAILING_BYTES", "COUNT"):
+        return False
     nothing = [at for at in range(7, len(stream) - 3) if stream[at : at + 4] in (b"\0\0\0\x80", b"\1\0\0\0")]
     return any(_explains(mutant, stream[:at] + bytes(4), theirs) for at in nothing)
 
@@ -160,11 +164,21 @@ def _foreign_inner_magic(mutant: Mutant, mine: Opinion, theirs: Opinion) -> bool
     return _only_kafka_reads(mine, theirs) and mutant.magic < 2 and mine.refusal == "MAGIC"
 
 
+def _denied_by_its_last_message(mutant: Mutant, mine: Opinion, theirs: Opinion) -> bool:
+    return (
+        _only_kafka_reads(mine, theirs)
+        and mutant.magic == 0
+        and _codec(mutant.data) != 0
+        and mine.refusal == "OFFSET_ORDER"
+        and theirs.rows[-1].offset != theirs.last_offset
+    )
+
+
 def _never_assigned(mutant: Mutant, mine: Opinion, theirs: Opinion) -> bool:
     return (
         mine.refusal is None
         and theirs.refusal is None
-        and mutant.magic == 1
+        and mutant.magic < 2
         and _codec(mutant.data) != 0
         and mutant.data[:8] == bytes(8)
         and theirs.last_offset == 0
@@ -192,7 +206,7 @@ def _nothing_to_decompress(mutant: Mutant, mine: Opinion, theirs: Opinion) -> bo
 DIFFERENCES = (
     Difference(
         "offsets contradict the batch",
-        "Kafka's record reader compares offsets neither with each other nor with the batch's span and count",
+        "Kafka's record reader compares offsets with nothing: not each other, not 0, not the batch's span and count",
         _offsets_contradict,
     ),
     Difference(
@@ -242,8 +256,13 @@ DIFFERENCES = (
         _foreign_inner_magic,
     ),
     Difference(
+        "a v0 wrapper whose offset is not that of its last message",
+        "Kafka takes the wrapper's word for where it ends; the checksum covers only that of the message",
+        _denied_by_its_last_message,
+    ),
+    Difference(
         "a wrapper whose offset was never assigned",
-        "Kafka says that such a v1 wrapper ends at offset 0, below the records it gives",
+        "Kafka says that such a wrapper ends at offset 0, below the records it gives",
         _never_assigned,
     ),
     Difference(

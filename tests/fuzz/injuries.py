@@ -87,11 +87,6 @@ class Seen(NamedTuple):
     leader_epoch: int
     control: bool
 
-    @property
-    def rows_end(self) -> int:
-        """The last offset that a record has."""
-        return self.rows[-1].offset if self.rows else self.base_offset
-
     def moved(self, by: int) -> "Seen":
         """The same, every offset so much higher."""
         rows = tuple(row._replace(offset=row.offset + by) for row in self.rows)

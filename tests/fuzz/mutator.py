@@ -116,6 +116,11 @@ def _compressed(codec: int, plain: bytes, draw: random.Random) -> bytes:
     if codec == streams.SNAPPY and how < 0.5:
         return streams.snappy_stream(plain, draw.randrange(1, 60))
     pack = streams.STREAMS[codec]
+    if codec == streams.LZ4 and how > 0.95:
+        # A block of nothing, stored or not, in front of the end mark, and sometimes the last block again behind it.
+        stream = pack(plain)[:-4]
+        nothing = draw.choice((b"\0\0\0\x80", b"\1\0\0\0\0"))
+        return stream + nothing + draw.choice((b"", b"", stream[7:])) + bytes(4)
     if codec and how < 0.1:
         middle = draw.randrange(len(plain) + 1)
         return pack(plain[:middle]) + pack(plain[middle:])
