@@ -41,6 +41,9 @@ GROUP_BYTES = 8 << 20
 """Of one walk, and of what is decompressed at once. More batches make longer arrays; fewer stay in the cache."""
 SHY_BYTES = 64 << 10
 """Of the walk behind a batch that was in doubt: another one may be near, and work behind it is done for nothing."""
+PATIENCE = 3
+"""Calls in a row that came to nothing, from which on more and more of the next ones are not even tried."""
+LONGEST_REST = 64
 ROW_LIMIT = 1 << 18
 """Rows of one Arrow batch."""
 
@@ -83,12 +86,17 @@ class LockstepLane:
         self._repeated: dict[str, pa.Array] = {}
         self._arena = Arena()
         self._group_bytes = GROUP_BYTES
+        self._vain = self._resting = 0
         self.position = self.next_offset = 0
         self.stop = len(buf)
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Rows of batches from `position` on, for as long as all is beyond doubt and no further than `stop`; moves
         `position` behind them."""
+        if self._resting:
+            self._resting -= 1
+            return
+        begun = self.position
         while self.position < self.stop:
             most = min(self._group_bytes, self.stop - self.position)
             left = walk(self._view, self._bytes, self.position, self.next_offset, self._ceiling, most)
@@ -110,6 +118,9 @@ class LockstepLane:
                     break
             if in_doubt:
                 self._group_bytes = SHY_BYTES
+                self._vain = 0 if self.position > begun else self._vain + 1
+                if self._vain > PATIENCE:
+                    self._resting = min(1 << (self._vain - PATIENCE), LONGEST_REST)
                 return
             self._group_bytes = min(4 * self._group_bytes, GROUP_BYTES)
 

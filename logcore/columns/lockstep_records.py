@@ -119,7 +119,7 @@ def read_batches(
     value_size, value_at, bad_values = source.number(_behind(key_at, key_size, ends))
     headers, at, bad_counts = source.number(_behind(value_at, value_size, ends))
 
-    okay = (headers >= 0) & (headers <= (ends - at) >> 1)
+    okay = headers >= 0
     okay &= deltas <= np.repeat(span[:good], count)
     before = np.empty(total, np.int64)
     before[1:] = deltas[:-1]
@@ -127,11 +127,11 @@ def read_batches(
     okay &= deltas > before
     for failed in (bad_stamps, bad_deltas, bad_keys, bad_values, bad_counts):
         okay[failed] = False
-    headers = np.where(okay, headers, 0)
     okay &= headers <= min(most_headers, MOST_HEADERS)
+    headers = np.where(okay, headers, 0)
     pieces = (NO_NUMBERS,) * 4
     if headers.any():
-        at, pieces = _read_headers(source, at, ends, np.where(okay, headers, 0), okay)
+        at, pieces = _read_headers(source, at, ends, headers, okay)
     okay &= at == ends
 
     rows = first_false(okay)

@@ -240,6 +240,7 @@ def of_body(body: bytes) -> bytes:
         of_body(BODY[:-5] + handmade.varint(1, padding=1) + BODY[-4:]),
         of_body(BODY[:-4] + handmade.varint(1, padding=1) + BODY[-3:]),
         of_body(BODY[:1] + b"\xff" * 9 + b"\x7f" + BODY[2:]),
+        of_body(BODY[:3] + b"\x81\x80\x80\x80\x10" + BODY[7:]),
         handmade.record(0, b"key", b"value", headers=[(b"\xff", b"c")]),
         handmade.record(0, b"key", b"value", headers=[(b"\xed\xa0\x80", None)]),
         handmade.record(0, b"key", b"value", headers=[(b"n", b"c")] * 1001),
@@ -252,6 +253,7 @@ def of_body(body: bytes) -> bytes:
         "long header count",
         "long name length",
         "timestamp beyond 64 bits",
+        "key length beyond 32 bits",
         "name not UTF-8",
         "name with half a surrogate",
         "very many headers",
@@ -284,6 +286,7 @@ def injured_records() -> dict[str, bytes]:
         "length too great": handmade.batch([good[0], handmade.record(1, length=40), good[2]]),
         "length zero": handmade.batch([good[0], b"\x00", good[2]]),
         "length negative": handmade.batch([good[0], handmade.varint(-5) + good[1]]),
+        "length very negative": handmade.batch([handmade.varint(-(1 << 31)) + good[0], good[1], good[2]]),
         "length of six bytes": handmade.batch([good[0], b"\xff" * 6 + good[1]]),
         "key beyond the record": handmade.batch([good[0], of_body(BODY[:3] + handmade.varint(99) + BODY[4:])]),
         "key beyond anything": handmade.batch([good[0], of_body(BODY[:3] + handmade.varint(2**31 - 1) + BODY[4:])]),
@@ -331,6 +334,8 @@ def test_nothing_of_a_damaged_batch_is_given_out(lanes: None, injury: str) -> No
         handmade.wrapper([handmade.message(0, attributes=1)], offset=1),
         handmade.wrapper([handmade.message(0, key_length=99)], offset=1),
         handmade.wrapper([handmade.message(3)], offset=1),
+        handmade.wrapper_v0([0, 1]),
+        handmade.wrapper_v1([0, 1]),
         handmade.wrapper([handmade.message(3, magic=0)], offset=1, magic=0),
         handmade.wrapper([handmade.message(1), handmade.message(0)], offset=2),
     ],
@@ -479,6 +484,29 @@ def test_a_batch_that_holds_nothing_wanted_is_not_looked_into(lanes: None) -> No
     data = handmade.simple_batch(0, [(b"k", b"v")]) + bad + handmade.simple_batch(2, [(b"k", b"v")])
     rows, stretches, asked = agreed(data, wanted=Wanted(visible=((0, 1), (2, 3))))
     assert (rows.num_rows, stretches, asked) == (2, [], 0)
+
+
+def test_the_header_of_a_batch_that_holds_nothing_wanted_is_judged(lanes: None) -> None:
+    data = handmade.simple_batch(0, [(b"k", b"v")] * 3, last_offset_delta=1) + handmade.simple_batch(2, [(b"k", b"v")])
+    assert len(agreed(data, wanted=Wanted(visible=((2, 3),)))[1]) == 1
+
+
+def test_where_batch_after_batch_is_unusual_few_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = [(b"\xff", b"c")]
+    data = b"".join(handmade.batch([handmade.record(headers=odd)], base_offset=at) for at in range(300))
+    data += b"".join(handmade.simple_batch(at, [(b"k", b"v")]) for at in range(300, 600))
+    tried = []
+
+    def counted(*arguments: Any) -> Any:
+        tried.append(arguments)
+        return walk(*arguments)
+
+    walk = lockstep.walk
+    monkeypatch.setattr(lockstep, "walk", counted)
+    rows, _, asked = agreed(data)
+    assert rows.num_rows == 600
+    assert 300 <= asked <= 300 + lockstep.LONGEST_REST
+    assert len(tried) < 30
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\x00\x00\x00", b"\xff\xff\x00\x00"])
