@@ -41,7 +41,7 @@ in which the contenders took turns.
   (keys of 13 bytes, about 83 bytes of JSON), `medium` (about 728 bytes of JSON), `headers` (small, with two of them),
   values of 10 and 100 KB; 1 % null keys, 1 % tombstones; batches of 16 KB (`16k`) or 1 MB (`1m`), codecs as Java
   clients write them; `v1`: messages of format 1, alone or in wrappers of 16 KB. The two commands read a segment of
-  {command_mib} MiB.
+  {command_mib} MiB and write into a file system in memory.
 - **Equality first.** Before anything is timed, every reader must find the same: counts and sums over whole segments
   (ours, Kafka's), every field of every record over a part (ours, kafka-python, aiokafka), every column of every record
   over a part (ours, our plain reference); of the two dumps the number of records and every 997th of them.

@@ -126,7 +126,7 @@ def _child(*arguments: object) -> dict[str, float]:
     done = subprocess.run(
         [sys.executable, "-m", "tests.bench.child", *map(str, arguments)],
         cwd=_REPOSITORY,
-        env=_environment(),
+        env=environment(),
         capture_output=True,
         text=True,
         check=False,
@@ -138,10 +138,10 @@ def _child(*arguments: object) -> dict[str, float]:
 
 
 def _run(arguments: list[str], changes: Mapping[str, str] | None = None) -> float:
-    environment = _environment() | dict(changes or {})
+    variables = environment() | dict(changes or {})
     begun = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, *arguments], cwd=_REPOSITORY, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, *arguments], cwd=_REPOSITORY, env=variables, capture_output=True, text=True, check=False
     )
     taken = time.perf_counter() - begun
     if done.returncode != 0:
@@ -149,5 +149,7 @@ def _run(arguments: list[str], changes: Mapping[str, str] | None = None) -> floa
     return taken
 
 
-def _environment() -> dict[str, str]:
-    return {**os.environ, "LOGLAKE_HOME": str(home().parent)}
+def environment() -> dict[str, str]:
+    """Of a process of its own: it finds our caches, and may keep its byte code like an installed program."""
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return inherited | {"LOGLAKE_HOME": str(home().parent)}
