@@ -23,6 +23,10 @@ _HELD_BYTES = 32 << 20
 """An arena grown beyond this for one batch is given back afterwards."""
 
 
+_GZIP_RATIO = 1032
+"""The most that deflate gives for a byte."""
+
+
 class Arena:
     """A buffer that grows when one batch needs it."""
 
@@ -46,14 +50,19 @@ class Arena:
         if needed > self.size or (self.size > _HELD_BYTES and needed <= _HELD_BYTES):
             self.bytes = np.empty(max(needed, 2 * ARENA_BYTES), np.uint8)
 
-    def add(self, codec: int, stored: memoryview, limit: int, magic: int) -> bool:
-        """Decompress one batch behind what it holds; False if the stream is damaged, or gives more than `limit`."""
+    def add(self, codec: int, stored: memoryview, limit: int, magic: int, is_sound: bool = False) -> bool:
+        """Decompress one batch behind what it holds; False if the stream is damaged, or gives more than `limit`.
+
+        is_sound: a gzip member that any decoder may take (`kernels.deflate`).
+        """
         if codec == Codec.SNAPPY and self._add_snappy(stored, limit):
             return True
-        try:
-            plain = decompress(codec, stored, limit, magic=magic)
-        except CorruptRecordError:
-            return False
+        plain = _gunzipped(stored, limit) if is_sound else None
+        if plain is None:
+            try:
+                plain = decompress(codec, stored, limit, magic=magic)
+            except CorruptRecordError:
+                return False
         self._make_room(len(plain))
         self.bytes[self.used : self.used + len(plain)] = np.frombuffer(plain, np.uint8)
         self.used += len(plain)
@@ -67,57 +76,26 @@ class Arena:
 
     def _add_snappy(self, stored: memoryview, limit: int) -> bool:
         """Decode a xerial stream or a raw block straight into the arena; False leaves it to the slow way."""
-        decode, blocks = _snappy_decoder(), _snappy_blocks(stored)
-        if decode is None or blocks is None:
+        decode, target, used = _snappy_decoder(), self.bytes, self.used
+        size, end = len(stored), min(self.used + limit, self.size)
+        if decode is None:
             return False
-        needed = sum([length for _, _, length in blocks])
-        if needed > limit:
+        try:
+            # The decoder takes no block that declares more than there is room for.
+            if size < len(XERIAL_HEADER) or stored[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
+                used += decode(stored, target[used:end])
+            else:
+                at = len(XERIAL_HEADER)
+                while at < size:
+                    behind = at + 4 + int.from_bytes(stored[at : at + 4], "big")
+                    if size - at < 4 or behind > size:
+                        return False
+                    used += decode(stored[at + 4 : behind], target[used:end])
+                    at = behind
+        except Exception:  # noqa: BLE001 - the package's own error type; the slow way says what is wrong
             return False
-        self._make_room(needed)
-        used = self.used
-        for start, end, length in blocks:
-            try:
-                given = decode(stored[start:end], self.bytes[used : used + length])
-            except Exception:  # noqa: BLE001 - the package's own error type; the slow way says what is wrong
-                return False
-            if given != length:
-                return False
-            used += length
         self.used = used
         return True
-
-
-def _snappy_blocks(stored: memoryview) -> list[tuple[int, int, int]] | None:
-    """(start, end, declared output) of each block; None for anything unusual."""
-    size = len(stored)
-    if size < len(XERIAL_HEADER) or stored[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
-        length = _declared(stored, 0, size)
-        return None if length is None else [(0, size, length)]
-    blocks, at = [], len(XERIAL_HEADER)
-    while at < size:
-        if size - at < 4:
-            return None
-        nbytes = int.from_bytes(stored[at : at + 4], "big", signed=True)
-        at += 4
-        if not 0 < nbytes <= size - at:
-            return None
-        length = _declared(stored, at, at + nbytes)
-        if length is None:
-            return None
-        blocks.append((at, at + nbytes, length))
-        at += nbytes
-    return blocks
-
-
-def _declared(stored: memoryview, at: int, end: int) -> int | None:
-    """What a block says it gives; None if it cannot say so, or says more than its bytes can give."""
-    value = 0
-    for index in range(min(end - at, 5)):
-        byte = stored[at + index]
-        value |= (byte & 0x7F) << (7 * index)
-        if byte < 0x80:
-            return value if value <= (end - at) * 22 else None
-    return None
 
 
 @cache
@@ -127,6 +105,32 @@ def _snappy_decoder() -> Any:
     except ImportError:
         return None
     return getattr(snappy, "decompress_raw_into", None)
+
+
+def _gunzipped(stored: memoryview, limit: int) -> bytes | None:
+    """A sound gzip member by isal; None where that is missing, or finds fault."""
+    decoder = _gzip_decoder()
+    if decoder is None:
+        return None
+    make, flag, error = decoder
+    stated = int.from_bytes(stored[-4:], "little")
+    if stated > min(limit, len(stored) * _GZIP_RATIO):
+        return None
+    member = make(flag=flag)
+    try:
+        plain: bytes = member.decompress(stored, stated + 1)
+    except error:
+        return None
+    return plain if member.eof and not member.unused_data and len(plain) == stated else None
+
+
+@cache
+def _gzip_decoder() -> tuple[Any, Any, Any] | None:
+    try:
+        from isal import igzip_lib
+    except ImportError:
+        return None
+    return igzip_lib.IgzipDecompressor, igzip_lib.DECOMP_GZIP, igzip_lib.error
 
 
 def lz4_function() -> int:

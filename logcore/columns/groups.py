@@ -25,7 +25,7 @@ GROUP_BATCHES = 16_384
 Table = npt.NDArray[np.int64]
 
 _PASSED, _NATIVE, _FOREIGN = 0, 1, 2
-_STORED_COLUMNS = [slots.ATTRIBUTES, slots.MAGIC, slots.BODY, slots.BODY_END]
+_STORED_COLUMNS = [slots.ATTRIBUTES, slots.MAGIC, slots.BODY, slots.BODY_END, slots.SOUND]
 _NO_KEY = (-1).to_bytes(4, "big", signed=True)
 
 
@@ -62,6 +62,7 @@ class Groups:
         self._inflate[slots.INFLATE_TABLE] = self.table.ctypes.data
         self._inflate[slots.INFLATE_CAP] = self._limit
         self._inflate[slots.INFLATE_LZ4] = lz4_function()
+        self._scratch = np.zeros(1024, np.uint8)
         zstd = ZstdState()
         weakref.finalize(self, zstd.close)
         self._inflate[slots.INFLATE_ZSTD], self._inflate[slots.INFLATE_ZSTD_STATE] = zstd.function, zstd.state
@@ -132,10 +133,13 @@ class Groups:
 
     def _add_foreign(self, at: int, end: int) -> int:
         """Decompress batches by the packages' functions; the first that has no room, or is in doubt."""
-        arena = self.arena
+        arena, frame = self.arena, self._inflate
+        frame[slots.INFLATE_FIRST], frame[slots.INFLATE_END] = at, end
+        frame[slots.INFLATE_TARGET] = self._scratch.ctypes.data
+        self.library.call("judge_gzip", frame.ctypes.data)
         rows = self.table[at:end, _STORED_COLUMNS].tolist()
         with memoryview(self._buf) as view:
-            for attributes, magic, start, stop in rows:
+            for attributes, magic, start, stop, is_sound in rows:
                 before = arena.used
                 if before >= ARENA_BYTES:
                     break
@@ -145,7 +149,7 @@ class Groups:
                         break
                     start += 8
                 with view[start:stop] as stored:
-                    if not arena.add(attributes & 7, stored, self._limit, magic):
+                    if not arena.add(attributes & 7, stored, self._limit, magic, bool(is_sound)):
                         break
                 self.table[at, slots.BODY], self.table[at, slots.BODY_END] = before, arena.used
                 at += 1

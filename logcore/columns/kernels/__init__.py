@@ -4,6 +4,6 @@ slots      what a call frame and the batch table hold; shared with the callers, 
 library    the compiled kernels of this process: cached, loaded, called
 tables     numbers that the checksums look up
 processor  which kinds of processor there are
-building · intrinsics · checksums · batches · records · messages · frames · lines     the kernels; bring Numba, and
+building · intrinsics · checksums · batches · records · messages · frames · deflate · lines     the kernels; bring Numba, and
            are imported only to compile
 """

@@ -134,6 +134,11 @@ def walk_kernel(by_instruction: bool) -> Any:
             # A successor that claims offsets of this batch: which of the two is wrong is for the scan to say.
             if good and end - behind >= _OVERHEAD and big_int32(source, behind + 8) >= _SMALLEST_V0:
                 good = big_int64(source, behind) > table[row + slots.LAST_OFFSET]
+            # What a wrapper claims is told inside of it. A batch without a gap in front of it cannot be the wrong one.
+            wraps = end - behind >= _MESSAGE_HEADER and byte(source, behind + 16) < nb.uint64(2)
+            wraps = wraps and byte(source, behind + 17) & nb.uint64(7) != nb.uint64(0)
+            if good and wraps and here != slots.COMPRESSED_MESSAGES:
+                good = table[row + slots.BASE_OFFSET] == expected
             if not good:
                 status = slots.DOUBT
                 break
@@ -142,6 +147,7 @@ def walk_kernel(by_instruction: bool) -> Any:
             table[row + slots.SIZE] = size
             table[row + slots.BODY_END] = at + size
             table[row + slots.CONTROL_TYPE] = -1
+            table[row + slots.BEFORE_WRAPPER] = 1 if wraps else 0
             expected = table[row + slots.LAST_OFFSET] + 1
             records += table[row + slots.RECORD_COUNT]
             body += at + size - table[row + slots.BODY]

@@ -12,6 +12,7 @@ import llvmlite.binding as llvm
 import numba as nb
 
 from logcore.columns.kernels.batches import hop, walk_kernel
+from logcore.columns.kernels.deflate import judge_gzip
 from logcore.columns.kernels.frames import inflate
 from logcore.columns.kernels.intrinsics import FRAME
 from logcore.columns.kernels.lines import lines
@@ -28,6 +29,7 @@ def sources(processor: Processor) -> dict[str, Callable[..., Any]]:
         "inspect": records_kernel(emits=False),
         "emit": records_kernel(emits=True),
         "inflate": inflate,
+        "judge_gzip": judge_gzip,
         "unfold": unfold,
         "emit_messages": emit_messages,
         "lines": lines,

@@ -24,7 +24,7 @@ from logcore.storage.object_code import cached_object_code, source_digest
 
 _LOG = logging.getLogger(__name__)
 
-NAMES = ("walk", "hop", "inspect", "emit", "inflate", "unfold", "emit_messages", "lines")
+NAMES = ("walk", "hop", "inspect", "emit", "inflate", "judge_gzip", "unfold", "emit_messages", "lines")
 SHORT_BLOCK = 256
 
 ENGINE_VARIABLE = "LOGLAKE_ENGINE"

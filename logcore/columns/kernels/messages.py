@@ -76,6 +76,7 @@ def unfold(frame):
     batch, last_batch = frame[slots.FIRST], frame[slots.END]
     previous = frame[slots.PREVIOUS_LAST]
     status = nb.int64(slots.DONE)
+    behind_gap = False
     while batch < last_batch:
         row = batch * slots.WIDTH
         at, end = table[row + slots.BODY], table[row + slots.BODY_END]
@@ -122,6 +123,13 @@ def unfold(frame):
                 table[row + slots.BASE_OFFSET] = base
                 table[row + slots.RECORD_COUNT] = count
         if not good:
+            # If the one before could lie lower, it may be the wrong one: the scan is to judge them from there.
+            if behind_gap and batch > frame[slots.FIRST]:
+                batch -= 1
+            status = slots.DOUBT
+            break
+        behind_gap = wrapped and table[row + slots.BASE_OFFSET] > previous + 1
+        if behind_gap and batch + 1 == last_batch and table[row + slots.BEFORE_WRAPPER] != 0:
             status = slots.DOUBT
             break
         previous = outer

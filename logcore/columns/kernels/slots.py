@@ -36,6 +36,10 @@ HEADERS = 20
 """Record headers in all of its records."""
 NEGATIVE = 21
 """Records with a timestamp below -1."""
+SOUND = 22
+"""1: a gzip member that a fast decoder may take; see `deflate`."""
+BEFORE_WRAPPER = 23
+"""1: a compressed v0 or v1 message follows, whose first offset stands inside of it."""
 WIDTH = 24
 
 NONE = -(1 << 63)
