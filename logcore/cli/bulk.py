@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from logcore.columns.chunks import Chunk, Job
+    from logcore.columns.line_buffers import TextPool
 
 Lines = list[memoryview]
 
@@ -56,8 +57,10 @@ def place_of(log: SourceLog, segment: SegmentFile) -> Place:
 def write_lines(segments: Iterable[ShownSegment], notes: Notes, write: Callable[[memoryview], object]) -> None:
     """Write the wanted records of segments as lines of JSON, in order; what is wrong with them is said."""
     from logcore.columns.chunks import in_order, processors
+    from logcore.columns.line_buffers import TextPool
 
-    works = (_LineWork(each) for each in segments)
+    pool = TextPool()
+    works = (_LineWork(each, pool) for each in segments)
     progress = Progress()
     for job, result in in_order(chain.from_iterable(work.jobs() for work in works), processors()):
         shows = job.owner
@@ -67,6 +70,7 @@ def write_lines(segments: Iterable[ShownSegment], notes: Notes, write: Callable[
             else:
                 for text in item:
                     write(text)
+                    pool.give(text)
         if result.padding:
             notes.say(padding_finding(shows.log, shows.segment, len(shows.content), result.padding))
         progress.at(shows.segment.path, result.position, len(shows.content))
@@ -86,8 +90,8 @@ class ShownSegment:
 class _LineWork:
     """The lines of one chunk; called in several threads."""
 
-    def __init__(self, shows: ShownSegment) -> None:
-        self._shows = shows
+    def __init__(self, shows: ShownSegment, pool: TextPool) -> None:
+        self._shows, self._pool = shows, pool
 
     def jobs(self) -> Iterator[Job[ShownSegment, _Written]]:
         """The lines to be made."""
@@ -109,7 +113,7 @@ class _LineWork:
             self._shows.wanted,
             DEFAULT_LIMITS,
         )
-        output = LineBuffers(place_of(log, segment))
+        output = LineBuffers(place_of(log, segment), self._pool)
         lane: CompiledLane[Lines] = CompiledLane(
             content, careful.ceiling, self._shows.wanted, DEFAULT_LIMITS, 0, output
         )

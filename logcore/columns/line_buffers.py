@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections import deque
 
 import numpy as np
 
@@ -25,13 +26,35 @@ _FRAGMENTS = (
 )
 _FRAGMENT_BYTES = 64
 _LEAST_ROOM = 1 << 20
+_KEPT = 64
+"""Texts in a pool, at most."""
+
+
+class TextPool:
+    """Buffers for text that were written out and may be used again: fresh memory costs more than filling it."""
+
+    def __init__(self) -> None:
+        self._free: deque[np.ndarray] = deque(maxlen=_KEPT)
+
+    def take(self, nbytes: int) -> np.ndarray:
+        """A buffer of at least that many bytes."""
+        try:
+            held = self._free.pop()
+        except IndexError:
+            held = np.empty(0, np.uint8)
+        return held if held.size >= nbytes else np.empty(nbytes + nbytes // 4, np.uint8)
+
+    def give(self, text: memoryview) -> None:
+        """Nobody looks at a text of `LineBuffers` any more."""
+        if isinstance(text.obj, np.ndarray):
+            self._free.append(text.obj)
 
 
 class LineBuffers:
     """Buffers for the rows of one kernel call after another, and the lines made of them."""
 
-    def __init__(self, place: Place) -> None:
-        self._library = library()
+    def __init__(self, place: Place, pool: TextPool) -> None:
+        self._library, self._pool = library(), pool
         self._held: dict[int, np.ndarray] = {}
         prefix = f'{{"topic":{json.dumps(place.topic, ensure_ascii=False)},"partition":{place.partition},"offset":'
         self._fixed = [
@@ -94,10 +117,10 @@ class LineBuffers:
         room = max(_LEAST_ROOM, 2 * payload + 256 * rows)
         while int(line[slots.LINE_FIRST]) < rows:
             before = int(line[slots.LINE_FIRST])
-            target = np.empty(room + slots.SLACK, np.uint8)
+            target = self._pool.take(room + slots.SLACK)
             line[slots.LINE_TARGET], line[slots.LINE_ROOM] = target.ctypes.data, room
             self._library.call("lines", line.ctypes.data)
-            given.append(target[: int(line[slots.LINE_USED])].data)
+            given.append(target.data[: int(line[slots.LINE_USED])])
             if int(line[slots.LINE_FIRST]) == before:
                 room *= 4  # one line alone needs more
         return given

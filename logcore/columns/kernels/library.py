@@ -100,7 +100,11 @@ def _compiled(processor: Any) -> bytes:
     except ImportError as error:
         raise KernelsUnavailable(f"Numba cannot be loaded ({error})") from error
     _LOG.info("compiling kernels for %s, once a machine; this takes some seconds", processor.name)
-    return object_code(processor)
+    try:
+        return object_code(processor)
+    except Exception as error:
+        # Whatever a compiler of another version or on another system has against them: there are other engines.
+        raise KernelsUnavailable(f"the kernels cannot be compiled ({type(error).__name__}: {error})") from error
 
 
 def _version() -> str:
