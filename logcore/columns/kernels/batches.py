@@ -132,13 +132,14 @@ def walk_kernel(by_instruction: bool) -> Any:
                 good = message(source, at, size, expected, ceiling, table, row, tables)
             behind = at + size
             # A successor that claims offsets of this batch: which of the two is wrong is for the scan to say.
+            table[row + slots.BEFORE_WRAPPER] = 0
             if good and end - behind >= _OVERHEAD and big_int32(source, behind + 8) >= _SMALLEST_V0:
                 good = big_int64(source, behind) > table[row + slots.LAST_OFFSET]
-            # What a wrapper claims is told inside of it. A batch without a gap in front of it cannot be the wrong one.
-            wraps = end - behind >= _MESSAGE_HEADER and byte(source, behind + 16) < nb.uint64(2)
-            wraps = wraps and byte(source, behind + 17) & nb.uint64(7) != nb.uint64(0)
-            if good and wraps and here != slots.COMPRESSED_MESSAGES:
-                good = table[row + slots.BASE_OFFSET] == expected
+                if end - behind >= _MESSAGE_HEADER and kind_of(source, behind) == slots.COMPRESSED_MESSAGES:
+                    # It may begin anywhere; only a batch without a gap in front of it cannot be the wrong one.
+                    table[row + slots.BEFORE_WRAPPER] = 1
+                    if here != slots.COMPRESSED_MESSAGES and table[row + slots.BASE_OFFSET] > expected:
+                        good = False
             if not good:
                 status = slots.DOUBT
                 break

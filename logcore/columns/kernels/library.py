@@ -104,6 +104,7 @@ def _compiled(processor: Any) -> bytes:
         return object_code(processor)
     except Exception as error:
         # Whatever a compiler of another version or on another system has against them: there are other engines.
+        _LOG.warning("the kernels cannot be compiled here, NumPy stands in: %s", type(error).__name__)
         raise KernelsUnavailable(f"the kernels cannot be compiled ({type(error).__name__}: {error})") from error
 
 

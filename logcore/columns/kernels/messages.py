@@ -75,8 +75,8 @@ def unfold(frame):
     wrapped = frame[slots.WRAPPED] != 0
     batch, last_batch = frame[slots.FIRST], frame[slots.END]
     previous = frame[slots.PREVIOUS_LAST]
+    behind_gap, first_batch = False, batch
     status = nb.int64(slots.DONE)
-    behind_gap = False
     while batch < last_batch:
         row = batch * slots.WIDTH
         at, end = table[row + slots.BODY], table[row + slots.BODY_END]
@@ -119,7 +119,13 @@ def unfold(frame):
                 good = count > 0 and (last == outer if magic == 0 else last <= outer and (outer > 0 or last == 0))
             if good:
                 base = first if magic == 0 else outer - last + first
-                good = base > previous
+                if base <= previous and behind_gap and batch > first_batch:
+                    # Which of the two is wrong is for the scan to say, from the first of them.
+                    batch -= 1
+                behind_gap = base > previous + 1
+                good = base > previous and not (
+                    behind_gap and batch + 1 == last_batch and table[row + slots.BEFORE_WRAPPER] != 0
+                )
                 table[row + slots.BASE_OFFSET] = base
                 table[row + slots.RECORD_COUNT] = count
         if not good:

@@ -23,7 +23,9 @@ def plain_records() -> bytes:
     chosen = random.Random(7)
     words = [b"click", b"view", b"buy", b"refund", b"\x00\xff"]
     return b"".join(
-        handmade.record(delta, b"key-%d" % chosen.randrange(40), b"%d " % chosen.randrange(10**6) + chosen.choice(words))
+        handmade.record(
+            delta, b"key-%d" % chosen.randrange(40), chosen.choice(words) + b" %d" % chosen.randrange(10**6)
+        )
         for delta in range(COUNT)
     )
 
