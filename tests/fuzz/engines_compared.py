@@ -1,11 +1,12 @@
 """The same bytes through every engine: rows and stretches must be equal to the reference's."""
 
-from collections.abc import Iterable, Sequence
+import importlib.util
 from functools import cache
 
 import pyarrow as pa
 
 from logcore.columns.engines import Engine, available, decode_segment
+from logcore.columns.kernels.library import library
 from logcore.columns.wanted import Place, Wanted
 from logcore.records.record import Limits
 from logcore.segments.scan import Stretch
@@ -20,7 +21,9 @@ Outcome = list[pa.Table | Stretch]
 
 @cache
 def fast_engines() -> tuple[Engine, ...]:
-    """Those of this machine that are not the reference."""
+    """Those of this machine that are not the reference. Kernels that are broken are no machine without kernels."""
+    if importlib.util.find_spec("numba") is not None:
+        library()  # raises, and says why
     return tuple(engine for engine in available() if engine is not Engine.REFERENCE)
 
 
@@ -68,8 +71,3 @@ def disagreeing(data: bytes, base_offset: int, *, sealed: bool = True, wanted: W
         for engine in fast_engines()
         if not equal(outcome(data, base_offset, engine, sealed=sealed, wanted=wanted), right)
     ]
-
-
-def segments_that_disagree(segments: Iterable[tuple[bytes, int]]) -> Sequence[tuple[bytes, int, Engine]]:
-    """Of (bytes, base offset) those on which some engine is alone, with that engine."""
-    return [(data, base, engine) for data, base in segments for engine in disagreeing(data, base)]
