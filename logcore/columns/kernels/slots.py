@@ -39,8 +39,6 @@ NEGATIVE = 21
 SOUND = 22
 """1: a gzip member that a fast decoder may take; see `deflate`."""
 BEFORE_WRAPPER = 23
-"""1: a compressed v0 or v1 message follows, whose first offset stands inside of it."""
-BEFORE_WRAPPER = 23
 """1: a compressed v0 or v1 message follows, whose first offset its header does not tell."""
 WIDTH = 24
 
