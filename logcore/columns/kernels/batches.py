@@ -148,7 +148,6 @@ def walk_kernel(by_instruction: bool) -> Any:
             table[row + slots.SIZE] = size
             table[row + slots.BODY_END] = at + size
             table[row + slots.CONTROL_TYPE] = -1
-            table[row + slots.BEFORE_WRAPPER] = 1 if wraps else 0
             expected = table[row + slots.LAST_OFFSET] + 1
             records += table[row + slots.RECORD_COUNT]
             body += at + size - table[row + slots.BODY]

@@ -75,7 +75,7 @@ def unfold(frame):
     wrapped = frame[slots.WRAPPED] != 0
     batch, last_batch = frame[slots.FIRST], frame[slots.END]
     previous = frame[slots.PREVIOUS_LAST]
-    behind_gap, first_batch = False, batch
+    behind_gap = False
     status = nb.int64(slots.DONE)
     while batch < last_batch:
         row = batch * slots.WIDTH
@@ -119,13 +119,7 @@ def unfold(frame):
                 good = count > 0 and (last == outer if magic == 0 else last <= outer and (outer > 0 or last == 0))
             if good:
                 base = first if magic == 0 else outer - last + first
-                if base <= previous and behind_gap and batch > first_batch:
-                    # Which of the two is wrong is for the scan to say, from the first of them.
-                    batch -= 1
-                behind_gap = base > previous + 1
-                good = base > previous and not (
-                    behind_gap and batch + 1 == last_batch and table[row + slots.BEFORE_WRAPPER] != 0
-                )
+                good = base > previous
                 table[row + slots.BASE_OFFSET] = base
                 table[row + slots.RECORD_COUNT] = count
         if not good:
