@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
+from logcore.columns.engines import judge_segment
 from logcore.errors import LogError
 from logcore.logs.compaction import (
     CleanedSegment,
@@ -24,7 +25,6 @@ from logcore.logs.compaction import (
     difference,
     newest_offset_by_key,
 )
-from logcore.logs.validation import validate_segment
 from logcore.segments.scan import End
 from logcore.storage.local import map_file
 from spark_jobs.lake import archive
@@ -110,7 +110,7 @@ def _what_is_wrong(
 
 
 def _validation(segment: Segment, content: memoryview) -> dict[str, Any]:
-    judged = validate_segment(
+    judged = judge_segment(
         content,
         base_offset=segment.base_offset,
         sealed=True,

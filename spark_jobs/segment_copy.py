@@ -13,9 +13,10 @@ import uuid
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from logcore.columns.engines import segment_extent
 from logcore.errors import LogError
 from logcore.logs.findings import Finding, found
-from logcore.segments.scan import ScannedBatch, SegmentScan, last_good_end, scan
+from logcore.segments.scan import last_good_end
 from logcore.storage.local import LocalReader, SegmentFile, SourceChanged, copy_range, map_file, read_range
 from spark_jobs.lake import archive
 from spark_jobs.lake.archive import Segment
@@ -140,15 +141,10 @@ def _describe(task: CopyTask, path: str, start: int = 0) -> tuple[Segment | None
         return None, []
     with map_file(path) as mapped, memoryview(mapped)[start:] as content:
         # A base offset lies outside the crc: only the segment that follows tells that a last batch claims too much.
-        walk = scan(
-            content,
-            base_offset=task.first_offset,
-            sealed=task.sealed,
-            decode=False,
-            next_base_offset=task.next_base_offset,
+        next_offset, greatest, last = segment_extent(
+            content, base_offset=task.first_offset, sealed=task.sealed, next_base_offset=task.next_base_offset
         )
-        greatest = _greatest_timestamp(walk)
-        end, next_offset, last = len(content), walk.next_offset, walk.last_batch
+        end = len(content)
         findings: list[Finding] = []
         if not task.sealed:
             end = last.end if last else 0
@@ -190,15 +186,6 @@ def _describe(task: CopyTask, path: str, start: int = 0) -> tuple[Segment | None
         ),
         findings,
     )
-
-
-def _greatest_timestamp(walk: SegmentScan) -> int | None:
-    """Greatest max timestamp of the batches, as a broker's time index has it; None where none has one."""
-    greatest = -1
-    for item in walk:
-        if isinstance(item, ScannedBatch):
-            greatest = max(greatest, item.header.max_timestamp)
-    return None if greatest < 0 else greatest
 
 
 def _tail_findings(task: CopyTask, end: int, left: int, is_zero: bool) -> list[Finding]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from logcore.columns.bulk_rules import judge_table
+from logcore.columns.bulk_rules import batch_of, judge_table
 from logcore.columns.chunks import Chunk, Job, Owner, in_order, jobs
 from logcore.columns.groups import Groups, Table
 from logcore.columns.kernels import slots
@@ -89,16 +89,22 @@ class _Work:
     """Looks at one chunk; called in several threads."""
 
     def __init__(
-        self, buf: Buffer, base_offset: int, sealed: bool, limits: Limits, next_base_offset: int | None
+        self,
+        buf: Buffer,
+        base_offset: int,
+        sealed: bool,
+        limits: Limits,
+        next_base_offset: int | None,
+        decode: bool = True,
     ) -> None:
-        self._buf, self._base_offset, self._sealed = buf, base_offset, sealed
+        self._buf, self._base_offset, self._sealed, self._decode = buf, base_offset, sealed, decode
         self._limits, self._next_base_offset = limits, next_base_offset
         self._ceiling = min(base_offset + MAX_RELATIVE_OFFSET, MAX_OFFSET - 1)
         if next_base_offset is not None:
             self._ceiling = min(self._ceiling, next_base_offset - 1)
 
     def __call__(self, chunk: Chunk) -> Seen:
-        lane = _CheckLane(self._buf, self._ceiling, self._limits)
+        lane = _CheckLane(self._buf, self._ceiling, self._limits, self._decode)
         seen = Seen(chunk.start, chunk.next_offset)
         while seen.position < chunk.stop:
             lane.look(seen, chunk.stop)
@@ -117,6 +123,7 @@ class _Work:
             self._buf,
             base_offset=self._base_offset,
             sealed=self._sealed,
+            decode=self._decode,
             limits=self._limits,
             next_base_offset=self._next_base_offset,
             inspect=count,
@@ -137,10 +144,10 @@ class _Work:
 
 
 class _CheckLane:
-    """Groups of batches whose records were all looked into by the kernels."""
+    """Groups of batches whose records were all looked into by the kernels; without `decode`, only their headers."""
 
-    def __init__(self, buf: Buffer, ceiling: int, limits: Limits) -> None:
-        self._groups = Groups(buf, ceiling, limits)
+    def __init__(self, buf: Buffer, ceiling: int, limits: Limits, decode: bool) -> None:
+        self._groups, self._decode = Groups(buf, ceiling, limits), decode
         self._frame = self._groups.emit_frame()
         self._frame[slots.CHECK_INNER] = 1
 
@@ -164,6 +171,8 @@ class _CheckLane:
     def _accepted(self, lowest: int) -> int:
         """How many of the group's batches are good to the last byte."""
         groups, first = self._groups, 0
+        if not self._decode and not groups.is_messages:
+            return groups.count  # of messages only their content tells where a compressed one begins
         while first < groups.count:
             end = groups.count
             if groups.is_compressed:
@@ -182,3 +191,22 @@ class _CheckLane:
         frame[slots.FIRST], frame[slots.END], frame[slots.RECORD] = first, end, 0
         groups.library.call("inspect", frame.ctypes.data)
         return int(frame[slots.FIRST])
+
+
+def checked_extent(
+    buf: Buffer, *, base_offset: int, sealed: bool, next_base_offset: int | None = None
+) -> tuple[int, int | None, ScannedBatch | None]:
+    """(offset behind the last good batch, greatest max timestamp or None, last good batch), as a scan without decoding
+    finds them. Of a control batch its type is not told."""
+    work = _Work(buf, base_offset, sealed, DEFAULT_LIMITS, next_base_offset, decode=False)
+    greatest, next_offset, last = -1, base_offset, None
+    for _, seen in in_order(jobs(None, buf, base_offset, work), threads=1):
+        next_offset = seen.next_offset
+        for item in seen.items:
+            if isinstance(item, np.ndarray):
+                greatest = max(greatest, int(item[:, slots.MAX_TIMESTAMP].max()))
+                last = batch_of(item[-1].tolist())[0]
+            elif isinstance(item, tuple):
+                last = item[0]
+                greatest = max(greatest, last.header.max_timestamp)
+    return next_offset, None if greatest < 0 else greatest, last

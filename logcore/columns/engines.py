@@ -25,6 +25,7 @@ from logcore.columns.wanted import EVERYTHING, Place, Wanted
 from logcore.logs.validation import SegmentValidation, validate_segment
 from logcore.records.model import DEFAULT_LIMITS, BatchHeader, Limits, Record
 from logcore.records.varint import Buffer
+from logcore.segments.scan import ScannedBatch, scan
 
 if TYPE_CHECKING:
     from logcore.columns.checked import CheckedSegment
@@ -110,3 +111,17 @@ def judge_segment(
     from logcore.columns.checked import CheckedSegment
 
     return CheckedSegment(buf, base_offset=base_offset, sealed=sealed, file=file, next_base_offset=next_base_offset)
+
+
+def segment_extent(
+    buf: Buffer, *, base_offset: int, sealed: bool, next_base_offset: int | None = None
+) -> tuple[int, int | None, ScannedBatch | None]:
+    """(offset behind the last good batch, greatest max timestamp or None, last good batch) of a segment, by headers and
+    checksums, with the best engine there is."""
+    if default_engine() is Engine.KERNELS:
+        from logcore.columns.checked import checked_extent
+
+        return checked_extent(buf, base_offset=base_offset, sealed=sealed, next_base_offset=next_base_offset)
+    walk = scan(buf, base_offset=base_offset, sealed=sealed, decode=False, next_base_offset=next_base_offset)
+    greatest = max((item.header.max_timestamp for item in walk if isinstance(item, ScannedBatch)), default=-1)
+    return walk.next_offset, None if greatest < 0 else greatest, walk.last_batch
