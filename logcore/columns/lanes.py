@@ -10,11 +10,16 @@ from typing import Generic, Protocol, TypeVar
 
 from logcore.columns.wanted import Wanted
 from logcore.records.model import BatchHeader, Limits, Record
+from logcore.records.record import read_records
 from logcore.records.varint import Buffer
 from logcore.segments.filenames import MAX_OFFSET
 from logcore.segments.scan import MAX_RELATIVE_OFFSET, ScannedBatch, Stretch, scan
 
 Rows = TypeVar("Rows", covariant=True)
+
+
+RECORDS_AT_ONCE = 1 << 15
+"""Records that the slow lane holds as values."""
 
 
 class FastLane(Protocol[Rows]):
@@ -63,17 +68,17 @@ class SegmentRows(Generic[Rows]):
                 if self.position >= self._stop:
                     return
             self.careful_steps += 1
-            item, records = self._careful.step(self.position, self.next_offset)
+            item = self._careful.step(self.position, self.next_offset)
             if item is None:
                 self.padding, self.position = self._stop - self.position, self._stop
                 return
             start, self.position = self.position, item.end
             if isinstance(item, Stretch):
                 yield item
-            else:
-                self.next_offset = item.header.next_offset
-                if records:
-                    yield self._of_records(item.header, start, records)
+                continue
+            self.next_offset = item.header.next_offset
+            for records in self._careful.records(item):
+                yield self._of_records(item.header, start, records)
 
 
 class CarefulLane:
@@ -95,29 +100,36 @@ class CarefulLane:
         if next_base_offset is not None:
             self.ceiling = min(self.ceiling, next_base_offset - 1)
 
-    def step(self, position: int, next_offset: int) -> tuple[ScannedBatch | Stretch | None, list[Record]]:
-        """What stands at a position, and its wanted records; None where only padding is left."""
-        item = self._judge(position, next_offset, None)
-        if not isinstance(item, ScannedBatch) or not self._wanted.may_hold(item.header):
-            return item, []
-        records: list[Record] = []
-        return self._judge(position, next_offset, records), records
+    def step(self, position: int, next_offset: int) -> ScannedBatch | Stretch | None:
+        """What stands at a position; None where only padding is left. A batch that may hold wanted records is looked
+        into."""
+        item = self._judge(position, next_offset, decode=False)
+        if isinstance(item, ScannedBatch) and self._wanted.may_hold(item.header):
+            return self._judge(position, next_offset, decode=True)
+        return item
 
-    def _judge(self, position: int, next_offset: int, records: list[Record] | None) -> ScannedBatch | Stretch | None:
-        """One step of a scan that decodes into `records`, if they are asked for."""
+    def records(self, batch: ScannedBatch) -> Iterator[list[Record]]:
+        """The wanted records of a batch that `step` found good, some at a time: it may hold very many."""
+        if not self._wanted.may_hold(batch.header):
+            return
+        held: list[Record] = []
+        for record in read_records(self._buf, batch.position, batch.header, self._limits):
+            if self._wanted.holds(record):
+                held.append(record)
+            if len(held) == RECORDS_AT_ONCE:
+                yield held
+                held = []
+        if held:
+            yield held
 
-        def collect(_: BatchHeader, record: Record) -> None:
-            if records is not None and self._wanted.holds(record):
-                records.append(record)
-
+    def _judge(self, position: int, next_offset: int, *, decode: bool) -> ScannedBatch | Stretch | None:
         walk = scan(
             self._buf,
             base_offset=self._base_offset,
             sealed=self._sealed,
-            decode=records is not None,
+            decode=decode,
             limits=self._limits,
             next_base_offset=self._next_base_offset,
-            inspect=None if records is None else collect,
             start=position,
             next_offset=next_offset,
         )

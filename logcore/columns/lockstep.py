@@ -44,6 +44,8 @@ SHY_BYTES = 64 << 10
 PATIENCE = 3
 """Calls in a row that came to nothing, from which on more and more of the next ones are not even tried."""
 LONGEST_REST = 64
+MOST_RECORDS = 1 << 20
+"""A batch of more is left to the slow reader: arrays over all records of a batch are held at once."""
 ROW_LIMIT = 1 << 18
 """Rows of one Arrow batch."""
 
@@ -126,6 +128,9 @@ class LockstepLane:
 
     def _part(self, batches: Batches) -> _Part | None:
         """As many batches as are decompressed at once, from the first on; None if that one is in doubt."""
+        batches = batches[: first_false(batches.count <= MOST_RECORDS)]
+        if not len(batches):
+            return None
         looked_into = np.ones(len(batches), np.bool_) if batches.are_messages else self._may_hold(batches)
         batches = replace(batches, count=np.where(looked_into, batches.count, 0))
         ends = batches.position + batches.size
