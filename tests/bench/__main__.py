@@ -79,7 +79,7 @@ def main() -> int:
         except Exception as error:  # noqa: BLE001 - one void case must not hide the others
             # The page is read elsewhere: of an error nobody foresaw it tells the kind, and no path.
             failures[name] = str(error) if isinstance(error, Differ | Unavailable) else type(error).__name__
-            sys.stderr.write(f"{name} is void:\n{traceback.format_exc()}")
+            sys.stderr.write(f"{name} is void:\n{traceback.format_exc(limit=-3, chain=False)}")
     output = arguments.output
     if output is None and not arguments.quick and arguments.only is None:
         output = PAGE

@@ -35,15 +35,14 @@ def stream(name: str, mib: int) -> dict[str, float]:
         while not done.wait(0.002):
             peak[0] = max(peak[0], _anonymous_bytes())
 
-    import mmap
-
     import pyarrow as pa
+
+    from logcore.storage.files import mapped_file
 
     watcher = threading.Thread(target=watch)
     watcher.start()
     records = 0
-    with made.path.open("rb") as file:
-        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    content = mapped_file(str(made.path))
     for rows in readers.batches_of(content, Engine.KERNELS):
         records += rows.num_rows
     done.set()

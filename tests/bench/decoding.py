@@ -109,6 +109,8 @@ def lines(case: DecodingCase, mib: int, rounds: int) -> Iterator[Line]:
             yield compared(
                 name, outcome, our_way, theirs, raw_bytes=raw, records=records, must=asked.must, aim=asked.aim
             )
+    if case.java is not None:
+        yield compared(f"{case.name}, mapped before", outcome, "ours", "Java", raw_bytes=raw, records=records)
     if case.limit is not None:
         yield _of_the_limit(case, case.limit, outcome, raw, records)
     if case.all_columns:

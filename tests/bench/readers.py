@@ -22,6 +22,7 @@ from logcore.columns.engines import Engine, decode_segment
 from logcore.columns.wanted import EVERYTHING, Place, Wanted
 from logcore.records.varint import Buffer
 from logcore.segments.scan import Stretch
+from logcore.storage.files import mapped_file
 from tests.bench.corpora import Segment
 from tests.bench.rounds import Contender
 from tests.bench.totals import Differ, Totals, same
@@ -72,9 +73,7 @@ def ours_from_file(segment: Segment, name: str = "ours") -> Contender:
 
     def seconds() -> float:
         begun = time.perf_counter()
-        with segment.path.open("rb") as stream:
-            # Not unmapped by hand: the last Arrow batch may still look into it.
-            content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        content = mapped_file(str(segment.path))
         for _ in batches_of(content, Engine.KERNELS):
             pass
         return time.perf_counter() - begun
