@@ -24,7 +24,7 @@ from logcore.records.record import Record
 from logcore.records.varint import Buffer
 from logcore.segments.filenames import MAX_OFFSET, TopicPartition
 from logcore.segments.scan import ScannedBatch, SegmentScan, Stretch, scan
-from logcore.storage.local import discover, mapped_file, read_file, shown
+from logcore.storage.local import discover, loaded_file, mapped_file, read_file, shown
 
 QUIET_MS = 60_000
 """A last segment that was not written to for so long counts as left alone."""
@@ -179,7 +179,7 @@ def segment_bytes(log: SourceLog, segment: SegmentFile, now_ms: int) -> Buffer:
     SourceChanged."""
     if log.is_sealed(segment) or now_ms - segment.modified_ms > QUIET_MS:
         return mapped_file(segment.path)
-    return read_file(segment.path)
+    return loaded_file(segment.path)
 
 
 def open_segment(

@@ -15,11 +15,13 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from importlib import metadata
-from typing import Any, NoReturn
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from logcore.cli import dump, ledger, ls, offsets, transactions, verify
 from logcore.errors import LogError
+
+if TYPE_CHECKING:
+    from importlib import metadata
 
 EXIT_UNCHECKED = 3
 EXIT_USAGE = 64
@@ -28,14 +30,14 @@ EXIT_INTERRUPTED = 130
 ENTRY_POINTS = "loglake.commands"
 
 COMMANDS = {
-    "ls": ls,
-    "dump": dump,
-    "ledger": ledger,
-    "transactions": transactions,
-    "offsets": offsets,
-    "verify": verify,
+    "ls": "topic partitions with their segments, offsets, formats, codecs and times",
+    "dump": "records, or batch headers, index entries, checkpoints",
+    "ledger": "what became of every offset",
+    "transactions": "committed, aborted, open and unknown transactions; the last stable offset",
+    "offsets": "what a broker's ListOffsets would answer",
+    "verify": "every rule over every byte",
 }
-"""The commands of this package."""
+"""The commands of this package, each a module of its name; only the one that is asked for is imported."""
 
 NOT_BUILT = {
     "recover": "what a broker's unclean start would leave",
@@ -87,13 +89,15 @@ def _run(arguments: list[str]) -> int:
     if command in NOT_BUILT:
         sys.stderr.write(f"error: `loglake {command}` ({NOT_BUILT[command]}) is not built yet.\n")
         return EXIT_UNCHECKED
-    joined = {} if command in COMMANDS else {point.name: point for point in metadata.entry_points(group=ENTRY_POINTS)}
+    joined = {} if command in COMMANDS else _joined()
     if command in JOINED and command not in joined:
         sys.stderr.write(
             f"error: `loglake {command}` comes with packages that are not installed here. Install the distribution "
             "`loglake` as a whole.\n"
         )
         return EXIT_UNCHECKED
+    # NumPy would start a thread for every processor, for algebra that no command does.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     parser = _build_parser(command, joined)
     parsed = parser.parse_args(arguments)
     _set_up_logging(getattr(parsed, "log_level", "warning"))
@@ -114,8 +118,11 @@ def _build_parser(command: str | None, joined: dict[str, metadata.EntryPoint]) -
         "--log-level", choices=("debug", "info", "warning", "error"), default="warning", help="what is logged on stderr"
     )
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in COMMANDS.values():
-        module.add_parser(subparsers, parent)
+    for name, meaning in COMMANDS.items():
+        if name == command:
+            import_module(f"logcore.cli.{name}").add_parser(subparsers, parent)
+        else:
+            subparsers.add_parser(name, help=meaning)
     for name, point in sorted(joined.items()):
         if name == command:
             _load(point).add_parser(subparsers)
@@ -124,6 +131,13 @@ def _build_parser(command: str | None, joined: dict[str, metadata.EntryPoint]) -
     for name, meaning in NOT_BUILT.items():
         subparsers.add_parser(name, help=f"{meaning} (not built yet)")
     return parser
+
+
+def _joined() -> dict[str, metadata.EntryPoint]:
+    """Commands that other packages have added, by name."""
+    from importlib import metadata  # takes longer than most commands' own start
+
+    return {point.name: point for point in metadata.entry_points(group=ENTRY_POINTS)}
 
 
 def _load(point: metadata.EntryPoint) -> Any:

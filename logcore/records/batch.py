@@ -29,8 +29,8 @@ can be said from the header and the checksum alone. Records are read in `record.
 """
 
 import struct
-
-import crc32c
+from collections.abc import Callable
+from functools import cache
 
 from logcore.errors import CorruptionReason, CorruptRecordError
 from logcore.records.compression import Codec
@@ -168,7 +168,19 @@ def computed_crc(buf: Buffer, position: int, header: BatchHeader) -> int:
         with memoryview(buf) as view, view[position + CRC_FROM : position + header.size] as covered:
             return message_crc(covered)
     with memoryview(buf) as view, view[position + ATTRIBUTES_AT : position + header.size] as covered:
-        return int(crc32c.crc32c(covered))
+        return castagnoli(covered)
+
+
+def castagnoli(data: bytes | memoryview) -> int:
+    """CRC-32C of some bytes."""
+    return _crc32c()(data)
+
+
+@cache
+def _crc32c() -> Callable[[bytes | memoryview], int]:
+    import crc32c  # slower to import than most files are to read, and the fast engines do without it
+
+    return crc32c.crc32c
 
 
 def crc_matches(buf: Buffer, position: int, header: BatchHeader) -> bool:

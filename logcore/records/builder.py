@@ -12,8 +12,6 @@ here: writing. A value that does not fit is a ValueError: the caller's mistake, 
 import struct
 from collections.abc import Iterable, Sequence
 
-import crc32c
-
 from logcore.records.batch import (
     ATTRIBUTES_AT,
     CONTROL_BIT,
@@ -25,6 +23,7 @@ from logcore.records.batch import (
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     TimestampType,
+    castagnoli,
 )
 from logcore.records.compression import Codec, compress
 from logcore.records.control import ControlType, control_key, end_marker_value
@@ -124,7 +123,7 @@ def build_batch(
     except struct.error as error:
         raise ValueError(f"a header field does not fit its width: {error}") from error
     covered = header[ATTRIBUTES_AT:] + body
-    checksum = crc32c.crc32c(covered).to_bytes(4, "big")
+    checksum = castagnoli(covered).to_bytes(4, "big")
     return header[: ATTRIBUTES_AT - len(checksum)] + checksum + covered
 
 

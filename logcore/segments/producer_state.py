@@ -29,9 +29,8 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import crc32c
-
 from logcore.errors import CorruptIndexError
+from logcore.records.batch import castagnoli
 
 VERSION = 1
 NONE = -1
@@ -77,7 +76,7 @@ def parse(data: bytes) -> tuple[ProducerEntry, ...]:
     version, stated, count = _HEAD.unpack_from(data)
     if version != VERSION:
         raise CorruptIndexError(f"the producer snapshot has version {version}, only {VERSION} is known", position=0)
-    if crc32c.crc32c(data[_CRC_FROM:]) != stated:
+    if castagnoli(data[_CRC_FROM:]) != stated:
         raise CorruptIndexError("the producer snapshot's crc does not fit its bytes", position=2)
     if count < 0 or len(data) != HEAD_SIZE + count * ENTRY_SIZE:
         raise CorruptIndexError(f"the producer snapshot states {count} entries in {len(data)} bytes", position=6)
@@ -104,4 +103,4 @@ def encode(entries: Sequence[ProducerEntry]) -> bytes:
             )
         except struct.error as error:
             raise ValueError(f"{entry} does not fit a producer snapshot") from error
-    return struct.pack(">hI", VERSION, crc32c.crc32c(bytes(packed))) + bytes(packed)
+    return struct.pack(">hI", VERSION, castagnoli(bytes(packed))) + bytes(packed)

@@ -105,6 +105,27 @@ def mapped_file(path: str) -> mmap.mmap | bytes:
             raise unreadable(path, error) from error
 
 
+def loaded_file(path: str) -> mmap.mmap | bytes:
+    """A whole file in memory, as long as it was when opened, for large ones that may be cut short meanwhile.
+
+    Raises SourceUnreadable, and SourceChanged if it was."""
+    with open_readonly(path) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        if not size:
+            return b""
+        memory, done = mmap.mmap(-1, size), 0
+        with memoryview(memory) as view:
+            while done < size:
+                try:
+                    given = os.readv(stream.fileno(), [view[done:]])
+                except OSError as error:
+                    raise unreadable(path, error) from error
+                if not given:
+                    raise SourceChanged(f"it ends at byte {done} and had {size}", file=shown(path), position=done)
+                done += given
+        return memory
+
+
 def create_text(path: str) -> TextIO:
     """A new UTF-8 text file for a command's output; what is no text comes through as escapes. It must not exist yet.
 

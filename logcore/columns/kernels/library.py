@@ -16,7 +16,6 @@ import logging
 import os
 from collections.abc import Callable
 from functools import cache
-from importlib import metadata
 from typing import Any
 
 from logcore.columns.kernels.tables import checksum_tables
@@ -60,13 +59,14 @@ def library() -> Library:
     Raises KernelsUnavailable: a package they need is missing, or the compiler failed.
     """
     try:
+        import llvmlite
         import llvmlite.binding as llvm
 
         from logcore.columns.kernels.processor import this_processor
     except (ImportError, OSError) as error:
         raise KernelsUnavailable(f"llvmlite cannot be loaded ({error})") from error
     processor = this_processor()
-    name = f"{processor.name}-{_version()}"
+    name = f"{processor.name}-{_version(llvmlite.__version__)}"
     code = cached_object_code(name, lambda: _compiled(processor))
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -108,13 +108,8 @@ def _compiled(processor: Any) -> bytes:
         raise KernelsUnavailable(f"the kernels cannot be compiled ({type(error).__name__}: {error})") from error
 
 
-def _version() -> str:
-    """A digest of everything that decides what the compiled code is."""
-    digest = hashlib.sha256()
-    for package in ("numba", "llvmlite"):
-        try:
-            digest.update(f"{package} {metadata.version(package)}\n".encode())
-        except metadata.PackageNotFoundError:
-            digest.update(f"{package} none\n".encode())
+def _version(compiler: str) -> str:
+    """A digest of everything that decides what the compiled code is. Numba goes with one version of llvmlite."""
+    digest = hashlib.sha256(f"llvmlite {compiler}\n".encode())
     digest.update(source_digest("logcore.columns.kernels"))
     return digest.hexdigest()[:24]
