@@ -1,0 +1,183 @@
+"""Compiled code kept between processes: made once, never run if it is not what was written, and never needed."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from logcore.storage.object_code import cached_object_code, source_digest
+
+CODE = b"\x7fELF and so on" * 100
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that the code is kept in."""
+    monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "home"))
+    return tmp_path / "home" / "kernels"
+
+
+def refused() -> bytes:
+    raise AssertionError("made although it is there")
+
+
+def test_code_is_made_once_and_found_afterwards(home: Path) -> None:
+    assert cached_object_code("x-1", lambda: CODE) == CODE
+    assert cached_object_code("x-1", refused) == CODE
+    assert (home / "x-1").read_bytes() == hashlib.sha256(CODE).digest() + CODE
+
+
+def test_each_name_has_its_own_code(home: Path) -> None:
+    assert cached_object_code("x-1", lambda: b"one") == b"one"
+    assert cached_object_code("x-2", lambda: b"two") == b"two"
+    assert cached_object_code("x-1", refused) == b"one"
+
+
+def test_nothing_unfinished_is_left_behind(home: Path) -> None:
+    cached_object_code("x-1", lambda: CODE)
+    assert sorted(path.name for path in home.iterdir()) == ["x-1", "x-1.lock"]
+
+
+def _slowly(folder: str, started: float) -> None:
+    """In a process of its own: ask for the code, whose making takes a while and is counted."""
+    os.environ["LOGLAKE_HOME"] = folder
+
+    def make() -> bytes:
+        with Path(folder, "made").open("a") as stream:
+            stream.write(f"{os.getpid()}\n")
+        time.sleep(1.5)
+        return CODE
+
+    if cached_object_code("x-1", make) != CODE:
+        sys.exit(1)
+
+
+def test_of_processes_that_ask_at_once_one_makes_it(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_slowly, args=(str(tmp_path), time.time())) for _ in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0, 0, 0]
+    assert len((tmp_path / "made").read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\0" * 31,
+        hashlib.sha256(CODE).digest(),
+        hashlib.sha256(CODE).digest() + CODE[:-1],
+        hashlib.sha256(CODE).digest() + CODE + b"\0",
+        b"\0" * 32 + CODE,
+        b"#!/bin/sh\n" * 50,
+    ],
+    ids=["empty", "short", "no code", "torn", "longer", "wrong digest", "foreign"],
+)
+def test_a_torn_or_foreign_file_is_made_anew(home: Path, content: bytes) -> None:
+    home.mkdir(parents=True)
+    (home / "x-1").write_bytes(content)
+    assert cached_object_code("x-1", lambda: CODE) == CODE
+    assert cached_object_code("x-1", refused) == CODE
+
+
+def test_where_nothing_can_be_written_it_is_made_and_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "file"))
+    made = []
+
+    def make() -> bytes:
+        made.append(1)
+        return CODE
+
+    assert cached_object_code("x-1", make) == CODE
+    assert cached_object_code("x-1", make) == CODE
+    assert len(made) == 2
+
+
+def test_code_is_read_from_a_folder_that_nobody_may_write(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cached_object_code("x-1", lambda: CODE)
+    (home / "x-1.lock").unlink()
+    home.chmod(0o500)
+    try:
+        assert cached_object_code("x-1", refused) == CODE
+    finally:
+        home.chmod(0o700)
+
+
+def test_what_fails_while_it_is_made_reaches_the_caller_and_keeps_nothing(home: Path) -> None:
+    def fails() -> bytes:
+        raise ValueError("no compiler")
+
+    with pytest.raises(ValueError, match="no compiler"):
+        cached_object_code("x-1", fails)
+    assert not (home / "x-1").exists()
+    assert cached_object_code("x-1", lambda: CODE) == CODE
+
+
+def test_without_a_home_it_is_kept_here_or_among_the_users_caches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LOGLAKE_HOME")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    monkeypatch.chdir(tmp_path)
+    cached_object_code("x-1", lambda: CODE)
+    assert (tmp_path / "caches" / "loglake" / "kernels" / "x-1").exists()
+    (tmp_path / ".loglake").mkdir()
+    assert cached_object_code("x-1", refused) == CODE
+    cached_object_code("x-2", lambda: CODE)
+    assert (tmp_path / ".loglake" / "kernels" / "x-2").exists()
+    # Where the nearer folder cannot be written, the farther one is used.
+    (tmp_path / ".loglake" / "kernels" / "x-3.lock").mkdir()
+    cached_object_code("x-3", lambda: CODE)
+    assert (tmp_path / "caches" / "loglake" / "kernels" / "x-3").exists()
+
+
+def package(folder: Path, **sources: str) -> Path:
+    folder.mkdir(parents=True)
+    for name, text in {"__init__": "", **sources}.items():
+        (folder / f"{name}.py").write_text(text)
+    return folder
+
+
+def test_the_digest_tells_sources_and_their_names_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    first = package(tmp_path / "first_of_them", a="x = 1\n", b="y = 2\n")
+    package(tmp_path / "second_of_them", a="x = 1\n", b="y = 2\n")
+    package(tmp_path / "changed_one", a="x = 1\n", b="y = 3\n")
+    package(tmp_path / "renamed_one", a="x = 1\n", c="y = 2\n")
+    package(tmp_path / "more_of_it", a="x = 1\n", b="y = 2\n", c="")
+    same = source_digest("first_of_them")
+    assert source_digest("second_of_them") == same
+    others = {source_digest(name) for name in ("changed_one", "renamed_one", "more_of_it")}
+    assert len(others | {same}) == 4
+    (first / "notes.txt").write_text("no source")
+    (first / "__pycache__").mkdir(exist_ok=True)
+    assert source_digest("first_of_them") == same
+
+
+def test_the_digest_is_the_same_from_a_zip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = package(tmp_path / "in" / "some_package", a="x = 1\n")
+    package(tmp_path / "in" / "zipped_package", a="x = 1\n")
+    with zipfile.ZipFile(tmp_path / "it.zip", "w") as archive:
+        for path in sorted((tmp_path / "in" / "zipped_package").iterdir()):
+            if path.is_file():
+                archive.write(path, f"zipped_package/{path.name}")
+    monkeypatch.syspath_prepend(str(folder.parent))
+    plain = source_digest("some_package")
+    monkeypatch.syspath_prepend(str(tmp_path / "it.zip"))
+    assert source_digest("zipped_package") == plain
+    import zipped_package  # type: ignore[import-not-found]
+
+    assert "it.zip" in zipped_package.__file__
