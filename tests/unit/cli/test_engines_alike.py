@@ -1,0 +1,179 @@
+"""`dump` and `verify` say the same to the letter, whichever engine does the work."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from logcore.cli import bulk
+from logcore.cli.main import main
+from logcore.columns import chunks
+from logcore.columns.engines import Engine
+from tests import handmade
+from tests.conftest import Sample
+from tests.unit.cli import conftest as made
+
+Captured = pytest.CaptureFixture[str]
+Said = tuple[int, str, str]
+SAMPLES = ["codecs-v2-4.3.1", "timestamps-v2-4.4.0", "transactions-4.4.0", "internal-topics-4.4.0", "damaged"]
+
+
+@pytest.fixture(params=[8 << 20, 400], ids=["ordinary chunks", "tiny chunks"])
+def chunk_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Segments of tests are small: with tiny chunks, threads share them all the same."""
+    plan = chunks.plan_chunks
+    monkeypatch.setattr(chunks, "plan_chunks", lambda buf, base_offset: plan(buf, base_offset, request.param))
+    monkeypatch.setattr(chunks, "processors", lambda: 3)
+
+
+def said(engine: Engine, arguments: Sequence[str], capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> Said:
+    monkeypatch.setenv("LOGLAKE_ENGINE", engine)
+    code = main(list(arguments))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def alike(capsys: Captured, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Said:
+    """What all engines say."""
+    first, *others = (said(engine, arguments, capsys, monkeypatch) for engine in Engine)
+    assert others == [first, first]
+    return first
+
+
+COMMANDS = [
+    ("dump", "--format", "jsonl"),
+    ("dump", "--format", "jsonl", "--all"),
+    ("dump", "--format", "jsonl", "--isolation.level", "read_committed"),
+    ("dump", "--format", "csv", "--all"),
+    ("verify",),
+    ("verify", "--format", "jsonl"),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("name", SAMPLES)
+def test_samples(
+    sample: Callable[[str], Sample],
+    name: str,
+    command: tuple[str, ...],
+    capsys: Captured,
+    monkeypatch: pytest.MonkeyPatch,
+    chunk_bytes: None,
+) -> None:
+    _, out, _ = alike(capsys, monkeypatch, *command, str(sample(name).logdir))
+    assert out.splitlines()
+
+
+def test_the_kernels_were_asked(root: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the tests here would compare the slow way with itself."""
+    monkeypatch.setenv("LOGLAKE_ENGINE", "kernels")
+    assert bulk.can_write_lines()
+    asked = []
+    real = chunks.in_order
+    monkeypatch.setattr(chunks, "in_order", lambda jobs, threads: asked.append(threads) or real(jobs, threads))
+    for command in ("dump --format jsonl", "verify"):
+        main([*command.split(), str(root)])
+    assert len(asked) == 2
+    monkeypatch.setenv("LOGLAKE_ENGINE", "lockstep")
+    assert not bulk.can_write_lines()
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        ("--offsets", "2..6"),
+        ("--offsets", "..1"),
+        ("--offsets", "7.."),
+        ("--since", "1700000000002", "--until", "1700000000400"),
+        ("--key", "k2"),
+        ("--key", ""),
+        ("--key", "0xff"),
+        ("--high-watermark", "4"),
+        ("--high-watermark", "log-end", "--isolation.level", "read_committed"),
+        ("--limit", "3"),
+        ("--control",),
+        ("--text",),
+        ("--producer-id", "9"),
+        ("--header", "trace"),
+    ],
+    ids=" ".join,
+)
+def test_what_is_chosen(
+    root: Path, choice: tuple[str, ...], capsys: Captured, monkeypatch: pytest.MonkeyPatch, chunk_bytes: None
+) -> None:
+    alike(capsys, monkeypatch, "dump", "--format", "jsonl", *choice, str(root))
+
+
+def several(folder: Path, injure: Callable[[bytes], bytes] = bytes) -> Path:
+    """Three logs of three segments each, with all formats."""
+    for topic in ("orders", "payments", "zebra"):
+        directory = folder / f"{topic}-0"
+        directory.mkdir(parents=True)
+        for base in (0, 100, 200):
+            parts = [handmade.simple_batch(base + at, [(b"k%d" % at, b"v" * at)] * 2) for at in range(0, 40, 2)]
+            parts += [handmade.message_v1(base + 40, 1000, None, b"old"), handmade.wrapper_v1([base + 50, base + 55])]
+            headers = [("ü\n".encode(), b"\x00"), (b'"', None)] + ([(b"\xff", b"")] if base else [])
+            parts.append(handmade.batch([handmade.record(0, headers=headers)], base_offset=base + 60))
+            (directory / f"{base:020d}.log").write_bytes(injure(b"".join(parts)))
+    return folder
+
+
+def test_several_segments_of_several_logs_in_their_order(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch, chunk_bytes: None
+) -> None:
+    folder = several(tmp_path / "logs")
+    _, out, _ = alike(capsys, monkeypatch, "dump", "--format", "jsonl", "--all", str(folder))
+    assert len(out.splitlines()) == 9 * 44
+    assert '"topic":"zebra"' not in "".join(out.splitlines()[: 6 * 44])
+    alike(capsys, monkeypatch, "verify", str(folder))
+    paths = [str(path) for path in sorted(folder.glob("*/*.log"))]
+    alike(capsys, monkeypatch, "dump", "--format", "jsonl", *paths[::-1])
+    alike(capsys, monkeypatch, "verify", *paths)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_several_segments_injured_anywhere(
+    tmp_path: Path, seed: int, capsys: Captured, monkeypatch: pytest.MonkeyPatch, chunk_bytes: None
+) -> None:
+    draw = random.Random(seed)
+
+    def injured(data: bytes) -> bytes:
+        for _ in range(draw.choice((0, 1, 3))):
+            data = handmade.flip(data, draw.randrange(len(data)), draw.randrange(8))
+        match draw.randrange(4):
+            case 0:
+                return data[: draw.randrange(len(data))]
+            case 1:
+                return data + bytes(draw.randrange(200))
+        return data
+
+    folder = several(tmp_path / "logs", injured)
+    alike(capsys, monkeypatch, "dump", "--format", "jsonl", "--all", str(folder))
+    alike(capsys, monkeypatch, "verify", str(folder))
+
+
+def test_segments_that_cannot_be_read_are_said_where_they_stand(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch, chunk_bytes: None
+) -> None:
+    folder = several(tmp_path / "logs")
+    (folder / "payments-0" / f"{100:020d}.log").unlink()
+    (folder / "payments-0" / f"{100:020d}.log").mkdir()
+    (folder / "orders-0" / f"{200:020d}.log").write_bytes(b"")
+    (folder / "zebra-0" / f"{0:020d}.log").write_bytes(bytes(300))
+    alike(capsys, monkeypatch, "verify", str(folder))
+    alike(capsys, monkeypatch, "dump", "--format", "jsonl", "--all", str(folder))
+
+
+def test_padding_is_said_once_however_many_chunks_there_are(
+    root: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch, chunk_bytes: None
+) -> None:
+    active = root / "orders-0" / f"{5:020d}.log"
+    active.write_bytes(made.ACTIVE + bytes(5000))
+    _, out, _ = alike(capsys, monkeypatch, "verify", str(root))
+    assert out.count("zero-padding") == 1
+    _, _, err = alike(capsys, monkeypatch, "dump", "--format", "jsonl", str(root))
+    assert err.count("zeros") <= 1
