@@ -21,6 +21,7 @@ from logcore.segments.scan import Stretch
 from tests import handmade
 from tests.conftest import Sample
 from tests.fuzz import streams
+from tests.unit.columns.test_lockstep import injured_records
 
 PLACE = Place("orders", 3, "abc.0", "seg", position_base=1 << 40)
 MIN_INT64, MAX_INT64 = -(1 << 63), (1 << 63) - 1
@@ -494,6 +495,29 @@ def test_a_record_of_very_many_headers(engine: Engine) -> None:
     assert found[1] == found[0][:2]
 
 
+@pytest.mark.parametrize("count", [1_000_000, 1_000_001])
+def test_a_record_may_not_have_more_headers_than_a_million(count: int) -> None:
+    body = bytes(3) + handmade.nullable(b"k") + handmade.nullable(b"v") + handmade.varint(count) + b"\0\1" * count
+    data = summed(handmade.batch([handmade.varint(len(body)) + body], crc=0))
+    table, stretches, _ = decoded(data, Engine.KERNELS, wanted=Wanted(columns=("offset",)))
+    assert (table.num_rows, len(stretches)) == ((1, 0) if count <= 1_000_000 else (0, 1))
+
+
+@every_fast_engine
+@pytest.mark.parametrize("codec", [0, handmade.LZ4])
+@pytest.mark.parametrize("injury", injured_records())
+def test_nothing_of_a_damaged_batch_is_given_out(engine: Engine, injury: str, codec: int) -> None:
+    bad = handmade.patch(injured_records()[injury], 0, struct.pack(">q", 1))
+    if codec and injury != "checksum" and bad[22] & 7 == 0:
+        bad = bad[:61] + handmade.stored_lz4(bad[61:])
+        bad = handmade.patch(bad, 8, struct.pack(">i", len(bad) - 12))
+        bad = handmade.fix_crc(handmade.patch(bad, 22, bytes([codec])))
+    before, behind = handmade.simple_batch(0, [(b"a", b"1")]), handmade.simple_batch((1 << 31) - 1, [(b"b", b"2")])
+    table, stretches, _ = decoded(before + bad + behind, engine)
+    assert table["offset"].to_pylist() == [0, (1 << 31) - 1]
+    assert [each.position for each in stretches] == [len(before)]
+
+
 # Streams as other clients write them.
 
 PLAIN = b"".join(handmade.record(delta, b"key %d" % delta, b"some text " * 300) for delta in range(200))
@@ -653,7 +677,7 @@ def test_all_columns_of_brokers_segments_are_those_of_the_reference(
 @every_fast_engine
 @pytest.mark.parametrize("bit", range(6))
 @pytest.mark.parametrize("raised", ["message", "wrapper", "v2 batch"])
-def test_of_a_batch_and_the_wrapper_that_claims_its_offsets_the_same_one_is_refused(
+def test_of_a_batch_and_the_one_behind_that_claims_its_offsets_the_same_one_is_refused(
     engine: Engine, raised: str, bit: int
 ) -> None:
     """A wrapper's first offset stands inside of it; the bits of an offset in front are under no checksum."""
@@ -664,7 +688,12 @@ def test_of_a_batch_and_the_wrapper_that_claims_its_offsets_the_same_one_is_refu
     }[raised]
     for first in (60, 63):
         before = handmade.message_v1(first, 1000, b"k", b"v")
-        for behind in (handmade.wrapper_v1(range(66, 140)), handmade.wrapper_v1(range(70, 140), codec=handmade.LZ4)):
+        for behind in (
+            handmade.wrapper_v1(range(66, 140)),
+            handmade.wrapper_v1(range(70, 140), codec=handmade.LZ4),
+            handmade.simple_batch(66, [(b"k", b"v")] * 9),
+            handmade.message_v1(66, 1000, b"k", b"v"),
+        ):
             data = before + handmade.flip(batch, 7, bit) + behind + handmade.wrapper_v1([140, 150])
             table, stretches, _ = decoded(data, engine)
             expected, expected_stretches, _ = decoded(data, Engine.REFERENCE)
