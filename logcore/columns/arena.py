@@ -27,65 +27,83 @@ _GZIP_RATIO = 1032
 """The most that deflate gives for a byte."""
 
 
+_SNAPPY = int(Codec.SNAPPY)
+_XERIAL_BYTES = len(XERIAL_HEADER)
+
+
 class Arena:
     """A buffer that grows when one batch needs it."""
 
     def __init__(self) -> None:
-        self.bytes = np.empty(2 * ARENA_BYTES, np.uint8)
         self.used = 0
+        self._snappy, self._gzip = _snappy_decoder(), _gzip_decoder()
+        self._hold(np.empty(2 * ARENA_BYTES, np.uint8))
 
-    @property
-    def address(self) -> int:
+    def _hold(self, memory: np.ndarray) -> None:
+        self.bytes = memory
+        self.address = int(memory.ctypes.data)
         """Of its first byte."""
-        return int(self.bytes.ctypes.data)
-
-    @property
-    def size(self) -> int:
+        self.size = memory.size
         """Bytes in all."""
-        return self.bytes.size
 
     def empty(self, needed: int = 0) -> None:
         """Forget what it holds, and make sure of room for so many bytes."""
         self.used = 0
         if needed > self.size or (self.size > _HELD_BYTES and needed <= _HELD_BYTES):
-            self.bytes = np.empty(max(needed, 2 * ARENA_BYTES), np.uint8)
+            self._hold(np.empty(max(needed, 2 * ARENA_BYTES), np.uint8))
 
-    def add(self, codec: int, stored: memoryview, limit: int, magic: int, is_sound: bool = False) -> bool:
+    def add(self, codec: int, stored: memoryview, limit: int, magic: int, is_sound: int = 0) -> bool:
         """Decompress one batch behind what it holds; False if the stream is damaged, or gives more than `limit`.
 
-        is_sound: a gzip member that any decoder may take (`kernels.deflate`).
+        is_sound: not 0 for a gzip member that any decoder may take (`kernels.deflate`).
         """
-        if codec == Codec.SNAPPY and self._add_snappy(stored, limit):
+        if codec == _SNAPPY and self._add_snappy(stored, limit):
             return True
-        plain = _gunzipped(stored, limit) if is_sound else None
+        plain = self._gunzipped(stored, limit) if is_sound else None
         if plain is None:
             try:
                 plain = decompress(codec, stored, limit, magic=magic)
             except CorruptRecordError:
                 return False
-        self._make_room(len(plain))
-        self.bytes[self.used : self.used + len(plain)] = np.frombuffer(plain, np.uint8)
-        self.used += len(plain)
+        size = len(plain)
+        self._make_room(size)
+        ctypes.memmove(self.address + self.used, plain, size)
+        self.used += size
         return True
+
+    def _gunzipped(self, stored: memoryview, limit: int) -> bytes | None:
+        """A sound gzip member by isal; None where that is missing, or finds fault."""
+        if self._gzip is None:
+            return None
+        make, flag, error = self._gzip
+        stated = int.from_bytes(stored[-4:], "little")
+        if stated > limit or stated > len(stored) * _GZIP_RATIO:
+            return None
+        member = make(flag=flag)
+        try:
+            plain: bytes = member.decompress(stored, stated + 1)
+        except error:
+            return None
+        return plain if member.eof and len(plain) == stated and not member.unused_data else None
 
     def _make_room(self, needed: int) -> None:
         if self.used + needed > self.size:
             grown = np.empty(max(self.used + needed, 2 * self.size), np.uint8)
             grown[: self.used] = self.bytes[: self.used]
-            self.bytes = grown
+            self._hold(grown)
 
     def _add_snappy(self, stored: memoryview, limit: int) -> bool:
         """Decode a xerial stream or a raw block straight into the arena; False leaves it to the slow way."""
-        decode, target, used = _snappy_decoder(), self.bytes, self.used
+        decode, target, used = self._snappy, self.bytes, self.used
         size, end = len(stored), min(self.used + limit, self.size)
         if decode is None:
             return False
         try:
             # The decoder takes no block that declares more than there is room for.
-            if size < len(XERIAL_HEADER) or stored[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
+            if size < _XERIAL_BYTES or stored[:8] != XERIAL_MAGIC:
                 used += decode(stored, target[used:end])
             else:
-                at = len(XERIAL_HEADER)
+                at = _XERIAL_BYTES
                 while at < size:
                     behind = at + 4 + int.from_bytes(stored[at : at + 4], "big")
                     if size - at < 4 or behind > size:
@@ -105,23 +123,6 @@ def _snappy_decoder() -> Any:
     except ImportError:
         return None
     return getattr(snappy, "decompress_raw_into", None)
-
-
-def _gunzipped(stored: memoryview, limit: int) -> bytes | None:
-    """A sound gzip member by isal; None where that is missing, or finds fault."""
-    decoder = _gzip_decoder()
-    if decoder is None:
-        return None
-    make, flag, error = decoder
-    stated = int.from_bytes(stored[-4:], "little")
-    if stated > min(limit, len(stored) * _GZIP_RATIO):
-        return None
-    member = make(flag=flag)
-    try:
-        plain: bytes = member.decompress(stored, stated + 1)
-    except error:
-        return None
-    return plain if member.eof and not member.unused_data and len(plain) == stated else None
 
 
 @cache

@@ -176,7 +176,7 @@ class _CheckLane:
         while first < groups.count:
             end = groups.count
             if groups.is_compressed:
-                end = groups.decompress(first, np.ones(end - first, bool))
+                end = groups.decompress(first)
             self._frame[slots.SOURCE], self._frame[slots.SOURCE_SIZE] = groups.source()
             accepted = self._inspected(first, end, lowest)
             if accepted < end or end == first:

@@ -53,6 +53,7 @@ class CompiledLane(Generic[Rows]):
         self.position = self.next_offset = 0
         self.stop = len(buf)
         self._frame = self._groups.emit_frame()
+        self._address = int(self._frame.ctypes.data)
         self._frame[slots.POSITION_BASE] = position_base
         self._set_filters(wanted)
 
@@ -97,10 +98,8 @@ class CompiledLane(Generic[Rows]):
         while first < groups.count:
             end = groups.count
             if groups.is_compressed:
-                rows = self._table[first:end]
                 # Messages are all looked into: only that tells a wrapper's base offset.
-                wanted = np.ones(len(rows), bool) if groups.is_messages else self._wants(rows)
-                end = groups.decompress(first, wanted)
+                end = groups.decompress(first, None if groups.is_messages else self._wants(first, end))
                 if end == first:
                     return
             self._frame[slots.SOURCE], self._frame[slots.SOURCE_SIZE] = groups.source()
@@ -112,8 +111,11 @@ class CompiledLane(Generic[Rows]):
                 return
             first = end
 
-    def _wants(self, rows: Table) -> npt.NDArray[np.bool_]:
-        """`Wanted.may_hold` for each row of the table."""
+    def _wants(self, first: int, end: int) -> npt.NDArray[np.bool_] | None:
+        """`Wanted.may_hold` for some batches of the table; None if it holds for all."""
+        if self._wanted.visible is None and (self._wanted.control or not self._groups.has_control):
+            return None
+        rows = self._table[first:end]
         mask = np.ones(len(rows), bool)
         if not self._wanted.control:
             mask &= (rows[:, slots.ATTRIBUTES] & _CONTROL_BIT == 0) | (rows[:, slots.MAGIC] < 2)
@@ -122,18 +124,21 @@ class CompiledLane(Generic[Rows]):
             # The first range that ends behind the batch's beginning must begin before the batch's end.
             at = np.searchsorted(ranges[:, 1], rows[:, slots.BASE_OFFSET], side="right")
             mask &= np.append(ranges[:, 0], MAX_INT64)[at] <= rows[:, slots.LAST_OFFSET]
-        return mask
+        return None if mask.all() else mask
 
     def _batches(self, first: int, end: int) -> Iterator[tuple[int, Rows | None]]:
         """Rows of batches whose records lie in the frame's source."""
         groups = self._groups
         if groups.is_messages:
             end = groups.unfold(first, end, self._frame, self.next_offset)
-        wanted = self._wants(self._table[first:end])
+        wanted = self._wants(first, end)
+        if wanted is None:
+            yield from self._run(first, end)
+            return
         changes = np.append(np.flatnonzero(np.diff(wanted)) + 1, end - first)
         at = first
-        for change in changes:
-            stop = first + int(change)
+        for change in changes.tolist():
+            stop = first + change
             if stop == at:
                 continue
             if not wanted[at - first]:
@@ -149,14 +154,17 @@ class CompiledLane(Generic[Rows]):
 
     def _run(self, first: int, end: int) -> Iterator[tuple[int, Rows | None]]:
         """Rows of batches that are all wanted, in pieces of at most ROW_LIMIT."""
-        table = self._table
+        table, groups = self._table, self._groups
         while first < end:
-            counts = np.cumsum(table[first:end, slots.RECORD_COUNT])
-            stop = first + max(1, int(np.searchsorted(counts, ROW_LIMIT, side="right")))
-            records = int(counts[stop - first - 1])
-            nbytes = int((table[first:stop, slots.BODY_END] - table[first:stop, slots.BODY]).sum())
-            headers = 0 if self._groups.is_messages else nbytes // 2
-            if not self._groups.is_messages and (records > ROW_LIMIT or nbytes > LARGE_BYTES):
+            stop, records, nbytes = end, groups.records, groups.body_bytes
+            whole = first == 0 and end == groups.count and groups.kind == slots.PLAIN
+            if not whole or records > ROW_LIMIT:
+                counts = np.cumsum(table[first:end, slots.RECORD_COUNT])
+                stop = first + max(1, int(np.searchsorted(counts, ROW_LIMIT, side="right")))
+                records = int(counts[stop - first - 1])
+                nbytes = int((table[first:stop, slots.BODY_END] - table[first:stop, slots.BODY]).sum())
+            headers = 0 if groups.is_messages else nbytes // 2
+            if not groups.is_messages and (records > ROW_LIMIT or nbytes > LARGE_BYTES):
                 stop = self._inspect(first, stop)
                 if stop == first:
                     return
@@ -172,7 +180,7 @@ class CompiledLane(Generic[Rows]):
     def _inspect(self, first: int, stop: int) -> int:
         frame = self._frame
         frame[slots.FIRST], frame[slots.END], frame[slots.RECORD] = first, stop, 0
-        self._groups.library.call("inspect", frame.ctypes.data)
+        self._groups.library.call("inspect", self._address)
         return int(frame[slots.FIRST])
 
     def _emit(self, first: int, stop: int, room: int, nbytes: int, headers: int) -> Iterator[tuple[int, Rows | None]]:
@@ -181,7 +189,7 @@ class CompiledLane(Generic[Rows]):
         frame[slots.FIRST], frame[slots.END], frame[slots.RECORD] = first, stop, 0
         while True:
             self._output.prepare(frame, room, nbytes, headers)
-            self._groups.library.call(kernel, frame.ctypes.data)
+            self._groups.library.call(kernel, self._address)
             rows = self._output.finish(frame) if frame[slots.ROWS] else None
             if frame[slots.STATUS] != slots.FULL:
                 yield int(frame[slots.FIRST]), rows

@@ -48,17 +48,25 @@ class Groups:
         self.position = 0
         """Behind the group."""
         self.next_offset = 0
+        self.records = self.body_bytes = 0
+        """Of all batches of the group, as stored; of wrappers their number."""
+        self.codec = -1
+        """Of all of them; -1 if they have several."""
+        self.has_control = False
         self.is_doubtful = False
         """Whether a batch that is not plainly good follows the group."""
         self._walk = np.zeros(slots.WALK_SLOTS, np.int64)
-        self._walk[slots.WALK_SOURCE] = self.bytes.ctypes.data
+        self._walk_address = int(self._walk.ctypes.data)
+        self._source = int(self.bytes.ctypes.data), len(buf)
+        self._walk[slots.WALK_SOURCE] = self._source[0]
         self._walk[slots.WALK_SIZE] = len(buf)
         self._walk[slots.WALK_CEILING] = ceiling
         self._walk[slots.WALK_MAX_BATCHES] = GROUP_BATCHES
         self._walk[slots.WALK_TABLES] = self.library.tables_address
         self._walk[slots.WALK_TABLE] = self.table.ctypes.data
         self._inflate = np.zeros(slots.INFLATE_SLOTS, np.int64)
-        self._inflate[slots.INFLATE_SOURCE] = self.bytes.ctypes.data
+        self._inflate_address = int(self._inflate.ctypes.data)
+        self._inflate[slots.INFLATE_SOURCE] = self._source[0]
         self._inflate[slots.INFLATE_TABLE] = self.table.ctypes.data
         self._inflate[slots.INFLATE_CAP] = self._limit
         self._inflate[slots.INFLATE_LZ4] = lz4_function()
@@ -74,10 +82,13 @@ class Groups:
         frame = self._walk
         frame[slots.WALK_POSITION], frame[slots.WALK_EXPECTED] = position, next_offset
         frame[slots.WALK_MAX_BYTES] = min(GROUP_BYTES, stop - position)
-        self.library.call("walk", frame.ctypes.data)
-        self.count, self.kind = int(frame[slots.WALK_COUNT]), int(frame[slots.WALK_KIND])
-        self.position, self.next_offset = int(frame[slots.WALK_POSITION]), int(frame[slots.WALK_EXPECTED])
-        self.is_doubtful = bool(frame[slots.WALK_STATUS] != slots.DONE)
+        self.library.call("walk", self._walk_address)
+        found = frame.tolist()
+        self.count, self.kind, self.codec = found[slots.WALK_COUNT], found[slots.WALK_KIND], found[slots.WALK_CODEC]
+        self.position, self.next_offset = found[slots.WALK_POSITION], found[slots.WALK_EXPECTED]
+        self.records, self.body_bytes = found[slots.WALK_RECORDS], found[slots.WALK_BODY_BYTES]
+        self.has_control = found[slots.WALK_HAS_CONTROL] != 0
+        self.is_doubtful = found[slots.WALK_STATUS] != slots.DONE
 
     @property
     def is_compressed(self) -> bool:
@@ -93,12 +104,17 @@ class Groups:
         """(address, size) of the bytes that BODY and BODY_END of the table speak of."""
         if self.is_compressed:
             return self.arena.address, self.arena.used
-        return self.bytes.ctypes.data, len(self._buf)
+        return self._source
 
-    def decompress(self, first: int, wanted: npt.NDArray[np.bool_]) -> int:
+    def decompress(self, first: int, wanted: npt.NDArray[np.bool_] | None = None) -> int:
         """Fill the arena with the records of the group's batches from `first` on, leaving out those not `wanted`
-        (from `first` on too). The first batch that is not done; `first` itself if it is in doubt."""
+        (from `first` on too; None: all are). The first batch that is not done; `first` itself if it is in doubt."""
         table, count = self.table, self.count
+        if wanted is None and self.codec >= 0:
+            self.arena.empty()
+            native = self.codec in self._native
+            return self._inflate_some(first, count) if native else self._add_foreign(first, count)
+        wanted = np.ones(count - first, bool) if wanted is None else wanted
         codecs = table[first:count, slots.ATTRIBUTES] & 7
         table[first:count, slots.BODY_END][~wanted] = table[first:count, slots.BODY][~wanted]
         steps = np.where(wanted, np.where(np.isin(codecs, self._native), _NATIVE, _FOREIGN), _PASSED)
@@ -125,7 +141,7 @@ class Groups:
             frame[slots.INFLATE_FIRST], frame[slots.INFLATE_END] = at, end
             frame[slots.INFLATE_TARGET], frame[slots.INFLATE_ROOM] = self.arena.address, self.arena.size
             frame[slots.INFLATE_USED] = self.arena.used
-            self.library.call("inflate", frame.ctypes.data)
+            self.library.call("inflate", self._inflate_address)
             at, self.arena.used = int(frame[slots.INFLATE_FIRST]), int(frame[slots.INFLATE_USED])
             if frame[slots.INFLATE_STATUS] != slots.FULL or self.arena.used:
                 return at
@@ -136,24 +152,23 @@ class Groups:
         arena, frame = self.arena, self._inflate
         frame[slots.INFLATE_FIRST], frame[slots.INFLATE_END] = at, end
         frame[slots.INFLATE_TARGET] = self._scratch.ctypes.data
-        self.library.call("judge_gzip", frame.ctypes.data)
+        self.library.call("judge_gzip", self._inflate_address)
         rows = self.table[at:end, _STORED_COLUMNS].tolist()
-        with memoryview(self._buf) as view:
-            for attributes, magic, start, stop, is_sound in rows:
-                before = arena.used
-                if before >= ARENA_BYTES:
+        view, limit, bounds = memoryview(self._buf), self._limit, [arena.used]
+        for attributes, magic, start, stop, is_sound in rows:
+            if arena.used >= ARENA_BYTES:
+                break
+            if magic < 2:
+                # A wrapper has no key, and its value goes to its end.
+                if stop - start < 8 or view[start : start + 8] != _NO_KEY + (stop - start - 8).to_bytes(4, "big"):
                     break
-                if magic < 2:
-                    # A wrapper has no key, and its value goes to its end.
-                    if stop - start < 8 or view[start : start + 8] != _NO_KEY + (stop - start - 8).to_bytes(4, "big"):
-                        break
-                    start += 8
-                with view[start:stop] as stored:
-                    if not arena.add(attributes & 7, stored, self._limit, magic, bool(is_sound)):
-                        break
-                self.table[at, slots.BODY], self.table[at, slots.BODY_END] = before, arena.used
-                at += 1
-        return at
+                start += 8
+            if not arena.add(attributes & 7, view[start:stop], limit, magic, is_sound):
+                break
+            bounds.append(arena.used)
+        done = at + len(bounds) - 1
+        self.table[at:done, slots.BODY], self.table[at:done, slots.BODY_END] = bounds[:-1], bounds[1:]
+        return done
 
     def unfold(self, first: int, end: int, frame: npt.NDArray[np.int64], lowest: int) -> int:
         """Check the v0 or v1 messages of batches, and find the base offsets of wrappers: none below `lowest`. The

@@ -28,7 +28,7 @@ class RowBuffers:
         self._schema = wanted.schema
         self._names = frozenset(self._schema.names)
         self._pool = memory_pool()
-        self._scratch: dict[str, np.ndarray] = {}
+        self._scratch: dict[int, tuple[int, int, np.ndarray]] = {}
         self._constants = {
             "topic": pa.scalar(place.topic, pa.string()),
             "partition": pa.scalar(place.partition, pa.int32()),
@@ -84,11 +84,11 @@ class RowBuffers:
 
     def _lend(self, frame: np.ndarray, slot: int, nbytes: int) -> None:
         nbytes += slots.SLACK
-        name = str(slot)
-        held = self._scratch.get(name)
-        if held is None or held.size < nbytes or (held.size > _HELD_BYTES and nbytes <= _HELD_BYTES):
-            held = self._scratch[name] = np.empty(max(nbytes, 1 << 16), np.uint8)
-        frame[slot] = held.ctypes.data
+        held = self._scratch.get(slot)
+        if held is None or held[0] < nbytes or (held[0] > _HELD_BYTES and nbytes <= _HELD_BYTES):
+            memory = np.empty(max(nbytes, 1 << 16), np.uint8)
+            held = self._scratch[slot] = memory.size, int(memory.ctypes.data), memory
+        frame[slot] = held[1]
 
     def finish(self, frame: np.ndarray) -> pa.RecordBatch:
         """The rows that a kernel wrote."""

@@ -106,7 +106,8 @@ def walk_kernel(by_instruction: bool) -> Any:
         most_bytes = frame[slots.WALK_MAX_BYTES]
         tables = numbers(frame, slots.WALK_TABLES)
         table = numbers(frame, slots.WALK_TABLE)
-        kind = nb.int64(-1)
+        kind, codec = nb.int64(-1), nb.int64(-2)
+        has_control = nb.int64(0)
         found = nb.int64(0)
         records = nb.int64(0)
         body = nb.int64(0)
@@ -144,6 +145,10 @@ def walk_kernel(by_instruction: bool) -> Any:
                 status = slots.DOUBT
                 break
             kind = here
+            attributes = table[row + slots.ATTRIBUTES]
+            if here <= slots.COMPRESSED and attributes & 32 != 0:
+                has_control = 1
+            codec = attributes & 7 if codec == -2 or codec == attributes & 7 else nb.int64(-1)
             table[row + slots.POSITION] = at
             table[row + slots.SIZE] = size
             table[row + slots.BODY_END] = at + size
@@ -160,6 +165,8 @@ def walk_kernel(by_instruction: bool) -> Any:
         frame[slots.WALK_KIND] = kind
         frame[slots.WALK_RECORDS] = records
         frame[slots.WALK_BODY_BYTES] = body
+        frame[slots.WALK_HAS_CONTROL] = has_control
+        frame[slots.WALK_CODEC] = codec
         return nb.int64(0)
 
     return walk

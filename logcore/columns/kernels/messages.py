@@ -52,20 +52,6 @@ def inner(source, at, end, magic, tables, checked):
     return at + (26 if magic == 1 else 18), behind
 
 
-@nb.njit(inline="always")
-def stamped(table, row, stamp):
-    """Count a message's timestamp into its batch's row."""
-    if table[row + slots.GREATEST_TIMESTAMP] < stamp:
-        table[row + slots.GREATEST_TIMESTAMP] = stamp
-    least = table[row + slots.LEAST_TIMESTAMP]
-    if stamp >= 0 and (least == slots.NONE or stamp < least):
-        table[row + slots.LEAST_TIMESTAMP] = stamp
-    if stamp != -1 and not slots.MIN_TIMESTAMP_MS <= stamp <= slots.MAX_TIMESTAMP_MS:
-        table[row + slots.OUT_OF_RANGE] += 1
-    if stamp < -1:
-        table[row + slots.NEGATIVE] += 1
-
-
 def unfold(frame):
     """Check the messages of batches FIRST..END and of their wrappers."""
     source = pointer(frame, slots.SOURCE)
@@ -83,16 +69,19 @@ def unfold(frame):
         magic, outer = table[row + slots.MAGIC], table[row + slots.LAST_OFFSET]
         appended = magic == 1 and table[row + slots.ATTRIBUTES] & 8 != 0
         max_stamp = table[row + slots.MAX_TIMESTAMP]
-        table[row + slots.LEAST_TIMESTAMP] = slots.NONE
-        table[row + slots.GREATEST_TIMESTAMP] = slots.NONE
-        table[row + slots.OUT_OF_RANGE] = 0
-        table[row + slots.NEGATIVE] = 0
-        table[row + slots.HEADERS] = 0
+        least, greatest = nb.int64(slots.NONE), nb.int64(slots.NONE)
+        out_of_range, negative = nb.int64(0), nb.int64(0)
         good = True
+        count = nb.int64(1)
         if not wrapped:
             _, _, value_at, _ = content(source, at, end)
             good = value_at >= 0
-            stamped(table, row, max_stamp)
+            greatest = max_stamp
+            least = max_stamp if max_stamp >= 0 else nb.int64(slots.NONE)
+            negative = nb.int64(max_stamp < -1)
+            out_of_range = nb.int64(
+                max_stamp != -1 and not slots.MIN_TIMESTAMP_MS <= max_stamp <= slots.MAX_TIMESTAMP_MS
+            )
         else:
             count, first, last = nb.int64(0), nb.int64(-1), nb.int64(-1)
             while at < end and good:
@@ -105,10 +94,16 @@ def unfold(frame):
                 if value_at < 0 or offset <= last:
                     good = False
                     break
+                stamp = nb.int64(-1)
                 if magic == 1:
-                    stamped(table, row, max_stamp if appended else big_int64(source, at + 18))
-                else:
-                    stamped(table, row, nb.int64(-1))
+                    stamp = max_stamp if appended else big_int64(source, at + 18)
+                greatest = max(greatest, stamp)
+                if stamp >= 0 and (least == slots.NONE or stamp < least):
+                    least = stamp
+                if stamp != -1 and not slots.MIN_TIMESTAMP_MS <= stamp <= slots.MAX_TIMESTAMP_MS:
+                    out_of_range += 1
+                if stamp < -1:
+                    negative += 1
                 if count == 0:
                     first = offset
                 last = offset
@@ -122,6 +117,11 @@ def unfold(frame):
                 good = base > previous
                 table[row + slots.BASE_OFFSET] = base
                 table[row + slots.RECORD_COUNT] = count
+        table[row + slots.LEAST_TIMESTAMP] = least
+        table[row + slots.GREATEST_TIMESTAMP] = greatest
+        table[row + slots.OUT_OF_RANGE] = out_of_range
+        table[row + slots.NEGATIVE] = negative
+        table[row + slots.HEADERS] = 0
         if not good:
             # If the one before could lie lower, it may be the wrong one: the scan is to judge them from there.
             if behind_gap and batch > frame[slots.FIRST]:

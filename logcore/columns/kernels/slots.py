@@ -78,6 +78,10 @@ WALK_KIND = 11
 WALK_RECORDS = 12
 """Sum of the record counts."""
 WALK_BODY_BYTES = 13
+WALK_HAS_CONTROL = 14
+"""Not 0: a control batch is among them."""
+WALK_CODEC = 15
+"""Of all of them; -1 if they have several."""
 WALK_SLOTS = 16
 
 # Frame of `hop`.
