@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import struct
 import subprocess
 import sys
 import zipfile
@@ -288,10 +287,28 @@ def test_code_that_lacks_a_kernel_is_not_used(monkeypatch: pytest.MonkeyPatch) -
         loading.library.__wrapped__()
 
 
-def test_a_version_of_its_own_for_each_compiler_and_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    versions = {loading._version()}
-    monkeypatch.setattr(loading.metadata, "version", lambda package: "0.0")
-    versions.add(loading._version())
-    monkeypatch.setattr(loading, "source_digest", lambda package: struct.pack(">q", 1))
-    versions.add(loading._version())
-    assert len(versions) == 3
+def test_code_has_a_name_of_its_own_for_each_compiler_source_and_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    import llvmlite
+
+    names = []
+
+    def asked(name: str, make: Callable[[], bytes]) -> bytes:
+        names.append(name)
+        raise KernelsUnavailable
+
+    def ask() -> None:
+        with pytest.raises(KernelsUnavailable):
+            loading.library.__wrapped__()
+
+    monkeypatch.setattr(loading, "cached_object_code", asked)
+    ask()
+    ask()
+    assert names[0] == names[1]
+    other = Processor(this_processor().triple, "another", "", has_crc32c=False)
+    monkeypatch.setattr(processor, "this_processor", lambda: other)
+    ask()
+    monkeypatch.setattr(llvmlite, "__version__", "0.0")
+    ask()
+    monkeypatch.setattr(loading, "source_digest", lambda package: b"other sources")
+    ask()
+    assert len(set(names)) == 4
