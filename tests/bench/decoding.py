@@ -12,7 +12,7 @@ from logcore.columns.wanted import EVERYTHING
 from tests.bench import limits, readers
 from tests.bench.corpora import MIB, named, segment
 from tests.bench.results import Line, Unit, compared, rate
-from tests.bench.rounds import Contender, Outcome, take_turns
+from tests.bench.rounds import MOST_SPREAD, Contender, Outcome, Times, take_turns
 from tests.kafka.java_bench import JavaBench
 
 _REFERENCE_BYTES = 2 * MIB
@@ -136,24 +136,21 @@ def _python_clients(case: DecodingCase, content: mmap) -> list[Contender]:
 
 def _of_the_limit(case: DecodingCase, asked: Asked, outcome: Outcome, raw: int, records: int) -> Line:
     names = limits.fastest(outcome)
-    of_rounds = [
-        sum(each) / own
-        for *each, own in zip(
-            *(outcome.times[name].rounds for name in names), outcome.times["ours"].rounds, strict=True
-        )
-    ]
+    ours = outcome.times["ours"]
+    allowed = Times(tuple(map(sum, zip(*(outcome.times[name].rounds for name in names), strict=True))))
+    of_rounds = [limit / own for limit, own in zip(allowed.rounds, ours.rounds, strict=True)]
     told = "; ".join(f"{name} {raw / outcome.times[name].median / 1e9:.1f} GB/s" for name in names)
     return Line(
         case.name,
         "the limit",
         Unit.OF_THE_LIMIT,
-        limits.limit_seconds(outcome) / outcome.times["ours"].median,
+        limits.limit_seconds(outcome) / ours.median,
         min(of_rounds),
         max(of_rounds),
-        rate(outcome.times["ours"], raw, records),
+        rate(ours, raw, records),
         told + " of raw records",
         asked.must,
         asked.aim,
-        outcome.noisy,
+        max(ours.spread, allowed.spread) > MOST_SPREAD,
         outcome.void_sets,
     )

@@ -58,7 +58,7 @@ def start_lines(rounds: int) -> Iterator[Line]:
         f"{seconds(bare.median)} to import both",
         0.5,
         0.2,
-        outcome.noisy,
+        max(bare.spread, worker.spread) > MOST_SPREAD,
         outcome.void_sets,
     )
     with tempfile.TemporaryDirectory(prefix="empty-", dir=home()) as empty:

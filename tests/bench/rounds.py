@@ -46,11 +46,11 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Times by contender; how many sets were thrown away because they spread too far, and whether these do too."""
+    """Times by contender, and how many sets were thrown away because somebody's spread too far. Those that were kept
+    may still: that is for a comparison to say of the contenders it is about."""
 
     times: Mapping[str, Times]
     void_sets: int
-    noisy: bool
 
 
 def clocked(work: Callable[[], object]) -> Callable[[], float]:
@@ -81,5 +81,5 @@ def take_turns(contenders: Sequence[Contender], *, rounds: int, warm_ups: int = 
         taken.append((max(each.spread for each in times.values()), times))
         if taken[-1][0] <= MOST_SPREAD:
             break
-    spread, times = min(taken, key=lambda each: each[0])
-    return Outcome(times, len(taken) - 1, spread > MOST_SPREAD)
+    _, times = min(taken, key=lambda each: each[0])
+    return Outcome(times, len(taken) - 1)
