@@ -60,6 +60,6 @@ if ! install_with_uv; then
     echo "setup: uv could not do it with this machine's settings; once more with pip" >&2
     install_with_pip
 fi
-# the decoder's inner loops, compiled once for this machine
-.venv/bin/python -m logcore.columns.kernels
+# the decoder's inner loops, compiled once for this machine, into the environment
+env -u LOGLAKE_HOME .venv/bin/python -m logcore.columns.kernels
 touch .venv/installed

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 Lines = list[memoryview]
 
+TEXT_BYTES = 32 << 20
+"""Of lines that one chunk gives at once; a compressed one may hold very many."""
+
 
 @dataclass(slots=True)
 class _Written:
@@ -117,8 +120,17 @@ class _LineWork:
         lane: CompiledLane[Lines] = CompiledLane(
             content, careful.ceiling, self._shows.wanted, DEFAULT_LIMITS, 0, output
         )
-        walk = SegmentRows(lane, careful, self._lines, chunk.start, chunk.next_offset, chunk.stop)
-        items = list(walk)
+        items: list[Lines | Stretch] = []
+        nbytes = 0
+
+        def enough() -> bool:
+            return nbytes >= TEXT_BYTES
+
+        lane.enough = enough
+        walk = SegmentRows(lane, careful, self._lines, chunk.start, chunk.next_offset, chunk.stop, enough)
+        for item in walk:
+            items.append(item)
+            nbytes += 0 if isinstance(item, Stretch) else sum(map(len, item))
         return _Written(walk.position, walk.next_offset, items, walk.padding)
 
     def _lines(self, header: BatchHeader, _: int, records: list[Record]) -> Lines:

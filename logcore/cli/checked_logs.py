@@ -71,6 +71,7 @@ class CheckedLogs:
         tables: list[Table] = []
         has_index = any(segment.side_file(suffix) for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX))
         valid_end = 0
+        cuts = [entry.start_offset for entry in log.leader_epochs] + [offset for offset, _ in log.snapshots]
         for seen in results:
             for item in checked.take_seen(seen):
                 if isinstance(item, Stretch):
@@ -84,7 +85,7 @@ class CheckedLogs:
                     valid_end = table_batches.end_of(item)
                     if has_index:
                         tables.append(table_batches.for_indexes(item))
-                    yield from table_batches.batches_of(item)
+                    yield from table_batches.batches_of(item, cuts)
         checked.end_segment()
         self._say(log, segment, checked, valid_end, lambda: table_batches.indexed(tables))
 

@@ -24,7 +24,7 @@ from logcore.records.record import Record
 from logcore.records.varint import Buffer
 from logcore.segments.filenames import MAX_OFFSET, TopicPartition
 from logcore.segments.scan import ScannedBatch, SegmentScan, Stretch, scan
-from logcore.storage.local import discover, loaded_file, mapped_file, read_file, shown
+from logcore.storage.local import discover, loaded_file, mapped_file, shown
 
 QUIET_MS = 60_000
 """A last segment that was not written to for so long counts as left alone."""
@@ -184,10 +184,10 @@ def segment_bytes(log: SourceLog, segment: SegmentFile, now_ms: int) -> Buffer:
 
 def open_segment(
     log: SourceLog, segment: SegmentFile, records: list[Record] | None = None
-) -> tuple[bytes, SegmentScan]:
+) -> tuple[Buffer, SegmentScan]:
     """A segment's bytes and the walk over them. records: filled with the records of the batch being judged; clear it
     after each step. Raises SourceUnreadable, SourceChanged."""
-    content = read_file(segment.path)
+    content = mapped_file(segment.path) if log.is_sealed(segment) else loaded_file(segment.path)
     inspect = None if records is None else (lambda _, record: records.append(record))
     walk = scan(
         content,

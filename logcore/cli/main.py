@@ -73,6 +73,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader has what it wanted (`| head`). Python flushes stdout once more at exit: let it go nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        # Sources have errors of their own: this is what was to be written.
+        where = f" {error.filename}" if error.filename else ""
+        sys.stderr.write(f"error: the output{where} cannot be written: {error.strerror or type(error).__name__}.\n")
+        return EXIT_UNCHECKED
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         return EXIT_INTERRUPTED
@@ -100,6 +105,9 @@ def _run(arguments: list[str]) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     parser = _build_parser(command, joined)
     parsed = parser.parse_args(arguments)
+    engine = os.environ.get("LOGLAKE_ENGINE", "kernels")
+    if engine not in ("kernels", "lockstep", "reference"):
+        parser.error(f"LOGLAKE_ENGINE is {engine!r}; it may be kernels, lockstep or reference")
     _set_up_logging(getattr(parsed, "log_level", "warning"))
     _speak_utf8()
     parsed.now_ms = time.time_ns() // 1_000_000  # the one look at the clock

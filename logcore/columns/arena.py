@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import zlib
 from functools import cache
 from typing import Any
 
@@ -132,6 +133,17 @@ def _gzip_decoder() -> tuple[Any, Any, Any] | None:
     except ImportError:
         return None
     return igzip_lib.IgzipDecompressor, igzip_lib.DECOMP_GZIP, igzip_lib.error
+
+
+@cache
+def crc32_function() -> int:
+    """Address of isal's CRC-32, several times as fast as tables; 0 where it is not found or is not the one meant."""
+    address = _function("isal.igzip_lib", "crc32_gzip_refl")
+    if not address:
+        return 0
+    kind = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_uint32, ctypes.c_char_p, ctypes.c_uint64)
+    probe = bytes(range(256)) * 3
+    return address if kind(address)(0, probe, len(probe)) == zlib.crc32(probe) else 0
 
 
 def lz4_function() -> int:

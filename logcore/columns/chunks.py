@@ -86,7 +86,8 @@ def plan_chunks(buf: Buffer, base_offset: int, nbytes: int = CHUNK_BYTES) -> Ite
 
 def in_order(waiting_jobs: Iterator[Job[Owner, Result]], threads: int) -> Iterator[tuple[Job[Owner, Result], Result]]:
     """Jobs with their results, in their order, as if each had begun where the one before it in its segment ended. Of
-    at least two threads, each does a job of its own meanwhile, of one segment or of several."""
+    at least two threads, each does a job of its own meanwhile, of one segment or of several. Work that ends before its
+    chunk does, but not where it began, is asked for the rest."""
     with ThreadPoolExecutor(threads) if threads > 1 else nullcontext() as pool:
         started: deque[tuple[Job[Owner, Result], Future[Result] | None]] = deque()
         ended = (0, 0)
@@ -104,8 +105,12 @@ def in_order(waiting_jobs: Iterator[Job[Owner, Result]], threads: int) -> Iterat
                     continue
                 else:
                     result = job.work(Chunk(ended[0], ended[1], chunk.stop))
-                ended = (result.position, result.next_offset)
                 yield job, result
+                while result.position < chunk.stop:
+                    # It stopped early, for the sake of memory. The rest is done here, where nothing runs ahead.
+                    result = job.work(Chunk(result.position, result.next_offset, chunk.stop))
+                    yield job, result
+                ended = (result.position, result.next_offset)
         finally:
             for _, future in started:
                 if future is not None:

@@ -7,7 +7,7 @@ emit        records into buffers, which an `Output` has made and makes rows of: 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -23,6 +23,9 @@ ROW_LIMIT = 1 << 18
 """Rows of one call."""
 LARGE_BYTES = 16 << 20
 """From here on a group is checked before anything is allocated for its rows."""
+
+MOST_BYTES = (1 << 31) - 1
+"""Of keys or values of one Arrow batch, whose offsets are 32 bits wide; a larger batch is in doubt."""
 
 _CONTROL_BIT = 32
 
@@ -40,6 +43,10 @@ class Output(Protocol[Rows]):
         """What became of the rows that the kernel wrote; there is at least one."""
 
 
+def _never() -> bool:
+    return False
+
+
 class CompiledLane(Generic[Rows]):
     """The fast lane over one segment; see `logcore.columns.engines`."""
 
@@ -52,6 +59,8 @@ class CompiledLane(Generic[Rows]):
         self._wanted, self._output = wanted, output
         self.position = self.next_offset = 0
         self.stop = len(buf)
+        self.enough: Callable[[], bool] = _never
+        """Asked behind each group; if it says so, no further one is begun."""
         self._frame = self._groups.emit_frame()
         self._address = int(self._frame.ctypes.data)
         self._frame[slots.POSITION_BASE] = position_base
@@ -89,7 +98,7 @@ class CompiledLane(Generic[Rows]):
                     self.next_offset = int(self._table[accepted - 1, slots.LAST_OFFSET]) + 1
                 return
             self.position, self.next_offset = groups.position, groups.next_offset
-            if groups.is_doubtful:
+            if groups.is_doubtful or self.enough():
                 return
 
     def _group(self) -> Iterator[tuple[int, Rows | None]]:
@@ -163,6 +172,13 @@ class CompiledLane(Generic[Rows]):
                 stop = first + max(1, int(np.searchsorted(counts, ROW_LIMIT, side="right")))
                 records = int(counts[stop - first - 1])
                 nbytes = int((table[first:stop, slots.BODY_END] - table[first:stop, slots.BODY]).sum())
+            if nbytes > MOST_BYTES:
+                if stop - first == 1:
+                    return
+                stop, nbytes = first + 1, int(table[first, slots.BODY_END] - table[first, slots.BODY])
+                records = int(table[first, slots.RECORD_COUNT])
+                if nbytes > MOST_BYTES:
+                    return
             headers = 0 if groups.is_messages else nbytes // 2
             if not groups.is_messages and (records > ROW_LIMIT or nbytes > LARGE_BYTES):
                 stop = self._inspect(first, stop)

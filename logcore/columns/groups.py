@@ -11,15 +11,17 @@ import weakref
 import numpy as np
 import numpy.typing as npt
 
-from logcore.columns.arena import ARENA_BYTES, Arena, ZstdState, lz4_function
+from logcore.columns.arena import ARENA_BYTES, Arena, ZstdState, crc32_function, lz4_function
 from logcore.columns.kernels import slots
 from logcore.columns.kernels.library import library
 from logcore.records.compression import Codec
 from logcore.records.model import Limits
 from logcore.records.varint import Buffer
 
-GROUP_BYTES = 1 << 20
-"""Of one walk. Smaller groups pay more for each call, larger ones leave the second cache."""
+GROUP_BYTES = 2 << 20
+"""Of one walk. Smaller groups pay more for each call; much larger ones leave the last cache."""
+COMPRESSED_BYTES = 1 << 20
+"""The same for compressed batches, whose records are larger."""
 GROUP_BATCHES = 16_384
 
 Table = npt.NDArray[np.int64]
@@ -64,6 +66,7 @@ class Groups:
         self._walk[slots.WALK_MAX_BATCHES] = GROUP_BATCHES
         self._walk[slots.WALK_TABLES] = self.library.tables_address
         self._walk[slots.WALK_TABLE] = self.table.ctypes.data
+        self._walk[slots.WALK_CRC32] = crc32_function()
         self._inflate = np.zeros(slots.INFLATE_SLOTS, np.int64)
         self._inflate_address = int(self._inflate.ctypes.data)
         self._inflate[slots.INFLATE_SOURCE] = self._source[0]
@@ -82,6 +85,7 @@ class Groups:
         frame = self._walk
         frame[slots.WALK_POSITION], frame[slots.WALK_EXPECTED] = position, next_offset
         frame[slots.WALK_MAX_BYTES] = min(GROUP_BYTES, stop - position)
+        frame[slots.WALK_MAX_COMPRESSED] = min(COMPRESSED_BYTES, stop - position)
         self.library.call("walk", self._walk_address)
         found = frame.tolist()
         self.count, self.kind, self.codec = found[slots.WALK_COUNT], found[slots.WALK_KIND], found[slots.WALK_CODEC]

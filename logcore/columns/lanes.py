@@ -36,7 +36,10 @@ class FastLane(Protocol[Rows]):
 
 
 class SegmentRows(Generic[Rows]):
-    """Iterates once over a segment's rows and stretches; `position` and `next_offset` say how far it has come."""
+    """Iterates once over a segment's rows and stretches; `position` and `next_offset` say how far it has come.
+
+    enough: asked where the fast lane ends; if it says so, the walk ends there, in front of `stop`.
+    """
 
     def __init__(
         self,
@@ -46,7 +49,9 @@ class SegmentRows(Generic[Rows]):
         position: int,
         next_offset: int,
         stop: int,
+        enough: Callable[[], bool] | None = None,
     ) -> None:
+        self._enough = enough
         self._lane, self._careful, self._of_records, self._stop = lane, careful, of_records, stop
         self.position, self.next_offset = position, next_offset
         self.padding = 0
@@ -65,7 +70,7 @@ class SegmentRows(Generic[Rows]):
                 lane.position, lane.next_offset, lane.stop = self.position, self.next_offset, self._stop
                 yield from lane.rows()
                 self.position, self.next_offset = lane.position, lane.next_offset
-                if self.position >= self._stop:
+                if self.position >= self._stop or (self._enough is not None and self._enough()):
                     return
             self.careful_steps += 1
             item = self._careful.step(self.position, self.next_offset)

@@ -26,7 +26,8 @@ _FRAGMENTS = (
 )
 _FRAGMENT_BYTES = 64
 _LEAST_ROOM = 1 << 20
-_KEPT = 64
+_KEPT = 32
+_LARGEST_KEPT = 8 << 20
 """Texts in a pool, at most."""
 
 
@@ -46,7 +47,7 @@ class TextPool:
 
     def give(self, text: memoryview) -> None:
         """Nobody looks at a text of `LineBuffers` any more."""
-        if isinstance(text.obj, np.ndarray):
+        if isinstance(text.obj, np.ndarray) and text.obj.size <= _LARGEST_KEPT:
             self._free.append(text.obj)
 
 

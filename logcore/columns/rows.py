@@ -29,13 +29,7 @@ class RowBuffers:
         self._names = frozenset(self._schema.names)
         self._pool = memory_pool()
         self._scratch: dict[int, tuple[int, int, np.ndarray]] = {}
-        self._constants = {
-            "topic": pa.scalar(place.topic, pa.string()),
-            "partition": pa.scalar(place.partition, pa.int32()),
-            "log_id": pa.scalar(place.log_id, pa.string()),
-            "segment_id": pa.scalar(place.segment_id, pa.string()),
-            "header_keys_raw": pa.scalar(None, pa.list_(pa.binary())),
-        }
+        self._place = place
         self._repeated: dict[str, pa.Array] = {}
         self._buffers: dict[int, pa.Buffer] = {}
 
@@ -129,7 +123,7 @@ class RowBuffers:
     def _constant(self, name: str, rows: int) -> pa.Array:
         held = self._repeated.get(name)
         if held is None or len(held) < rows:
-            held = self._repeated[name] = pa.repeat(self._constants[name], max(rows, 1 << 10))
+            held = self._repeated[name] = _repeated(name, self._place, rows)
         return held.slice(0, rows)
 
     def _headers(self, frame: np.ndarray, rows: int) -> pa.Array:
@@ -158,6 +152,17 @@ class RowBuffers:
         bits = out(slots.TO_HEADER_VALIDITY, (rows + 7) // 8) if nulls else None
         ends = out(slots.TO_HEADER_ENDS, 4 * (rows + 1))
         return pa.Array.from_buffers(pa.list_(HEADER_TYPE), rows, [bits, ends], nulls, 0, [pairs])
+
+
+def _repeated(name: str, place: Place, rows: int) -> pa.Array:
+    """A column that says the same in every row. From buffers: `pa.scalar` and `pa.array` would import pandas."""
+    if name == "header_keys_raw":
+        return pa.nulls(rows, pa.list_(pa.binary()))
+    if name == "partition":
+        return _plain(pa.int32(), rows, pa.py_buffer(np.full(rows, place.partition, np.int32)))
+    text = str(getattr(place, name)).encode()
+    ends = np.arange(rows + 1, dtype=np.int32) * np.int32(len(text))
+    return pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(ends), pa.py_buffer(text * rows)], 0)
 
 
 def memory_pool() -> pa.MemoryPool:

@@ -5,7 +5,7 @@ A log may hold as many batches as records, so neighbours that those rules cannot
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,8 +54,9 @@ class IndexedBatch:
         return self
 
 
-def batches_of(table: Table) -> Iterator[TableBatch]:
-    """The batches of a table; as one, if they have no producer, no gap in or between them, and one leader epoch."""
+def batches_of(table: Table, cuts: Sequence[int] = ()) -> Iterator[TableBatch]:
+    """The batches of a table; as one, if they have no producer, no gap in or between them, and one leader epoch, and
+    none of the offsets `cuts` lies among them, where a rule will look."""
     spans = table[:, slots.LAST_OFFSET] - table[:, slots.BASE_OFFSET] + 1
     epochs = table[:, slots.LEADER_EPOCH]
     alike = (
@@ -65,7 +66,8 @@ def batches_of(table: Table) -> Iterator[TableBatch]:
         and (table[1:, slots.BASE_OFFSET] == table[:-1, slots.LAST_OFFSET] + 1).all()
         and (table[:, slots.ATTRIBUTES] & (CONTROL_BIT | TRANSACTIONAL_BIT | DELETE_HORIZON_BIT) == 0).all()
     )
-    if alike:
+    first, behind = int(table[0, slots.BASE_OFFSET]), int(table[-1, slots.LAST_OFFSET]) + 1
+    if alike and not any(first < cut < behind for cut in cuts):
         position, base = int(table[0, slots.POSITION]), int(table[0, slots.BASE_OFFSET])
         last, greatest = int(table[-1, slots.LAST_OFFSET]), int(table[:, slots.MAX_TIMESTAMP].max())
         yield TableBatch(position, base, last, last - base + 1, int(epochs[0]), greatest)

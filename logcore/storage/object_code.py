@@ -8,8 +8,10 @@ import fcntl
 import hashlib
 import logging
 import os
+import sys
 from collections.abc import Callable
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 
 _LOG = logging.getLogger(__name__)
@@ -21,7 +23,7 @@ def cached_object_code(name: str, make: Callable[[], bytes]) -> bytes:
 
     Of several processes one makes it and the others wait. Where nothing can be written, it is made and not kept.
     """
-    for folder in _folders():
+    for folder in (*_folders(), *_shared_folders()):
         code = _read(folder / name)
         if code is not None:
             return code
@@ -37,6 +39,8 @@ def cached_object_code(name: str, make: Callable[[], bytes]) -> bytes:
                 return code
         except OSError as error:
             _LOG.debug("no compiled code is kept in %s: %s", folder, error)
+            if code is not None:
+                return code
     return make()
 
 
@@ -49,19 +53,42 @@ def source_digest(package: str) -> bytes:
     return digest.digest()
 
 
+def version_digest(package: str) -> bytes:
+    """A digest of the file in which an installed package states its version; that of nothing if there is none. Cheaper
+    than reading the package's metadata, and the package is not imported."""
+    found = find_spec(package)
+    try:
+        content = (
+            b"" if found is None or found.origin is None else Path(found.origin).with_name("_version.py").read_bytes()
+        )
+    except OSError:
+        content = b""
+    return hashlib.sha256(content).digest()
+
+
 def _folders() -> list[Path]:
+    """Where code may be kept: nowhere in the current directory, which may be anyone's."""
     home = os.environ.get("LOGLAKE_HOME")
     if home:
         return [Path(home).absolute() / "kernels"]
-    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    here = Path(".loglake").absolute()
-    local = [here / "kernels"] if here.is_dir() else []
-    return [*local, Path(caches) / "loglake" / "kernels"]
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
+    kept = caches / "loglake" / "kernels"
+    # Without a home there is nothing that `~` stands for.
+    return [*_shared_folders(), kept] if kept.is_absolute() else _shared_folders()
+
+
+def _shared_folders() -> list[Path]:
+    """The folder of a virtual environment: who may write there decides already what is run."""
+    return [] if sys.prefix == sys.base_prefix else [Path(sys.prefix) / "share" / "loglake" / "kernels"]
 
 
 def _read(path: Path) -> bytes | None:
     try:
-        content = path.read_bytes()
+        with path.open("rb") as stream:
+            state = os.fstat(stream.fileno())
+            if state.st_uid not in (os.geteuid(), 0) or state.st_mode & 0o022:
+                return None  # someone else could have put anything here
+            content = stream.read()
     except OSError:
         return None
     code = content[_DIGEST_BYTES:]
@@ -73,5 +100,6 @@ def _write(path: Path, code: bytes) -> None:
     with unfinished.open("wb") as stream:
         stream.write(hashlib.sha256(code).digest() + code)
         stream.flush()
+        os.fchmod(stream.fileno(), 0o644)
         os.fsync(stream.fileno())
     unfinished.replace(path)

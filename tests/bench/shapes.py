@@ -121,7 +121,7 @@ def _medium(random: np.random.Generator, first: int, count: int) -> Block:
             chosen(_AGENTS, random.integers(0, len(_AGENTS), count)),
             constant(b'","session":"', count),
             hexadecimal(random, count, 32),
-            constant(b'","ref":"https://example.org/p/', count),
+            constant(b'","ref":"catalogue/of-things/p/', count),
             decimal(random.integers(0, 5000, count), 4),
             constant(b"?utm=", count),
             hexadecimal(random, count, 8),

@@ -9,13 +9,24 @@ import numba as nb
 
 from logcore.columns.kernels import slots
 from logcore.columns.kernels.checksums import crc32, crc32c_by_instruction, crc32c_by_tables
-from logcore.columns.kernels.intrinsics import big_int16, big_int32, big_int64, byte, numbers, pointer
+from logcore.columns.kernels.intrinsics import (
+    big_int16,
+    big_int32,
+    big_int64,
+    byte,
+    call_checksum,
+    moved,
+    numbers,
+    pointer,
+)
 
 _V2_HEADER = 61
 _OVERHEAD = 12
 _SMALLEST_RECORD = 7
 _MESSAGE_HEADER = 18  # to the end of the attributes
 _SMALLEST_V0, _SMALLEST_V1 = 14, 22
+_WORTH_A_CALL = 256
+"""From this size on a message's CRC-32 is left to a library, where there is one."""
 
 
 def walk_kernel(by_instruction: bool) -> Any:
@@ -24,7 +35,7 @@ def walk_kernel(by_instruction: bool) -> Any:
 
     @nb.njit(inline="always")
     def kind_of(source, at):
-        """Kind of the batch at a position that 17 bytes follow; -1 if no such batch exists."""
+        """Kind of the batch at a position that 23 bytes follow; -1 if no such batch exists."""
         magic = nb.int64(byte(source, at + 16))
         if magic == 2:
             codec = nb.int64(byte(source, at + 22)) & 7
@@ -69,7 +80,7 @@ def walk_kernel(by_instruction: bool) -> Any:
         return True
 
     @nb.njit(inline="always")
-    def message(source, at, size, expected, ceiling, table, row, tables):
+    def message(source, at, size, expected, ceiling, table, row, tables, faster):
         """Whether a v0 or v1 message stands here; its row is written. A wrapper's base offset is yet to be found."""
         magic = nb.int64(byte(source, at + 16))
         if size < _OVERHEAD + (_SMALLEST_V1 if magic == 1 else _SMALLEST_V0):
@@ -78,7 +89,10 @@ def walk_kernel(by_instruction: bool) -> Any:
         if offset < expected or offset > ceiling:
             return False
         crc = big_int32(source, at + 12) & 0xFFFFFFFF
-        if crc32(source, at + 16, at + size, tables) != crc:
+        if faster != 0 and size > _WORTH_A_CALL:
+            if call_checksum(faster, nb.int64(0), moved(source, at + 16), size - 16) != crc:
+                return False
+        elif crc32(source, at + 16, at + size, tables) != crc:
             return False
         table[row + slots.BASE_OFFSET] = offset
         table[row + slots.LAST_OFFSET] = offset
@@ -106,6 +120,7 @@ def walk_kernel(by_instruction: bool) -> Any:
         most_bytes = frame[slots.WALK_MAX_BYTES]
         tables = numbers(frame, slots.WALK_TABLES)
         table = numbers(frame, slots.WALK_TABLE)
+        faster = frame[slots.WALK_CRC32]
         kind, codec = nb.int64(-1), nb.int64(-2)
         has_control = nb.int64(0)
         found = nb.int64(0)
@@ -130,13 +145,13 @@ def walk_kernel(by_instruction: bool) -> Any:
             if here <= slots.COMPRESSED:
                 good = size >= _V2_HEADER and v2_header(source, at, size, expected, ceiling, table, row, tables)
             else:
-                good = message(source, at, size, expected, ceiling, table, row, tables)
+                good = message(source, at, size, expected, ceiling, table, row, tables, faster)
             behind = at + size
             # A successor that claims offsets of this batch: which of the two is wrong is for the scan to say.
             table[row + slots.BEFORE_WRAPPER] = 0
             if good and end - behind >= _OVERHEAD and big_int32(source, behind + 8) >= _SMALLEST_V0:
                 good = big_int64(source, behind) > table[row + slots.LAST_OFFSET]
-                if end - behind >= _MESSAGE_HEADER and kind_of(source, behind) == slots.COMPRESSED_MESSAGES:
+                if end - behind >= _MESSAGE_HEADER + 8 and kind_of(source, behind) == slots.COMPRESSED_MESSAGES:
                     # It may begin anywhere; only a batch without a gap in front of it cannot be the wrong one.
                     table[row + slots.BEFORE_WRAPPER] = 1
                     if here != slots.COMPRESSED_MESSAGES and table[row + slots.BASE_OFFSET] > expected:
@@ -145,6 +160,8 @@ def walk_kernel(by_instruction: bool) -> Any:
                 status = slots.DOUBT
                 break
             kind = here
+            if kind == slots.COMPRESSED or kind == slots.COMPRESSED_MESSAGES:
+                most_bytes = frame[slots.WALK_MAX_COMPRESSED]
             attributes = table[row + slots.ATTRIBUTES]
             if here <= slots.COMPRESSED and attributes & 32 != 0:
                 has_control = 1

@@ -256,6 +256,18 @@ def call_frame_decoder(typing, function, state, target, room, source, size):
 
 
 @intrinsic
+def call_checksum(typing, function, start, source, size):
+    """Call `uint32_t f(uint32_t start, const void *source, uint64_t size)` at the address `function`."""
+
+    def generate(context, builder, signature, args):
+        kind = ir.FunctionType(_I32, [_I32, _I8.as_pointer(), _I64])
+        callee = builder.inttoptr(args[0], kind.as_pointer())
+        return builder.zext(builder.call(callee, [builder.trunc(args[1], _I32), args[2], args[3]]), _I64)
+
+    return types.int64(types.int64, types.int64, BYTES, types.int64), generate
+
+
+@intrinsic
 def moved(typing, base, distance):
     """A pointer that many bytes further on."""
 

@@ -3,7 +3,7 @@
     the cache     one file a kind of processor and version of the kernels, named by a digest of their sources and of
                   the compiler; it is written beside its place and renamed, under a lock, so that of many workers that
                   start at once one compiles and the others wait and load
-    where         $LOGLAKE_HOME/kernels, else .loglake/kernels if there is one here, else the user's cache folder
+    where         $LOGLAKE_HOME/kernels, else the virtual environment, else the user's cache folder
     loading       through LLVM alone, some ten milliseconds; Numba is imported only to compile
 
 Numba's own cache finds its place by the file that a function was read from, and finds none in a zip that Spark shipped;
@@ -19,7 +19,7 @@ from functools import cache
 from typing import Any
 
 from logcore.columns.kernels.tables import checksum_tables
-from logcore.storage.object_code import cached_object_code, source_digest
+from logcore.storage.object_code import cached_object_code, source_digest, version_digest
 
 _LOG = logging.getLogger(__name__)
 
@@ -52,12 +52,26 @@ class Library:
         self._functions[name](ctypes.addressof(self._result), ctypes.addressof(self._error), frame)
 
 
-@cache
 def library() -> Library:
     """This process's kernels, compiled first if no earlier process on this machine did.
 
     Raises KernelsUnavailable: a package they need is missing, or the compiler failed.
     """
+    found = _tried_once()
+    if isinstance(found, KernelsUnavailable):
+        raise found
+    return found
+
+
+@cache
+def _tried_once() -> Library | KernelsUnavailable:
+    try:
+        return _loaded()
+    except KernelsUnavailable as error:
+        return error
+
+
+def _loaded() -> Library:
     try:
         import llvmlite
         import llvmlite.binding as llvm
@@ -66,7 +80,7 @@ def library() -> Library:
     except (ImportError, OSError) as error:
         raise KernelsUnavailable(f"llvmlite cannot be loaded ({error})") from error
     processor = this_processor()
-    name = f"{processor.name}-{_version(llvmlite.__version__)}"
+    name = f"{processor.name}-{_version(processor.triple, llvmlite.__version__)}"
     code = cached_object_code(name, lambda: _compiled(processor))
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -108,8 +122,9 @@ def _compiled(processor: Any) -> bytes:
         raise KernelsUnavailable(f"the kernels cannot be compiled ({type(error).__name__}: {error})") from error
 
 
-def _version(compiler: str) -> str:
-    """A digest of everything that decides what the compiled code is. Numba goes with one version of llvmlite."""
-    digest = hashlib.sha256(f"llvmlite {compiler}\n".encode())
+def _version(triple: str, compiler: str) -> str:
+    """A digest of everything that decides what the compiled code is."""
+    digest = hashlib.sha256(f"{triple} llvmlite {compiler}\n".encode())
+    digest.update(version_digest("numba"))
     digest.update(source_digest("logcore.columns.kernels"))
     return digest.hexdigest()[:24]

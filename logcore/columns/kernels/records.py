@@ -104,6 +104,13 @@ def clear_bit(bits, index):
 
 
 @nb.njit(inline="always")
+def set_bit(bits, index):
+    """Mark element `index` as not null."""
+    place = index >> 3
+    store8(bits, place, nb.int64(byte(bits, place)) | (nb.int64(1) << (index & 7)))
+
+
+@nb.njit(inline="always")
 def begin_bits(bits, index):
     """Mark eight elements as not null, at the first of them."""
     if index & 7 == 0:
@@ -378,9 +385,12 @@ def records_kernel(emits: bool) -> Any:
                     break
                 if emits and keep:
                     if with_headers:
-                        begin_bits(header_bits, rows)
-                        if header_count == 0:
-                            clear_bit(header_bits, rows)
+                        # Most records have none, so these bits begin as null and are set.
+                        if rows & 7 == 0:
+                            store8(header_bits, rows >> 3, 0)
+                        if header_count:
+                            set_bit(header_bits, rows)
+                        else:
                             null_headers += 1
                         store32(header_ends, rows + 1, header_at)
                     rows += 1

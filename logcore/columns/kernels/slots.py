@@ -82,7 +82,11 @@ WALK_HAS_CONTROL = 14
 """Not 0: a control batch is among them."""
 WALK_CODEC = 15
 """Of all of them; -1 if they have several."""
-WALK_SLOTS = 16
+WALK_MAX_COMPRESSED = 16
+"""The same for compressed batches, which grow."""
+WALK_CRC32 = 17
+"""Address of a faster CRC-32 for messages, 0 if there is none."""
+WALK_SLOTS = 20
 
 # Frame of `hop`.
 HOP_SOURCE = 0

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import random
+import struct
+import subprocess
+import sys
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -10,10 +14,11 @@ import pytest
 
 from logcore.cli import bulk
 from logcore.cli.main import main
-from logcore.columns import chunks
+from logcore.columns import chunks, groups
+from logcore.columns.chunks import Chunk
 from logcore.columns.engines import Engine
 from tests import handmade
-from tests.conftest import Sample
+from tests.conftest import REPOSITORY, Sample
 from tests.unit.cli import conftest as made
 
 Captured = pytest.CaptureFixture[str]
@@ -177,3 +182,78 @@ def test_padding_is_said_once_however_many_chunks_there_are(
     assert out.count("zero-padding") == 1
     _, _, err = alike(capsys, monkeypatch, "dump", "--format", "jsonl", str(root))
     assert err.count("zeros") <= 1
+
+
+def log_of(root: Path, *batches: bytes) -> Path:
+    partition = root / "orders-0"
+    partition.mkdir()
+    (partition / "00000000000000000000.log").write_bytes(b"".join(batches))
+    (root / "replication-offset-checkpoint").write_text("0\n1\norders 0 20\n")
+    return partition
+
+
+TWENTY = tuple(handmade.simple_batch(offset, [(None, b"x")], leader_epoch=0) for offset in range(20))
+
+
+def test_an_epoch_that_begins_among_batches_alike_is_compared(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (log_of(tmp_path, *TWENTY) / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n5 10\n")
+    code, out, _ = alike(capsys, monkeypatch, "verify", str(tmp_path))
+    assert code == 1
+    assert "leader-epoch-differs" in out
+
+
+def test_a_snapshot_among_batches_alike_is_compared(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = struct.pack(">iqhiqiqiq", 1, 7, 0, 3, 5, 0, 1000, -1, -1)
+    snapshot = struct.pack(">hI", 1, handmade.crc32c(packed)) + packed
+    (log_of(tmp_path, *TWENTY) / "00000000000000000010.snapshot").write_bytes(snapshot)
+    code, out, _ = alike(capsys, monkeypatch, "verify", str(tmp_path))
+    assert code == 1
+    assert "snapshot-differs" in out
+
+
+def test_a_chunk_whose_lines_are_many_gives_them_in_parts(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compressed chunk may hold a thousand times its size in lines."""
+    plain = handmade.record(0, None, bytes(40_000))
+    stored = zlib.compress(plain, wbits=31)
+    batches = [
+        handmade.batch(base_offset=offset, attributes=1, count=1, last_offset_delta=0, body=stored)
+        for offset in range(60)
+    ]
+    log_of(tmp_path, *batches)
+    monkeypatch.setattr(bulk, "TEXT_BYTES", 100_000)
+    monkeypatch.setattr(groups, "COMPRESSED_BYTES", 300)
+    held: list[int] = []
+    work = bulk._LineWork.__call__
+
+    def watched(self: bulk._LineWork, chunk: Chunk) -> object:
+        result = work(self, chunk)
+        held.append(sum(len(text) for item in result.items if isinstance(item, list) for text in item))
+        return result
+
+    monkeypatch.setattr(bulk._LineWork, "__call__", watched)
+    _, out, _ = alike(capsys, monkeypatch, "dump", "--all", "--format", "jsonl", str(tmp_path))
+    assert len(out.splitlines()) == 60
+    assert len(held) > 10
+    assert max(held) < 400_000
+
+
+def test_an_engine_that_does_not_exist_is_wrong_usage(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGLAKE_ENGINE", "kernel")
+    assert main(["verify", "/nonexistent"]) == 64
+    assert "LOGLAKE_ENGINE" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_said_as_what_it_is(tmp_path: Path) -> None:
+    log_of(tmp_path, *TWENTY)
+    command = [sys.executable, "-m", "logcore.cli.main", "dump", "--all", "--format", "jsonl", str(tmp_path)]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=REPOSITORY, check=False)
+    assert done.returncode == 3
+    assert "cannot be written" in done.stderr
+    assert "mistake" not in done.stderr

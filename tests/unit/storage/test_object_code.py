@@ -124,22 +124,41 @@ def test_what_fails_while_it_is_made_reaches_the_caller_and_keeps_nothing(home: 
     assert cached_object_code("x-1", lambda: CODE) == CODE
 
 
-def test_without_a_home_it_is_kept_here_or_among_the_users_caches(
+def test_without_a_home_it_is_kept_in_the_environment_or_among_the_users_caches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("LOGLAKE_HOME")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "environment"))
     cached_object_code("x-1", lambda: CODE)
-    assert (tmp_path / "caches" / "loglake" / "kernels" / "x-1").exists()
-    (tmp_path / ".loglake").mkdir()
-    assert cached_object_code("x-1", refused) == CODE
-    cached_object_code("x-2", lambda: CODE)
-    assert (tmp_path / ".loglake" / "kernels" / "x-2").exists()
+    environment = tmp_path / "environment" / "share" / "loglake" / "kernels"
+    assert (environment / "x-1").exists()
     # Where the nearer folder cannot be written, the farther one is used.
-    (tmp_path / ".loglake" / "kernels" / "x-3.lock").mkdir()
+    (environment / "x-3.lock").mkdir()
     cached_object_code("x-3", lambda: CODE)
     assert (tmp_path / "caches" / "loglake" / "kernels" / "x-3").exists()
+    monkeypatch.setattr(sys, "prefix", sys.base_prefix)
+    assert cached_object_code("x-3", refused) == CODE
+
+
+def test_nothing_is_taken_from_the_folder_one_happens_to_stand_in(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cached_object_code("x-1", lambda: b"planted")
+    planted = tmp_path / "dump" / ".loglake" / "kernels"
+    planted.mkdir(parents=True)
+    (planted / "x-1").write_bytes((home / "x-1").read_bytes())
+    monkeypatch.chdir(tmp_path / "dump")
+    monkeypatch.delenv("LOGLAKE_HOME")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    monkeypatch.setattr(sys, "prefix", sys.base_prefix)
+    assert cached_object_code("x-1", lambda: CODE) == CODE
+
+
+def test_what_others_may_write_is_made_anew(home: Path) -> None:
+    cached_object_code("x-1", lambda: b"anyone's")
+    (home / "x-1").chmod(0o666)
+    assert cached_object_code("x-1", lambda: CODE) == CODE
 
 
 def package(folder: Path, **sources: str) -> Path:

@@ -1,0 +1,38 @@
+"""A file of `records` holds what was visible when its segments were validated, whatever lies between."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from logcore.errors import LogError
+from spark_jobs.records_file import Piece, WriteTask, _chunks
+from tests import handmade
+
+FIRST = handmade.simple_batch(0, [(None, b"a"), (None, b"b")])
+THIRD = handmade.simple_batch(2, [(None, b"c")])
+
+
+def offsets(folder: Path, data: bytes, *, start: int = 0, first: int = 0, end: int | None = None) -> list[int]:
+    path = folder / "s.log"
+    path.write_bytes(data)
+    piece = Piece("s", str(path), 0, start, len(data) if end is None else end, first, 3)
+    task = WriteTask(str(folder), "t", "l", 0, (piece,), ((0, 3),))
+    return [offset for columns in _chunks(task) for offset in columns["offset"].to_pylist()]
+
+
+@pytest.mark.parametrize("damage", [FIRST, b"\x01" * 40], ids=["a batch twice", "junk"])
+def test_damage_that_took_no_offsets_keeps_nothing_back(tmp_path: Path, damage: bytes) -> None:
+    assert offsets(tmp_path, FIRST + damage + (THIRD if damage is FIRST else b"")) == (
+        [0, 1, 2] if damage is FIRST else [0, 1]
+    )
+
+
+def test_a_piece_begins_in_the_middle_of_a_file(tmp_path: Path) -> None:
+    assert offsets(tmp_path, FIRST + THIRD, start=len(FIRST), first=2) == [2]
+
+
+def test_a_file_that_lost_its_end_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match="before what is to be published"):
+        offsets(tmp_path, FIRST, end=len(FIRST + THIRD))
