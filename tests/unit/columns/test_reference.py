@@ -1,17 +1,17 @@
-from collections.abc import Iterator
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
 
-from logcore.columns.reference import decode, decode_batches, decode_header_name, table_timestamp
+from logcore.columns.engines import Engine, decode_segment
+from logcore.columns.reference import decode_header_name, table_timestamp
 from logcore.columns.schema import RECORDS_SCHEMA
-from logcore.errors import CorruptionReason, CorruptRecordError
-from logcore.records.batch import BatchHeader, read_header
-from logcore.records.record import Limits
+from logcore.columns.wanted import Place, Wanted
+from logcore.errors import CorruptionReason
+from logcore.records.record import DEFAULT_LIMITS, Limits
+from logcore.segments.scan import Stretch
 from tests import handmade
-
-PLACE = {"topic": "orders", "partition": 3, "log_id": "abc.0", "segment_id": "seg"}
 
 # Bytes of a name, and the UTF-16 units of `new String(bytes, UTF_8)` in Java 17.
 JAVA_NAMES = {
@@ -60,16 +60,34 @@ JAVA_NAMES = {
 }
 
 
-def rows(data: bytes, **options) -> list[dict]:
-    return decode(data, 0, read_header(data), **PLACE, **options).to_pylist()
+def read(
+    data: bytes,
+    visible: Sequence[tuple[int, int]] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    position_base: int = 0,
+) -> list[pa.RecordBatch | Stretch]:
+    walk = decode_segment(
+        data,
+        place=Place("orders", 3, "abc.0", "seg", position_base),
+        base_offset=0,
+        sealed=True,
+        wanted=Wanted(visible=None if visible is None else tuple(visible)),
+        limits=limits,
+        engine=Engine.REFERENCE,
+    )
+    return list(walk)
 
 
-def spans(data: bytes) -> list[tuple[int, BatchHeader]]:
-    found, position = [], 0
-    while position < len(data):
-        found.append((position, read_header(data, position)))
-        position += handmade.size_of(data, position)
-    return found
+def rows(data: bytes, visible: Sequence[tuple[int, int]] | None = None) -> list[dict]:
+    given = read(data, visible)
+    assert not any(isinstance(item, Stretch) for item in given)
+    return [row for columns in given for row in columns.to_pylist()]
+
+
+def refused(data: bytes, visible: Sequence[tuple[int, int]] | None = None, limits: Limits = DEFAULT_LIMITS) -> Stretch:
+    (stretch,) = read(data, visible, limits)
+    assert isinstance(stretch, Stretch)
+    return stretch
 
 
 def test_the_columns_are_the_tables_in_its_order_with_its_types() -> None:
@@ -90,7 +108,7 @@ def test_the_columns_are_the_tables_in_its_order_with_its_types() -> None:
         ("header_keys_raw", "list<item: binary>"),
     ]
     data = handmade.simple_batch(0, [(b"k", b"v")])
-    decoded = decode(data, 0, read_header(data), **PLACE)
+    (decoded,) = read(data)
     assert decoded.schema.equals(RECORDS_SCHEMA)
     decoded.validate(full=True)
 
@@ -152,7 +170,7 @@ def test_log_append_time_is_said_in_the_row() -> None:
 )
 def test_timestamps_out_of_the_tables_range_are_null_and_kept_raw(timestamp_ms: int, year: int | None) -> None:
     data = handmade.simple_batch(0, [(b"k", b"v")], base_timestamp=timestamp_ms)
-    decoded = decode(data, 0, read_header(data), **PLACE)
+    (decoded,) = read(data)
     assert decoded["timestamp_ms"].to_pylist() == [timestamp_ms]
     micros = decoded["timestamp"].cast(pa.int64()).to_pylist()
     assert micros == [None if year is None else timestamp_ms * 1000]
@@ -199,8 +217,6 @@ def test_raw_header_names_are_kept_only_where_one_is_not_utf8() -> None:
 def test_visible_ranges_include_their_start_and_exclude_their_end(visible, offsets: list[int]) -> None:
     data = handmade.simple_batch(10, [(b"k", b"v")] * 5)
     assert [row["offset"] for row in rows(data, visible=visible)] == offsets
-    streamed = decode_batches(data, spans(data), **PLACE, visible=visible)
-    assert [offset for chunk in streamed for offset in chunk["offset"].to_pylist()] == offsets
 
 
 def test_control_records_are_never_rows() -> None:
@@ -209,84 +225,43 @@ def test_control_records_are_never_rows() -> None:
     assert rows(data, visible=[(0, 100)]) == []
 
 
-def test_an_empty_batch_gives_no_rows_and_still_the_schema() -> None:
-    data = handmade.empty_batch(5, 3)
-    decoded = decode(data, 0, read_header(data), **PLACE)
-    assert decoded.num_rows == 0
-    assert decoded.schema.equals(RECORDS_SCHEMA)
+def test_an_empty_batch_gives_no_rows() -> None:
+    assert read(handmade.empty_batch(5, 3)) == []
 
 
 def test_the_position_is_the_batchs_in_its_segment() -> None:
     first, second = handmade.simple_batch(0, [(b"k", b"v")]), handmade.simple_batch(1, [(b"k", b"v")] * 2)
-    data = b"skip" + first + second
-    places = [(4, read_header(first)), (4 + len(first), read_header(second))]
-    (columns,) = decode_batches(data, places, **PLACE, position_base=1000)
-    assert columns["position"].to_pylist() == [1004, 1004 + len(first), 1004 + len(first)]
+    positions = [row["position"] for columns in read(first + second, position_base=1000) for row in columns.to_pylist()]
+    assert positions == [1000, 1000 + len(first), 1000 + len(first)]
 
 
-def test_a_wrong_checksum_is_found_unless_one_asks_not_to_look() -> None:
-    data = handmade.flip(handmade.simple_batch(9, [(b"key", b"value")]), 70)
-    with pytest.raises(CorruptRecordError) as caught:
-        rows(data)
-    assert caught.value.reason is CorruptionReason.CRC
-    assert (caught.value.position, caught.value.offset) == (0, 9)
-    assert len(rows(data, verify_crc=False)) == 1
+def test_a_wrong_checksum_is_found() -> None:
+    stretch = refused(handmade.flip(handmade.simple_batch(9, [(b"key", b"value")]), 70))
+    assert (stretch.reason, stretch.position) == (CorruptionReason.CRC, 0)
 
 
 def test_a_record_that_nobody_asked_for_is_parsed_all_the_same() -> None:
     data = handmade.batch([handmade.record(0), handmade.record(1, length=-1)], base_offset=0)
-    with pytest.raises(CorruptRecordError) as caught:
-        rows(data, visible=[(0, 1)])
-    assert caught.value.reason is CorruptionReason.RECORD_LENGTH
+    assert refused(data, visible=[(0, 1)]).reason is CorruptionReason.RECORD_LENGTH
 
 
 def test_limits_reach_the_reader() -> None:
     data = handmade.batch([handmade.record(0, headers=[(b"a", b"")] * 3)])
-    with pytest.raises(CorruptRecordError) as caught:
-        rows(data, limits=Limits(headers_per_record=2))
-    assert caught.value.reason is CorruptionReason.OUTPUT_CAP
+    assert refused(data, limits=Limits(headers_per_record=2)).reason is CorruptionReason.OUTPUT_CAP
 
 
 def test_many_batches_give_the_rows_of_each_in_order() -> None:
     data = b"".join(
         handmade.simple_batch(base, [(b"k%d" % base, b"v")] * 3, leader_epoch=base) for base in range(0, 30, 3)
     )
-    (columns,) = decode_batches(data, spans(data), **PLACE)
-    assert columns["offset"].to_pylist() == list(range(30))
-    assert columns["leader_epoch"].to_pylist() == [offset // 3 * 3 for offset in range(30)]
-    one_by_one = [decode(data, position, header, **PLACE) for position, header in spans(data)]
-    assert pa.Table.from_batches([columns]).equals(pa.Table.from_batches(one_by_one).combine_chunks())
+    assert [row["offset"] for row in rows(data)] == list(range(30))
+    assert [row["leader_epoch"] for row in rows(data)] == [offset // 3 * 3 for offset in range(30)]
 
 
-def test_pieces_are_given_out_as_they_fill_and_nothing_is_read_ahead() -> None:
-    batches = [handmade.simple_batch(base, [(b"k" * 36, b"v" * 900)] * 2) for base in range(0, 20, 2)]
-    data = b"".join(batches)
-    asked = []
-
-    def watched() -> Iterator[tuple[int, BatchHeader]]:
-        for span in spans(data):
-            asked.append(span[0])
-            yield span
-
-    # a row counts for 1000 bytes, so 3000 are three rows
-    pieces = decode_batches(data, watched(), **PLACE, chunk_bytes=3000)
-    assert asked == []
-    assert next(pieces)["offset"].to_pylist() == [0, 1, 2]
-    assert asked == [0, len(batches[0])]
-    assert [piece.num_rows for piece in pieces] == [3, 3, 3, 3, 3, 2]
-
-
-def test_nothing_visible_gives_no_piece() -> None:
-    data = handmade.simple_batch(0, [(b"k", b"v")])
-    assert list(decode_batches(data, spans(data), **PLACE, visible=[])) == []
-    assert list(decode_batches(data, [], **PLACE)) == []
-
-
-def test_rows_before_a_damaged_batch_come_out_and_none_of_its_own() -> None:
+def test_rows_around_a_damaged_batch_come_out_and_none_of_its_own() -> None:
     good = handmade.simple_batch(0, [(b"k", b"v")] * 2)
     bad = handmade.batch([handmade.record(0), handmade.record(1, length=-1)], base_offset=2)
-    pieces = decode_batches(good + bad + good, spans(good + bad + good), **PLACE)
-    assert next(pieces)["offset"].to_pylist() == [0, 1]
-    with pytest.raises(CorruptRecordError) as caught:
-        next(pieces)
-    assert (caught.value.reason, caught.value.position) == (CorruptionReason.RECORD_LENGTH, len(good))
+    first, stretch, last = read(good + bad + handmade.simple_batch(4, [(b"k", b"v")]))
+    assert first["offset"].to_pylist() == [0, 1]
+    assert (stretch.reason, stretch.position) == (CorruptionReason.RECORD_LENGTH, len(good))
+    assert last["offset"].to_pylist() == [4]
