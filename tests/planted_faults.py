@@ -205,14 +205,14 @@ FAULTS = (
     ),
     Fault(
         "a wide copy is a byte short",
-        "logcore/columns/kernels/records.py",
+        "logcore/columns/kernels/values.py",
         "        if size > 32:",
         "        if size > 33:",
         ("tests/unit/columns/test_line_buffers.py",),
     ),
     Fault(
         "the wrong validity bit",
-        "logcore/columns/kernels/records.py",
+        "logcore/columns/kernels/values.py",
         "& ~(nb.int64(1) << (index & 7))",
         "& ~(nb.int64(1) << (index & 6))",
         ("tests/unit/columns/test_engines.py", "-k", "null_and_empty"),
@@ -296,7 +296,7 @@ FAULTS = (
     ),
     Fault(
         "no leader epoch is epoch -1",
-        "logcore/columns/kernels/records.py",
+        "logcore/columns/kernels/values.py",
         "        if epoch < 0:",
         "        if epoch < -1:",
         ("tests/unit/columns/test_engines.py", "-k", "every_column"),

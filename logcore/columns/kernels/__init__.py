@@ -5,6 +5,6 @@
     tables     numbers that the checksums look up
     processor  which kinds of processor there are
 
-The kernels themselves (building, intrinsics, checksums, batches, records, messages, frames, deflate, lines) bring Numba
-and are imported only to compile.
+The kernels themselves (building, intrinsics, checksums, values, batches, records, messages, frames, deflate, lines)
+bring Numba and are imported only to compile.
 """

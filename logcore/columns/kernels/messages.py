@@ -9,7 +9,7 @@ import numba as nb
 from logcore.columns.kernels import slots
 from logcore.columns.kernels.checksums import crc32
 from logcore.columns.kernels.intrinsics import big_int32, big_int64, byte, numbers, pointer, store32, store64
-from logcore.columns.kernels.records import begin_bits, clear_bit, copy_bytes, fill_constants, in_ranges, same_bytes
+from logcore.columns.kernels.values import begin_bits, clear_bit, copy_bytes, fill_constants, in_ranges, same_bytes
 
 _OVERHEAD = 12
 
