@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Callable
 from importlib import resources
-from importlib.util import find_spec
 from pathlib import Path
 
 _LOG = logging.getLogger(__name__)
@@ -51,19 +50,6 @@ def source_digest(package: str) -> bytes:
         if source.name.endswith(".py"):
             digest.update(source.name.encode() + b"\0" + source.read_bytes())
     return digest.digest()
-
-
-def version_digest(package: str) -> bytes:
-    """A digest of the file in which an installed package states its version; that of nothing if there is none. Cheaper
-    than reading the package's metadata, and the package is not imported."""
-    found = find_spec(package)
-    try:
-        content = (
-            b"" if found is None or found.origin is None else Path(found.origin).with_name("_version.py").read_bytes()
-        )
-    except OSError:
-        content = b""
-    return hashlib.sha256(content).digest()
 
 
 def _folders() -> list[Path]:

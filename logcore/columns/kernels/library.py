@@ -19,7 +19,7 @@ from functools import cache
 from typing import Any
 
 from logcore.columns.kernels.tables import checksum_tables
-from logcore.storage.object_code import cached_object_code, source_digest, version_digest
+from logcore.storage.object_code import cached_object_code, source_digest
 
 _LOG = logging.getLogger(__name__)
 
@@ -123,8 +123,8 @@ def _compiled(processor: Any) -> bytes:
 
 
 def _version(triple: str, compiler: str) -> str:
-    """A digest of everything that decides what the compiled code is."""
+    """A digest of what decides what the compiled code is. Each line of Numba goes with one version of llvmlite, and
+    kernels that are cached shall work where there is no Numba, so that is not asked."""
     digest = hashlib.sha256(f"{triple} llvmlite {compiler}\n".encode())
-    digest.update(version_digest("numba"))
     digest.update(source_digest("logcore.columns.kernels"))
     return digest.hexdigest()[:24]

@@ -38,7 +38,7 @@ def plain_library() -> Library:
     with pytest.MonkeyPatch.context() as patch:
         name = "x86-64" if triple.startswith("x86_64") else "generic"
         patch.setattr(processor, "this_processor", lambda: Processor(triple, name, "", has_crc32c=False))
-        return loading.library.__wrapped__()
+        return loading._loaded()
 
 
 @pytest.fixture(params=["for this processor", "without the instruction"])
@@ -201,6 +201,9 @@ DECODED = """
 import hashlib, json, sys
 for hidden in sys.argv[2].split():
     sys.modules[hidden] = None
+if sys.argv[3:]:
+    import logcore.storage.object_code as kept
+    kept._shared_folders = list  # what setup left in the environment
 import logcore
 from logcore.columns.engines import available, decode_segment, default_engine
 from logcore.columns.wanted import Place
@@ -266,7 +269,7 @@ def test_without_numba_the_cached_kernels_work_and_others_are_not_made(
 ) -> None:
     found = ran(DECODED, str(segment), "numba")
     assert (found["engine"], found["digest"]) == ("kernels", by_kernels["digest"])
-    found = ran(DECODED, str(segment), "numba", LOGLAKE_HOME=str(tmp_path))
+    found = ran(DECODED, str(segment), "numba", "unprimed", LOGLAKE_HOME=str(tmp_path))
     assert (found["engine"], found["digest"]) == ("lockstep", by_kernels["digest"])
 
 
@@ -284,7 +287,7 @@ def test_from_a_zip_the_same_cached_kernels_are_used(
 def test_code_that_lacks_a_kernel_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "NAMES", (*loading.NAMES, "no_such_kernel"))
     with pytest.raises(KernelsUnavailable, match="no_such_kernel"):
-        loading.library.__wrapped__()
+        loading._loaded()
 
 
 def test_code_has_a_name_of_its_own_for_each_compiler_source_and_processor(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,7 +301,7 @@ def test_code_has_a_name_of_its_own_for_each_compiler_source_and_processor(monke
 
     def ask() -> None:
         with pytest.raises(KernelsUnavailable):
-            loading.library.__wrapped__()
+            loading._loaded()
 
     monkeypatch.setattr(loading, "cached_object_code", asked)
     ask()
