@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 
 from logcore.cli.arguments import OffsetRange
 from logcore.errors import LogError
+from logcore.logs.batch_facts import BatchFact, fact_of
 from logcore.logs.findings import Finding, exit_code, found
 from logcore.logs.sources import SegmentFile, SourceLog
-from logcore.logs.transactions import BatchFact, TransactionState, derive_transactions
-from logcore.logs.validation import BatchVerdict, stretch_fact
+from logcore.logs.transactions import TransactionState, derive_transactions
 from logcore.records.record import Record
 from logcore.records.varint import Buffer
 from logcore.segments.filenames import MAX_OFFSET, TopicPartition
@@ -250,12 +250,6 @@ def _facts(log: SourceLog) -> Iterator[BatchFact]:
         try:
             _, walk = open_segment(log, segment)
             for item in walk:
-                yield _fact(item, segment)
+                yield fact_of(item, segment.path)
         except LogError:
             continue  # said where the records are read
-
-
-def _fact(item: ScannedBatch | Stretch, segment: SegmentFile) -> BatchFact:
-    if isinstance(item, Stretch):
-        return stretch_fact(item, segment.path)
-    return BatchVerdict.of(item).fact(segment.path)

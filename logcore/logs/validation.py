@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from logcore.logs.batch_facts import VERDICT_OK
 from logcore.logs.batch_rules import BatchRules, RecordSums
 from logcore.logs.findings import Finding, found
-from logcore.logs.transactions import VERDICT_OK, BatchFact
 from logcore.records.batch import BatchHeader
 from logcore.records.record import DEFAULT_LIMITS, Limits, Record
 from logcore.records.varint import Buffer
@@ -85,43 +85,6 @@ class BatchVerdict:
             is_control=header.is_control,
             control_type=None if batch.control_type is None else str(batch.control_type),
         )
-
-    def fact(self, segment_id: str) -> BatchFact:
-        """What the log pass needs of it."""
-        return BatchFact(
-            base_offset=self.base_offset,
-            last_offset=self.last_offset,
-            record_count=self.record_count,
-            producer_id=self.producer_id,
-            producer_epoch=self.producer_epoch,
-            is_transactional=self.is_transactional,
-            is_control=self.is_control,
-            control_type=self.control_type,
-            verdict=self.verdict,
-            segment_id=segment_id,
-            position=self.position,
-            size=self.size,
-            leader_epoch=self.leader_epoch,
-        )
-
-
-def stretch_fact(stretch: Stretch, segment_id: str) -> BatchFact:
-    """What the log pass needs of bytes that cannot be trusted."""
-    return BatchFact(
-        base_offset=stretch.offset,
-        last_offset=None,
-        record_count=0,
-        producer_id=-1,
-        producer_epoch=-1,
-        is_transactional=False,
-        is_control=False,
-        control_type=None,
-        verdict=str(stretch.reason),
-        segment_id=segment_id,
-        position=stretch.position,
-        size=stretch.size,
-        leader_epoch=-1,
-    )
 
 
 @dataclass(slots=True)

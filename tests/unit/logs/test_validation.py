@@ -6,10 +6,10 @@ import pytest
 
 from logcore.columns import schema
 from logcore.logs import batch_rules, validation
+from logcore.logs.batch_facts import BatchFact, fact_of
 from logcore.logs.findings import Severity
-from logcore.logs.transactions import BatchFact
-from logcore.logs.validation import BatchVerdict, SegmentValidation, stretch_fact, validate_segment
-from logcore.segments.scan import Accounting, End, Stretch
+from logcore.logs.validation import BatchVerdict, SegmentValidation, validate_segment
+from logcore.segments.scan import Accounting, End, Stretch, scan
 from tests import handmade
 
 HORIZON = handmade.DELETE_HORIZON
@@ -86,15 +86,14 @@ def test_a_delete_horizon_and_a_marker_are_told_in_their_rows() -> None:
     ]
 
 
-def test_rows_and_stretches_turn_into_the_facts_of_the_log_pass() -> None:
+def test_batches_and_stretches_turn_into_the_facts_of_the_log_pass() -> None:
     first, second, third = three_batches()
-    _, rows = walked(first + handmade.flip(second, 70) + third)
-    stretch = rows[1]
-    assert isinstance(stretch, Stretch)
-    assert stretch_fact(stretch, "s") == BatchFact(
+    steps = list(scan(first + handmade.flip(second, 70) + third, base_offset=0, sealed=True))
+    assert isinstance(steps[1], Stretch)
+    assert fact_of(steps[1], "s") == BatchFact(
         2, None, 0, -1, -1, False, False, None, "CRC", "s", len(first), len(second), -1
     )
-    assert rows[2].fact("s") == BatchFact(
+    assert fact_of(steps[2], "s") == BatchFact(
         4, 5, 2, -1, -1, False, False, None, "ok", "s", len(first) + len(second), len(third), 0
     )
 
