@@ -385,6 +385,10 @@ def _home(home: Path) -> Path:
 
 def main(names: list[str]) -> int:
     """Plant the named faults, or all; exit code 1 if one stayed green."""
+    unknown = set(names) - {fault.name for fault in FAULTS}
+    if unknown:
+        print(f"no planted fault is called {sorted(unknown)[0]!r}", file=sys.stderr)
+        return 64
     chosen = [fault for fault in FAULTS if not names or fault.name in names]
     green = 0
     for fault in chosen:
