@@ -86,6 +86,14 @@ class IngestConfig(JsonContract):
     """``checkpoint``, ``log-end`` or an offset as text."""
     cluster: str | None = None
     """Name of the cluster where a source states none."""
+    policies: str | None = None
+    """Path of a ``policies.yaml``; its ``on_truncate``, ``on_recreate`` and ``active.min.growth`` count."""
+    at_once: bool = True
+    """Take every growth, however small; without it a small one waits (``active.min.growth``)."""
+    fill_from: tuple[str, ...] = ()
+    """Directories beside a log's own source in which offsets that are ``missing`` or ``corrupt`` are looked for."""
+    move_source: bool = False
+    """Keep logs that were taken from another directory to the one named now, if it agrees with what is held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +122,55 @@ class PublishConfig(JsonContract):
     topics: tuple[str, ...] = ()
     """Topic names or globs as given by the user; an internal topic named here exactly is published."""
     include_internal: bool = False
+    policies: str | None = None
+    """Path of a ``policies.yaml``; its ``salvage``, ``publish.max.delay`` and ``publish.min.bytes`` count."""
+    at_once: bool = True
+    """Publish whatever is decided; without it a log waits until enough of it has come, or for long enough."""
+    isolation_level: str = "read_committed"
+    """``read_uncommitted`` also keeps ``records_uncommitted`` up to the high watermark."""
+    writer: str = "arrow"
+    """``arrow``: workers write the files. ``spark``: Spark's own Parquet writer does, more slowly."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceConfig(JsonContract):
+    """Which published ranges ``replace`` publishes again, below the frontier; without a range those filled late."""
+
+    JOB: ClassVar[str] = "replace"
+    lake: str
+    run_id: str
+    as_of_ms: int
+    logs: tuple[str, ...] | None = None
+    start_offset: int | None = None
+    end_offset: int | None = None
+    """Exclusive."""
+    since_ms: int | None = None
+    until_ms: int | None = None
+    """Exclusive; records whose timestamp lies in [since, until), widened to whole record batches."""
+    policies: str | None = None
+
+    @property
+    def names_a_range(self) -> bool:
+        """Whether a person asked for a range; else only what was filled late is due."""
+        return any(v is not None for v in (self.start_offset, self.end_offset, self.since_ms, self.until_ms))
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizeConfig(JsonContract):
+    """Merge small files of the tables in their order, then remove files that no version within the floor names."""
+
+    JOB: ClassVar[str] = "optimize"
+    lake: str
+    run_id: str
+    as_of_ms: int
+    apply: bool = False
+    target_bytes: int = 128 << 20
+    """Size that merged files come near to."""
+    small_bytes: int = 32 << 20
+    """Files below this are merged with their neighbours."""
+    vacuum_after_ms: int = 7 * 86_400_000
+    """Age that a file must have before it is removed; never less than seven days unless ``force`` says so."""
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +242,8 @@ JobConfig = (
     IngestConfig
     | ValidateConfig
     | PublishConfig
+    | ReplaceConfig
+    | OptimizeConfig
     | ExpectationsConfig
     | RetentionConfig
     | CompactionConfig
@@ -198,6 +257,8 @@ CONFIGS: Mapping[str, type[JobConfig]] = {
         IngestConfig,
         ValidateConfig,
         PublishConfig,
+        ReplaceConfig,
+        OptimizeConfig,
         ExpectationsConfig,
         RetentionConfig,
         CompactionConfig,

@@ -51,6 +51,7 @@ class Segment:
     last_batch_end: int | None
     retired_ms: int | None
     replaced_by: str | None
+    retired_because: str | None = None
 
     def local_path(self, lake: str) -> str:
         """Where its bytes lie: in the archive, or at the source where they were registered in place."""

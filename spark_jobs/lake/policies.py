@@ -52,6 +52,18 @@ class TopicPolicy:
     segment_bytes: int = 1 << 30
     index_interval_bytes: int = 4096
     file_delete_delay_ms: int = 60_000
+    on_truncate: str = "stop"
+    """``stop``, or ``follow``: a source that diverges below a frontier begins a new incarnation of the log."""
+    on_recreate: str = "stop"
+    """``stop``, or ``append``: a topic made again under its name begins a new incarnation of the log."""
+    salvage: str = "strict"
+    """``strict``: publish up to the first damage; ``permissive``: go on behind it."""
+    active_min_growth: int = 0
+    """Bytes below which a scheduled run leaves the growth of a log's end for later."""
+    publish_min_bytes: int = 64 << 20
+    """Decided bytes from which a scheduled run publishes a log at once."""
+    publish_max_delay_ms: int = 600_000
+    """Time after which a scheduled run takes and publishes a log however little there is."""
 
     @property
     def compacts(self) -> bool:

@@ -71,6 +71,7 @@ SEGMENTS = pa.schema(
         pa.field("last_batch_end", pa.int64()),  # position behind it in the origin file
         pa.field("retired_ms", pa.int64()),
         pa.field("replaced_by", pa.string()),
+        pa.field("retired_because", pa.string()),  # retention, compaction, cut-back, filled; null while it is live
     ]
 )
 
@@ -184,6 +185,10 @@ OFFSET_LEDGER = pa.schema(
     ]
 )
 
+RECORDS_UNCOMMITTED = RECORDS_SCHEMA.append(
+    pa.field("transaction_state", pa.string())  # committed (also: in no transaction), aborted, open, unknown
+)
+
 LOG_ACTIONS = pa.schema(
     [
         pa.field("run_id", pa.string()),
@@ -229,6 +234,7 @@ TABLES: Mapping[str, TableSpec] = {
         TableSpec("transactions", TRANSACTIONS, ("log", "first_offset")),
         TableSpec("offset_ledger", OFFSET_LEDGER, ("log", "start_offset")),
         TableSpec("records", RECORDS_SCHEMA, ("partition", "offset", "timestamp"), ("topic",)),
+        TableSpec("records_uncommitted", RECORDS_UNCOMMITTED, ("partition", "offset", "timestamp"), ("topic",)),
         TableSpec("log_actions", LOG_ACTIONS, ("log", "segment_id")),
     )
 }
