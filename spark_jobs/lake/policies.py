@@ -1,4 +1,6 @@
-"""``policies.yaml``: what may be removed from which topic, in Kafka's own configuration names.
+"""``policies.yaml``: what may be removed from which topic, and how it is taken and published.
+
+Names are Kafka's own where it has one.
 
 ::
 
@@ -8,10 +10,16 @@
         retention.ms: 604800000
       customers:
         cleanup.policy: compact
+        on_truncate: follow        # a source that diverges from what is published begins a new incarnation
+      "clicks-*":                  # without cleanup.policy nothing is ever removed
+        salvage: permissive        # publish behind damage too
+        active.min.growth: 1048576
 
 The first pattern that matches a topic decides alone, so narrow patterns stand before wide ones. A topic that none
 matches has no policy and is never touched; an internal topic (``__…``) is matched only by a pattern that begins with
-``__`` itself. ``cleanup.policy`` must be stated. What is left out has Kafka's default, with one exception:
+``__`` itself. ``cleanup.policy`` must be stated beside any setting that speaks of removing or of segments; where only
+taking and publishing are spoken of it may be left out, and nothing is ever removed. What is left out has Kafka's
+default, with one exception:
 ``retention.ms`` is unlimited where it is not stated, not seven days, because nothing here is deleted by default.
 
 Belongs here: reading and checking the file. Does not: what a policy leads to (``logcore.logs.retention``, …).
@@ -155,12 +163,23 @@ class _Reader:
             elif key.value in _SETTINGS:
                 field, convert = _SETTINGS[key.value]
                 fields[field] = self._number(key.value, value, convert)
+            elif key.value in _CHOICES:
+                field, words = _CHOICES[key.value]
+                fields[field] = self._choice(key.value, value, words)
             else:
-                known = ", ".join(["cleanup.policy", *_SETTINGS])
+                known = ", ".join(["cleanup.policy", *_SETTINGS, *_CHOICES])
                 self._refuse(key, f"{key.value!r} is not a setting of a policy; known are {known}")
         if "cleanup_policy" not in fields:
-            self._refuse(pattern, f"the policy of {pattern.value!r} does not state its cleanup.policy")
+            if not fields or fields.keys() - _REMOVE_NOTHING:
+                self._refuse(pattern, f"the policy of {pattern.value!r} does not state its cleanup.policy")
+            fields["cleanup_policy"] = ()
         return TopicPolicy(pattern.value, **fields)  # type: ignore[arg-type]
+
+    def _choice(self, name: str, node: yaml.Node, words: tuple[str, ...]) -> str:
+        if not isinstance(node, yaml.ScalarNode) or node.value not in words:
+            said = repr(node.value) if isinstance(node, yaml.ScalarNode) else "no single word"
+            self._refuse(node, f"{name} is {said}; known are {', '.join(words)}")
+        return str(node.value)
 
     def _cleanup_policy(self, node: yaml.Node) -> tuple[str, ...]:
         if isinstance(node, yaml.SequenceNode):
@@ -222,7 +241,8 @@ def _ratio(text: str) -> float:
     return float(text)
 
 
-# Names, ranges and defaults as in Kafka's LogConfig (the segment size from before 4.0's lower bound of 1 MiB).
+# Names, ranges and defaults as in Kafka's LogConfig (the segment size from before 4.0's lower bound of 1 MiB); the last
+# three are ours, with the delay in milliseconds.
 _SETTINGS: Mapping[str, tuple[str, Callable[[str], float]]] = {
     "retention.ms": ("retention_ms", _integer(UNLIMITED)),
     "retention.bytes": ("retention_bytes", _integer(UNLIMITED)),
@@ -232,4 +252,18 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[str], float]]] = {
     "segment.bytes": ("segment_bytes", _integer(14, _INT32_MAX)),
     "index.interval.bytes": ("index_interval_bytes", _integer(0, _INT32_MAX)),
     "file.delete.delay.ms": ("file_delete_delay_ms", _integer(0)),
+    "active.min.growth": ("active_min_growth", _integer(0)),
+    "publish.min.bytes": ("publish_min_bytes", _integer(0)),
+    "publish.max.delay": ("publish_max_delay_ms", _integer(0)),
 }
+
+_CHOICES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "on_truncate": ("on_truncate", ("stop", "follow")),
+    "on_recreate": ("on_recreate", ("stop", "append")),
+    "salvage": ("salvage", ("strict", "permissive")),
+}
+
+_REMOVE_NOTHING = frozenset(
+    {"on_truncate", "on_recreate", "salvage", "active_min_growth", "publish_min_bytes", "publish_max_delay_ms"}
+)
+"""Fields that speak of taking and publishing alone."""

@@ -82,6 +82,33 @@ topics:
     assert policy == TopicPolicy("a", ("delete",), 1, 2, 0.25, 3, 4, 1024, 5, 6)
 
 
+def test_a_policy_of_taking_and_publishing_alone_removes_nothing():
+    policy = parse_policies(
+        """
+topics:
+  a:
+    on_truncate: follow
+    on_recreate: append
+    salvage: permissive
+    active.min.growth: 1
+    publish.min.bytes: 2
+    publish.max.delay: 3
+"""
+    ).for_topic("a")
+    assert policy == TopicPolicy(
+        "a",
+        (),
+        on_truncate="follow",
+        on_recreate="append",
+        salvage="permissive",
+        active_min_growth=1,
+        publish_min_bytes=2,
+        publish_max_delay_ms=3,
+    )
+    assert not policy.deletes
+    assert not policy.compacts
+
+
 def test_what_is_not_stated_never_removes_anything():
     policy = parse_policies("topics: {a: {cleanup.policy: delete}}").for_topic("a")
     assert (policy.retention_ms, policy.retention_bytes) == (-1, -1)
@@ -103,6 +130,12 @@ def test_what_is_not_stated_never_removes_anything():
         ("topics:\n  a: {cleanup.policy: purge}", "line 2, column 23", "'purge'"),
         ("topics:\n  a: {cleanup.policy: }", "line 2", "cleanup.policy"),
         ("topics:\n  a: {retention.ms: 5}", "line 2, column 3", "does not state its cleanup.policy"),
+        ("topics:\n  a: {salvage: strict, retention.ms: 5}", "line 2, column 3", "does not state its cleanup.policy"),
+        ("topics:\n  a: {}", "line 2, column 3", "does not state its cleanup.policy"),
+        ("topics:\n  a: {on_truncate: forget}", "line 2, column 20", "known are stop, follow"),
+        ("topics:\n  a: {on_recreate: [append]}", "line 2, column 20", "known are stop, append"),
+        ("topics:\n  a: {salvage: }", "line 2", "known are strict, permissive"),
+        ("topics:\n  a: {publish.max.delay: 5m}", "line 2, column 26", "'5m'"),
         ("topics:\n  a: {cleanup.policy: delete}\n  a: {cleanup.policy: compact}", "line 3, column 3", "twice"),
         ("topics:\n  a b: {cleanup.policy: delete}", "line 2, column 3", "matches no topic"),
         ("topics:\n  - a", "line 2, column 3", "must be a mapping"),
