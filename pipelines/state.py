@@ -14,7 +14,7 @@ from typing import Any
 from logcore.logs.findings import RULES, Outcome
 from pipelines.lakes import lake_name
 from pipelines.partitions import natural_order
-from spark_jobs.lake.archive import GENERATION_INGESTED, LogRow, Segment, read_logs, read_segments
+from spark_jobs.lake.archive import LogRow, Segment, read_logs, read_segments
 from spark_jobs.lake.frontier import LedgerRow, read_frontiers, read_ledger
 from spark_jobs.lake.tables import open_table, read_rows
 
@@ -172,7 +172,7 @@ def read_state(lake: str, logs: Collection[str] | None = None) -> LakeState:
     states = []
     for log, row in rows.items():
         live = [s for s in held[log] if s.retired_ms is None]
-        ingested = [s for s in held[log] if s.generation == GENERATION_INGESTED]
+        ingested = [s for s in held[log] if s.feeds]
         validated = [v for s in ingested if (v := validations.get(s.segment_id)) is not None]
         states.append(
             LogState(

@@ -317,6 +317,7 @@ def _swap(config: CompactionConfig, done: Done) -> None:
         {log.row.log: log.version for log, _ in done},
         config.run_id,
         config.as_of_ms,
+        archive.COMPACTION,
         {old: new.segment_id for old, new in replaced.items()},
         guards,
     )

@@ -97,7 +97,7 @@ def plan(config: PublishConfig) -> PublishPlan:
     frontiers = frontier.read_frontiers(config.lake, list(ledger))
     segments: dict[str, list[archive.Segment]] = {}
     for segment in archive.read_segments(config.lake, list(ledger)):
-        if segment.generation == archive.GENERATION_INGESTED:
+        if segment.feeds:
             segments.setdefault(segment.log, []).append(segment)
     splits = _split_points(config.lake, list(ledger))
     plans: list[LogPlan] = []

@@ -132,7 +132,7 @@ def apply(plan: RetentionPlan, config: RetentionConfig, spark: SparkSession | No
         return report
     if retired:
         planned = {log.row.log: log.version for log in plan.logs}
-        archive.swap_segments(config.lake, retired, [], planned, config.run_id, config.as_of_ms)
+        archive.swap_segments(config.lake, retired, [], planned, config.run_id, config.as_of_ms, archive.RETENTION)
     finished = removals.finish(config.lake, config.run_id, config.logs, _explain(config))
     return replace(report, changed=removals.changes(finished))
 
@@ -188,7 +188,7 @@ def _explain(config: RetentionConfig) -> dict[str, tuple[str, str]]:
     writes the same rows. Where the policy has changed meanwhile the reason can't be found again, and is left out.
     """
     policies = read_policies(config.policies)
-    pending = [r for r in removals.unfinished(config.lake, config.logs).actions if r.action == removals.RETENTION]
+    pending = [r for r in removals.unfinished(config.lake, config.logs).actions if r.action == archive.RETENTION]
     rows = archive.read_logs(config.lake, sorted({r.segment.log for r in pending}))
     segments = archive.read_segments(config.lake, sorted(rows), live=False)
     explained: dict[str, tuple[str, str]] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import pyarrow as pa
@@ -20,6 +20,12 @@ from spark_jobs.lake import commits
 from spark_jobs.lake.tables import LOGS, SEGMENTS, read_rows
 
 GENERATION_INGESTED = 0
+
+RETENTION, COMPACTION = "retention", "compaction"
+CUT_BACK = "cut-back"
+"""Why a segment was retired: its offsets were never valid, the source took them back."""
+FILLED = "filled"
+"""Why a segment was retired: better bytes stand in the place of its damaged ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,14 @@ class Segment:
     retired_ms: int | None
     replaced_by: str | None
     retired_because: str | None = None
+
+    @property
+    def feeds(self) -> bool:
+        """Whether its bytes are the log's: ingested, and neither cut off nor replaced by better ones since.
+
+        Only these feed transactions, ledger and rows, also when retention or compaction retired them.
+        """
+        return self.generation == GENERATION_INGESTED and self.retired_because not in (CUT_BACK, FILLED)
 
     def local_path(self, lake: str) -> str:
         """Where its bytes lie: in the archive, or at the source where they were registered in place."""
@@ -135,9 +149,12 @@ def read_segments(lake: str, logs: Sequence[str] | None = None, *, live: bool = 
     return sorted((Segment(**row) for row in rows), key=lambda s: (s.log, s.base_offset, s.generation))
 
 
-def ingested_segments(lake: str) -> list[Segment]:
-    """Every segment that was ever ingested, retired ones included, by (log, base offset)."""
-    return [s for s in read_segments(lake, live=False) if s.generation == GENERATION_INGESTED]
+def ingested_segments(lake: str, logs: Sequence[str] | None = None) -> list[Segment]:
+    """The segments that feed transactions, ledger and rows, by (log, base offset).
+
+    All that were ever ingested, those that retention or compaction retired too; not what was cut back or filled.
+    """
+    return [s for s in read_segments(lake, logs, live=False) if s.feeds]
 
 
 def tails_of(ingested: Iterable[Segment]) -> dict[str, LogTail]:
@@ -185,7 +202,7 @@ def planned_versions(lake: str, logs: Iterable[str]) -> dict[str, int | None]:
     return {names[app]: version for app, version in found.items()}
 
 
-def commit_segments(lake: str, added: Sequence[Segment], planned: dict[str, int | None], run_id: str) -> None:
+def commit_segments(lake: str, added: Sequence[Segment], planned: Mapping[str, int | None], run_id: str) -> None:
     """Make new segments visible, all in one commit.
 
     Raises:
@@ -200,21 +217,32 @@ def swap_segments(
     lake: str,
     retired: Sequence[Segment],
     added: Sequence[Segment],
-    planned: dict[str, int | None],
+    planned: Mapping[str, int | None],
     run_id: str,
     as_of_ms: int,
-    replaced_by: dict[str, str] | None = None,
+    because: str | Mapping[str, str],
+    replaced_by: Mapping[str, str] | None = None,
     guards: Sequence[commits.Guard] = (),
 ) -> None:
     """Retire segments and add their replacements in one commit; retired rows stay as history.
 
     Args:
+        because: why they are retired, for all of them or by segment id: ``retention``, ``compaction``, ``cut-back``
+            or ``filled``.
         guards: what else this commit stands on and moves.
 
     Raises:
         ConcurrentChange: a log, or the table, was touched since the plan.
     """
-    gone = [asdict(s) | {"retired_ms": as_of_ms, "replaced_by": (replaced_by or {}).get(s.segment_id)} for s in retired]
+    gone = [
+        asdict(s)
+        | {
+            "retired_ms": as_of_ms,
+            "replaced_by": (replaced_by or {}).get(s.segment_id),
+            "retired_because": because if isinstance(because, str) else because[s.segment_id],
+        }
+        for s in retired
+    ]
     rows = pa.Table.from_pylist(gone + [asdict(s) for s in added], schema=SEGMENTS)
     logs = sorted({s.log for s in (*retired, *added)})
     # The new ids too: deltalake refuses rows that the predicate of their overwrite does not cover.

@@ -4,8 +4,12 @@ A removal is done by the one commit that retires segments. The rows that tell of
 ledger's ``archived``, are derived from ``segments`` here, never from a plan in memory: a run that died behind its swap
 is completed by the next one to the same rows.
 
-    retired, nothing in its place        action retention;  its offsets become `retained-away`
-    retired, replaced by another         action compaction; if records left, its offsets become `compacted-away`
+    retired because of                   action      its offsets become
+    retention                            retention   `retained-away`
+    compaction                           compaction  `compacted-away`, if records left
+    cut-back, filled                     none: they were never the log's, or others stand in their place
+
+In rows from before `retired_because` a segment with another in its place was compacted, any other one retained away.
 
 Offsets of a compacted segment that lost a record are marked as a whole, not record by record: what `archived` answers
 is whether a range can still be read from the archive just as it was published.
@@ -29,11 +33,9 @@ from logcore.records.record import read_records
 from logcore.storage.local import map_file
 from spark_jobs.contracts import LogChange, Scalar
 from spark_jobs.lake import archive, commits, frontier
-from spark_jobs.lake.archive import Segment
+from spark_jobs.lake.archive import COMPACTION, RETENTION, Segment
 from spark_jobs.lake.frontier import LedgerRow
 from spark_jobs.lake.tables import LOG_ACTIONS, open_dataset, open_table, read_rows
-
-RETENTION, COMPACTION = "retention", "compaction"
 
 
 class Archived(StrEnum):
@@ -56,12 +58,12 @@ class Removal:
     @property
     def action(self) -> str:
         """The job that did it."""
-        return RETENTION if self.segment.replaced_by is None else COMPACTION
+        return because(self.segment)
 
     @property
     def archived(self) -> Archived:
         """What became of its offsets."""
-        if self.segment.replaced_by is None:
+        if self.action == RETENTION:
             return Archived.RETAINED_AWAY
         return Archived.HELD if self.records_after == self.records_before else Archived.COMPACTED_AWAY
 
@@ -79,12 +81,23 @@ class Unfinished:
         return bool(self.actions or self.ledgers)
 
 
+def because(segment: Segment) -> str:
+    """Why a segment was retired, told of rows from before ``retired_because`` by what stands in its place."""
+    if segment.retired_because is not None:
+        return segment.retired_because
+    return RETENTION if segment.replaced_by is None else COMPACTION
+
+
+def _is_removal(segment: Segment) -> bool:
+    return segment.retired_ms is not None and because(segment) in (RETENTION, COMPACTION)
+
+
 def read_removals(lake: str, logs: Sequence[str] | None = None) -> dict[str, list[Removal]]:
     """Removals by log key, in offset order; logs without any are left out."""
     by_log: dict[str, list[Segment]] = {}
     for segment in archive.read_segments(lake, logs, live=False):
         by_log.setdefault(segment.log, []).append(segment)
-    by_log = {log: found for log, found in by_log.items() if any(s.retired_ms is not None for s in found)}
+    by_log = {log: found for log, found in by_log.items() if any(map(_is_removal, found))}
     if not by_log:
         return {}
     rows = read_rows(lake, "validations", ["segment_id", "records"], [("log", "in", sorted(by_log))]).to_pylist()
@@ -96,7 +109,7 @@ def _removals(segments: Sequence[Segment], records: Mapping[str, int]) -> list[R
     by_id = {segment.segment_id: segment for segment in segments}
     removals = []
     for segment in segments:
-        if segment.retired_ms is None:
+        if not _is_removal(segment):
             continue
         replacement = by_id.get(segment.replaced_by) if segment.replaced_by is not None else None
         removals.append(

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Schema
 from deltalake.exceptions import TableNotFoundError
 from pyarrow import fs
 
@@ -254,9 +254,9 @@ def open_table(lake: str, name: str) -> DeltaTable | None:
 
 
 def ensure_table(lake: str, name: str) -> DeltaTable:
-    """The table, created empty if it is not there."""
+    """The table, created empty if it is not there; columns that came to it after it was made are added."""
     spec = TABLES[name]
-    return DeltaTable.create(
+    table = DeltaTable.create(
         table_uri(lake, name),
         schema=spec.schema,
         mode="ignore",
@@ -267,6 +267,11 @@ def ensure_table(lake: str, name: str) -> DeltaTable:
             "delta.dataSkippingStatsColumns": ",".join(spec.statistics),
         },
     )
+    there = {field.name for field in table.schema().fields}
+    later = [field for field in Schema.from_arrow(spec.schema).fields if field.name not in there]
+    if later:
+        table.alter.add_columns(later)
+    return table
 
 
 def open_dataset(lake: str, name: str, table: DeltaTable) -> ds.Dataset:
@@ -296,8 +301,13 @@ def read_rows(
     for column, operator, value in where or ():
         term = _term(spec, column, operator, value)
         condition = term if condition is None else condition & term
-    rows = open_dataset(lake, name, table).to_table(columns=schema.names, filter=condition)
-    return rows.cast(schema)
+    dataset = open_dataset(lake, name, table)
+    there = [column for column in schema.names if column in dataset.schema.names]
+    rows = dataset.to_table(columns=there, filter=condition)
+    for field in schema:
+        if field.name not in there:  # a table made before it had this column
+            rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+    return rows.select(schema.names).cast(schema)
 
 
 def _term(spec: TableSpec, column: str, operator: str, value: Any) -> ds.Expression:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from logcore.logs.offset_ledger import OffsetState
 from spark_jobs.lake.archive import Segment
 from spark_jobs.lake.frontier import LedgerRow
-from spark_jobs.lake.removals import Archived, Removal, archived_pieces, cut
+from spark_jobs.lake.removals import Archived, Removal, _removals, archived_pieces, cut
 
 HELD, RETAINED, COMPACTED = Archived.HELD, Archived.RETAINED_AWAY, Archived.COMPACTED_AWAY
 
@@ -85,3 +87,16 @@ def test_a_range_with_gaps_is_cut_by_count(below, expected):
     left, right = cut(ledger(10, 30, 4, 16), 17, lambda row, at: below)
     assert (left.records, left.gaps, right.records, right.gaps) == expected
     assert left.gap_state == "compacted"
+
+
+def test_what_was_cut_back_or_filled_is_no_removal_and_older_rows_are_told_by_their_replacement():
+    retired = replace(segment(0, 5), retired_because="retention")
+    cleaned = replace(segment(5, 10, "other"), retired_because="compaction")
+    never = [replace(segment(10, 20), retired_because=why) for why in ("cut-back", "filled")]
+    found = _removals([retired, cleaned, *never, segment(20, 25), segment(25, 30, "other")], {})
+    assert [(r.segment.base_offset, r.action) for r in found] == [
+        (0, "retention"),
+        (5, "compaction"),
+        (20, "retention"),
+        (25, "compaction"),
+    ]
