@@ -14,6 +14,7 @@ import json
 import os
 import uuid
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -45,19 +46,15 @@ def write_file(
     relative = os.path.join(*(f"{k}={v}" for k, v in partition_values.items()), f"part-{uuid.uuid4().hex}.parquet")
     full = os.path.join(root, relative)
     os.makedirs(os.path.dirname(full), exist_ok=True)
-    schema = spec.file_schema
+    schema = _schema_of(first, spec)
     rows = 0
     try:
-        with pq.ParquetWriter(
-            full,
-            schema,
-            compression="zstd",
-            use_dictionary=[f.name for f in schema if pa.types.is_string(f.type)] + ["partition"],
-            write_statistics=[name for name in spec.statistics if name in schema.names],
-            store_schema=False,
-        ) as writer:
+        with pq.ParquetWriter(full, schema, **_layout(spec)) as writer:
             for chunk in itertools.chain([first], filled):
-                writer.write_batch(chunk.select(schema.names).cast(schema), row_group_size=ROW_GROUP_ROWS)
+                columns = chunk.select(schema.names)
+                if columns.schema != schema:
+                    columns = columns.cast(schema)
+                writer.write_batch(columns, row_group_size=ROW_GROUP_ROWS)
                 rows += chunk.num_rows
     except BaseException:
         # Never leave a file that looks whole: closing a Parquet writer makes its footer valid.
@@ -75,6 +72,46 @@ def write_file(
         modified_ms=status.st_mtime_ns // 1_000_000,
         rows=rows,
     )
+
+
+def _schema_of(chunk: pa.RecordBatch, spec: TableSpec) -> pa.Schema:
+    """The columns of the file: the table's, but text that comes as a dictionary stays one while it is written."""
+    return pa.schema(
+        [
+            pa.field(field.name, pa.dictionary(pa.int32(), field.type))
+            if pa.types.is_dictionary(chunk.schema.field(field.name).type)
+            else field
+            for field in spec.file_schema
+        ]
+    )
+
+
+def _layout(spec: TableSpec) -> dict[str, Any]:
+    """How columns are encoded. Encoding is most of the work of publishing, so each kind gets what is cheapest for it:
+    numbers that rise with the offset as differences, which leaves a compressor nothing to do; words that come again
+    and again as a dictionary; bytes as they are, compressed (zstd: half the size of snappy for a quarter more time)."""
+    schema = spec.file_schema
+    rising = [f.name for f in schema if pa.types.is_int64(f.type) or pa.types.is_timestamp(f.type)]
+    repeated = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_int32(f.type)]
+    packed = {*rising, *repeated}
+    return {
+        "compression": {
+            leaf: "none" if leaf in packed else "zstd" for field in schema for leaf in _leaves(field.name, field.type)
+        },
+        "use_dictionary": repeated,
+        "column_encoding": dict.fromkeys(rising, "DELTA_BINARY_PACKED"),
+        "write_statistics": [name for name in spec.statistics if name in schema.names],
+        "store_schema": False,
+    }
+
+
+def _leaves(path: str, kind: pa.DataType) -> list[str]:
+    """Paths of the Parquet columns that a field becomes."""
+    if pa.types.is_list(kind):
+        return _leaves(f"{path}.list.element", kind.value_type)
+    if pa.types.is_struct(kind):
+        return [leaf for field in kind for leaf in _leaves(f"{path}.{field.name}", field.type)]
+    return [path]
 
 
 def statistics(metadata: pq.FileMetaData, spec: TableSpec) -> str:

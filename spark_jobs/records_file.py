@@ -5,6 +5,7 @@ Runs in a worker. Every crc is checked again on the way: between validation and 
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -18,6 +19,11 @@ from logcore.segments.scan import Stretch
 from logcore.storage.local import map_file
 from spark_jobs.lake.tables import TABLES, table_uri
 from spark_jobs.parquet_files import write_file
+
+CONSTANT = ("log_id", "segment_id")
+"""Columns that say the same in every row of a piece."""
+
+DECODED = tuple(field.name for field in TABLES["records"].file_schema if field.name not in CONSTANT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +86,38 @@ def _chunks(task: WriteTask) -> Iterator[pa.RecordBatch]:
                 place=Place(task.topic, task.partition, task.log_id, piece.segment_id),
                 base_offset=piece.first_offset,
                 sealed=True,
-                wanted=Wanted(visible=task.visible),
+                wanted=Wanted(columns=DECODED, visible=task.visible),
                 start=piece.start,
             )
+            constants = _Constants(task.log_id, piece.segment_id)
             # What was damaged when it was validated has no offsets that are published; what is since then is missing
             # in the number of rows, which publish compares.
-            yield from (item for item in rows if not isinstance(item, Stretch))
+            yield from (constants.beside(item) for item in rows if not isinstance(item, Stretch))
             del rows
             content.release()
+
+
+class _Constants:
+    """What is the same in every row of a piece, as dictionaries of one word: the Parquet writer takes these as they
+    are, where it would look at every row of a column of text."""
+
+    def __init__(self, log_id: str, segment_id: str) -> None:
+        self._words = {name: _one_word(word) for name, word in zip(CONSTANT, (log_id, segment_id), strict=True)}
+        self._indices = pa.py_buffer(b"")
+
+    def beside(self, columns: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows with the constant columns appended."""
+        rows = columns.num_rows
+        if self._indices.size < 4 * rows:
+            self._indices = pa.py_buffer(bytes(4 * rows))
+        indices = pa.Array.from_buffers(pa.int32(), rows, [None, self._indices])
+        for name, word in self._words.items():
+            columns = columns.append_column(name, pa.DictionaryArray.from_arrays(indices, word))
+        return columns
+
+
+def _one_word(word: str) -> pa.Array:
+    # From buffers: pa.array would import pandas, which no worker needs.
+    text = word.encode()
+    ends = array("i", (0, len(text)))
+    return pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(ends.tobytes()), pa.py_buffer(text)])
