@@ -4,21 +4,23 @@ A state table is changed by :func:`append` and :func:`replace`, both of which ma
 application id and number that Delta records in the same commit. A commit whose plan stood on version ``n`` of an
 application id is refused if that has moved (:class:`ConcurrentChange`), whether or not a lease was held.
 
-Files that workers wrote come in by :func:`add_files`. Delta checks nothing about such files, so everything is
-checked here and in the worker before (``parquet_files``).
+Files that workers wrote come in by :func:`add_files`, or by :func:`rewrite_files` in the place of others. Delta checks
+nothing about such files, so everything is checked here and in the worker before (``parquet_files``).
 """
 
 from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError
-from deltalake.transaction import AddAction
+from deltalake.transaction import AddAction, RemoveAction
 
 from spark_jobs.lake.errors import ConcurrentChange, OutputMismatch
 from spark_jobs.lake.tables import TABLES, ensure_table, table_uri
@@ -129,6 +131,63 @@ def add_files(lake: str, name: str, files: Sequence[WrittenFile], run_id: str, g
             schema=spec.schema,
             partition_by=list(spec.partition_by),
             commit_properties=_properties(run_id, guards, retries=0 if guards else APPEND_RETRIES),
+        )
+    except CommitFailedError as error:
+        raise ConcurrentChange(f"Table {name}: another commit came between plan and commit ({error}).") from error
+
+
+def rewrite_files(
+    lake: str,
+    name: str,
+    removed: Sequence[str],
+    written: Sequence[WrittenFile],
+    run_id: str,
+    guards: Sequence[Guard] = (),
+    *,
+    data_change: bool,
+) -> None:
+    """Put worker-written files in the place of live ones, in one commit; nothing removed and added writes nothing.
+
+    Args:
+        removed: paths relative to the table, as files are named on disk.
+        data_change: False where the rows stay the same, so that nobody who follows the table reads them again.
+
+    Raises:
+        OutputMismatch: a written file is not what it was announced as.
+        ConcurrentChange: a file to remove is not live any more, the table has moved meanwhile, or a guarded version
+            has moved since the plan.
+    """
+    if not removed and not written and not guards:
+        return
+    spec = TABLES[name]
+    for file in written:
+        _check_file(lake, name, file)
+    table = ensure_table(lake, name)
+    _check(table, name, guards)
+    live = {unquote(file["path"]): file for file in pa.table(table.get_add_actions()).to_pylist()}
+    gone = [path for path in removed if path not in live]
+    if gone:
+        raise ConcurrentChange(
+            f"Table {name}: {len(gone)} of {len(removed)} files to be replaced are not live any more; {gone[0]} is one."
+        )
+    now_ms = time.time_ns() // 1_000_000  # when readers may lose the file is counted by Delta's clock, not a run's
+    actions: list[AddAction | RemoveAction] = [
+        # The action escapes its path itself: an escaped one would name no file, and the old rows would stay.
+        RemoveAction(path, data_change, now_ms, live[path]["size_bytes"], live[path].get("partition") or {})
+        for path in removed
+    ]
+    actions += [
+        AddAction(f.path, f.size, dict(f.partition_values), f.modified_ms, data_change, f.statistics) for f in written
+    ]
+    try:
+        table.create_write_transaction(
+            actions,
+            mode="append",
+            schema=spec.schema,
+            partition_by=list(spec.partition_by),
+            # Never rebased: delta-rs does not see that a file to remove was rewritten meanwhile, and its rows would
+            # be there twice.
+            commit_properties=_properties(run_id, guards, retries=0),
         )
     except CommitFailedError as error:
         raise ConcurrentChange(f"Table {name}: another commit came between plan and commit ({error}).") from error

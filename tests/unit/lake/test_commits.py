@@ -89,6 +89,67 @@ def test_a_file_that_is_not_what_its_writer_reported_is_not_committed(tmp_path):
     assert read_rows(lake, "quarantine").num_rows == 0
 
 
+def _positions(lake: str) -> list[int]:
+    return sorted(read_rows(lake, "quarantine", ["position"])["position"].to_pylist())
+
+
+def test_files_written_in_the_place_of_others_take_their_rows_place(tmp_path):
+    lake = str(tmp_path)
+    old = [_quarantine_file(tmp_path, 3), _quarantine_file(tmp_path, 5)]
+    commits.add_files(lake, "quarantine", [*old, _quarantine_file(tmp_path, 9)], "run", [Guard("frontier", None, 10)])
+    merged = _quarantine_file(tmp_path, 3, 5)
+    commits.rewrite_files(lake, "quarantine", [f.path for f in old], [merged], "run", data_change=False)
+    assert _positions(lake) == [3, 5, 9]
+    table = DeltaTable(table_uri(lake, "quarantine"))
+    assert table.version() == 2
+    assert table.transaction_version("frontier") == 10
+    log = Path(table_uri(lake, "quarantine"), "_delta_log", f"{2:020}.json").read_text().splitlines()
+    changes = [next(iter(json.loads(line).values())) for line in log if '"commitInfo"' not in line]
+    assert [action["dataChange"] for action in changes] == [False] * 3
+
+
+def test_a_file_whose_table_partition_needs_escaping_is_replaced_and_not_doubled(tmp_path):
+    lake, topic = str(tmp_path), "a b%c"
+    row = {"topic": topic, "partition": 0, "offset": 1, "log_id": "a"}
+    chunk = pa.RecordBatch.from_pylist([row], schema=TABLES["records"].schema)
+    old, new = (write_file(table_uri(lake, "records"), TABLES["records"], [chunk], {"topic": topic}) for _ in "ab")
+    commits.add_files(lake, "records", [old], "run")
+    commits.rewrite_files(lake, "records", [old.path], [new], "run", data_change=False)
+    assert read_rows(lake, "records", ["offset"])["offset"].to_pylist() == [1]
+
+
+def test_a_file_that_went_meanwhile_is_not_replaced_a_second_time(tmp_path):
+    lake = str(tmp_path)
+    old = _quarantine_file(tmp_path, 3)
+    commits.add_files(lake, "quarantine", [old], "run")
+    commits.rewrite_files(lake, "quarantine", [old.path], [_quarantine_file(tmp_path, 3)], "run", data_change=False)
+    with pytest.raises(ConcurrentChange, match="not live any more"):
+        commits.rewrite_files(lake, "quarantine", [old.path], [_quarantine_file(tmp_path, 3)], "run", data_change=False)
+    assert _positions(lake) == [3]
+
+
+@pytest.mark.parametrize("other", ["append", "rewrite"])
+def test_a_commit_between_look_and_rewrite_refuses_it(tmp_path, monkeypatch, other):
+    lake = str(tmp_path)
+    old = _quarantine_file(tmp_path, 3)
+    commits.add_files(lake, "quarantine", [old], "run")
+    compare = commits._check
+
+    def compare_then_lose_the_race(*args):
+        compare(*args)
+        monkeypatch.setattr(commits, "_check", compare)
+        if other == "append":
+            commits.add_files(lake, "quarantine", [_quarantine_file(tmp_path, 7)], "other")
+        else:
+            mine = _quarantine_file(tmp_path, 3, 4)
+            commits.rewrite_files(lake, "quarantine", [old.path], [mine], "other", data_change=True)
+
+    monkeypatch.setattr(commits, "_check", compare_then_lose_the_race)
+    with pytest.raises(ConcurrentChange, match="another commit came between"):
+        commits.rewrite_files(lake, "quarantine", [old.path], [_quarantine_file(tmp_path, 3)], "run", data_change=False)
+    assert _positions(lake) == ([3, 7] if other == "append" else [3, 4])
+
+
 def test_statistics_come_from_the_file_and_never_exclude_a_row(tmp_path):
     import datetime
 
