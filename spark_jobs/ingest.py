@@ -14,7 +14,7 @@ import fnmatch
 import itertools
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -152,7 +152,9 @@ def apply(plan: IngestPlan, config: IngestConfig, spark: SparkSession | None) ->
     rows: list[LogRow] = []
     changes: list[LogChange] = []
     tasks = [task for log in plan.logs for task in log.tasks]
-    results = iter(spread(spark, [asdict(task) for task in tasks], copy_segment) if spark is not None else ())
+    results: Iterator[dict[str, Any]] = iter(())
+    if spark is not None:
+        results = iter(spread(spark, [asdict(task) for task in tasks], copy_segment, [t.size - t.start for t in tasks]))
     for log in plan.logs:
         mine = list(itertools.islice(results, len(log.tasks)))
         placed += [

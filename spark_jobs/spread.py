@@ -2,6 +2,10 @@
 
 Jobs describe their work as small frozen tasks and get small results back; bytes go from the worker to files, never
 through the driver. Only DataFrame operations are used, so the same code runs on Spark Connect.
+
+A Spark task costs some milliseconds, and every one of them is sent the descriptions of all: so small tasks share one,
+and many are sent in waves. Ten thousand small logs are a few hundred Spark tasks, and the driver never holds more than
+a wave's descriptions twice.
 """
 
 from __future__ import annotations
@@ -17,28 +21,73 @@ if TYPE_CHECKING:
 
 RESULT_SCHEMA = pa.schema([pa.field("position", pa.int64()), pa.field("result", pa.string())])
 
+SHARED_BYTES = 16 << 20
+"""Tasks share a Spark task while they read no more than this together."""
+SHARED_TASKS = 100
+WAVE_CHARACTERS = 4 << 20
+"""Descriptions sent with one Spark job, as JSON text."""
+
 
 def spread(
-    spark: SparkSession, tasks: Sequence[dict[str, Any]], work: Callable[[dict[str, Any]], dict[str, Any]]
+    spark: SparkSession,
+    tasks: Sequence[dict[str, Any]],
+    work: Callable[[dict[str, Any]], dict[str, Any]],
+    sizes: Sequence[int] | None = None,
 ) -> list[dict[str, Any]]:
-    """Run ``work`` on every task, one Spark task each, and return the results in the order of ``tasks``.
+    """Run ``work`` on every task and return the results in the order of ``tasks``.
 
     Args:
         work: a module-level function of an importable module (workers import it by name). It handles the faults of
             its own input; an exception out of it fails the whole job.
+        sizes: bytes that each task reads, so that small ones share a Spark task; without it each has its own.
     """
-    if not tasks:
-        return []
-
     texts = [json.dumps(task) for task in tasks]
+    results: list[dict[str, Any]] = []
+    for wave in waves(shared(len(tasks), sizes), texts):
+        results += _run(spark, [[texts[position] for position in group] for group in wave], work)
+    return results
 
+
+def shared(count: int, sizes: Sequence[int] | None) -> list[range]:
+    """Tasks 0 … ``count`` in groups of neighbours, a Spark task each."""
+    if sizes is None:
+        return [range(at, at + 1) for at in range(count)]
+    groups: list[range] = []
+    room = -1
+    for at, size in enumerate(sizes):
+        if size > room or len(groups[-1]) == SHARED_TASKS:
+            groups.append(range(at, at))
+            room = SHARED_BYTES
+        groups[-1] = range(groups[-1].start, at + 1)
+        room -= size
+    return groups
+
+
+def waves(groups: Sequence[range], texts: Sequence[str]) -> Iterator[list[range]]:
+    """The groups cut where their descriptions become too much for one Spark job."""
+    wave: list[range] = []
+    characters = 0
+    for group in groups:
+        more = sum(len(texts[at]) for at in group)
+        if wave and characters + more > WAVE_CHARACTERS:
+            yield wave
+            wave, characters = [], 0
+        wave.append(group)
+        characters += more
+    if wave:
+        yield wave
+
+
+def _run(
+    spark: SparkSession, groups: Sequence[Sequence[str]], work: Callable[[dict[str, Any]], dict[str, Any]]
+) -> list[dict[str, Any]]:
     def run(chunks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for chunk in chunks:
             for position in chunk.column("id").to_pylist():
-                result = json.dumps(work(json.loads(texts[position])))
-                yield pa.RecordBatch.from_pylist([{"position": position, "result": result}], RESULT_SCHEMA)
+                done = json.dumps([work(json.loads(text)) for text in groups[position]])
+                yield pa.RecordBatch.from_pylist([{"position": position, "result": done}], RESULT_SCHEMA)
 
-    # One number and one partition for each task: no shuffle, and never two tasks that wait for one another.
-    numbers = spark.range(0, len(tasks), 1, len(tasks))
-    results = numbers.mapInArrow(run, "position long, result string").collect()
-    return [json.loads(row["result"]) for row in sorted(results, key=lambda row: row["position"])]
+    # One number and one partition for each group: no shuffle, and never two that wait for one another.
+    numbers = spark.range(0, len(groups), 1, len(groups))
+    rows = numbers.mapInArrow(run, "position long, result string").collect()
+    return [result for row in sorted(rows, key=lambda row: row["position"]) for result in json.loads(row["result"])]

@@ -128,7 +128,7 @@ def apply(plan: ValidatePlan, config: ValidateConfig, spark: SparkSession) -> Jo
         for table in ("batches", "quarantine"):
             commits.delete(config.lake, table, commits.equal_to_any("segment_id", plan.unfinished), config.run_id)
     tasks = [asdict(segment) | {"lake": config.lake} for segment in segments]
-    results = spread(spark, tasks, validate_one)
+    results = spread(spark, tasks, validate_one, [segment.size for segment in segments])
     placed = [
         _of_segment(segment, result["failed"])
         for segment, result in zip(segments, results, strict=True)
