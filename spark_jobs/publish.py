@@ -11,30 +11,27 @@ whose written rows are not what the ledger counts, leaves the commit; the others
 from __future__ import annotations
 
 import fnmatch
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
 
 from logcore.logs.findings import found
 from logcore.logs.offset_ledger import OffsetState, publish_end
 from logcore.segments.filenames import is_internal_topic
 from spark_jobs.contracts import JobReport, LogChange, PublishConfig
 from spark_jobs.lake import archive, commits, finding_rows, frontier
-from spark_jobs.lake.commits import Guard, WrittenFile
+from spark_jobs.lake.commits import Guard, WrittenFile, live_files
 from spark_jobs.lake.errors import ConcurrentChange, OutputMismatch
 from spark_jobs.lake.finding_rows import PlacedFinding
 from spark_jobs.lake.frontier import LedgerRow
 from spark_jobs.lake.tables import open_table, read_rows
-from spark_jobs.records_file import Piece, WriteTask, write_records
+from spark_jobs.pieces import Held, merged
+from spark_jobs.records_file import WriteTask, write_records
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TASK_BYTES = 64 << 20
 COMMIT_ATTEMPTS = 8
 
 
@@ -95,17 +92,14 @@ def plan(config: PublishConfig) -> PublishPlan:
     chosen = {log: row for log, row in rows.items() if _is_published(config, row.topic)}
     ledger = frontier.read_ledger(config.lake, list(chosen))
     frontiers = frontier.read_frontiers(config.lake, list(ledger))
-    segments: dict[str, list[archive.Segment]] = {}
-    for segment in archive.read_segments(config.lake, list(ledger)):
-        if segment.feeds:
-            segments.setdefault(segment.log, []).append(segment)
-    splits = _split_points(config.lake, list(ledger))
-    plans: list[LogPlan] = []
+    due = {}
     for log, ranges in sorted(ledger.items()):
         start = frontiers[log] or 0
         end = publish_end(ranges, start)
         if end > start:
-            plans.append(_plan_log(config.lake, ranges, frontiers[log], start, end, segments.get(log, []), splits))
+            due[log] = (start, end)
+    held = Held.of(config.lake, due)
+    plans = [_plan_log(ledger[log], frontiers[log], start, end, held) for log, (start, end) in due.items()]
     refused = _mismatches(config.lake, plans)
     plans = [log for log in plans if log.log not in {placed.log for placed in refused}]
     stale = [log for log, ranges in ledger.items() if frontier.with_published(ranges, frontiers[log]) != ranges]
@@ -161,30 +155,10 @@ def _is_published(config: PublishConfig, topic: str) -> bool:
     return not config.topics or any(fnmatch.fnmatchcase(topic, glob) for glob in config.topics)
 
 
-def _plan_log(
-    lake: str,
-    ranges: Sequence[LedgerRow],
-    recorded: int | None,
-    start: int,
-    end: int,
-    segments: Sequence[archive.Segment],
-    splits: Mapping[str, list[list[int]]],
-) -> LogPlan:
+def _plan_log(ranges: Sequence[LedgerRow], recorded: int | None, start: int, end: int, held: Held) -> LogPlan:
     first = ranges[0]
     present = [r for r in ranges if r.state is OffsetState.PRESENT and r.start_offset >= start and r.end_offset <= end]
-    visible = _merged([(r.start_offset, r.end_offset) for r in present])
-    pieces = [
-        piece
-        for segment in segments
-        if segment.next_offset > start and segment.base_offset < end
-        for piece in _pieces(lake, segment, splits.get(segment.segment_id, []))
-    ]
-    tasks = []
-    for group in _grouped([p for p in pieces if any(p.first_offset < e and p.end_offset > s for s, e in visible)]):
-        shown = [(s, e) for s, e in visible if s < group[-1].end_offset and e > group[0].first_offset]
-        tasks.append(
-            WriteTask(lake, first.topic, first.log_id, first.partition, tuple(group), tuple(map(tuple, shown)))  # type: ignore[arg-type]
-        )
+    visible = merged((r.start_offset, r.end_offset) for r in present)
     return LogPlan(
         log=first.log,
         topic=first.topic,
@@ -194,46 +168,8 @@ def _plan_log(
         start_offset=start,
         end_offset=end,
         records=sum(r.records for r in present),
-        tasks=tuple(tasks),
+        tasks=held.tasks(first, visible),
     )
-
-
-def _pieces(lake: str, segment: archive.Segment, splits: Sequence[Sequence[int]]) -> list[Piece]:
-    """A segment cut at its split points, so that a large one is decoded by several tasks."""
-    cuts = [(position, offset) for position, offset in splits if 0 < position < segment.size]
-    starts = [(0, segment.base_offset), *cuts]
-    ends = [*cuts, (segment.size, segment.next_offset)]
-    return [
-        Piece(segment.segment_id, segment.local_path(lake), segment.start, position, until, offset, end_offset)
-        for (position, offset), (until, end_offset) in zip(starts, ends, strict=True)
-    ]
-
-
-def _grouped(pieces: Sequence[Piece]) -> list[list[Piece]]:
-    groups: list[list[Piece]] = []
-    size = TASK_BYTES
-    for piece in pieces:
-        if size >= TASK_BYTES:
-            groups.append([])
-            size = 0
-        groups[-1].append(piece)
-        size += piece.end - piece.start
-    return groups
-
-
-def _merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    merged: list[tuple[int, int]] = []
-    for start, end in ranges:
-        if merged and merged[-1][1] == start:
-            merged[-1] = (merged[-1][0], end)
-        else:
-            merged.append((start, end))
-    return merged
-
-
-def _split_points(lake: str, logs: Sequence[str]) -> dict[str, list[list[int]]]:
-    rows = read_rows(lake, "validations", ["segment_id", "split_points"], [("log", "in", sorted(logs))])
-    return {row["segment_id"]: json.loads(row["split_points"]) for row in rows.to_pylist()}
 
 
 def _commit(
@@ -260,23 +196,33 @@ def _commit(
 
 def _mismatches(lake: str, logs: Sequence[LogPlan]) -> list[PlacedFinding]:
     """Logs that hold rows at or above their frontier: the table is not what its frontiers say."""
-    table = open_table(lake, "records")
-    if table is None or not logs:
+    if not logs:
         return []
-    files = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    highest = _highest_offsets(lake)
     refused = []
     for log in logs:
-        suspects = [
-            file
-            for file in files
-            if file["partition.topic"] == log.topic
-            and (file.get("max.offset") is None or file["max.offset"] >= log.start_offset)
-            and (file.get("min.partition") is None or file["min.partition"] <= log.partition <= file["max.partition"])
-        ]
-        if suspects and _has_rows(lake, log):
+        # The statistics clear almost every log; another incarnation of it, or an odd file, makes rows worth a look.
+        if highest.get((log.topic, log.partition), -1) >= log.start_offset or (log.topic, None) in highest:
+            if not _has_rows(lake, log):
+                continue
             problem = f"the table records already holds rows at or above offset {log.start_offset}"
             refused.append(_mismatch(log.log, log.topic, log.partition, log.start_offset, log.end_offset, problem))
     return refused
+
+
+def _highest_offsets(lake: str) -> dict[tuple[str, int | None], int]:
+    """Greatest offset by topic and partition, by the statistics of the files; partition None: some do not tell."""
+    table = open_table(lake, "records")
+    if table is None:
+        return {}
+    highest: dict[tuple[str, int | None], int] = {}
+    for file in live_files(table):
+        topic = file.partition_values["topic"]
+        if file.max_offset is None or file.partition is None:
+            highest[topic, None] = 0
+        else:
+            highest[topic, file.partition] = max(file.max_offset, highest.get((topic, file.partition), -1))
+    return highest
 
 
 def _has_rows(lake: str, log: LogPlan) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -51,6 +51,43 @@ class WrittenFile:
     """Delta's statistics JSON: numRecords, minValues, maxValues, nullCount."""
     modified_ms: int
     rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFile:
+    """A file that a version of a table of records is made of, as its statistics tell."""
+
+    path: str
+    """Relative to the table, as the file is named on disk."""
+    size: int
+    partition_values: Mapping[str, str]
+    rows: int
+    partition: int | None
+    """The one partition that all its rows are of; None: of several, or it does not tell."""
+    min_offset: int | None
+    max_offset: int | None
+    modified_ms: int
+
+
+def live_files(table: DeltaTable) -> list[LiveFile]:
+    """The files of a table as opened, by path."""
+    found = []
+    for row in pa.table(table.get_add_actions(flatten=True)).to_pylist():
+        low, high = row.get("min.partition"), row.get("max.partition")
+        values = {name.removeprefix("partition."): row[name] for name in row if name.startswith("partition.")}
+        found.append(
+            LiveFile(
+                path=unquote(row["path"]),  # the table tells it escaped
+                size=row["size_bytes"],
+                partition_values=values,
+                rows=row["num_records"] if row.get("num_records") is not None else -1,
+                partition=low if low is not None and low == high else None,
+                min_offset=row.get("min.offset"),
+                max_offset=row.get("max.offset"),
+                modified_ms=row["modification_time"],
+            )
+        )
+    return sorted(found, key=lambda file: file.path)
 
 
 def versions(lake: str, name: str, application_ids: Sequence[str]) -> dict[str, int | None]:
@@ -145,15 +182,18 @@ def rewrite_files(
     guards: Sequence[Guard] = (),
     *,
     data_change: bool,
+    check: Callable[[DeltaTable], None] | None = None,
 ) -> None:
     """Put worker-written files in the place of live ones, in one commit; nothing removed and added writes nothing.
 
     Args:
         removed: paths relative to the table, as files are named on disk.
         data_change: False where the rows stay the same, so that nobody who follows the table reads them again.
+        check: called with the table that the commit stands on; raises :class:`ConcurrentChange` where the plan does
+            not hold for it.
 
     Raises:
-        OutputMismatch: a written file is not what it was announced as.
+        OutputMismatch: a written file is not what it was announced as, or rows were to stay and their number does not.
         ConcurrentChange: a file to remove is not live any more, the table has moved meanwhile, or a guarded version
             has moved since the plan.
     """
@@ -164,16 +204,24 @@ def rewrite_files(
         _check_file(lake, name, file)
     table = ensure_table(lake, name)
     _check(table, name, guards)
-    live = {unquote(file["path"]): file for file in pa.table(table.get_add_actions()).to_pylist()}
+    if check is not None:
+        check(table)
+    live = {file.path: file for file in live_files(table)}
     gone = [path for path in removed if path not in live]
     if gone:
         raise ConcurrentChange(
             f"Table {name}: {len(gone)} of {len(removed)} files to be replaced are not live any more; {gone[0]} is one."
         )
+    rows_before = sum(live[path].rows for path in removed)
+    if not data_change and rows_before != sum(file.rows for file in written):
+        raise OutputMismatch(
+            f"Table {name}: {sum(file.rows for file in written)} rows were written in the place of {rows_before}; "
+            "nothing was replaced."
+        )
     now_ms = time.time_ns() // 1_000_000  # when readers may lose the file is counted by Delta's clock, not a run's
     actions: list[AddAction | RemoveAction] = [
         # The action escapes its path itself: an escaped one would name no file, and the old rows would stay.
-        RemoveAction(path, data_change, now_ms, live[path]["size_bytes"], live[path].get("partition") or {})
+        RemoveAction(path, data_change, now_ms, live[path].size, dict(live[path].partition_values))
         for path in removed
     ]
     actions += [

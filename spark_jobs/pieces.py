@@ -1,0 +1,139 @@
+"""What of the archive holds given offsets of a log: segments cut into pieces, pieces grouped into tasks for workers.
+
+    segment    of the feeding set: what was ingested and neither cut back nor filled since
+    piece      a part of it between two split points, about 64 MiB
+    task       neighbouring pieces of one log, up to about 64 MiB: one file of a table
+
+Belongs here: which bytes a worker has to read. Does not: which offsets a job wants and why (``publish``, ``replace``,
+``uncommitted``), what the worker does with them (``records_file``).
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from spark_jobs.lake import archive
+from spark_jobs.lake.archive import Segment
+from spark_jobs.lake.frontier import LedgerRow
+from spark_jobs.lake.tables import read_rows
+from spark_jobs.records_file import Piece, WriteTask
+
+TASK_BYTES = 64 << 20
+
+Ranges = Sequence[tuple[int, int]]
+"""Half-open offset ranges that ascend and do not touch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The bytes that the archive holds of some logs."""
+
+    lake: str
+    segments: Mapping[str, Sequence[Segment]]
+    """By log, in offset order."""
+    splits: Mapping[str, Sequence[tuple[int, int]]]
+    """Position and offset of the split points, by segment id."""
+
+    @classmethod
+    def of(cls, lake: str, logs: Iterable[str]) -> Held:
+        """The feeding set of these logs; nothing is read where there are none."""
+        wanted = sorted(logs)
+        if not wanted:
+            return cls(lake, {}, {})
+        segments: dict[str, list[Segment]] = {}
+        for segment in archive.ingested_segments(lake, wanted):
+            segments.setdefault(segment.log, []).append(segment)
+        rows = read_rows(lake, "validations", ["segment_id", "split_points"], [("log", "in", wanted)])
+        # Almost every segment is smaller than the distance between two split points.
+        splits = {
+            identity: tuple((position, offset) for position, offset in json.loads(text))
+            for identity, text in zip(rows["segment_id"].to_pylist(), rows["split_points"].to_pylist(), strict=True)
+            if text != "[]"
+        }
+        return cls(lake, segments, splits)
+
+    def pieces(self, log: str, wanted: Ranges) -> list[Piece]:
+        """Pieces that may hold records of the wanted offsets, in offset order."""
+        found = []
+        for segment in self.segments.get(log, ()):
+            if meets(wanted, segment.base_offset, segment.next_offset):
+                found += [p for p in self._cut(segment) if meets(wanted, p.first_offset, p.end_offset)]
+        return found
+
+    def tasks(self, log: LedgerRow, wanted: Ranges) -> tuple[WriteTask, ...]:
+        """Tasks that decode the wanted offsets of the log that a ledger row is of, in offset order."""
+        return tuple(
+            WriteTask(
+                self.lake,
+                log.topic,
+                log.log_id,
+                log.partition,
+                tuple(group),
+                tuple(within(wanted, group[0].first_offset, group[-1].end_offset)),
+            )
+            for group in grouped(self.pieces(log.log, wanted))
+        )
+
+    def bytes_within(self, log: str, start: int, end: int) -> int:
+        """About how many archived bytes hold offsets [start, end): a segment that is cut counts in proportion."""
+        total = 0
+        for segment in self.segments.get(log, ()):
+            overlap = min(end, segment.next_offset) - max(start, segment.base_offset)
+            if overlap > 0:
+                total += segment.size * overlap // (segment.next_offset - segment.base_offset)
+        return total
+
+    def _cut(self, segment: Segment) -> list[Piece]:
+        cuts = [(position, offset) for position, offset in self.splits.get(segment.segment_id, ())]
+        cuts = [(position, offset) for position, offset in cuts if 0 < position < segment.size]
+        starts = [(0, segment.base_offset), *cuts]
+        ends = [*cuts, (segment.size, segment.next_offset)]
+        path = segment.local_path(self.lake)
+        return [
+            Piece(segment.segment_id, path, segment.start, position, until, offset, end_offset)
+            for (position, offset), (until, end_offset) in zip(starts, ends, strict=True)
+        ]
+
+
+def grouped(pieces: Iterable[Piece]) -> list[list[Piece]]:
+    """Neighbouring pieces together until they have ``TASK_BYTES``."""
+    groups: list[list[Piece]] = []
+    size = TASK_BYTES
+    for piece in pieces:
+        if size >= TASK_BYTES:
+            groups.append([])
+            size = 0
+        groups[-1].append(piece)
+        size += piece.end - piece.start
+    return groups
+
+
+def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ascending ranges with those that touch or overlap made one."""
+    joined: list[tuple[int, int]] = []
+    for start, end in ranges:
+        if joined and joined[-1][1] >= start:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def meets(ranges: Ranges, start: int, end: int) -> bool:
+    """Whether offsets [start, end) have any in common with the ranges."""
+    at = bisect_right(ranges, start, key=lambda each: each[1])
+    return at < len(ranges) and ranges[at][0] < end
+
+
+def within(ranges: Ranges, start: int, end: int) -> list[tuple[int, int]]:
+    """The ranges that meet [start, end), whole."""
+    first = bisect_right(ranges, start, key=lambda each: each[1])
+    return list(ranges[first : bisect_left(ranges, end, key=lambda each: each[0])])
+
+
+def clipped(ranges: Ranges, start: int, end: int) -> list[tuple[int, int]]:
+    """What of the ranges lies in [start, end)."""
+    return [(max(s, start), min(e, end)) for s, e in within(ranges, start, end)]
