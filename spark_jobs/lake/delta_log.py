@@ -1,0 +1,135 @@
+"""A table's own history: what each commit added and removed, as its JSON file in ``_delta_log`` says it.
+
+Belongs here: reading those files. Does not: what rows mean (``lineage``) and how a commit is made (``commits``).
+``deltalake`` shows what a commit says of itself, but not the files and application ids in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from spark_jobs.lake.tables import open_table, table_uri
+
+
+@dataclass(frozen=True, slots=True)
+class AddedFile:
+    """A data file that a commit added."""
+
+    path: str
+    """Relative to the table."""
+    size: int
+    rows: int | None
+    """As its statistics count them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One version of a table."""
+
+    version: int
+    timestamp_ms: int | None
+    operation: str | None
+    run_id: str | None
+    data_change: bool
+    """False where files were only written anew, with the same rows."""
+    added: tuple[AddedFile, ...]
+    removed: tuple[str, ...]
+    """Paths, relative to the table."""
+    application_ids: Mapping[str, int]
+    """Versions of application ids that the commit recorded, the frontiers among them."""
+
+
+def newest_version(lake: str, name: str) -> int | None:
+    """Version of the table as it stands now; None where it was never created."""
+    table = open_table(lake, name)
+    return None if table is None else table.version()
+
+
+def read_commit(lake: str, name: str, version: int) -> Commit | None:
+    """One commit; None where the table's log does not keep it any more, or does not have it yet."""
+    lines = _lines(lake, name, version)
+    return None if lines is None else _commit(version, [json.loads(line) for line in lines])
+
+
+def commit_that_added(lake: str, name: str, path: str, newest: int) -> Commit | None:
+    """The newest commit, from version ``newest`` down, that added this file; None where the log does not keep it."""
+    base = path.rpartition("/")[2]
+    for version, lines in _back_from(lake, name, newest):
+        # Cheaper than to parse a commit of ten thousand files: names of data files are never part of one another.
+        if any(base in line and line.startswith('{"add"') for line in lines):
+            commit = _commit(version, [json.loads(line) for line in lines])
+            if any(added.path == path for added in commit.added):
+                return commit
+    return None
+
+
+def commit_that_passed(lake: str, name: str, application_id: str, number: int, newest: int) -> Commit | None:
+    """The commit that moved an application id from at or below ``number`` to above it; None where it is not kept."""
+    found: tuple[int, list[str]] | None = None
+    reached = newest + 1
+    for version, lines in _back_from(lake, name, newest):
+        reached = version
+        recorded = [json.loads(line)["txn"] for line in lines if line.startswith('{"txn"') and application_id in line]
+        moved = next((each["version"] for each in recorded if each["appId"] == application_id), None)
+        if moved is None:
+            continue
+        if moved <= number:
+            break
+        found = version, lines
+    else:
+        if reached > 0:
+            return None  # an earlier commit may have done it
+    return None if found is None else _commit(found[0], [json.loads(line) for line in found[1]])
+
+
+def _back_from(lake: str, name: str, newest: int) -> Iterator[tuple[int, list[str]]]:
+    for version in range(newest, -1, -1):
+        lines = _lines(lake, name, version)
+        if lines is None:
+            return
+        yield version, lines
+
+
+def _lines(lake: str, name: str, version: int) -> list[str] | None:
+    path = os.path.join(table_uri(lake, name), "_delta_log", f"{version:020d}.json")
+    try:
+        with open(path, encoding="utf-8") as file:
+            return [line for line in file if line.strip()]
+    except FileNotFoundError:
+        return None
+
+
+def _commit(version: int, actions: list[dict[str, Any]]) -> Commit:
+    info = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+    adds = [action["add"] for action in actions if "add" in action]
+    removes = [action["remove"] for action in actions if "remove" in action]
+    return Commit(
+        version=version,
+        timestamp_ms=info.get("timestamp"),
+        operation=info.get("operation"),
+        run_id=_run_id(info),
+        data_change=any(each.get("dataChange", True) for each in (*adds, *removes)),
+        added=tuple(AddedFile(unquote(each["path"]), each["size"], _rows(each)) for each in adds),
+        removed=tuple(unquote(each["path"]) for each in removes),
+        application_ids={a["txn"]["appId"]: a["txn"]["version"] for a in actions if "txn" in a},
+    )
+
+
+def _run_id(info: Mapping[str, Any]) -> str | None:
+    try:
+        said = json.loads(info["userMetadata"])["run_id"]
+    except (KeyError, TypeError, ValueError):  # a commit that is not ours
+        return None
+    return str(said)
+
+
+def _rows(add: Mapping[str, Any]) -> int | None:
+    try:
+        return int(json.loads(add["stats"])["numRecords"])
+    except (KeyError, TypeError, ValueError):
+        return None
