@@ -105,7 +105,7 @@ def _lines(lake: str, name: str, version: int) -> list[str] | None:
 
 
 def _commit(version: int, actions: list[dict[str, Any]]) -> Commit:
-    info = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+    info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
     adds = [action["add"] for action in actions if "add" in action]
     removes = [action["remove"] for action in actions if "remove" in action]
     return Commit(

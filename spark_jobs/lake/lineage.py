@@ -25,8 +25,6 @@ from spark_jobs.lake.tables import open_dataset, open_table, read_rows
 
 TABLE_NAMES = ("records", "records_uncommitted")
 DAMAGED = frozenset({OffsetState.MISSING, OffsetState.CORRUPT, OffsetState.UNKNOWN})
-NEVER_VALID = ("cut-back", "filled")
-"""Why a segment was retired on whose bytes no offset stands any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,12 +177,8 @@ def _rows(lake: str, name: str, topic: str, partition: int, offset: int) -> list
 
 def _covering(segments: Any, offset: int) -> Segment | None:
     """The ingested segment whose offsets include this one, where no batch is known that has it."""
-    fitting = [s for s in segments if _feeds(s) and s.base_offset <= offset < s.next_offset]
+    fitting = [s for s in segments if s.feeds and s.base_offset <= offset < s.next_offset]
     return fitting[0] if fitting else None
-
-
-def _feeds(segment: Segment) -> bool:
-    return segment.generation == archive.GENERATION_INGESTED and segment.retired_because not in NEVER_VALID
 
 
 def _noted_batch(lake: str, log: str, offset: int, segments: Mapping[str, Segment]) -> tuple[str, int] | None:
@@ -197,7 +191,7 @@ def _noted_batch(lake: str, log: str, offset: int, segments: Mapping[str, Segmen
     ]
     for row in read_rows(lake, "batches", ["segment_id", "position"], where).to_pylist():
         segment = segments.get(row["segment_id"])
-        if segment is not None and _feeds(segment):
+        if segment is not None and segment.feeds:
             return row["segment_id"], row["position"]
     return None
 

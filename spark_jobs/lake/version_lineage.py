@@ -99,7 +99,7 @@ def _group(lake: str, name: str, commit: Commit) -> tuple[_Found, list[str]]:
 
     wanted = {added.path for added in commit.added}
     found: dict[tuple[str, int, str, str], tuple[int, int, int]] = {}
-    gone = []
+    gone: list[str] = []
     if not wanted:
         return found, gone
     table = open_table(lake, name)
@@ -169,4 +169,5 @@ def _rows_before(lake: str, name: str, version: int, removed: Iterable[str]) -> 
 def _files(table: DeltaTable) -> list[dict[str, Any]]:
     import pyarrow as pa
 
-    return pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    files: list[dict[str, Any]] = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    return files
