@@ -18,7 +18,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 
-from tests.bench import commands, decoding, processes
+from tests.bench import commands, decoding, processes, publishing
 from tests.bench.corpora import home
 from tests.bench.page import page
 from tests.bench.results import Line, Verdict
@@ -39,6 +39,8 @@ def cases(arguments: argparse.Namespace) -> dict[str, Callable[[], Iterator[Line
     found[processes.START] = partial(processes.start_lines, 3 if quick else 11)
     found[processes.COLD] = partial(processes.cold_lines, mib, 1 if quick else 3)
     found[processes.MEMORY] = partial(processes.memory_lines, 64 if quick else 1024, 1 if quick else 3)
+    for each in publishing.CASES:
+        found[each.name] = partial(publishing.lines, each, arguments.publish_mib, arguments.publish_rounds)
     return found
 
 
@@ -53,6 +55,8 @@ def main() -> int:
     arguments = parser.parse_args()
     arguments.command_mib = arguments.mib or (16 if arguments.quick else 250)
     arguments.command_rounds = 1 if arguments.quick else 3
+    arguments.publish_mib = arguments.mib or (16 if arguments.quick else 1024)
+    arguments.publish_rounds = 1 if arguments.quick else 3
     arguments.mib = arguments.mib or (16 if arguments.quick else 200)
     arguments.rounds = arguments.rounds or (2 if arguments.quick else 11)
     every = cases(arguments)
@@ -93,6 +97,8 @@ def main() -> int:
                 command_mib=arguments.command_mib,
                 rounds=arguments.rounds,
                 command_rounds=arguments.command_rounds,
+                publish_mib=arguments.publish_mib,
+                publish_rounds=arguments.publish_rounds,
                 java_warm_ups=decoding.JAVA_WARM_UPS,
                 load=load,
             ),

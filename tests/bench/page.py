@@ -53,6 +53,14 @@ in which the contenders took turns.
   slowest round took more than 1.3 times its fastest, though such sets were thrown away and taken anew; it is void.
 - **The limit.** 1/T = segment bytes / CRC speed + raw bytes / decompression speed + raw bytes / memcpy speed, each the
   fastest way at hand, measured in the same rounds.
+- **Publishing.** Topics of {publish_mib} MiB of keys and values and four partitions, written through a real broker by a
+  Java producer at its defaults (batches of 16 KB): `small` and `medium` as above. Ours is the whole job `publish`
+  (plan, files, commit, ledger) in the same Spark session on segments that were registered where they lie and validated
+  before; its table has all columns, theirs six. The Kafka source reads from the running broker on the same machine.
+  Tuned: fetches of 16 MB, at least 1 MB, 10,000 records a poll, no dictionary where values do not repeat. MB/s: keys
+  and values. Before anything is timed, number of rows, sum of offsets and sum of a 64-bit hash over (partition, offset,
+  timestamp, key, value) are equal in all tables. Medians of {publish_rounds} rounds behind a warm-up; sessions, broker
+  and processes are started before.
 """
 
 
@@ -64,6 +72,8 @@ def page(
     command_mib: int,
     rounds: int,
     command_rounds: int,
+    publish_mib: int,
+    publish_rounds: int,
     java_warm_ups: int,
     load: float,
 ) -> str:
@@ -74,6 +84,8 @@ def page(
             command_mib=command_mib,
             rounds=rounds,
             command_rounds=command_rounds,
+            publish_mib=publish_mib,
+            publish_rounds=publish_rounds,
             java_warm_ups=java_warm_ups,
         ),
         "## What was asked for\n",

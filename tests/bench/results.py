@@ -13,12 +13,13 @@ class Unit(StrEnum):
 
     TIMES_AS_FAST = "×"
     OF_THE_LIMIT = "of the limit"
+    OF_ITS_SPEED = "of its speed"
     SECONDS = "s"
     MIB = "MiB"
 
     @property
     def more_is_better(self) -> bool:
-        return self in (Unit.TIMES_AS_FAST, Unit.OF_THE_LIMIT)
+        return self in (Unit.TIMES_AS_FAST, Unit.OF_THE_LIMIT, Unit.OF_ITS_SPEED)
 
 
 class Verdict(StrEnum):
@@ -87,6 +88,7 @@ def compared(
     records: int,
     must: float | None = None,
     aim: float | None = None,
+    unit: Unit = Unit.TIMES_AS_FAST,
 ) -> Line:
     """How many times as fast one contender is as another; of each, what it made of so many bytes and records."""
     first, second = outcome.times[ours], outcome.times[theirs]
@@ -94,7 +96,7 @@ def compared(
     return Line(
         case,
         theirs,
-        Unit.TIMES_AS_FAST,
+        unit,
         second.median / first.median,
         min(ratios),
         max(ratios),

@@ -20,6 +20,8 @@ from tests.kafka import distribution
 _START_SECONDS = 90
 _STOP_SECONDS = 60
 _TRIES = 3
+_SCRIPT = ("-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent")
+"""As in `kafka-run-class.sh`."""
 
 # One replica of everything, small indexes, nothing deleted or cleaned behind a test's back, no waiting for others.
 _SETTINGS = {
@@ -55,12 +57,14 @@ class Broker:
     """The running broker; use as a context manager or call `stop`.
 
     :param folder: where everything goes; made if it is not there. A second start on the same folder goes on with it.
+    :param timed: its speed counts: it gets the JVM settings of Kafka's own start script.
     :raises distribution.Unavailable: Kafka cannot be run here.
     :raises RuntimeError: it did not start; the text ends with what it logged last.
     """
 
-    def __init__(self, folder: Path, **settings: str) -> None:
+    def __init__(self, folder: Path, *, timed: bool = False, **settings: str) -> None:
         self._folder = folder
+        self._timed = timed
         self._settings = settings
         self.log_dir = folder / "data"
         """The log directory: partition directories and checkpoints."""
@@ -122,11 +126,12 @@ class Broker:
         }
         properties = self._folder / "server.properties"
         properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        quick = ["-XX:TieredStopAtLevel=1"]  # it lives for seconds: the slow compiler would never pay
-        command = distribution.command(
-            "Broker", str(properties), cluster_id, heap="512m", options=quick, log_level="WARN"
-        )
+        arguments = ("Broker", str(properties), self._cluster_id())
+        if self._timed:
+            command = distribution.command(*arguments, heap="1g", collector="G1", options=_SCRIPT, log_level="WARN")
+        else:
+            quick = ["-XX:TieredStopAtLevel=1"]  # it lives for seconds: the slow compiler would never pay
+            command = distribution.command(*arguments, heap="512m", options=quick, log_level="WARN")
         with (self._folder / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, cwd=self._folder
@@ -135,6 +140,14 @@ class Broker:
         if not ready or b"started" not in self._process.stdout.readline():
             self.kill()
             raise RuntimeError(f"the broker did not start:\n{self._log_tail()}")
+
+    def _cluster_id(self) -> str:
+        """Of an earlier start, else a new one."""
+        try:
+            lines = (self.log_dir / "meta.properties").read_text().splitlines()
+        except FileNotFoundError:
+            return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        return next(line.removeprefix("cluster.id=") for line in lines if line.startswith("cluster.id="))
 
     def _log_tail(self) -> str:
         return (self._folder / "broker.log").read_text(errors="replace")[-3000:]

@@ -31,6 +31,7 @@ from spark_jobs.lake.errors import JobError
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE / "java"
 VERSION = "4.3.1"
+SPARK_SOURCE = "spark-sql-kafka-4.2.0"
 
 _COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 _FETCH_SECONDS = 300
@@ -61,13 +62,16 @@ def class_path(version: str = VERSION) -> str:
 
     :raises Unavailable: no lock for that version, no registry, or a jar is not the locked one.
     """
-    folder = _folder(version)
-    jars = locked_jars(version)
-    if not all((folder / "jars" / jar.file_name).is_file() for jar in jars):
-        _fetch(jars, folder)
-    for jar in jars:
-        _refuse_other(folder / "jars" / jar.file_name, jar)
-    return os.pathsep.join(str(folder / "jars" / jar.file_name) for jar in jars)
+    return os.pathsep.join(map(str, _checked(locked_jars(version), _folder(version))))
+
+
+@functools.cache
+def spark_source() -> tuple[Path, ...]:
+    """The jars of Spark's Kafka source, every one checked; fetches them if this machine has none yet.
+
+    :raises Unavailable: no registry, or a jar is not the locked one.
+    """
+    return _checked(_locked(SPARK_SOURCE), _folder(SPARK_SOURCE))
 
 
 @functools.cache
@@ -147,15 +151,28 @@ def locked_jars(version: str = VERSION) -> tuple[LockedJar, ...]:
 
     :raises Unavailable: there is no such lock.
     """
-    lock = HERE / f"kafka-{version}.lock"
+    return _locked(f"kafka-{version}")
+
+
+def _locked(name: str) -> tuple[LockedJar, ...]:
+    lock = HERE / f"{name}.lock"
     if not lock.is_file():
-        raise Unavailable(f"there is no {lock.name}, so Kafka {version} is not fetched")
+        raise Unavailable(f"there is no {lock.name}, so nothing of it is fetched")
     jars = []
     for line in lock.read_text().splitlines():
         if line and not line.startswith("#"):
             coordinate, digest = line.split()
             jars.append(LockedJar(*coordinate.split(":"), digest.removeprefix("sha256:")))
     return tuple(jars)
+
+
+def _checked(jars: tuple[LockedJar, ...], folder: Path) -> tuple[Path, ...]:
+    paths = tuple(folder / "jars" / jar.file_name for jar in jars)
+    if not all(path.is_file() for path in paths):
+        _fetch(jars, folder)
+    for path, jar in zip(paths, jars, strict=True):
+        _refuse_other(path, jar)
+    return paths
 
 
 def _folder(version: str) -> Path:
