@@ -58,6 +58,7 @@ class Produced:
 def kafka() -> None:
     """Skips, with the reason, where Kafka cannot be run."""
     try:
+        distribution.jdk()  # remembered, so that a test may hide it
         distribution.own_classes()
     except distribution.Unavailable as missing:
         pytest.skip(f"Kafka cannot be run here: {missing}")
