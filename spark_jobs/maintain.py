@@ -139,7 +139,7 @@ def _deletable(config: MaintainConfig, segments: Iterable[Segment], policies: Po
     for segment in segments:
         policy = policies.for_topic(segment.topic) or _NO_POLICY
         # A segment registered where it lies is the source's: its row may go, its bytes never.
-        if segment.retired_ms is None or os.path.isabs(segment.path):
+        if segment.retired_ms is None or segment.lies_at_source:
             continue
         if config.as_of_ms - segment.retired_ms > policy.file_delete_delay_ms:
             for suffix in (LOG_SUFFIX, *SIDE_FILES):
@@ -148,7 +148,7 @@ def _deletable(config: MaintainConfig, segments: Iterable[Segment], policies: Po
 
 def _mergeable(live: Iterable[Segment], policies: Policies) -> Iterator[Slices]:
     """Slices of one source segment, in groups of at most `segment.bytes`."""
-    archived = [segment for segment in live if not os.path.isabs(segment.path)]
+    archived = [segment for segment in live if not segment.lies_at_source]
     archived.sort(key=lambda s: (s.log, s.base_offset))
     for (log, _, _), of_one_source in groupby(archived, key=lambda s: (s.log, s.origin_base_offset, s.generation)):
         group: list[Segment] = []

@@ -19,9 +19,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spark_jobs.lake import storage
 from spark_jobs.lake.commits import WrittenFile
 from spark_jobs.lake.tables import TableSpec
-from spark_jobs.on_disk import sync
 
 ROW_GROUP_ROWS = 65_536
 
@@ -37,38 +37,31 @@ def write_file(
         partition_values: the table partition of every row in the file.
 
     Raises:
-        OSError: the file can't be written. What was begun is removed.
+        OSError: the file can't be written. What was begun is removed, and was never seen in its place.
     """
     filled = (chunk for chunk in chunks if chunk.num_rows)
     first = next(filled, None)
     if first is None:
         return None
-    relative = os.path.join(*(f"{k}={v}" for k, v in partition_values.items()), f"part-{uuid.uuid4().hex}.parquet")
-    full = os.path.join(root, relative)
-    os.makedirs(os.path.dirname(full), exist_ok=True)
+    # Delta's own separator: these are names in a table, also where directories are written in another way
+    relative = "/".join((*(f"{k}={v}" for k, v in partition_values.items()), f"part-{uuid.uuid4().hex}.parquet"))
     schema = _schema_of(first, spec)
     rows = 0
-    try:
-        with pq.ParquetWriter(full, schema, **_layout(spec)) as writer:
+    with storage.writing(storage.join(root, relative)) as local:
+        with pq.ParquetWriter(local, schema, **_layout(spec)) as writer:
             for chunk in itertools.chain([first], filled):
                 columns = chunk.select(schema.names)
                 if columns.schema != schema:
                     columns = columns.cast(schema)
                 writer.write_batch(columns, row_group_size=ROW_GROUP_ROWS)
                 rows += chunk.num_rows
-    except BaseException:
-        # Never leave a file that looks whole: closing a Parquet writer makes its footer valid.
-        with contextlib.suppress(OSError):
-            os.unlink(full)
-        raise
-    sync(full)
-    sync(os.path.dirname(full))
-    status = os.stat(full)
+        status = os.stat(local)
+        said = statistics(pq.read_metadata(local), spec)
     return WrittenFile(
         path=relative,
         size=status.st_size,
         partition_values=dict(partition_values),
-        statistics=statistics(pq.read_metadata(full), spec),
+        statistics=said,
         modified_ms=status.st_mtime_ns // 1_000_000,
         rows=rows,
     )

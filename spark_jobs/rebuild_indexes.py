@@ -9,7 +9,6 @@ would lead readers into them. Nothing is written beside a segment that lies at i
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,14 +18,12 @@ from logcore.logs.findings import found
 from logcore.segments import offset_index, time_index
 from logcore.segments.filenames import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from logcore.segments.scan import End, ScannedBatch, Stretch, scan
-from logcore.storage.local import map_file
 from spark_jobs.contracts import JobReport, LogChange, RebuildIndexesConfig
-from spark_jobs.lake import archive, finding_rows
+from spark_jobs.lake import archive, finding_rows, storage
 from spark_jobs.lake.archive import Segment
 from spark_jobs.lake.finding_rows import PlacedFinding
 from spark_jobs.lake.policies import read_policies
 from spark_jobs.lake.tables import read_rows
-from spark_jobs.on_disk import place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,7 +94,7 @@ def plan(config: RebuildIndexesConfig) -> RebuildPlan:
             skipped.append(Skipped(segment.log, segment.base_offset, reason))
             continue
         path = segment.local_path(config.lake)
-        if all(os.path.exists(side_file(path, suffix)) for suffix in SIDE_FILES):
+        if all(storage.exists(side_file(path, suffix)) for suffix in SIDE_FILES):
             continue
         policy = policies.for_topic(segment.topic)
         interval = offset_index.DEFAULT_INTERVAL_BYTES if policy is None else policy.index_interval_bytes
@@ -165,7 +162,7 @@ def write_side_files(value: dict[str, Any]) -> dict[str, Any]:
     try:
         for suffix, build in SIDE_FILES.items():
             # Each index walks over the segment itself: its batches are never all in memory.
-            with map_file(task.path) as mapped, memoryview(mapped) as content:
+            with storage.mapped(task.path) as mapped, memoryview(mapped) as content:
                 index = build(_batches(content, task), task.base_offset, task.index_interval_bytes)
             if _place_if_new(side_file(task.path, suffix), index):
                 files, written = files + 1, written + len(index)
@@ -175,7 +172,7 @@ def write_side_files(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _why_not(segment: Segment, verdict: str | None) -> str | None:
-    if os.path.isabs(segment.path):
+    if segment.lies_at_source:
         return "it lies at its source, where nothing is ever written"
     if verdict is None:
         return "it is not validated yet"
@@ -195,10 +192,10 @@ def _batches(content: memoryview, task: IndexTask) -> Iterator[ScannedBatch]:
 
 def _place_if_new(path: str, content: bytes) -> bool:
     """Put a file in its place, whole and on disk; False where the same content was there."""
-    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
-        if file.read() == content:
+    with contextlib.suppress(FileNotFoundError):
+        if storage.read(path) == content:
             return False
-    place(path, content)
+    storage.put(path, content)
     return True
 
 

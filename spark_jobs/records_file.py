@@ -16,7 +16,7 @@ from logcore.columns.engines import decode_segment
 from logcore.columns.wanted import Place, Wanted
 from logcore.errors import LogError
 from logcore.segments.scan import Stretch
-from logcore.storage.local import map_file
+from spark_jobs.lake import storage
 from spark_jobs.lake.tables import TABLES, table_uri
 from spark_jobs.parquet_files import write_file
 
@@ -76,7 +76,8 @@ def write_records(value: dict[str, Any]) -> dict[str, Any]:
 
 def _chunks(task: WriteTask) -> Iterator[pa.RecordBatch]:
     for piece in task.pieces:
-        with map_file(piece.path) as mapped, memoryview(mapped) as whole:
+        bounds = (piece.file_start + piece.start, piece.file_start + piece.end)
+        with storage.mapped(piece.path, *bounds) as mapped, memoryview(mapped) as whole:
             content = whole[piece.file_start : piece.file_start + piece.end]
             if len(content) < piece.end:
                 message = f"the file ends {piece.end - len(content)} bytes before what is to be published of it does"

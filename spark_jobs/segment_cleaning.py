@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
@@ -26,10 +25,8 @@ from logcore.logs.compaction import (
     newest_offset_by_key,
 )
 from logcore.segments.scan import End
-from logcore.storage.local import map_file
-from spark_jobs.lake import archive
+from spark_jobs.lake import archive, storage
 from spark_jobs.lake.archive import Segment
-from spark_jobs.on_disk import place, sync
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +145,15 @@ def _written(lake: str, segment: Segment, cleaned: CleanedSegment) -> Segment:
         max_timestamp=cleaned.max_timestamp,
         generation=generation,
     )
-    final = os.path.join(lake, successor.path)
     # As Kafka's cleaner does: retention falls back on the time of change where no batch has a timestamp.
-    place(final, cleaned.data, modified_ms=segment.modified_ms)
-    sync(os.path.dirname(os.path.dirname(final)))
+    storage.put(storage.join(lake, successor.path), cleaned.data, modified_ms=segment.modified_ms)
     return successor
 
 
 @contextlib.contextmanager
 def _bytes_of(lake: str, segment: Segment) -> Iterator[memoryview]:
-    with map_file(segment.local_path(lake)) as mapped, memoryview(mapped) as whole:
+    bounds = (segment.start, segment.start + segment.size)
+    with storage.mapped(segment.local_path(lake), *bounds) as mapped, memoryview(mapped) as whole:
         content = whole[segment.start : segment.start + segment.size]
         try:
             yield content

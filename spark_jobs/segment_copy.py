@@ -6,10 +6,8 @@ last good crc is taken: it may be half a write. In a sealed one everything is, d
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
-import uuid
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,9 +16,8 @@ from logcore.errors import LogError
 from logcore.logs.findings import Finding, found
 from logcore.segments.scan import last_good_end
 from logcore.storage.local import LocalReader, SegmentFile, SourceChanged, copy_range, map_file, read_range
-from spark_jobs.lake import archive
+from spark_jobs.lake import archive, storage
 from spark_jobs.lake.archive import Segment
-from spark_jobs.on_disk import sync
 
 PROBE_BYTES = 1 << 20
 
@@ -109,26 +106,15 @@ def copy_segment(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _copy(task: CopyTask) -> tuple[Segment | None, list[Finding]]:
-    directory = os.path.join(task.lake, "archive", task.log)
-    os.makedirs(directory, exist_ok=True)
-    temporary = os.path.join(directory, f".{uuid.uuid4().hex}.copying")
-    try:
-        copy_range(task.source, task.start, None, temporary, sealed=task.sealed)
-        segment, findings = _describe(task, temporary)
+    with storage.staged(storage.join(task.lake, "archive", task.log)) as copy:
+        copy_range(task.source, task.start, None, copy.path, sealed=task.sealed)
+        segment, findings = _describe(task, copy.path)
         if segment is None:
             return None, findings
-        os.truncate(temporary, segment.size)
-        sync(temporary)
-        final = os.path.join(task.lake, segment.path)
-        os.makedirs(os.path.dirname(final), exist_ok=True)
-        os.utime(temporary, ns=(task.modified_ms * 1_000_000,) * 2)  # mtimes are data: retention falls back on them
-        os.replace(temporary, final)
-        for path in (os.path.dirname(final), directory, os.path.dirname(directory)):
-            sync(path)
+        os.truncate(copy.path, segment.size)
+        # mtimes are data: retention falls back on them
+        copy.place(storage.join(task.lake, segment.path), modified_ms=task.modified_ms)
         return segment, findings
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
 
 
 def _register(task: CopyTask) -> tuple[Segment | None, list[Finding]]:

@@ -20,7 +20,7 @@ from logcore.errors import LogError
 from logcore.logs.findings import found
 from logcore.logs.validation import BatchVerdict
 from logcore.segments.scan import Stretch
-from logcore.storage.local import map_file
+from spark_jobs.lake import storage
 from spark_jobs.lake.archive import Segment
 from spark_jobs.lake.tables import TABLES, table_uri
 from spark_jobs.parquet_files import write_file
@@ -60,7 +60,10 @@ def validate_one(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _judge(lake: str, segment: Segment) -> dict[str, Any]:
-    with map_file(segment.local_path(lake)) as mapped, memoryview(mapped) as whole:
+    with (
+        storage.mapped(segment.local_path(lake), segment.start, segment.start + segment.size) as mapped,
+        memoryview(mapped) as whole,
+    ):
         content = whole[segment.start : segment.start + segment.size]
         if len(content) < segment.size:
             raise LogError(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
@@ -16,7 +15,7 @@ import pyarrow as pa
 
 from logcore.logs.growth import LogTail
 from logcore.segments.filenames import segment_file_name
-from spark_jobs.lake import commits
+from spark_jobs.lake import commits, storage
 from spark_jobs.lake.tables import LOGS, SEGMENTS, read_rows
 
 GENERATION_INGESTED = 0
@@ -69,7 +68,12 @@ class Segment:
 
     def local_path(self, lake: str) -> str:
         """Where its bytes lie: in the archive, or at the source where they were registered in place."""
-        return self.path if os.path.isabs(self.path) else os.path.join(lake, self.path)
+        return self.path if self.lies_at_source else storage.join(lake, self.path)
+
+    @property
+    def lies_at_source(self) -> bool:
+        """Whether it was registered in place: its bytes are the source's, and never ours to change."""
+        return storage.is_absolute(self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +135,7 @@ def segment_id(log: str, base_offset: int, digest: str, generation: int = GENERA
 
 def segment_path(log: str, identity: str, base_offset: int) -> str:
     """Path of an archived segment, relative to the lake. The file has Kafka's own name, so Kafka's tools read it."""
-    return os.path.join("archive", log, identity, segment_file_name(base_offset))
+    return f"archive/{log}/{identity}/{segment_file_name(base_offset)}"
 
 
 def read_logs(lake: str, logs: Sequence[str] | None = None) -> dict[str, LogRow]:

@@ -11,7 +11,6 @@ nothing about such files, so everything is checked here and in the worker before
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
+from spark_jobs.lake import storage
 from spark_jobs.lake.errors import ConcurrentChange, OutputMismatch
 from spark_jobs.lake.tables import TABLES, ensure_table, table_uri
 
@@ -248,9 +248,9 @@ def equal_to_any(column: str, values: Sequence[str]) -> str:
 
 
 def _check_file(lake: str, name: str, written: WrittenFile) -> None:
-    full = os.path.join(table_uri(lake, name), written.path)
+    full = storage.join(table_uri(lake, name), written.path)
     try:
-        size = os.stat(full).st_size
+        size = storage.size(full)
     except OSError as error:
         raise OutputMismatch(f"Table {name}: the file {full} that a worker reported can't be read: {error}.") from error
     if size != written.size:

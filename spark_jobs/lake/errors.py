@@ -23,5 +23,9 @@ class LakeRefused(JobError):
     """The lake is of another cluster, or of a layout this version does not know."""
 
 
+class StorageError(JobError, OSError):
+    """The store that a lake lies on did not answer as it should: not there, not allowed, not in time."""
+
+
 class UsageError(ValueError):
     """The caller asked for something that is not there or not built: a mistake of the call, not of the data."""

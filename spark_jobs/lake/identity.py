@@ -1,13 +1,13 @@
-"""What a lake is: one directory, one cluster, one layout (``lake.json``)."""
+"""What a lake is: one directory or prefix of a bucket, one cluster, one layout (``lake.json``)."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 from dataclasses import asdict, dataclass
 
-from spark_jobs.lake.errors import LakeRefused, UsageError
+from spark_jobs.lake import storage
+from spark_jobs.lake.errors import LakeRefused
 
 LAYOUT_VERSION = 1
 LAKE_FILE = "lake.json"
@@ -29,14 +29,11 @@ def read_identity(lake: str) -> LakeIdentity | None:
 
     Raises:
         LakeRefused: a layout newer than this version knows, or a file that is no ``lake.json``.
-        UsageError: the directory is on an object store, which is not built yet.
+        StorageError: the object store did not answer.
     """
-    if "://" in lake:
-        raise UsageError(f"{lake}: lakes on object stores are not built yet; give a local directory.")
-    path = os.path.join(lake, LAKE_FILE)
+    path = storage.join(lake, LAKE_FILE)
     try:
-        with open(path, encoding="utf-8") as file:
-            content = json.load(file)
+        content = json.loads(storage.read(path))
         layout, cluster = int(content["layout"]), content["cluster"]
     except FileNotFoundError:
         return None
@@ -73,13 +70,11 @@ def claim(lake: str, cluster: str | None) -> None:
     """
     cluster = cluster_of(lake, cluster)
     wanted = LakeIdentity(LAYOUT_VERSION, cluster)
-    if read_identity(lake) == wanted:
+    held = read_identity(lake)
+    if held == wanted:
         return
-    os.makedirs(lake, exist_ok=True)
-    path = os.path.join(lake, LAKE_FILE)
-    temporary = path + ".tmp"
-    with open(temporary, "w", encoding="utf-8") as file:
-        json.dump(asdict(wanted), file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    path, content = storage.join(lake, LAKE_FILE), json.dumps(asdict(wanted)).encode()
+    if held is not None:
+        storage.put(path, content)
+    elif not storage.create(path, content):
+        claim(lake, cluster)  # another run made the lake meanwhile: is it this cluster's?

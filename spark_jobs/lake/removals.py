@@ -30,9 +30,8 @@ import pyarrow.compute as pc
 from logcore.logs.offset_ledger import GAPS_COMPACTED
 from logcore.records.batch import read_header
 from logcore.records.record import read_records
-from logcore.storage.local import map_file
 from spark_jobs.contracts import LogChange, Scalar
-from spark_jobs.lake import archive, commits, frontier
+from spark_jobs.lake import archive, commits, frontier, storage
 from spark_jobs.lake.archive import COMPACTION, RETENTION, Segment
 from spark_jobs.lake.frontier import LedgerRow
 from spark_jobs.lake.tables import LOG_ACTIONS, open_dataset, open_table, read_rows
@@ -280,7 +279,7 @@ def count_records(lake: str, row: LedgerRow, at: int) -> int:
         & (pc.field("last_offset") >= row.start_offset)
         & (pc.field("base_offset") < at)
     )
-    columns = ["base_offset", "last_offset", "record_count", "segment_id", "position"]
+    columns = ["base_offset", "last_offset", "record_count", "segment_id", "position", "size"]
     total = 0
     for chunk in open_dataset(lake, "batches", table).scanner(columns=columns, filter=condition).to_batches():
         inside = pc.and_(pc.greater_equal(chunk["base_offset"], row.start_offset), pc.less(chunk["last_offset"], at))
@@ -294,7 +293,7 @@ def _count_in_batch(lake: str, log: str, batch: Mapping[str, Any], start: int, e
     """Records of one batch with an offset in [start, end), told by reading it: a border goes through it."""
     segments = {s.segment_id: s for s in archive.read_segments(lake, [log], live=False)}
     segment = segments[batch["segment_id"]]
-    with map_file(segment.local_path(lake)) as mapped:
-        position = segment.start + batch["position"]
+    position = segment.start + batch["position"]
+    with storage.mapped(segment.local_path(lake), position, position + batch["size"]) as mapped:
         header = read_header(mapped, position)
         return sum(start <= record.offset < end for record in read_records(mapped, position, header))

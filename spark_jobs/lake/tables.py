@@ -6,7 +6,6 @@ anything that reads Delta reads it. Statistics are kept on the columns that plan
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,9 +14,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import TableNotFoundError
-from pyarrow import fs
 
 from logcore.columns.schema import RECORDS_SCHEMA
+from spark_jobs.lake import storage
 
 LOG_COLUMNS = [
     pa.field("log", pa.string()),  # <log_id>/<partition>: the key that plans and predicates use
@@ -242,7 +241,7 @@ TABLES: Mapping[str, TableSpec] = {
 
 def table_uri(lake: str, name: str) -> str:
     """Where table ``name`` of ``lake`` lies."""
-    return os.path.join(lake, "tables", TABLES[name].name)
+    return storage.join(lake, "tables", TABLES[name].name)
 
 
 def open_table(lake: str, name: str) -> DeltaTable | None:
@@ -280,8 +279,7 @@ def open_dataset(lake: str, name: str, table: DeltaTable) -> ds.Dataset:
     Delta's default is a filesystem in Python: Arrow's threads may still be closing files through it when the
     interpreter ends, and then the process dies instead of ending with its exit code.
     """
-    root = os.path.abspath(table_uri(lake, name))
-    return table.to_pyarrow_dataset(filesystem=fs.SubTreeFileSystem(root, fs.LocalFileSystem()))
+    return table.to_pyarrow_dataset(filesystem=storage.arrow_filesystem(table_uri(lake, name)))
 
 
 def read_rows(

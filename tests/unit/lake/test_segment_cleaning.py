@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from spark_jobs import segment_cleaning
+from spark_jobs.lake import storage
 from spark_jobs.lake.archive import Segment, segment_id, segment_path
 from spark_jobs.segment_cleaning import CleaningTask, clean_log
 from tests import handmade
@@ -93,14 +94,14 @@ def test_a_cleaner_that_loses_the_newest_record_of_a_key_is_found_out(tmp_path, 
 
 def test_a_file_that_does_not_hold_what_was_written_is_found_out(tmp_path, monkeypatch):
     source = archived(tmp_path, 0, handmade.simple_batch(0, ROWS), 3)
-    real = segment_cleaning.os.replace
+    real = storage.os.replace
 
     def damages(temporary: str, final: str) -> None:
         path = Path(temporary)
         path.write_bytes(handmade.flip(path.read_bytes(), 70))
         real(temporary, final)
 
-    monkeypatch.setattr(segment_cleaning.os, "replace", damages)
+    monkeypatch.setattr(storage.os, "replace", damages)
     result = clean_log(task(tmp_path, source))
     assert "cannot be trusted" in result["unproven"]
 

@@ -1,0 +1,251 @@
+"""Where the files of a lake lie, and how they are read and written: in a local directory, or on an object store.
+
+A lake is named by an absolute path or by ``s3://bucket/prefix``; everything in it by a path below that, joined with
+:func:`join`. Whatever is written here is whole, and on disk, from the moment it can be seen, and replaces what was
+there in one step. A process may be killed, or the machine lose power, between any two lines here; what is left then is
+an old file, a new one, or one under a name that nobody reads.
+
+What a table's commits look like is :mod:`spark_jobs.lake.commits`' business, what the store can do
+:mod:`spark_jobs.lake.object_store`'s; sources are read through :mod:`logcore.storage`.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import posixpath
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from pyarrow import fs
+
+from logcore.storage.local import SourceUnreadable, map_file
+from spark_jobs.lake import object_store
+
+_SYNCED_AROUND = 4
+"""Directories around that of a file which are on disk with it: as many as a lake has between itself and its files."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file of a lake: its full path, size in bytes and time of change."""
+
+    path: str
+    size: int
+    modified_ms: int
+
+
+def is_remote(path: str) -> bool:
+    """Whether it is an object store's."""
+    return "://" in path
+
+
+def absolute(path: str) -> str:
+    """The one name of a path: absolute, without a slash at its end.
+
+    Raises:
+        UsageError: an object store of another kind than ``s3://``, or one named with more than bucket and prefix.
+    """
+    if not is_remote(path):
+        return os.path.abspath(path)
+    bucket, key = object_store.split(path)
+    return f"s3://{bucket}/{key}".rstrip("/")
+
+
+def is_absolute(path: str) -> bool:
+    """Whether it says by itself where it lies, and is not relative to a lake."""
+    return is_remote(path) or os.path.isabs(path)
+
+
+def join(root: str, *parts: str) -> str:
+    """A path below another."""
+    return posixpath.join(root, *parts) if is_remote(root) else os.path.join(root, *parts)
+
+
+def exists(path: str) -> bool:
+    """Whether there is such a file. Raises StorageError."""
+    try:
+        size(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def size(path: str) -> int:
+    """Bytes of a file. Raises FileNotFoundError, OSError."""
+    return object_store.head(path).size if is_remote(path) else os.stat(path).st_size
+
+
+def read(path: str) -> bytes:
+    """A whole small file. Raises FileNotFoundError, OSError."""
+    if is_remote(path):
+        return object_store.read(path)[0]
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def put(path: str, content: bytes, *, modified_ms: int | None = None) -> None:
+    """Put a file in its place, on disk and whole; directories are made. Raises OSError.
+
+    Args:
+        modified_ms: the time of change it gets where that can be set; an object store sets its own.
+    """
+    if is_remote(path):
+        object_store.put(path, content)
+    else:
+        with writing(path, modified_ms=modified_ms) as local, open(local, "xb") as file:
+            file.write(content)
+
+
+def create(path: str, content: bytes) -> bool:
+    """Put a file in its place if none is there, decided by whoever keeps it; whether it was put. Raises OSError."""
+    if is_remote(path):
+        return object_store.create(path, content) is not None
+    aside = f"{path}.{uuid.uuid4().hex}"
+    put(aside, content)
+    try:
+        os.link(aside, path)
+    except FileExistsError:
+        return False
+    finally:
+        os.unlink(aside)
+    sync(os.path.dirname(path))
+    return True
+
+
+@contextmanager
+def mapped(path: str, start: int = 0, end: int | None = None) -> Iterator[mmap.mmap | bytes]:
+    """Bytes [start, end) of a file, at the positions they have in the file; what lies around them must not be read.
+
+    A local file is mapped. Of an object only these bytes are fetched, into a nameless temporary file of the object's
+    size that has holes elsewhere.
+
+    Raises:
+        SourceUnreadable: it is not there.
+        StorageError: the object store did not answer as it should.
+    """
+    if not is_remote(path):
+        with map_file(path) as content:
+            yield content
+        return
+    fetched = _fetched(path, start, end)
+    try:
+        yield fetched
+    finally:
+        if isinstance(fetched, mmap.mmap):
+            with suppress(BufferError):  # a view of it may still be alive; the last one closes it
+                fetched.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A local file that is being written, not yet in its place."""
+
+    path: str
+
+    def place(self, final: str, *, modified_ms: int | None = None) -> None:
+        """Put it in its place, on disk and whole. Raises OSError; nothing can be seen at its place then."""
+        if is_remote(final):
+            object_store.upload(self.path, final)
+            return
+        sync(self.path)
+        if modified_ms is not None:
+            os.utime(self.path, ns=(modified_ms * 1_000_000,) * 2)
+        around = os.path.dirname(final)
+        os.makedirs(around, exist_ok=True)
+        os.replace(self.path, final)
+        sync(around)
+        for _ in range(_SYNCED_AROUND):  # a directory is an entry of the one around it, whoever has just made it
+            around = os.path.dirname(around)
+            with suppress(PermissionError):
+                sync(around)
+
+
+@contextmanager
+def staged(directory: str) -> Iterator[Staged]:
+    """A local file to write and then to place at or below ``directory``; gone at the end if that was not done."""
+    if is_remote(directory):
+        with tempfile.TemporaryDirectory(prefix="loglake-") as scratch:
+            yield Staged(os.path.join(scratch, "file"))
+        return
+    os.makedirs(directory, exist_ok=True)
+    path = os.path.join(directory, f".{uuid.uuid4().hex}.writing")
+    try:
+        yield Staged(path)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+@contextmanager
+def writing(path: str, *, modified_ms: int | None = None) -> Iterator[str]:
+    """The name of a local file to write, which gets to its place when the block ends, and is gone if that fails.
+
+    Raises:
+        OSError: disk or store do not take it; nothing can be seen at its place then.
+    """
+    with staged(posixpath.dirname(path) if is_remote(path) else os.path.dirname(path)) as file:
+        yield file.path
+        file.place(path, modified_ms=modified_ms)
+
+
+def files_below(root: str) -> Iterator[StoredFile]:
+    """Every file below a directory; none where that is not there. Raises StorageError."""
+    if is_remote(root):
+        bucket, _ = object_store.split(root)
+        for stored in object_store.listed(root):
+            yield StoredFile(f"s3://{bucket}/{stored.key}", stored.size, stored.modified_ms)
+        return
+    for directory, _, names in os.walk(root):
+        for name in sorted(names):
+            path = os.path.join(directory, name)
+            with suppress(FileNotFoundError):
+                status = os.stat(path)
+                yield StoredFile(path, status.st_size, status.st_mtime_ns // 1_000_000)
+
+
+def has_files(root: str) -> bool:
+    """Whether anything lies below a directory. Raises StorageError."""
+    return next(files_below(root), None) is not None
+
+
+def delete(path: str) -> None:
+    """Delete a file; none there is as well. Raises OSError."""
+    if is_remote(path):
+        object_store.delete(path)
+        return
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def arrow_filesystem(root: str) -> fs.FileSystem:
+    """Arrow's own filesystem of what lies below ``root``; paths in it are relative to that."""
+    if is_remote(root):
+        bucket, key = object_store.split(root)
+        return fs.SubTreeFileSystem(f"{bucket}/{key}", object_store.arrow_filesystem())
+    return fs.SubTreeFileSystem(os.path.abspath(root), fs.LocalFileSystem())
+
+
+def _fetched(path: str, start: int, end: int | None) -> mmap.mmap | bytes:
+    try:
+        whole = object_store.head(path).size
+        if not whole:
+            return b""  # nothing to map is an error to the operating system
+        with tempfile.TemporaryFile(prefix="loglake-") as file:
+            os.truncate(file.fileno(), whole)
+            object_store.download(path, file.fileno(), start, whole if end is None else min(end, whole))
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except FileNotFoundError as error:
+        raise SourceUnreadable("it is not there", file=path) from error
+
+
+def sync(path: str) -> None:
+    """Return when a local file's bytes, or a directory's entries, are on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
