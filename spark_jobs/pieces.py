@@ -36,24 +36,28 @@ class Held:
     """By log, in offset order."""
     splits: Mapping[str, Sequence[tuple[int, int]]]
     """Position and offset of the split points, by segment id."""
+    validated_ms: Mapping[str, int]
+    """Clock of the run that validated a segment, by segment id."""
 
     @classmethod
     def of(cls, lake: str, logs: Iterable[str]) -> Held:
         """The feeding set of these logs; nothing is read where there are none."""
         wanted = sorted(logs)
         if not wanted:
-            return cls(lake, {}, {})
+            return cls(lake, {}, {}, {})
         segments: dict[str, list[Segment]] = {}
         for segment in archive.ingested_segments(lake, wanted):
             segments.setdefault(segment.log, []).append(segment)
-        rows = read_rows(lake, "validations", ["segment_id", "split_points"], [("log", "in", wanted)])
+        columns = ["segment_id", "split_points", "as_of_ms"]
+        rows = read_rows(lake, "validations", columns, [("log", "in", wanted)])
+        ids = rows["segment_id"].to_pylist()
         # Almost every segment is smaller than the distance between two split points.
         splits = {
             identity: tuple((position, offset) for position, offset in json.loads(text))
-            for identity, text in zip(rows["segment_id"].to_pylist(), rows["split_points"].to_pylist(), strict=True)
+            for identity, text in zip(ids, rows["split_points"].to_pylist(), strict=True)
             if text != "[]"
         }
-        return cls(lake, segments, splits)
+        return cls(lake, segments, splits, dict(zip(ids, rows["as_of_ms"].to_pylist(), strict=True)))
 
     def pieces(self, log: str, wanted: Ranges) -> list[Piece]:
         """Pieces that may hold records of the wanted offsets, in offset order."""
@@ -85,6 +89,15 @@ class Held:
             if overlap > 0:
                 total += segment.size * overlap // (segment.next_offset - segment.base_offset)
         return total
+
+    def validated_since(self, log: str, start: int, end: int) -> int | None:
+        """Clock of the first run that validated something of offsets [start, end); None where no segment has any."""
+        clocks = [
+            self.validated_ms[segment.segment_id]
+            for segment in self.segments.get(log, ())
+            if segment.base_offset < end and segment.next_offset > start and segment.segment_id in self.validated_ms
+        ]
+        return min(clocks, default=None)
 
     def _cut(self, segment: Segment) -> list[Piece]:
         cuts = [(position, offset) for position, offset in self.splits.get(segment.segment_id, ())]

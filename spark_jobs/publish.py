@@ -3,7 +3,9 @@
     plan    per log [frontier, first undecided or untrusted offset), from the ledger            (driver, no JVM)
     write   workers decode to Arrow, keep what is visible, write and sync Parquet files          (workers)
     commit  files and the logs' new frontiers in one Delta commit; then the ledger's `published`  (driver)
+    tail    on request, what is not decided yet goes into `records_uncommitted`                   (``uncommitted``)
 
+By default a log is published up to its first damage; where its policy says ``salvage: permissive``, behind it too.
 A range [a, b) is committed only on a snapshot whose frontier is exactly a. A log whose frontier moved meanwhile, or
 whose written rows are not what the ledger counts, leaves the commit; the others go on.
 """
@@ -16,18 +18,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
 from logcore.logs.findings import found
 from logcore.logs.offset_ledger import OffsetState, publish_end
 from logcore.segments.filenames import is_internal_topic
+from spark_jobs import uncommitted
 from spark_jobs.contracts import JobReport, LogChange, PublishConfig
 from spark_jobs.lake import archive, commits, finding_rows, frontier
 from spark_jobs.lake.commits import Guard, WrittenFile, live_files
-from spark_jobs.lake.errors import ConcurrentChange, OutputMismatch
+from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.finding_rows import PlacedFinding
 from spark_jobs.lake.frontier import LedgerRow
-from spark_jobs.lake.tables import open_table, read_rows
+from spark_jobs.lake.policies import Policies, TopicPolicy, read_policies
+from spark_jobs.lake.tables import open_dataset, open_table
 from spark_jobs.pieces import Held, merged
 from spark_jobs.records_file import WriteTask, write_records
+from spark_jobs.uncommitted import READ_UNCOMMITTED, UncommittedPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,26 +68,31 @@ class PublishPlan:
     """What there is to do; printed, it is the dry run."""
 
     logs: tuple[LogPlan, ...]
+    waiting: tuple[str, ...]
+    """Logs with something decided that is left for a later run: too little of it, and not old enough."""
     stale_ledgers: tuple[str, ...]
     """Logs whose ledger does not say yet what is published: a run died behind its commit."""
     refused: tuple[PlacedFinding, ...]
+    uncommitted: UncommittedPlan
 
     @property
     def is_empty(self) -> bool:
-        """Every decided offset is published, and the ledger says so."""
-        return not self.logs and not self.stale_ledgers and not self.refused
+        """Every offset that is due is published, and the ledger says so."""
+        return not self.logs and not self.stale_ledgers and not self.refused and self.uncommitted.is_empty
 
     @property
     def needs_spark(self) -> bool:
         """Whether records have to be decoded."""
-        return any(log.tasks for log in self.logs)
+        return any(log.tasks for log in self.logs) or self.uncommitted.needs_spark
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as plain values."""
         keys = ("log", "topic", "partition", "start_offset", "end_offset", "records")
         return {
             "logs": [{key: getattr(log, key) for key in keys} | {"files": len(log.tasks)} for log in self.logs],
+            "waiting": list(self.waiting),
             "stale_ledgers": list(self.stale_ledgers),
+            "uncommitted": self.uncommitted.as_dict(),
         }
 
 
@@ -88,34 +101,47 @@ def plan(config: PublishConfig) -> PublishPlan:
 
     A log that holds rows without a frontier, or at or above it, is refused with a finding.
     """
+    policies = read_policies(config.policies)
+    # Opened before the frontiers are read: rows of a publisher that commits meanwhile are not taken for strange ones.
+    table = open_table(config.lake, "records")
     rows = archive.read_logs(config.lake, config.logs)
     chosen = {log: row for log, row in rows.items() if _is_published(config, row.topic)}
     ledger = frontier.read_ledger(config.lake, list(chosen))
     frontiers = frontier.read_frontiers(config.lake, list(ledger))
-    due = {}
+    pending = {}
     for log, ranges in sorted(ledger.items()):
         start = frontiers[log] or 0
-        end = publish_end(ranges, start)
+        end = publish_end(ranges, start, permissive=_policy(policies, ranges).passes_damage)
         if end > start:
-            due[log] = (start, end)
-    held = Held.of(config.lake, due)
+            pending[log] = (start, end)
+    held = Held.of(config.lake, ledger if config.isolation_level == READ_UNCOMMITTED else pending)
+    waiting = [
+        log
+        for log, (start, end) in pending.items()
+        if not config.at_once and _waits(_policy(policies, ledger[log]), held, log, start, end, config.as_of_ms)
+    ]
+    due = {log: span for log, span in pending.items() if log not in waiting}
     plans = [_plan_log(ledger[log], frontiers[log], start, end, held) for log, (start, end) in due.items()]
-    refused = _mismatches(config.lake, plans)
-    plans = [log for log in plans if log.log not in {placed.log for placed in refused}]
+    refused = _mismatches(config.lake, table, plans)
+    wrong = {placed.log for placed in refused}
+    plans = [log for log in plans if log.log not in wrong]
     stale = [log for log, ranges in ledger.items() if frontier.with_published(ranges, frontiers[log]) != ranges]
-    return PublishPlan(tuple(plans), tuple(sorted(stale)), tuple(finding_rows.unseen(config.lake, refused)))
+    decided = {log: frontiers[log] or 0 for log in ledger if log not in wrong} | {p.log: p.end_offset for p in plans}
+    tails = UncommittedPlan()
+    if config.isolation_level == READ_UNCOMMITTED:
+        passing = {log for log in decided if _policy(policies, ledger[log]).passes_damage}
+        tails = uncommitted.plan(config.lake, ledger, decided, passing, held)
+    unseen = finding_rows.unseen(config.lake, refused)
+    return PublishPlan(tuple(plans), tuple(waiting), tuple(sorted(stale)), tuple(unseen), tails)
 
 
 def apply(plan: PublishPlan, config: PublishConfig, spark: SparkSession | None) -> JobReport:
-    """Write, commit once, bring the ledger up to date.
+    """Write, commit once, bring the ledger up to date; then, if asked for, what is not decided yet.
 
     Raises:
         ConcurrentChange: other commits kept coming between look and commit.
     """
-    from spark_jobs.spread import spread
-
-    tasks = [task for log in plan.logs for task in log.tasks]
-    results = iter(spread(spark, [asdict(task) for task in tasks], write_records) if spark is not None else ())
+    results = iter(_write(config, [task for log in plan.logs for task in log.tasks], spark))
     files: dict[str, list[WrittenFile]] = {}
     placed = list(plan.refused)
     for log in plan.logs:
@@ -127,11 +153,16 @@ def apply(plan: PublishPlan, config: PublishConfig, spark: SparkSession | None) 
         if problem is None:
             files[log.log] = [WrittenFile(**result["file"]) for result in written if result["file"]]
         else:
-            placed.append(_mismatch(log.log, log.topic, log.partition, log.start_offset, log.end_offset, problem))
-    committed = _commit(config, [log for log in plan.logs if log.log in files], files)
+            placed.append(_mismatch(log, problem))
+    committed, strange = _commit(config, [log for log in plan.logs if log.log in files], files)
+    placed += strange
     touched = sorted({log.log for log in committed} | set(plan.stale_ledgers))
     if touched:
         frontier.sync_published(config.lake, config.run_id, touched)
+    # A tail stands on the frontier that its log was to have by now.
+    behind = {log.log for log in plan.logs} - {log.log for log in committed}
+    tails = uncommitted.apply(plan.uncommitted.without(behind), config.lake, config.run_id, spark)
+    placed += tails.refused
     new = finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)
     return JobReport(
         job=config.JOB,
@@ -145,8 +176,22 @@ def apply(plan: PublishPlan, config: PublishConfig, spark: SparkSession | None) 
             "records": sum(log.records for log in committed),
             "files": sum(len(files[log.log]) for log in committed),
             "bytes": sum(file.size for log in committed for file in files[log.log]),
+            "waiting": len(plan.waiting),
+            "uncommitted_records": tails.records,
         },
     )
+
+
+def _write(config: PublishConfig, tasks: Sequence[WriteTask], spark: SparkSession | None) -> list[dict[str, Any]]:
+    if spark is None or not tasks:
+        return []
+    if config.writer == "spark":
+        from spark_jobs.spark_writer import write_records_with_spark
+
+        return write_records_with_spark(spark, config.lake, tasks)
+    from spark_jobs.spread import spread
+
+    return spread(spark, [asdict(task) for task in tasks], write_records, [task.size for task in tasks])
 
 
 def _is_published(config: PublishConfig, topic: str) -> bool:
@@ -172,49 +217,92 @@ def _plan_log(ranges: Sequence[LedgerRow], recorded: int | None, start: int, end
     )
 
 
+def _policy(policies: Policies, ranges: Sequence[LedgerRow]) -> TopicPolicy:
+    topic = ranges[0].topic
+    return policies.for_topic(topic) or TopicPolicy(topic, ())
+
+
+def _waits(policy: TopicPolicy, held: Held, log: str, start: int, end: int, as_of_ms: int) -> bool:
+    """Whether a scheduled run leaves the offsets [start, end) of a log for a later one.
+
+    Age counts from the clock of the run that validated the oldest segment in question, which is the run that took it
+    or the one after: a segment's own times are its broker's, and say nothing of when we could have published it.
+    """
+    if held.bytes_within(log, start, end) >= policy.publish_min_bytes:
+        return False
+    since = held.validated_since(log, start, end)
+    return since is not None and as_of_ms - since < policy.publish_max_delay_ms
+
+
+class _StrangeRows(Exception):
+    """Logs with rows that no frontier stands for, found on the version that a commit was to stand on."""
+
+    def __init__(self, placed: Sequence[PlacedFinding]) -> None:
+        super().__init__()
+        self.placed = placed
+
+
 def _commit(
     config: PublishConfig, logs: Sequence[LogPlan], files: Mapping[str, Sequence[WrittenFile]]
-) -> list[LogPlan]:
+) -> tuple[list[LogPlan], list[PlacedFinding]]:
     """One commit for all logs whose frontier is still where the plan found it."""
+    refused: list[PlacedFinding] = []
+    standing: list[LogPlan] = []
+
+    def check(table: DeltaTable) -> None:
+        placed = _mismatches(config.lake, table, standing)
+        if placed:
+            raise _StrangeRows(placed)
+
     for attempt in range(COMMIT_ATTEMPTS):
         now = frontier.read_frontiers(config.lake, [log.log for log in logs])
+        if attempt and _are_live(config.lake, [file.path for log in standing for file in files[log.log]]):
+            return standing, refused  # this very commit is there: only the answer to it was lost
         standing = [log for log in logs if now[log.log] == log.frontier]
-        taken = {placed.log for placed in _mismatches(config.lake, standing)}
-        if taken:
-            raise OutputMismatch(f"Rows appeared behind the frontier of {', '.join(sorted(map(str, taken)))}.")
         if not standing:
-            return []
+            return [], refused
         chosen = [file for log in standing for file in files[log.log]]
+        guards = [log.guard for log in standing]
         try:
-            commits.add_files(config.lake, "records", chosen, config.run_id, [log.guard for log in standing])
+            commits.add_files(config.lake, "records", chosen, config.run_id, guards, check=check)
+        except _StrangeRows as strange:
+            refused += strange.placed
+            wrong = {placed.log for placed in strange.placed}
+            logs = [log for log in logs if log.log not in wrong]
+            standing = []
         except ConcurrentChange:
             time.sleep(0.05 * 2**attempt)
-            continue
-        return standing
+        else:
+            return standing, refused
     raise ConcurrentChange(f"Table records: {COMMIT_ATTEMPTS} attempts were overtaken by other commits; run again.")
 
 
-def _mismatches(lake: str, logs: Sequence[LogPlan]) -> list[PlacedFinding]:
+def _are_live(lake: str, paths: Sequence[str]) -> bool:
+    """Whether files, whose names nobody else gives, are in the table."""
+    table = open_table(lake, "records") if paths else None
+    return table is not None and set(paths) <= {file.path for file in live_files(table)}
+
+
+def _mismatches(lake: str, table: DeltaTable | None, logs: Sequence[LogPlan]) -> list[PlacedFinding]:
     """Logs that hold rows at or above their frontier: the table is not what its frontiers say."""
-    if not logs:
+    if table is None or not logs:
         return []
-    highest = _highest_offsets(lake)
-    refused = []
-    for log in logs:
-        # The statistics clear almost every log; another incarnation of it, or an odd file, makes rows worth a look.
-        if highest.get((log.topic, log.partition), -1) >= log.start_offset or (log.topic, None) in highest:
-            if not _has_rows(lake, log):
-                continue
-            problem = f"the table records already holds rows at or above offset {log.start_offset}"
-            refused.append(_mismatch(log.log, log.topic, log.partition, log.start_offset, log.end_offset, problem))
-    return refused
+    highest = _highest_offsets(table)
+    # The statistics clear almost every log; another incarnation of it, or an odd file, makes rows worth a look.
+    suspects = [
+        log
+        for log in logs
+        if highest.get((log.topic, log.partition), -1) >= log.start_offset or (log.topic, None) in highest
+    ]
+    return [
+        _mismatch(log, f"the table records already holds rows at or above offset {log.start_offset}")
+        for log in suspects
+        if _has_rows(lake, table, log)
+    ]
 
 
-def _highest_offsets(lake: str) -> dict[tuple[str, int | None], int]:
+def _highest_offsets(table: DeltaTable) -> dict[tuple[str, int | None], int]:
     """Greatest offset by topic and partition, by the statistics of the files; partition None: some do not tell."""
-    table = open_table(lake, "records")
-    if table is None:
-        return {}
     highest: dict[tuple[str, int | None], int] = {}
     for file in live_files(table):
         topic = file.partition_values["topic"]
@@ -225,24 +313,24 @@ def _highest_offsets(lake: str) -> dict[tuple[str, int | None], int]:
     return highest
 
 
-def _has_rows(lake: str, log: LogPlan) -> bool:
-    where: list[tuple[str, str, object]] = [
-        ("topic", "==", log.topic),
-        ("partition", "==", log.partition),
-        ("offset", ">=", log.start_offset),
-        ("log_id", "==", log.log_id),
-    ]
-    return read_rows(lake, "records", ["offset"], where).num_rows > 0
+def _has_rows(lake: str, table: DeltaTable, log: LogPlan) -> bool:
+    condition = (
+        (pc.field("topic") == log.topic)
+        & (pc.field("partition") == log.partition)
+        & (pc.field("offset") >= log.start_offset)
+        & (pc.field("log_id") == log.log_id)
+    )
+    return open_dataset(lake, "records", table).head(1, columns=["offset"], filter=condition).num_rows > 0
 
 
-def _mismatch(log: str, topic: str, partition: int, start: int, end: int, problem: str) -> PlacedFinding:
+def _mismatch(log: LogPlan, problem: str) -> PlacedFinding:
     finding = found(
         "output-mismatch",
-        f"{topic}-{partition}: offsets [{start}, {end}) are not published: {problem}.",
-        start_offset=start,
-        end_offset=end,
+        f"{log.topic}-{log.partition}: offsets [{log.start_offset}, {log.end_offset}) are not published: {problem}.",
+        start_offset=log.start_offset,
+        end_offset=log.end_offset,
     )
-    return PlacedFinding(finding, log, topic, partition)
+    return PlacedFinding(finding, log.log, log.topic, log.partition)
 
 
 def _change(log: LogPlan, files: Sequence[WrittenFile]) -> LogChange:

@@ -6,7 +6,7 @@ Runs in a worker. Every crc is checked again on the way: between validation and 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -52,6 +52,17 @@ class WriteTask:
     visible: tuple[tuple[int, int], ...]
     """Half-open offset ranges whose records are published."""
 
+    @property
+    def size(self) -> int:
+        """Archived bytes to read."""
+        return sum(piece.end - piece.start for piece in self.pieces)
+
+    @classmethod
+    def from_plain(cls, value: Mapping[str, Any]) -> WriteTask:
+        """The reverse of ``dataclasses.asdict``, also through JSON."""
+        pieces = tuple(Piece(**piece) for piece in value["pieces"])
+        return cls(**(dict(value) | {"pieces": pieces, "visible": tuple((s, e) for s, e in value["visible"])}))
+
 
 def write_records(value: dict[str, Any]) -> dict[str, Any]:
     """Write one file.
@@ -63,10 +74,9 @@ def write_records(value: dict[str, Any]) -> dict[str, Any]:
         ``file`` (a :class:`~spark_jobs.lake.commits.WrittenFile` as plain values, None without rows), ``rows``,
         ``error`` (None, or why nothing was written).
     """
-    pieces = tuple(Piece(**piece) for piece in value["pieces"])
-    task = WriteTask(**(value | {"pieces": pieces, "visible": tuple((s, e) for s, e in value["visible"])}))
+    task = WriteTask.from_plain(value)
     try:
-        written = write_file(table_uri(task.lake, "records"), TABLES["records"], _chunks(task), {"topic": task.topic})
+        written = write_file(table_uri(task.lake, "records"), TABLES["records"], decoded(task), {"topic": task.topic})
     except (LogError, OSError) as error:
         return {"file": None, "rows": 0, "error": str(error)}
     if written is None:
@@ -74,7 +84,12 @@ def write_records(value: dict[str, Any]) -> dict[str, Any]:
     return {"file": asdict(written), "rows": written.rows, "error": None}
 
 
-def _chunks(task: WriteTask) -> Iterator[pa.RecordBatch]:
+def decoded(task: WriteTask) -> Iterator[pa.RecordBatch]:
+    """Rows of ``records`` without their topic, in offset order.
+
+    Raises:
+        LogError: an archived file is gone, unreadable or shorter than it was.
+    """
     for piece in task.pieces:
         bounds = (piece.file_start + piece.start, piece.file_start + piece.end)
         with storage.mapped(piece.path, *bounds) as mapped, memoryview(mapped) as whole:

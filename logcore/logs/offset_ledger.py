@@ -47,7 +47,7 @@ class OffsetState(StrEnum):
 
 
 BLOCKING = frozenset({OffsetState.OPEN, OffsetState.UNKNOWN, OffsetState.MISSING, OffsetState.CORRUPT})
-"""States the frontier never passes."""
+"""States the frontier stops at; in permissive salvage it passes all but OPEN."""
 
 GAPS_COMPACTED = "compacted"
 """The only thing gaps inside a batch can be: producers write none, cleaning leaves them."""
@@ -135,13 +135,23 @@ def restart_offset(ranges: Sequence[LedgerRange]) -> int:
     return next((r.start_offset for r in ranges if r.state is OffsetState.OPEN), ranges[-1].end_offset)
 
 
-def publish_end(ranges: Sequence[LedgerRange], frontier: int) -> int:
-    """How far [frontier, …) may be published: the first offset at or above `frontier` in a state that blocks, else
-    the end of the ledger (`frontier` where the ledger ends below it)."""
+def publish_end(ranges: Sequence[LedgerRange], frontier: int, permissive: bool = False) -> int:
+    """How far [frontier, …) may be published: up to the first offset at or above `frontier` in a state that blocks, or
+    the end of the ledger (`frontier` where it ends below).
+
+    permissive: only `open` blocks. Other states that alarm are passed where something follows that is to be published,
+    so that the last range below a frontier is never one that may be filled later.
+    """
+    end = frontier
     for each in ranges:
-        if each.end_offset > frontier and each.state in BLOCKING:
-            return max(frontier, each.start_offset)
-    return max(frontier, ranges[-1].end_offset) if ranges else frontier
+        if each.end_offset <= frontier:
+            continue
+        if each.state in BLOCKING:
+            if each.state is OffsetState.OPEN or not permissive:
+                break
+        else:
+            end = each.end_offset
+    return end
 
 
 def mark_published(ranges: Iterable[LedgerRange], frontier: int) -> tuple[LedgerRange, ...]:

@@ -66,6 +66,8 @@ class LiveFile:
     """The one partition that all its rows are of; None: of several, or it does not tell."""
     min_offset: int | None
     max_offset: int | None
+    log_id: str | None
+    """The same; in tables that keep statistics of it."""
     modified_ms: int
 
 
@@ -84,6 +86,7 @@ def live_files(table: DeltaTable) -> list[LiveFile]:
                 partition=low if low is not None and low == high else None,
                 min_offset=row.get("min.offset"),
                 max_offset=row.get("max.offset"),
+                log_id=row.get("min.log_id") if row.get("min.log_id") == row.get("max.log_id") else None,
                 modified_ms=row["modification_time"],
             )
         )
@@ -146,8 +149,19 @@ def delete(lake: str, name: str, predicate: str, run_id: str) -> None:
     replace(lake, name, predicate, TABLES[name].schema.empty_table(), run_id)
 
 
-def add_files(lake: str, name: str, files: Sequence[WrittenFile], run_id: str, guards: Sequence[Guard] = ()) -> None:
+def add_files(
+    lake: str,
+    name: str,
+    files: Sequence[WrittenFile],
+    run_id: str,
+    guards: Sequence[Guard] = (),
+    check: Callable[[DeltaTable], None] | None = None,
+) -> None:
     """Add worker-written files to table ``name`` in one commit together with the guards' new versions.
+
+    Args:
+        check: called with the version of the table that the commit stands on, its guards compared; what it raises
+            leaves the table as it is. For guarded commits: others may be rebased onto versions it did not see.
 
     Raises:
         OutputMismatch: a file is missing, or is not of the size or the table partition it was announced with.
@@ -160,6 +174,8 @@ def add_files(lake: str, name: str, files: Sequence[WrittenFile], run_id: str, g
         _check_file(lake, name, written)
     table = ensure_table(lake, name)
     _check(table, name, guards)
+    if check is not None:
+        check(table)
     actions = [AddAction(f.path, f.size, dict(f.partition_values), f.modified_ms, True, f.statistics) for f in files]
     try:
         table.create_write_transaction(

@@ -83,6 +83,11 @@ class TopicPolicy:
         """Whether ``cleanup.policy`` has ``delete``."""
         return "delete" in self.cleanup_policy
 
+    @property
+    def passes_damage(self) -> bool:
+        """Whether ``salvage`` lets the frontier pass offsets that are missing, corrupt or of unknown outcome."""
+        return self.salvage == "permissive"
+
     def matches(self, topic: str) -> bool:
         """Whether this policy's pattern covers a topic."""
         if is_internal_topic(topic) and not self.pattern.startswith("__"):

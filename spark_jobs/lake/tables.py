@@ -233,7 +233,13 @@ TABLES: Mapping[str, TableSpec] = {
         TableSpec("transactions", TRANSACTIONS, ("log", "first_offset")),
         TableSpec("offset_ledger", OFFSET_LEDGER, ("log", "start_offset")),
         TableSpec("records", RECORDS_SCHEMA, ("partition", "offset", "timestamp"), ("topic",)),
-        TableSpec("records_uncommitted", RECORDS_UNCOMMITTED, ("partition", "offset", "timestamp"), ("topic",)),
+        TableSpec(
+            # log_id, because a tail is found by the statistics of its files alone
+            "records_uncommitted",
+            RECORDS_UNCOMMITTED,
+            ("partition", "offset", "timestamp", "log_id"),
+            ("topic",),
+        ),
         TableSpec("log_actions", LOG_ACTIONS, ("log", "segment_id")),
     )
 }

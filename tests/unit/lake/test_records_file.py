@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from logcore.errors import LogError
-from spark_jobs.records_file import Piece, WriteTask, _chunks
+from spark_jobs.records_file import Piece, WriteTask, decoded
 from tests import handmade
 
 FIRST = handmade.simple_batch(0, [(None, b"a"), (None, b"b")])
@@ -19,7 +19,7 @@ def offsets(folder: Path, data: bytes, *, start: int = 0, first: int = 0, end: i
     path.write_bytes(data)
     piece = Piece("s", str(path), 0, start, len(data) if end is None else end, first, 3)
     task = WriteTask(str(folder), "t", "l", 0, (piece,), ((0, 3),))
-    return [offset for columns in _chunks(task) for offset in columns["offset"].to_pylist()]
+    return [offset for columns in decoded(task) for offset in columns["offset"].to_pylist()]
 
 
 @pytest.mark.parametrize("damage", [FIRST, b"\x01" * 40], ids=["a batch twice", "junk"])
