@@ -113,7 +113,7 @@ class Routes:
         return clocked(lambda: launch.run("publish", PublishConfig(str(self.lake), "publish", AS_OF_MS)))()
 
     def seconds_without_spark(self) -> float:
-        def spread(_: object, tasks: Sequence[dict[str, Any]], work: Callable[..., Any]) -> list[Any]:
+        def spread(_: object, tasks: Sequence[dict[str, Any]], work: Callable[..., Any], *_more: object) -> list[Any]:
             return self.pool.map(work, tasks, 1)
 
         with mock.patch("spark_jobs.spread.spread", spread):

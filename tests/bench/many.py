@@ -1,0 +1,54 @@
+"""Log directories of very many small things: segments of one batch, batches of one record; made anew where needed.
+
+A batch's checksum does not cover its base offset, so one batch, packed by hand, stands at every offset.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from tests import handmade
+from tests.broker_directory import LogDirectory
+
+SEGMENTS_A_LOG = 100
+_RECORDS = 5
+_AT_ONCE = 1 << 20
+_ROW = (b"user-00000001", b"a value of some bytes")
+
+
+def segments(folder: Path, count: int) -> int:
+    """So many segments of one batch each, in logs of up to 100; returns the number of records."""
+    directory = LogDirectory(folder)
+    batch = handmade.simple_batch(0, [_ROW] * _RECORDS, base_timestamp=1_700_000_000_000, leader_epoch=0)
+    watermarks = {}
+    for first in range(0, count, SEGMENTS_A_LOG):
+        number, here = first // SEGMENTS_A_LOG, min(SEGMENTS_A_LOG, count - first)
+        partition = directory.partition(f"many-{number}")
+        for segment in range(here):
+            base = segment * _RECORDS
+            (partition.path / f"{base:020d}.log").write_bytes(_at(batch, base))
+        watermarks[f"many_{number}"] = here * _RECORDS
+    directory.high_watermarks(**watermarks)
+    return count * _RECORDS
+
+
+def batches(folder: Path, count: int) -> int:
+    """One segment with so many batches of one record; returns the number of records."""
+    directory = LogDirectory(folder)
+    partition = directory.partition("tiny-0")
+    batch = handmade.simple_batch(0, [_ROW], base_timestamp=1_700_000_000_000, leader_epoch=0)
+    one = np.frombuffer(batch, np.uint8)
+    with partition.roll(0).open("wb") as stream:
+        for first in range(0, count, _AT_ONCE):
+            offsets = np.arange(first, min(first + _AT_ONCE, count))
+            rows = np.broadcast_to(one, (len(offsets), len(one))).copy()
+            rows[:, :8] = offsets.astype(">i8").view(np.uint8).reshape(-1, 8)
+            stream.write(rows.tobytes())
+    directory.high_watermarks(tiny_0=count)
+    return count
+
+
+def _at(batch: bytes, base_offset: int) -> bytes:
+    return base_offset.to_bytes(8, "big") + batch[8:]
