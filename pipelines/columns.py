@@ -35,6 +35,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "last_batch_end": "of its last batch: position behind it in the origin file",
         "retired_ms": "when retention, compaction or merging replaced it; empty while it is live",
         "replaced_by": "segment that stands in its place",
+        "retired_because": "why: retention, compaction, cut-back, filled; empty while it is live",
     },
     "offset_ledger": {
         **_LOG,

@@ -13,11 +13,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipelines.cli import announcer
 from pipelines.instance import open_instance
 from pipelines.jobs import INTAKE_JOB
 from pipelines.lakes import Intake, lake_name, remember
-from pipelines.running import Runner, RunOutcome
+from pipelines.running import Runner, RunOutcome, announcer
 from pipelines.state import LakeState, read_state
 from pipelines.summary import damage_lines, logs_table, meanings_line, shown_path
 from spark_jobs.lake.errors import JobError, UsageError

@@ -20,7 +20,8 @@ from spark_jobs.lake import identity as lake_identity
 from spark_jobs.lake.archive import read_logs
 
 SOURCES_FILE = "sources.json"
-SOURCES_VERSION = 1
+SOURCES_VERSION = 2
+"""2 knows isolation levels and sources to fill from; files of version 1 are read as well."""
 
 
 class NoLakeError(ValueError):
@@ -42,6 +43,10 @@ class Intake:
     include_internal: bool = False
     policies: str | None = None
     """Absolute path of a ``policies.yaml``."""
+    isolation_level: str | None = None
+    """``read_committed`` or ``read_uncommitted``; None: not said, which is the former."""
+    fill_from: tuple[str, ...] = ()
+    """Absolute; where missing and corrupt offsets are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,19 @@ def recall(lake: str) -> Memory:
         ) from error
 
 
+def as_remembered(lake: str, intake: Intake) -> Intake:
+    """The intake with what it leaves unsaid as the lake was told before, of the same paths.
+
+    Isolation level and sources to fill from stay until others are named: a run that says nothing of them is not a wish
+    to forget them.
+    """
+    for known in recall(lake).intakes:
+        if set(known.paths) & set(intake.paths):
+            level = intake.isolation_level or known.isolation_level
+            intake = replace(intake, isolation_level=level, fill_from=intake.fill_from or known.fill_from)
+    return intake
+
+
 def remember(lake: str, intake: Intake) -> Memory:
     """Add what was told now and write the file; the same again writes nothing.
 
@@ -89,6 +107,7 @@ def remember(lake: str, intake: Intake) -> Memory:
     (a backfill of one topic partition is not a wish to forget the others).
     """
     before = recall(lake)
+    intake = as_remembered(lake, intake)
     kept: list[Intake] = []
     for known in before.intakes:
         if set(known.paths) <= set(intake.paths):

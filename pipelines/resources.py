@@ -6,14 +6,17 @@ Resources are settings and one method each; what a run does with them is in :mod
 from __future__ import annotations
 
 import sys
+from argparse import ArgumentTypeError
 from importlib.machinery import ModuleSpec
 
 import dagster as dg
 from pydantic import Field
 
+from logcore.cli.arguments import OffsetRange, offset_range
 from pipelines import lakes
 from pipelines.lakes import Intake
 from spark_jobs.contracts import JobConfig, JobReport
+from spark_jobs.lake.errors import UsageError
 
 LAKE_TAG = "loglake/lake"
 """Run tag that names the lake, where run configuration does not."""
@@ -62,6 +65,27 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     cluster: str = Field(default="", description="Name of the cluster where no source states one")
     include_internal: bool = Field(default=False, description="Also publish Kafka's internal topics")
     policies: str = Field(default="", description="policies.yaml with Kafka's config names per topic pattern")
+    isolation_level: str = Field(
+        default="", description="read_committed (default), or read_uncommitted: keep records_uncommitted too"
+    )
+    fill_from: list[str] = Field(
+        default=[], description="Other copies of the logs, where missing and corrupt offsets are looked for"
+    )
+    move_source: bool = Field(
+        default=False, description="Take logs from these sources that were taken from others, if both agree"
+    )
+    at_once: bool = Field(
+        default=True, description="Take and publish however little is new; without it, policies say what may wait"
+    )
+    replace: str = Field(
+        default="", description="Publish this offset range again, below the frontier: A..B, A.., ..B, or .. for all"
+    )
+    replace_since_ms: int | None = Field(
+        default=None, description="With replace: only batches from this time on, epoch milliseconds"
+    )
+    replace_until_ms: int | None = Field(
+        default=None, description="With replace: only batches before this time, epoch milliseconds"
+    )
     as_of_ms: int = Field(default=-1, description="The run's clock, epoch milliseconds; -1: when the run was created")
     apply: bool = Field(default=False, description="Let maintenance act; without it, it only plans")
 
@@ -95,4 +119,21 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             cluster=self.cluster or None,
             include_internal=self.include_internal,
             policies=self.policies or None,
+            isolation_level=self.isolation_level or None,
+            fill_from=tuple(self.fill_from),
         )
+
+    def replacement(self) -> OffsetRange | None:
+        """Offsets that are to be published again; None: none are.
+
+        Raises:
+            UsageError: ``replace`` is no range, or times are given without it.
+        """
+        if not self.replace:
+            if self.replace_since_ms is not None or self.replace_until_ms is not None:
+                raise UsageError('replace_since_ms and replace_until_ms bound what is replaced; add replace: ".."')
+            return None
+        try:
+            return offset_range(self.replace)
+        except ArgumentTypeError as error:
+            raise UsageError(f"replace: {error}") from error

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import dagster as dg
 
+from logcore.logs.findings import Finding, Severity
 from pipelines.definitions import build_definitions
 from pipelines.instance import end_dead_runs, process_tags
 from pipelines.jobs import run_config
@@ -39,6 +41,8 @@ class RunOutcome:
     """Partition keys that were materialized, by asset."""
     plans: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Plans that were made and not carried out, by asset."""
+    refused: tuple[Finding, ...] = ()
+    """What the run was asked for and left as it is."""
     error: str | None = None
     """Why the run did not come to its end, as a paragraph for a person."""
     is_usage_error: bool = False
@@ -81,6 +85,7 @@ class Runner:
             result.run_id,
             {asset: tuple(keys) for asset, keys in changed.items()},
             dict(_plans_of(result)),
+            tuple(_refusals_of(result)),
             error,
             is_usage_error,
         )
@@ -124,6 +129,29 @@ def _plans_of(result: dg.ExecuteInProcessResult) -> list[tuple[str, Mapping[str,
             if plan is not None:
                 plans.append((observation.asset_key.to_user_string(), plan.value))
     return plans
+
+
+def _refusals_of(result: dg.ExecuteInProcessResult) -> Iterator[Finding]:
+    for event in result.all_events:
+        if event.event_type is dg.DagsterEventType.ASSET_OBSERVATION:
+            refused = event.asset_observation_data.asset_observation.metadata.get("refused")
+            for rule, severity, message in refused.value if refused is not None else ():
+                yield Finding(rule, Severity(severity), message)
+
+
+def announcer() -> Callable[[JobConfig], None] | None:
+    """Says on the terminal which job begins; None where stderr is no terminal.
+
+    Dagster puts a file in the place of stderr while a step runs, so the terminal is kept here.
+    """
+    if not sys.stderr.isatty():
+        return None
+    terminal = os.fdopen(os.dup(sys.stderr.fileno()), "w", buffering=1)
+
+    def announce(config: JobConfig) -> None:
+        terminal.write(f"{os.path.basename(config.lake)}: {config.JOB} …\n")
+
+    return announce
 
 
 def _quiet() -> None:

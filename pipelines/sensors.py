@@ -74,7 +74,7 @@ def look(watched_lakes: tuple[str, ...], cursor: str | None, limit: int) -> dg.S
     requests = [
         dg.RunRequest(
             run_key=_run_key(lake, logs, seen),
-            run_config=run_config(lake=lake, logs=[str(log.topic_partition) for log in logs]),
+            run_config=run_config(lake=lake, logs=[str(log.topic_partition) for log in logs], at_once=False),
             tags={LAKE_TAG: lakes.lake_name(lake)},
         )
         for lake, logs in changed.items()

@@ -98,6 +98,12 @@ class LogState:
         return max(ends) if ends else None
 
     @property
+    def came_late(self) -> bool:
+        """Whether there are visible records behind which others are published already."""
+        to = self.published_to or 0
+        return any(r.state == "present" and not r.published and r.end_offset <= to for r in self.ledger)
+
+    @property
     def published_records(self) -> int:
         """Rows that ``records`` has to hold for this log."""
         return sum(r.records for r in self.ledger if r.published and r.state == "present")
@@ -114,6 +120,11 @@ class LakeState:
     def name(self) -> str:
         """What a person calls the lake."""
         return lake_name(self.lake)
+
+    @property
+    def came_late(self) -> bool:
+        """Whether a log has decided records below its frontier that are not published: they were filled late."""
+        return any(log.came_late for log in self.logs)
 
     def of(self, log: str) -> LogState:
         """The log with this key; KeyError where there is none."""
@@ -217,9 +228,10 @@ def stands(rule: str, row: LogRow, end_offset: int | None = None, published_to: 
     """Whether a finding of a log still says something about it.
 
     Why a log once stopped is history when it goes on; so is a high watermark that the log has reached meanwhile, and
-    rows that were refused once and published later. That a path was left alone is of the run that named it.
+    rows that were refused once and published later. That a path was left alone, or
+    a replacement refused, is of the run that asked for it.
     """
-    if rule == "second-source":
+    if rule in ("second-source", "replacement-refused"):
         return False
     if rule == "output-mismatch":
         return end_offset is None or end_offset > (published_to or 0)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import dagster as dg
 
+from logcore.cli.arguments import OffsetRange
 from logcore.storage.local import discover
 from pipelines import checks, expectations, partitions
 from pipelines.lakes import Intake
@@ -27,11 +28,16 @@ from spark_jobs.contracts import (
     MaintainConfig,
     PublishConfig,
     RebuildIndexesConfig,
+    ReplaceConfig,
     RetentionConfig,
     ValidateConfig,
 )
 from spark_jobs.lake.archive import read_logs
 from spark_jobs.lake.checked import pending_ranges
+
+READ_COMMITTED = "read_committed"
+REFUSED = "replacement-refused"
+"""Rule of a finding on what was to be published again and could not be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,11 @@ class Run:
     def intakes(self) -> tuple[Intake, ...]:
         """What is taken in."""
         return self.settings.intakes(self.lake)
+
+    @property
+    def at_once(self) -> bool:
+        """Whether nothing waits for more: a person asked for these logs, or for all there is."""
+        return self.settings.at_once or self.is_backfill
 
     @property
     def lakes(self) -> tuple[str, ...]:
@@ -111,6 +122,10 @@ def ingest(run: Run) -> Done:
             logs=run.keys or (),
             high_watermark=intake.high_watermark,
             cluster=intake.cluster,
+            policies=run.settings.policy_file(run.lake),
+            at_once=run.at_once,
+            fill_from=intake.fill_from,
+            move_source=run.settings.move_source,
         )
         done.reports.append(run.launcher.run(config))
     state = run.state()
@@ -140,11 +155,51 @@ def publish(run: Run) -> Done:
     done = Done()
     logs = run.logs()
     if logs is None or logs:
-        for topics, include_internal in _ways_to_publish(run.intakes):
-            config = PublishConfig(run.lake, run.run_id, run.as_of_ms, logs, topics, include_internal)
+        policies = run.settings.policy_file(run.lake)
+        for topics, include_internal, isolation_level in _ways_to_publish(run.intakes):
+            config = PublishConfig(
+                run.lake,
+                run.run_id,
+                run.as_of_ms,
+                logs,
+                topics,
+                include_internal,
+                policies,
+                run.at_once,
+                isolation_level,
+            )
             done.reports.append(run.launcher.run(config))
+        _replace(run, logs, policies, done)
     done.results.append(checks.rows_equal_ledger([read_state(lake) for lake in run.lakes]))
     return done
+
+
+def _replace(run: Run, logs: tuple[str, ...] | None, policies: str | None, done: Done) -> None:
+    """Publish again what a person asked for, and what came late."""
+    asked = run.settings.replacement()
+    if asked is not None:
+        since, until = run.settings.replace_since_ms, run.settings.replace_until_ms
+        start = asked.start
+        if asked == OffsetRange() and since is None and until is None:
+            start = 0  # a request without any bound would mean only what came late
+        config = ReplaceConfig(
+            run.lake, run.run_id, run.as_of_ms, logs, start, asked.end, since, until, policies=policies
+        )
+        report = run.launcher.run(config)
+        done.reports.append(report)
+        refused = [[f["rule"], f["severity"], f["message"]] for f in report.findings if f["rule"] == REFUSED]
+        if refused:
+            done.observations.append(
+                dg.AssetObservation(
+                    checks.RECORDS,
+                    description="Part of what was to be published again was refused; its rows stay as they are.",
+                    metadata={"lake": dg.MetadataValue.path(run.lake), "refused": dg.MetadataValue.json(refused)},
+                )
+            )
+    if run.state().came_late:
+        done.reports.append(
+            run.launcher.run(ReplaceConfig(run.lake, run.run_id, run.as_of_ms, logs, policies=policies))
+        )
 
 
 def expect(run: Run) -> Done:
@@ -231,7 +286,8 @@ def _restricted(state: LakeState, logs: Sequence[str] | None) -> LakeState:
     return LakeState(state.lake, tuple(log for log in state.logs if log.log in logs))
 
 
-def _ways_to_publish(intakes: Iterable[Intake]) -> Iterator[tuple[tuple[str, ...], bool]]:
-    """Topic filter and internal topics of each intake, each once; with nothing remembered: all user topics."""
-    ways = dict.fromkeys((intake.topics, intake.include_internal) for intake in intakes)
-    yield from ways or [((), False)]
+def _ways_to_publish(intakes: Iterable[Intake]) -> Iterator[tuple[tuple[str, ...], bool, str]]:
+    """Topic filter, internal topics and isolation level of each intake, each once; with nothing remembered: all user
+    topics."""
+    ways = dict.fromkeys((i.topics, i.include_internal, i.isolation_level or READ_COMMITTED) for i in intakes)
+    yield from ways or [((), False, READ_COMMITTED)]

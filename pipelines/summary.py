@@ -8,10 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from logcore.logs.findings import Finding, Severity, exit_code, found
 from pipelines.state import ALARMING, MEANINGS, STATES, LakeState, LogState, read_alarms, read_stops, stands
 from spark_jobs.lake.tables import read_rows, table_uri
+
+if TYPE_CHECKING:
+    from pipelines.running import RunOutcome
 
 EXIT_CLEAN, EXIT_WARNINGS, EXIT_DAMAGE, EXIT_NOT_CHECKED, EXIT_USAGE = 0, 1, 2, 3, 64
 
@@ -84,11 +88,64 @@ def meanings_line(states: Sequence[LakeState]) -> str:
     return "; ".join(parts)
 
 
+def refused_lines(outcome: RunOutcome) -> list[str]:
+    """What was asked for and left as it is, a line each."""
+    return [f"refused: {finding.message}" for finding in outcome.refused]
+
+
+def plan_lines(outcome: RunOutcome) -> list[str]:
+    """What maintenance did, or would do."""
+    lines = ["", "maintenance:"]
+    for asset, keys in outcome.changed.items():
+        more = f" and {len(keys) - 8} more" if len(keys) > 8 else ""
+        lines.append(f"  {asset}: {', '.join(keys[:8])}{more}")
+    for asset, plan in outcome.plans.items():
+        lines += [f"  {asset}, a plan only:" if asset != "archived_segments" else "  could be deleted or merged:"]
+        lines += [f"    {line}" for line in describe(plan)]
+    return lines
+
+
+def describe(plan: Any) -> list[str]:
+    """A plan as short lines: what is empty is left out."""
+    lines = []
+    for name, value in plan.items():
+        if isinstance(value, dict):
+            inner = ", ".join(f"{k} {v}" for k, v in value.items() if isinstance(v, int | str) and v != 0)
+            lines += [f"{name}: {inner}"] if inner else []
+        elif isinstance(value, list | tuple):
+            for item in value:
+                text = item if isinstance(item, str) else _item(item)
+                lines.append(text if name == "logs" else f"{name}: {text}")
+        elif value not in (None, 0, ""):
+            lines.append(f"{name}: {value}")
+    return lines or ["nothing"]
+
+
+def _item(item: Any) -> str:
+    if not isinstance(item, dict):
+        return str(item)
+    shown = {key: len(value) if isinstance(value, list | tuple) else value for key, value in item.items()}
+    name = shown.pop("topic_partition", None)
+    if name is not None:
+        shown.pop("log", None)
+    figures = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in shown.items())
+    return figures if name is None else f"{name}: {figures}"
+
+
 def tables_lines(lake: str) -> list[str]:
     """Where the tables are, those first that one asks first."""
-    names = ("records", "offset_ledger", "findings", "quarantine", "batches", "transactions", "segments")
+    names = (
+        "records",
+        "records_uncommitted",
+        "offset_ledger",
+        "findings",
+        "quarantine",
+        "batches",
+        "transactions",
+        "segments",
+    )
     here = [name for name in names if os.path.isdir(table_uri(lake, name))]
-    return [f"{name:<14}{shown_path(table_uri(lake, name))}" for name in here]
+    return [f"{name:<20}{shown_path(table_uri(lake, name))}" for name in here]
 
 
 def verdict(state: LakeState, now: Sequence[Finding]) -> int:

@@ -4,7 +4,7 @@ them through the tables of a real lake. No bytes of Kafka, no Spark; what the re
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,8 @@ class World:
     """Topic partitions on which an expectation fails."""
     no_outcomes: bool = False
     """Whether the job `expectations` reports nothing."""
+    not_held: set[str] = field(default_factory=set)
+    """Topic partitions of which nothing can be published again."""
     error: dict[str, Exception] = field(default_factory=dict)
     """What a job raises instead of working."""
     error_once: dict[str, Exception] = field(default_factory=dict)
@@ -217,6 +219,35 @@ def _publish(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
     return changes, {}
 
 
+def _replace(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
+    """Publishes what came late; what a person asks for by a range is refused where the world says so."""
+    changes, refused = [], []
+    for log, ranges in frontier.read_ledger(config.lake, config.logs).items():
+        to = max((r.end_offset for r in ranges if r.published), default=0)
+        late = [r for r in ranges if r.state is OffsetState.PRESENT and not r.published and r.end_offset <= to]
+        first = ranges[0]
+        name = f"{first.topic}-{first.partition}"
+        if config.names_a_range:
+            if name in world.not_held:
+                what = {"rule": "replacement-refused", "severity": "warning", "message": f"{name}: not held any more"}
+                refused.append(what)
+            else:
+                changes.append(LogChange(log, first.topic, first.partition, {"start_offset": config.start_offset}))
+        elif late:
+            schema = TABLES["records"].schema
+            rows = [
+                {**dict.fromkeys(schema.names), "topic": first.topic, "partition": first.partition, "offset": offset}
+                for r in late
+                for offset in range(r.start_offset, r.end_offset)
+            ]
+            commits.append(config.lake, "records", pa.Table.from_pylist(rows, schema=schema), config.run_id)
+            frontier.commit_ledger(
+                config.lake, [replace(r, published=r.published or r in late) for r in ranges], [log], config.run_id
+            )
+            changes.append(LogChange(log, first.topic, first.partition, {"records": len(rows)}))
+    return changes, {"findings": tuple(refused)}
+
+
 def _expectations(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
     mark_checked(config.lake, config.ranges, config.run_id)
     logs = archive.read_logs(config.lake)
@@ -247,9 +278,11 @@ JOBS = {
     "ingest": _ingest,
     "validate": _validate,
     "publish": _publish,
+    "replace": _replace,
     "expectations": _expectations,
     "retention": _maintenance,
     "compaction": _maintenance,
     "rebuild_indexes": _maintenance,
     "maintain": _maintenance,
+    "optimize": _maintenance,
 }

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli import describe, run_command
+from pipelines.cli import run_command
+from pipelines.summary import describe
 from spark_jobs.lake.lease import hold
 from tests.broker_directory import LogDirectory
 from tests.dagster.conftest import loglake
@@ -32,8 +33,10 @@ def test_a_lake_that_is_being_worked_on_is_left_alone_and_its_holder_named(tmp_p
     [
         (["run", "s3://bucket/logs", "--lake", "L"], 3, "object stores are not built yet"),
         (["run", "P", "--lake", "s3://bucket/lake"], 3, "object stores are not built yet"),
-        (["run", "P", "--lake", "L", "--replace", "1..2"], 3, "not built yet"),
-        (["run", "P", "--lake", "L", "--isolation.level", "read_uncommitted"], 3, "not built yet"),
+        (["run", "P", "--lake", "L", "--replace", "2..1"], 64, "ends before it begins"),
+        (["run", "P", "--lake", "L", "--replace", "5"], 64, "A..B"),
+        (["run", "P", "--lake", "L", "--since", "0"], 64, "--replace .. with them"),
+        (["run", "P", "--lake", "L", "--isolation.level", "committed"], 64, "read_uncommitted"),
         (["run", "P", "--lake", "L", "--partition", "orders"], 64, "like orders-0"),
         (["run", "P", "--lake", "L", "--partition", "0", "--partition", "orders-0"], 64, "not both"),
         (["run", "P", "--lake", "L", "--high-watermark", "high"], 64, "checkpoint"),
@@ -66,7 +69,8 @@ def test_the_help_names_every_option_of_the_contract(capsys) -> None:
         parser.parse_args(["run", "--help"])
     said = capsys.readouterr().out
     options = (
-        "lake policies as-of topic partition isolation.level mode high-watermark include-internal replace maintain"
+        "lake policies as-of topic partition isolation.level mode high-watermark include-internal replace maintain "
+        "since until fill-from move-source"
     )
     for option in [*options.split(" "), "apply", "log-level"]:
         assert f"--{option}" in said, option

@@ -1,0 +1,151 @@
+"""What ``loglake run`` does once its options are understood: one or two Dagster runs, then what there is to say.
+
+Loading this module brings Dagster; :mod:`pipelines.cli` loads it when a run really begins.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from logcore.logs.findings import Finding, Severity, found
+from logcore.storage.local import discover
+from pipelines import lakes
+from pipelines.instance import open_instance
+from pipelines.jobs import INTAKE_JOB, MAINTENANCE_JOB
+from pipelines.lakes import Intake
+from pipelines.running import Runner, announcer
+from pipelines.state import LakeState, read_state
+from pipelines.summary import (
+    EXIT_NOT_CHECKED,
+    EXIT_USAGE,
+    damage_lines,
+    logs_table,
+    meanings_line,
+    plan_lines,
+    refused_lines,
+    tables_lines,
+    verdict,
+)
+from spark_jobs.lake.archive import read_logs
+from spark_jobs.lake.lease import hold
+from spark_jobs.lake.policies import read_policies
+
+
+def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str]) -> int:
+    """``loglake run``; returns the exit code.
+
+    Args:
+        numbers: partition numbers that were chosen; logs: topic partitions that were. Empty: all.
+    """
+    lake = os.path.abspath(options.lake)
+    intake = lakes.as_remembered(lake, _intake(options, numbers))
+    read_policies(intake.policies)  # a mistake in it is said before anything is begun
+    settings = _settings(intake, logs, options)
+    with hold(lake, "loglake run"), open_instance(os.path.join(lake, ".dagster")) as instance:
+        runner = Runner(instance, announcer())
+        outcomes = [runner.run(INTAKE_JOB, lake, **settings, **_replacement(options))]
+        if not logs and outcomes[0].error is None:  # topic partitions by name are chosen for once
+            lakes.remember(lake, intake)  # only what a run could take: later ones must not stumble over it
+        if options.maintain and outcomes[0].error is None:
+            outcomes.append(runner.run(MAINTENANCE_JOB, lake, **settings, apply=options.apply))
+    failed = next((outcome for outcome in outcomes if outcome.error is not None), None)
+    if failed is not None:
+        sys.stderr.write(f"error: {failed.error}\n")
+        return EXIT_USAGE if failed.is_usage_error else EXIT_NOT_CHECKED
+    state = chosen_state(lake, options.topic, numbers, logs)
+    now = say_path_findings(intake.paths, lake)
+    if state.logs:
+        print(logs_table([state]))
+        print(meanings_line([state]))
+    for line in (*damage_lines([state]), *refused_lines(outcomes[0])):
+        print(line)
+    for outcome in outcomes[1:]:
+        for line in plan_lines(outcome):
+            print(line)
+    print("\ntables:" if state.logs else "no log was found")
+    for line in tables_lines(lake):
+        print(f"  {line}")
+    if all(outcome.found_nothing_new for outcome in outcomes):
+        print("nothing new")
+    return verdict(state, [*now, *outcomes[0].refused])
+
+
+def _intake(options: argparse.Namespace, numbers: Sequence[int]) -> Intake:
+    return Intake(
+        paths=tuple(os.path.abspath(path) for path in options.paths),
+        topics=tuple(options.topic),
+        partitions=tuple(numbers),
+        mode=options.mode,
+        high_watermark=str(options.high_watermark),
+        cluster=options.cluster,
+        include_internal=options.include_internal,
+        policies=os.path.abspath(options.policies) if options.policies else None,
+        isolation_level=options.isolation_level,
+        fill_from=tuple(os.path.abspath(path) for path in options.fill_from),
+    )
+
+
+def _settings(intake: Intake, logs: Sequence[str], options: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "sources": list(intake.paths),
+        "topics": list(intake.topics),
+        "partitions": list(intake.partitions),
+        "logs": list(logs),
+        "mode": intake.mode,
+        "high_watermark": intake.high_watermark,
+        "cluster": intake.cluster,
+        "include_internal": intake.include_internal,
+        "policies": intake.policies,
+        "isolation_level": intake.isolation_level,
+        "fill_from": list(intake.fill_from),
+        "move_source": options.move_source,
+        "as_of_ms": options.as_of,
+    }
+
+
+def _replacement(options: argparse.Namespace) -> dict[str, Any]:
+    """What is to be published again; nothing where it was not asked for."""
+    if options.replace is None:
+        return {}
+    start, end = options.replace.start, options.replace.end
+    return {
+        "replace": f"{'' if start is None else start}..{'' if end is None else end}",
+        "replace_since_ms": options.since,
+        "replace_until_ms": options.until,
+    }
+
+
+def chosen_state(lake: str, topics: Sequence[str], numbers: Sequence[int], logs: Sequence[str]) -> LakeState:
+    """The lake's state, only of what was chosen."""
+    state = read_state(lake)
+    chosen = [
+        log
+        for log in state.logs
+        if (not topics or any(fnmatch.fnmatchcase(log.row.topic, glob) for glob in topics))
+        and (not numbers or log.row.partition in numbers)
+        and (not logs or log.topic_partition in logs)
+    ]
+    return replace(state, logs=tuple(chosen))
+
+
+def say_path_findings(paths: Sequence[str], lake: str) -> Sequence[Finding]:
+    """What there is to say about the source paths now, each on stderr."""
+    discovery = discover([os.path.realpath(path) for path in paths])
+    kept = {row.topic_partition: row.source for row in read_logs(lake).values()}
+    left_alone = [
+        found("second-source", f"{name} is taken from {kept[name]}; {log.directory} is left alone.", file=log.directory)
+        for log in discovery.logs
+        for name in [str(log.topic_partition)]
+        if kept.get(name, log.directory) != log.directory
+    ]
+    findings = (*discovery.findings, *left_alone)
+    for finding in findings:
+        if finding.severity is not Severity.INFO:
+            sys.stderr.write(f"{finding.severity}: {finding.message}\n")
+    return findings
