@@ -1,36 +1,47 @@
 """``validate``: one pass over new segments, then over the logs they belong to.
 
     segment pass   one task a segment: every byte judged; files of `batches` and `quarantine`      (workers)
-    log pass       one group a log: transactions and offset ledger, from its first open offset      (workers)
+    log pass       one task a log: transactions and offset ledger, from where they may change       (workers)
     commit         `batches`, `quarantine`, `findings`, `transactions`, `offset_ledger`, last `validations`
 
 Only a segment's row in ``validations`` means validated. A run that died before it left rows of that segment in the
-other tables: they are deleted and made again. The ledger is made again from its first ``open`` offset, where no
-transaction is in progress, so what was decided before is not read again.
+other tables: they are deleted and made again. The ledger of a log that has grown is made again from its first ``open``
+offset, so what was decided before is not read again; that of a log whose bytes changed (a range was filled late, its
+end was cut back) from there. What comes back to the driver is bounded by transactions and by changes of state in the
+ledger behind that offset: a plain log gives a handful of values however many batches it has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from logcore.logs.offset_ledger import OffsetState, restart_offset
+from logcore.logs.findings import Finding
+from logcore.logs.ledger_history import changed_findings, kept_borders, made_again, rebuild_offset
+from logcore.logs.offset_ledger import OffsetState
+from spark_jobs.batch_stream import BatchFile, SegmentPlace
 from spark_jobs.contracts import JobReport, LogChange, ValidateConfig
 from spark_jobs.lake import archive, commits, finding_rows, frontier
 from spark_jobs.lake.archive import LogRow, Segment
 from spark_jobs.lake.commits import WrittenFile
+from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.finding_rows import PlacedFinding
 from spark_jobs.lake.frontier import LedgerRow
+from spark_jobs.lake.log_transactions import read_transactions
 from spark_jobs.lake.policies import read_policies
-from spark_jobs.lake.tables import TRANSACTIONS, VALIDATIONS, read_rows, table_uri
+from spark_jobs.lake.table_files import ByLog, data_files
+from spark_jobs.lake.tables import TRANSACTIONS, VALIDATIONS, read_rows
+from spark_jobs.log_pass import LogFacts, LogTask, judge_log
 from spark_jobs.segment_pass import RULES_VERSION, validate_one
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
+LOG_FIELDS = ("log", "topic", "log_id", "partition")
 
 Judged = tuple[Segment, Mapping[str, Any]]
 """A segment and what its pass said of it."""
@@ -43,8 +54,14 @@ class LogPlan:
     row: LogRow
     segments: tuple[Segment, ...]
     """Not validated yet."""
-    resume_offset: int
-    compacted_by_policy: bool
+    feeding: tuple[Segment, ...]
+    """Those that transactions and ledger are made from, of them what reaches the resume offset."""
+    facts: LogFacts
+
+    @property
+    def resume_offset(self) -> int:
+        """Transactions and ledger are made again from here on."""
+        return self.facts.resume_offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,40 +100,67 @@ class ValidatePlan:
 
 
 def plan(config: ValidateConfig) -> ValidatePlan:
-    """Ingested segments without a row in ``validations``, and logs whose high watermark passed open offsets."""
-    policies = read_policies(config.policies)
+    """Logs with segments that were not judged yet, that end elsewhere than their ledger, or whose high watermark passed
+    open offsets."""
     rows = archive.read_logs(config.lake, config.logs)
     done = set(read_rows(config.lake, "validations", ["segment_id"])["segment_id"].to_pylist())
-    waiting: dict[str, list[Segment]] = {}
-    for segment in archive.ingested_segments(config.lake):
-        if segment.log in rows:
-            # A run that died between the two commits left a row that ends too early: the segments are right.
-            end = max(rows[segment.log].next_offset, segment.next_offset)
-            rows[segment.log] = replace(rows[segment.log], next_offset=end)
-            if segment.segment_id not in done:
-                waiting.setdefault(segment.log, []).append(segment)
+    feeding: dict[str, list[Segment]] = {}
+    for segment in archive.ingested_segments(config.lake, config.logs):
+        feeding.setdefault(segment.log, []).append(segment)
     ledger = frontier.read_ledger(config.lake, config.logs)
-    plans = []
+    due: list[tuple[LogRow, list[Segment]]] = []
     for log, row in sorted(rows.items()):
+        if log in feeding:
+            # A run that died between the two commits left a row that ends elsewhere: the segments are right.
+            row = replace(row, next_offset=feeding[log][-1].next_offset)
+        waiting = [segment for segment in feeding.get(log, ()) if segment.segment_id not in done]
         ranges = ledger.get(log, [])
-        moved = bool(ranges) and min(row.publish_limit(), row.next_offset) > frontier.ledger_high_watermark(ranges)
-        trimmed_only = not ranges and row.next_offset > 0
-        if log in waiting or moved or trimmed_only:
-            policy = policies.for_topic(row.topic)
-            plans.append(
-                LogPlan(
-                    row,
-                    tuple(waiting.get(log, ())),
-                    restart_offset(ranges) if ranges else 0,
-                    policy is not None and policy.compacts,
-                )
-            )
-    new = [s.segment_id for p in plans for s in p.segments]
+        ends_elsewhere = row.next_offset != (ranges[-1].end_offset if ranges else 0)
+        moved = min(row.publish_limit(), row.next_offset) > frontier.ledger_high_watermark(ranges)
+        if waiting or ends_elsewhere or moved:
+            due.append((row, waiting))
+    plans = _plans(config, due, feeding, ledger) if due else ()
+    new = [segment.segment_id for _, waiting in due for segment in waiting]
     unfinished: set[str] = set()
     for table in ("batches", "quarantine"):
         where: list[tuple[str, str, object]] = [("segment_id", "in", new)]
         unfinished |= set(read_rows(config.lake, table, ["segment_id"], where)["segment_id"].to_pylist() if new else ())
     return ValidatePlan(tuple(plans), tuple(sorted(unfinished)))
+
+
+def _plans(
+    config: ValidateConfig,
+    due: Sequence[tuple[LogRow, list[Segment]]],
+    feeding: Mapping[str, Sequence[Segment]],
+    ledger: Mapping[str, Sequence[LedgerRow]],
+) -> Iterator[LogPlan]:
+    policies = read_policies(config.policies)
+    logs = [row.log for row, _ in due]
+    known = read_transactions(config.lake, logs)
+    frontiers = frontier.read_frontiers(config.lake, logs)
+    for row, waiting in due:
+        before = frontier.with_published(ledger.get(row.log, ()), frontiers[row.log])
+        transactions = known[row.log]
+        resume = rebuild_offset(before, _changed_from(row, waiting, before), transactions.earliest_in_progress)
+        policy = policies.for_topic(row.topic)
+        facts = LogFacts.of(
+            row,
+            resume,
+            policy is not None and policy.compacts,
+            transactions.ongoing_at(resume),
+            tuple(kept_borders(before, resume, frontiers[row.log] or 0)),
+        )
+        reaching = tuple(s for s in feeding.get(row.log, ()) if s.next_offset >= resume)
+        yield LogPlan(row, tuple(waiting), reaching, facts)
+
+
+def _changed_from(row: LogRow, waiting: Sequence[Segment], ledger: Sequence[LedgerRow]) -> int | None:
+    """The lowest offset whose bytes are not those that the ledger was made from; None where the log only grew."""
+    end = ledger[-1].end_offset if ledger else 0
+    changed = [segment.base_offset for segment in waiting if segment.base_offset < end]
+    if row.next_offset < end:
+        changed.append(row.next_offset)
+    return min(changed, default=None)
 
 
 def apply(plan: ValidatePlan, config: ValidateConfig, spark: SparkSession) -> JobReport:
@@ -148,9 +192,14 @@ def apply(plan: ValidatePlan, config: ValidateConfig, spark: SparkSession) -> Jo
     plan = replace(plan, logs=tuple(log for log in plan.logs if log.row.log not in refused))
     judged = [(segment, result) for segment, result in judged if segment.log not in refused]
     placed += [_of_log(log.row, value) for log in plan.logs for value in passes[log.row.log]["findings"]]
+    before = frontier.sync_published(config.lake, config.run_id, [log.row.log for log in plan.logs])
+    ledger = _ledgers(plan, passes, config, before)
+    for log in plan.logs:
+        placed += [_placed(log.row, f) for f in changed_findings(before.get(log.row.log, ()), ledger[log.row.log])]
     new_findings = finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)
     _commit_transactions(plan, passes, config)
-    ledger = _commit_ledger(plan, passes, config)
+    moved = [log for log in ledger if ledger[log] != before.get(log, [])]
+    frontier.commit_ledger(config.lake, [row for log in moved for row in ledger[log]], moved, config.run_id)
     _commit_validations(judged, config)
     return JobReport(
         job=config.JOB,
@@ -171,93 +220,80 @@ def apply(plan: ValidatePlan, config: ValidateConfig, spark: SparkSession) -> Jo
 
 def _log_passes(plan: ValidatePlan, config: ValidateConfig, spark: SparkSession) -> dict[str, dict[str, Any]]:
     """Transactions and ledger of each log, made in workers from the log's batches behind its resume offset."""
-    from pyspark.sql import functions as F
+    from spark_jobs.spread import spread
 
-    from spark_jobs.log_pass import FACT_COLUMNS, LOG_PASS_RESULT, LogFacts, pass_over_log
+    columns = ("log", "segment_id", "base_offset", "last_offset")
+    files = ByLog(data_files(config.lake, "batches", columns)) if plan.logs else ByLog(())
+    tasks = [asdict(_log_task(config.lake, log, files)) for log in plan.logs]
+    results = spread(spark, tasks, judge_log)
+    return {log.row.log: result for log, result in zip(plan.logs, results, strict=True)}
 
-    logs = [log.row.log for log in plan.logs]
-    held = archive.read_segments(config.lake, logs, live=False)
-    paths = {s.segment_id: (s.local_path(config.lake), s.start) for s in held}
-    facts = {log.row.log: LogFacts.of(log.row, log.resume_offset, log.compacted_by_policy) for log in plan.logs}
-    if not _has_batches(config.lake):
-        empty = pa.table({"log": []})
-        return {log: pass_over_log(facts[log], empty, paths) for log in facts}
-    wanted = spark.createDataFrame(
-        [(log, fact.resume_offset) for log, fact in facts.items()], "wanted_log string, resume_offset long"
+
+def _log_task(lake: str, log: LogPlan, files: ByLog) -> LogTask:
+    ids = {segment.segment_id for segment in log.feeding}
+    places = tuple(
+        SegmentPlace(s.segment_id, s.base_offset, s.next_offset, s.local_path(lake), s.start) for s in log.feeding
     )
-    batches = spark.read.format("delta").load(table_uri(config.lake, "batches"))
-    behind = (F.col("last_offset") >= F.col("resume_offset")) | (
-        F.col("last_offset").isNull() & (F.col("base_offset") >= F.col("resume_offset"))
-    )
-    # The literal list lets Delta skip files by their statistics; the join alone would not.
-    chosen = (
-        batches.where(F.col("log").isin(sorted(facts)))
-        .join(F.broadcast(wanted), (F.col("log") == F.col("wanted_log")) & behind)
-        .select("log", *FACT_COLUMNS)
-    )
-
-    def run(group: pa.Table) -> pa.Table:
-        import json
-
-        log = group.column("log")[0].as_py()
-        result = json.dumps(pass_over_log(facts[log], group, paths))
-        return pa.table({"log": [log], "result": [result]})
-
-    import json
-
-    rows = chosen.groupBy("log").applyInArrow(run, LOG_PASS_RESULT).collect()
-    passes = {row["log"]: json.loads(row["result"]) for row in rows}
-    for log in facts.keys() - passes.keys():  # only trimmed offsets, or nothing but the log's end moved
-        passes[log] = pass_over_log(facts[log], pa.table({"log": []}), paths)
-    return passes
-
-
-def _has_batches(lake: str) -> bool:
-    from spark_jobs.lake.tables import open_table
-
-    return open_table(lake, "batches") is not None
+    chosen = [
+        BatchFile(file.path, file.least.get("base_offset"))
+        for file in files.of(log.row.log)
+        if file.may_reach("base_offset", log.resume_offset) or file.may_reach("last_offset", log.resume_offset)
+        if file.least.get("segment_id") is None
+        or file.least["segment_id"] != file.greatest.get("segment_id")
+        or file.least["segment_id"] in ids
+    ]
+    return LogTask(log.facts, places, tuple(chosen))
 
 
 def _commit_transactions(plan: ValidatePlan, passes: Mapping[str, Mapping[str, Any]], config: ValidateConfig) -> None:
-    resume = {log.row.log: log.resume_offset for log in plan.logs}
-    columns = ("log", "topic", "log_id", "partition")
-    before = read_rows(config.lake, "transactions", where=[("log", "in", sorted(resume))]).to_pylist()
-    kept = [row for row in before if row["first_offset"] < resume[row["log"]]]
-    made = [
-        {name: getattr(log.row, name) for name in columns} | transaction
-        for log in plan.logs
-        for transaction in passes[log.row.log]["transactions"]
-    ]
-    if sorted(map(repr, kept + made)) == sorted(map(repr, before)):
-        return
-    rows = pa.Table.from_pylist(kept + made, schema=TRANSACTIONS)
-    commits.replace(config.lake, "transactions", commits.equal_to_any("log", list(resume)), rows, config.run_id)
-
-
-def _commit_ledger(
-    plan: ValidatePlan, passes: Mapping[str, Mapping[str, Any]], config: ValidateConfig
-) -> dict[str, list[LedgerRow]]:
-    """The ledger below each resume offset stays as it is, what follows is replaced."""
-    logs = [log.row.log for log in plan.logs]
-    before = frontier.sync_published(config.lake, config.run_id, logs)
-    ledger: dict[str, list[LedgerRow]] = {}
+    before = read_transactions(config.lake, [log.row.log for log in plan.logs])
+    rows, moved = [], []
     for log in plan.logs:
-        row = log.row
-        kept = [r for r in before.get(row.log, []) if r.end_offset <= log.resume_offset]
+        known = before[log.row.log]
+        made = pa.table(_of_log_columns(log.row, passes[log.row.log]["transactions"]), schema=TRANSACTIONS)
+        now = pa.concat_tables([known.before(log.resume_offset), made])
+        order = [("first_offset", "ascending"), ("producer_id", "ascending")]
+        if not now.sort_by(order).equals(known.rows.sort_by(order)):
+            rows.append(now)
+            moved.append(log.row.log)
+    if moved:
+        predicate = commits.equal_to_any("log", moved)
+        commits.replace(config.lake, "transactions", predicate, pa.concat_tables(rows), config.run_id)
+
+
+def _ledgers(
+    plan: ValidatePlan,
+    passes: Mapping[str, Mapping[str, Any]],
+    config: ValidateConfig,
+    before: Mapping[str, Sequence[LedgerRow]],
+) -> dict[str, list[LedgerRow]]:
+    """The ledgers by log key: below each resume offset, and where it is published, as it was; the rest is replaced.
+
+    Raises:
+        ConcurrentChange: a log was published since the plan, and its ledger is not cut there.
+    """
+    frontiers = frontier.read_frontiers(config.lake, [log.row.log for log in plan.logs])
+    ledgers: dict[str, list[LedgerRow]] = {}
+    for log in plan.logs:
+        columns = passes[log.row.log]["ledger"]
+        states = [OffsetState(state) for state in columns["state"]]
+        of_log = {name: getattr(log.row, name) for name in LOG_FIELDS}
         made = [
-            LedgerRow(
-                log=row.log,
-                topic=row.topic,
-                log_id=row.log_id,
-                partition=row.partition,
-                **ranges | {"state": OffsetState(ranges["state"])},
-            )
-            for ranges in passes[row.log]["ledger"]
+            LedgerRow(**of_log, **dict(zip(columns, values, strict=True)) | {"state": state})
+            for state, *values in zip(states, *columns.values(), strict=True)
         ]
-        ledger[row.log] = kept + made
-    moved = [log for log in logs if ledger[log] != before.get(log, [])]
-    frontier.commit_ledger(config.lake, [row for log in moved for row in ledger[log]], moved, config.run_id)
-    return ledger
+        try:
+            end = frontiers[log.row.log] or 0
+            ledgers[log.row.log] = made_again(before.get(log.row.log, []), made, log.resume_offset, end)
+        except ValueError as error:
+            raise ConcurrentChange(f"{log.row.topic_partition} was published meanwhile: {error}.") from error
+    return ledgers
+
+
+def _of_log_columns(row: LogRow, columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """Columns of a log's rows, with those that name the log."""
+    count = len(next(iter(columns.values())))
+    return {name: [getattr(row, name)] * count for name in LOG_FIELDS} | dict(columns)
 
 
 def _commit_validations(judged: Sequence[Judged], config: ValidateConfig) -> None:
@@ -315,4 +351,8 @@ def _of_segment(segment: Segment, value: Mapping[str, Any]) -> PlacedFinding:
 
 
 def _of_log(row: LogRow, value: Mapping[str, Any]) -> PlacedFinding:
-    return PlacedFinding(finding_rows.from_plain(value), row.log, row.topic, row.partition)
+    return _placed(row, finding_rows.from_plain(value))
+
+
+def _placed(row: LogRow, finding: Finding) -> PlacedFinding:
+    return PlacedFinding(finding, row.log, row.topic, row.partition)

@@ -9,6 +9,7 @@ Belongs here: the value and its folding. Where facts come from is `logcore.logs.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -79,12 +80,13 @@ def fold(facts: Iterable[BatchFact], cuts: Sequence[int] = ()) -> Iterator[Batch
     without a transaction, and which marker a control batch is, is lost here. cuts: offsets where a ledger will be cut;
     nothing with gaps is folded across one, because only the records of a single batch can be counted at a cut.
     """
+    ordered = sorted(cuts)
     held: BatchFact | None = None
     count, end = 0, 0
     for fact in facts:
         if held is not None and fact.base_offset == end and _alike(held, fact):
             whole = held.base_offset + count == end and fact.record_count == fact.next_offset - end
-            if whole or not any(held.base_offset < cut < fact.next_offset for cut in cuts):
+            if whole or bisect_right(ordered, held.base_offset) == bisect_left(ordered, fact.next_offset):
                 count += fact.record_count
                 end = fact.next_offset
                 continue

@@ -115,6 +115,7 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         ),
         "corrupt-offsets": Rule(_ERROR, "offsets whose bytes cannot be trusted"),
         "missing-offsets": Rule(_ERROR, "offsets that are gone, and nothing explains it"),
+        "changed-after-publishing": Rule(_ERROR, "archived bytes no longer say what was published of them"),
         # segments against each other, and against what lies beside them (logcore.logs.log_check, index_check)
         "offset-gap": Rule(_WARNING, "offsets gone inside a segment of a log that shows no sign of cleaning"),
         "leader-epoch-differs": Rule(_WARNING, "a batch of another epoch than leader-epoch-checkpoint has there"),

@@ -6,7 +6,7 @@ the ranges as they are done, `build_ledger` all of them. The states and their me
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
@@ -80,8 +80,9 @@ def ledger_ranges(
     log_end_offset: int,
     rules: GapRules,
     records_from: RecordsFrom,
+    cuts: Sequence[int] = (),
 ) -> Iterator[LedgerRange]:
-    """The same, one range after the other. Raises the same, while iterating."""
+    """The same, one range after the other, also cut at `cuts`. Raises the same, while iterating."""
     builder = _Builder(
         start_offset=start_offset,
         log_start_offset=log_start_offset,
@@ -91,6 +92,7 @@ def ledger_ranges(
         rules=rules,
         outcomes=_Outcomes(view.transactions),
         records_from=records_from,
+        cuts=cuts,
     )
     for batch in batches:
         builder.take(batch)
@@ -137,6 +139,7 @@ class _Builder:
         rules: GapRules,
         outcomes: _Outcomes,
         records_from: RecordsFrom,
+        cuts: Sequence[int],
     ) -> None:
         self._log_start = log_start_offset
         self._high_watermark = high_watermark
@@ -146,7 +149,8 @@ class _Builder:
         self._outcomes = outcomes
         self._records_from = records_from
         # Where one range never goes through: the transaction's open part ends at the high watermark too.
-        self._cuts = sorted({log_start_offset, publish_end, high_watermark})
+        self._cut_at = frozenset((log_start_offset, publish_end, high_watermark, *cuts))
+        self._cuts = sorted(self._cut_at)
         self._at = start_offset
         self._damage: str | None = None
         self._begun = False
@@ -266,13 +270,13 @@ class _Builder:
         return EVIDENCE_HIGH_WATERMARK if offset >= self._high_watermark else EVIDENCE_TRANSACTION
 
     def _pieces(self, start: int, end: int) -> Iterable[tuple[int, int]]:
-        inside = [cut for cut in self._cuts if start < cut < end]
+        inside = self._cuts[bisect_right(self._cuts, start) : bisect_left(self._cuts, end)]
         return pairwise((start, *inside, end)) if inside else ((start, end),)
 
     def _add(
         self, start: int, end: int, state: OffsetState, evidence: str | None, records: int = 0, gaps: int = 0
     ) -> None:
-        if state is not self._state or evidence != self._evidence or start in self._cuts:
+        if state is not self._state or evidence != self._evidence or start in self._cut_at:
             self._flush(start)
             self._begun = True
             self._state, self._evidence, self._start = state, evidence, start

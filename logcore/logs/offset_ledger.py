@@ -13,6 +13,8 @@
     corrupt    from where bytes cannot be trusted to the next good batch      the corruption reason
     unknown    of transactions that are over, with a lost outcome             marker-lost
 
+    `present` has evidence where it was not simply so from the start: `filled-late`, `changed-after-publishing`.
+
 A range counts the records in it and, in `gaps`, its offsets that no record holds; both are 0 where no batch is read:
 trimmed, compacted, missing, corrupt. Gaps are inside batches (cleaning keeps a batch's bounds) and, in an `open` range,
 between them too: what is not decided yet is not judged yet. `missing` and `corrupt` are said wherever they are seen.
@@ -27,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import TypeVar
 
 from logcore.logs.findings import Finding, found
 
@@ -56,6 +59,8 @@ EVIDENCE_HIGH_WATERMARK = "high-watermark"
 EVIDENCE_TRANSACTION = "transaction"
 EVIDENCE_LOG_START = "log-start-offset"
 EVIDENCE_MARKER_LOST = "marker-lost"
+EVIDENCE_FILLED = "filled-late"
+"""Of visible records that came in behind the frontier: published as a replacement, or due to be."""
 
 _SAID_BY = {
     OffsetState.PRESENT: "batches",
@@ -70,7 +75,8 @@ class LedgerRange:
     """Offsets [start_offset, end_offset) in one state.
 
     records: records of that state in the range. gaps: offsets in it that hold none, with gap_state saying why.
-    published: whether the whole range lies below the frontier.
+    published: whether the frontier has passed the whole range as it is; what is `present` and below the frontier and
+    not published was filled late, and is to be published as a replacement.
     """
 
     start_offset: int
@@ -91,6 +97,10 @@ class LedgerRange:
     def said_by(self) -> str | None:
         """The evidence, or else what in the log itself says the state."""
         return self.evidence or _SAID_BY.get(self.state)
+
+
+Range = TypeVar("Range", bound=LedgerRange)
+"""The same, whatever else its owner knows of it."""
 
 
 def check_tiling(ranges: Sequence[LedgerRange], start_offset: int, end_offset: int) -> None:
@@ -116,7 +126,7 @@ def ledger_findings(ranges: Iterable[LedgerRange]) -> tuple[Finding, ...]:
         found(
             rules[each.state],
             f"{each.offsets} offsets from {each.start_offset} on are {each.state} ({each.evidence}); nothing from "
-            f"there on is published",
+            f"there on is published, unless the policy says salvage: permissive",
             start_offset=each.start_offset,
             end_offset=each.end_offset,
         )
@@ -154,15 +164,22 @@ def publish_end(ranges: Sequence[LedgerRange], frontier: int, permissive: bool =
     return end
 
 
-def mark_published(ranges: Iterable[LedgerRange], frontier: int) -> tuple[LedgerRange, ...]:
-    """The ranges with `published` set on what lies below the frontier; what the frontier cuts is split there.
+def mark_published(ranges: Sequence[Range], frontier: int) -> list[Range]:
+    """The ranges with `published` set from behind the last published one up to the frontier; what the frontier cuts is
+    split there.
+
+    A range that is not published and lies in front of a published one, or says so itself (`EVIDENCE_FILLED`), was
+    filled after the frontier had passed it: it stays so until it is published as a replacement.
 
     ValueError where the frontier goes through a range whose gaps make it unknown which side its records are on: a
     frontier only ever stands where a range begins or ends.
     """
-    marked: list[LedgerRange] = []
+    passed = max((r.end_offset for r in ranges if r.published and r.end_offset <= frontier), default=0)
+    marked: list[Range] = []
     for each in ranges:
-        if each.end_offset <= frontier:
+        if each.end_offset <= passed or (each.end_offset <= frontier and each.evidence == EVIDENCE_FILLED):
+            marked.append(each)
+        elif each.end_offset <= frontier:
             marked.append(replace(each, published=True))
         elif each.start_offset >= frontier:
             marked.append(replace(each, published=False))
@@ -179,4 +196,4 @@ def mark_published(ranges: Iterable[LedgerRange], frontier: int) -> tuple[Ledger
             marked.append(
                 replace(each, start_offset=frontier, records=(each.end_offset - frontier) * counted, published=False)
             )
-    return tuple(marked)
+    return marked

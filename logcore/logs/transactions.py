@@ -25,7 +25,7 @@ Belongs here: what the batches mean. Does not: reading them (`logcore.logs.valid
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -72,10 +72,15 @@ class Transaction:
     marker_offset: int | None
     state: TransactionState
 
+    def is_in_progress_at(self, offset: int) -> bool:
+        """Whether it has data below an offset and its marker, if there is one, lies at or above."""
+        return self.first_offset < offset and (self.marker_offset is None or self.marker_offset >= offset)
+
 
 @dataclass(frozen=True, slots=True)
 class Ongoing:
-    """A transaction that was in progress where the batches begin, as a producer snapshot at that offset tells.
+    """A transaction that was in progress where the batches begin, as a producer snapshot at that offset, or a walk that
+    began earlier, tells.
 
     first_offset, last_offset: of its data so far, inclusive, all of it below where the batches begin.
     """
@@ -176,6 +181,11 @@ class TransactionWalk:
         """Transactions in progress where offsets were lost, and nothing yet shows that they are over."""
         self._settled: list[Transaction] = []
         self._findings: list[Finding] = []
+
+    @property
+    def open_producers(self) -> Collection[int]:
+        """Producer ids with a transaction in progress behind the batches taken so far."""
+        return self._in_progress.keys()
 
     def over(self, batches: Iterable[BatchFact]) -> Iterator[BatchFact]:
         """Take the batches, one at a time, and hand each on. Raises InvalidRecordError where offsets do not rise."""

@@ -60,7 +60,7 @@ def commit_ledger(lake: str, rows: Sequence[LedgerRow], logs: Sequence[str], run
 
 def with_published(rows: Sequence[LedgerRow], recorded: int | None) -> list[LedgerRow]:
     """The same rows with ``published`` as the frontier says; None: nothing is."""
-    return list(mark_published(rows, recorded or 0))  # type: ignore[arg-type]
+    return mark_published(rows, recorded or 0)
 
 
 def sync_published(lake: str, run_id: str, logs: Sequence[str] | None = None) -> dict[str, list[LedgerRow]]:

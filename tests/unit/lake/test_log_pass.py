@@ -1,4 +1,4 @@
-"""The log pass takes rows of `batches` as Spark hands them over: in any order, with nulls for what cannot be told."""
+"""The log pass takes rows of `batches` in the order of the log, with nulls for what cannot be told."""
 
 import pyarrow as pa
 import pytest
@@ -49,21 +49,22 @@ def judged(*rows: tuple, end: int, resume: int = 0, **given) -> dict:
         "compacted_by_policy": False,
         "gap_evidence": (),
     }
-    return pass_over_log(LogFacts(**facts | given), table, {})
+    return pass_over_log(LogFacts(**facts | given), table.to_batches(max_chunksize=2), [])
 
 
 def states(result: dict) -> list[tuple]:
-    return [(row["start_offset"], row["end_offset"], str(row["state"]), row["records"]) for row in result["ledger"]]
+    columns = [result["ledger"][name] for name in ("start_offset", "end_offset", "state", "records")]
+    return [(start, end, str(state), records) for start, end, state, records in zip(*columns, strict=True)]
 
 
-def test_batches_come_in_any_order() -> None:
+def test_batches_become_ranges_of_one_state() -> None:
     rows = [data(0, 3), data(4, 5, 1, transactional=True), marker(6, 1, "ABORT"), data(7, 9)]
     expected = [(0, 4, "present", 4), (4, 6, "aborted", 2), (6, 7, "control", 1), (7, 10, "present", 3)]
-    assert states(judged(*rows, end=10)) == states(judged(*reversed(rows), end=10)) == expected
+    assert states(judged(*rows, end=10)) == expected
 
 
 def test_a_stretch_stands_before_the_batch_that_is_expected_at_its_place() -> None:
-    result = judged(data(2, 3), stretch(2), data(0, 1), stretch(4), data(6, 6), end=7)
+    result = judged(data(0, 1), stretch(2), data(2, 3), stretch(4), data(6, 6), end=7)
     assert states(result) == [(0, 4, "present", 4), (4, 6, "corrupt", 0), (6, 7, "present", 1)]
     assert [finding["rule"] for finding in result["findings"]] == ["corrupt-offsets"]
 
@@ -73,7 +74,7 @@ def test_an_outcome_that_was_lost_is_a_state_of_the_ledger_and_of_the_transactio
     result = judged(*lost, end=7)
     expected = [(0, 1, "unknown", 1), (1, 5, "corrupt", 0), (5, 6, "control", 1), (6, 7, "present", 1)]
     assert states(result) == expected
-    assert [str(row["state"]) for row in result["transactions"]] == ["unknown"]
+    assert [str(state) for state in result["transactions"]["state"]] == ["unknown"]
     assert {finding["rule"] for finding in result["findings"]} == {"transaction-outcome-lost", "corrupt-offsets"}
 
 
@@ -87,12 +88,36 @@ def test_a_log_of_single_messages_is_counted_on_both_sides_of_where_it_goes_on()
 
 @pytest.mark.parametrize("end", [0, 5])
 def test_a_log_without_batches_is_a_gap_or_nothing(end: int) -> None:
-    result = pass_over_log(
-        LogFacts("orders-0", 0, end, end, end, None, False, ()), pa.table({"log": pa.array([], pa.string())}), {}
-    )
+    result = pass_over_log(LogFacts("orders-0", 0, end, end, end, None, False, ()), [], [])
     assert states(result) == ([(0, 5, "trimmed", 0)] if end else [])
 
 
 def test_batches_that_contradict_each_other_leave_the_log_unjudged() -> None:
     result = judged(data(0, 3), data(2, 5), end=6)
     assert result["failed"]["rule"] == "log-not-judged"
+
+
+def test_a_transaction_that_began_below_where_the_log_is_looked_at_again_keeps_its_beginning_and_its_outcome() -> None:
+    rows = [data(10, 11, 2, transactional=True), data(12, 12, 1, transactional=True), marker(13, 1, "ABORT")]
+    result = judged(*rows, end=14, resume=10, ongoing=((1, 0, 5, 6),))
+    assert states(result) == [(10, 14, "open", 4)]
+    transactions = result["transactions"]
+    assert list(zip(transactions["first_offset"], transactions["last_offset"], transactions["state"], strict=True)) == [
+        (5, 12, "aborted"),
+        (10, 11, "open"),
+    ]
+
+
+def test_a_gap_where_the_log_is_looked_at_again_hides_how_what_was_open_there_ended() -> None:
+    result = judged(marker(12, 1, "COMMIT"), end=13, resume=10, ongoing=((1, 0, 5, 6),))
+    assert [str(state) for state in result["transactions"]["state"]] == ["unknown"]
+    assert "transaction-outcome-lost" in {finding["rule"] for finding in result["findings"]}
+
+
+def test_ranges_are_cut_where_they_are_told_to_be() -> None:
+    rows = [data(offset, offset + 4) for offset in range(0, 100, 5)]
+    assert states(judged(*rows, end=100, cuts=(30, 62))) == [
+        (0, 30, "present", 30),
+        (30, 62, "present", 32),
+        (62, 100, "present", 38),
+    ]
