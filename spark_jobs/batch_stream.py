@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from logcore.columns.fact_runs import FACT_COLUMNS
+from spark_jobs.lake.table_files import open_parquet
 
 CHUNK_ROWS = 65_536
 """Rows that are decoded at a time."""
@@ -124,9 +125,11 @@ class _Reader:
 
     def _read(self) -> Iterator[pa.RecordBatch]:
         # Names that repeat are read as numbers: a chunk then costs little more than its offsets.
-        with pq.ParquetFile(self.path, read_dictionary=["segment_id", "verdict", "control_type"]) as file:
-            groups = [i for i in range(file.num_row_groups) if self._may_matter(file.metadata.row_group(i))]
-            yield from file.iter_batches(CHUNK_ROWS, groups, columns=list(FACT_COLUMNS), use_threads=False)
+        with open_parquet(self.path, read_dictionary=["segment_id", "verdict", "control_type"]) as file:
+            for i in range(file.num_row_groups):
+                # One row group a call: what was read of a call's groups is held until its end.
+                if self._may_matter(file.metadata.row_group(i)):
+                    yield from file.iter_batches(CHUNK_ROWS, [i], columns=list(FACT_COLUMNS), use_threads=False)
 
     def _may_matter(self, group: pq.RowGroupMetaData) -> bool:
         """Whether a row group can have a row at or above the resume offset."""

@@ -23,8 +23,8 @@ from logcore.logs.offset_ledger import LedgerRange, check_tiling, ledger_finding
 from logcore.logs.transactions import Ongoing, Transaction, TransactionWalk
 from logcore.records.batch import read_header
 from logcore.records.record import read_records
-from logcore.storage.local import map_file
 from spark_jobs.batch_stream import BatchFile, SegmentPlace, stream_batches
+from spark_jobs.lake import storage
 from spark_jobs.lake.archive import LogRow
 
 TRANSACTION_FIELDS = tuple(field.name for field in fields(Transaction))
@@ -163,7 +163,7 @@ def _tuples(value: Any) -> Any:
 def _records_from(fact: BatchFact, cut: int, segments: Mapping[str, SegmentPlace]) -> int:
     """Records of a batch at or above ``cut``, told by reading it: asked only where a cut goes through gaps."""
     segment = segments[fact.segment_id]
-    with map_file(segment.path) as mapped:
-        position = segment.start + fact.position
+    position = segment.start + fact.position
+    with storage.mapped(segment.path, position, position + fact.size) as mapped:
         header = read_header(mapped, position)
         return sum(record.offset >= cut for record in read_records(mapped, position, header))

@@ -32,7 +32,7 @@ from spark_jobs.lake.finding_rows import PlacedFinding
 from spark_jobs.lake.frontier import LedgerRow
 from spark_jobs.lake.log_transactions import read_transactions
 from spark_jobs.lake.policies import read_policies
-from spark_jobs.lake.table_files import ByLog, data_files
+from spark_jobs.lake.table_files import ByLog, DataFile, data_files
 from spark_jobs.lake.tables import TRANSACTIONS, VALIDATIONS, read_rows
 from spark_jobs.log_pass import LogFacts, LogTask, judge_log
 from spark_jobs.segment_pass import RULES_VERSION, validate_one
@@ -224,25 +224,32 @@ def _log_passes(plan: ValidatePlan, config: ValidateConfig, spark: SparkSession)
 
     columns = ("log", "segment_id", "base_offset", "last_offset")
     files = ByLog(data_files(config.lake, "batches", columns)) if plan.logs else ByLog(())
-    tasks = [asdict(_log_task(config.lake, log, files)) for log in plan.logs]
-    results = spread(spark, tasks, judge_log)
+    tasks, sizes = [], []
+    for log in plan.logs:
+        chosen = _files_to_read(log, files)
+        places = [
+            SegmentPlace(s.segment_id, s.base_offset, s.next_offset, s.local_path(config.lake), s.start)
+            for s in log.feeding
+        ]
+        opened = tuple(BatchFile(file.path, file.least.get("base_offset")) for file in chosen)
+        tasks.append(asdict(LogTask(log.facts, tuple(places), opened)))
+        sizes.append(sum(file.size for file in chosen))
+    results = spread(spark, tasks, judge_log, sizes)
     return {log.row.log: result for log, result in zip(plan.logs, results, strict=True)}
 
 
-def _log_task(lake: str, log: LogPlan, files: ByLog) -> LogTask:
+def _files_to_read(log: LogPlan, files: ByLog) -> list[DataFile]:
+    """Those that may hold a row behind the resume offset of a segment that feeds the log."""
     ids = {segment.segment_id for segment in log.feeding}
-    places = tuple(
-        SegmentPlace(s.segment_id, s.base_offset, s.next_offset, s.local_path(lake), s.start) for s in log.feeding
-    )
-    chosen = [
-        BatchFile(file.path, file.least.get("base_offset"))
-        for file in files.of(log.row.log)
-        if file.may_reach("base_offset", log.resume_offset) or file.may_reach("last_offset", log.resume_offset)
-        if file.least.get("segment_id") is None
-        or file.least["segment_id"] != file.greatest.get("segment_id")
-        or file.least["segment_id"] in ids
-    ]
-    return LogTask(log.facts, places, tuple(chosen))
+    chosen = []
+    for file in files.of(log.row.log):
+        of_one = (
+            file.least.get("segment_id") if file.least.get("segment_id") == file.greatest.get("segment_id") else None
+        )
+        reaches = any(file.may_reach(name, log.resume_offset) for name in ("base_offset", "last_offset"))
+        if reaches and (of_one is None or of_one in ids):
+            chosen.append(file)
+    return chosen
 
 
 def _commit_transactions(plan: ValidatePlan, passes: Mapping[str, Mapping[str, Any]], config: ValidateConfig) -> None:

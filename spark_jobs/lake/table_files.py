@@ -1,18 +1,20 @@
 """The data files of a table at its newest version, with what their statistics say: which files a job must open.
 
-Belongs here: finding files without opening one. Reading them is the job's that asks.
+Belongs here: finding files without opening one, and opening one. What is read of it is the job's that asks.
 """
 
 from __future__ import annotations
 
-import os
+import posixpath
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from spark_jobs.lake import storage
 from spark_jobs.lake.tables import open_table, table_uri
 
 
@@ -22,6 +24,7 @@ class DataFile:
 
     path: str
     """Where it can be opened."""
+    size: int
     rows: int | None
     """None: its statistics do not count them."""
     partition: dict[str, str]
@@ -57,8 +60,8 @@ def data_files(lake: str, name: str, columns: Iterable[str]) -> list[DataFile]:
             for side in ("min", "max")
         )
         values = {column: plain[f"partition.{column}"][i] for column in partitions}
-        path = os.path.join(root, unquote(plain["path"][i]))
-        found.append(DataFile(path, plain["num_records"][i], values, least, greatest))
+        path = storage.join(root, unquote(plain["path"][i]))
+        found.append(DataFile(path, plain["size_bytes"][i], plain["num_records"][i], values, least, greatest))
     return found
 
 
@@ -71,7 +74,7 @@ _NOTHING = _Nothing()
 
 
 def _is_wanted(column: str, columns: Iterable[str]) -> bool:
-    return column in ("path", "num_records") or column.startswith("partition.") or column[4:] in columns
+    return column in ("path", "size_bytes", "num_records") or column.startswith("partition.") or column[4:] in columns
 
 
 class ByLog:
@@ -91,3 +94,9 @@ class ByLog:
         """Files that may hold rows of a log."""
         yield from self._of_one.get(log, ())
         yield from (file for file in self._of_several if file.may_hold("log", log))
+
+
+def open_parquet(path: str, **given: Any) -> pq.ParquetFile:
+    """A file of a table, by the path that :class:`DataFile` has; ``given`` as pyarrow takes it."""
+    root, name = posixpath.split(path)
+    return pq.ParquetFile(name, filesystem=storage.arrow_filesystem(root), **given)
