@@ -24,7 +24,7 @@ PROBE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class CopyTask:
-    """A stretch of one source file, from ``start`` to its end."""
+    """A stretch of one file, from ``start`` to ``end`` or the file's end."""
 
     lake: str
     log: str
@@ -44,6 +44,8 @@ class CopyTask:
     """Of the source file, as it was seen."""
     in_place: bool
     """Register the bytes where they lie instead of copying them."""
+    end: int | None = None
+    """Position behind the stretch; None: the end of the file as it is when it is opened."""
 
     @property
     def seen(self) -> str:
@@ -107,7 +109,7 @@ def copy_segment(value: dict[str, Any]) -> dict[str, Any]:
 
 def _copy(task: CopyTask) -> tuple[Segment | None, list[Finding]]:
     with storage.staged(storage.join(task.lake, "archive", task.log)) as copy:
-        copy_range(task.source, task.start, None, copy.path, sealed=task.sealed)
+        copy_range(task.source, task.start, task.end, copy.path, sealed=task.sealed)
         segment, findings = _describe(task, copy.path)
         if segment is None:
             return None, findings
@@ -118,14 +120,16 @@ def _copy(task: CopyTask) -> tuple[Segment | None, list[Finding]]:
 
 
 def _register(task: CopyTask) -> tuple[Segment | None, list[Finding]]:
-    return _describe(task, task.source, task.start)
+    return _describe(task, task.source, task.start, task.end)
 
 
-def _describe(task: CopyTask, path: str, start: int = 0) -> tuple[Segment | None, list[Finding]]:
+def _describe(
+    task: CopyTask, path: str, start: int = 0, stop: int | None = None
+) -> tuple[Segment | None, list[Finding]]:
     """The row of the bytes of ``path`` from ``start``, and what lies behind the last byte taken."""
     if os.stat(path).st_size <= start:
         return None, []
-    with map_file(path) as mapped, memoryview(mapped)[start:] as content:
+    with map_file(path) as mapped, memoryview(mapped)[start:stop] as content:
         # A base offset lies outside the crc: only the segment that follows tells that a last batch claims too much.
         next_offset, greatest, last = segment_extent(
             content, base_offset=task.first_offset, sealed=task.sealed, next_base_offset=task.next_base_offset

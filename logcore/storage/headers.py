@@ -17,7 +17,8 @@ from logcore.storage.files import open_readonly, pread_range
 
 
 class LocalReader:
-    """Headers of batches in a source's files: what `logcore.logs.growth` asks to see. Reads 61 bytes a batch."""
+    """Headers of batches in a source's files: what `logcore.logs.growth` and `divergence` ask to see. Reads 61 bytes a
+    batch, and a whole one only to check it."""
 
     def header_at(self, segment: SegmentFile, position: int) -> BatchHeader | None:
         """The header at a position; None if the file ends before the batch does, or no header stands there.
@@ -48,6 +49,20 @@ class LocalReader:
                     yield position, None
                     return
                 position = behind
+
+
+    def is_good(self, segment: SegmentFile, position: int, header: BatchHeader) -> bool:
+        """Whether the batch of this header passes its checksum: reads the whole batch.
+
+        Raises SourceUnreadable.
+        """
+        with open_readonly(segment.path) as stream:
+            content = pread_range(stream, segment.path, header.size, position)
+        try:
+            stored = read_header(content)
+            return stored.size == len(content) and crc_matches(content, 0, stored)
+        except CorruptRecordError:
+            return False
 
 
 def _header_at(stream: BinaryIO, path: str, position: int, size: int) -> BatchHeader | None:
