@@ -5,54 +5,36 @@
     commit  `segments`, then `logs`, then `findings`                                      (driver)
 
 A file is visible in the archive only under its final name, and part of it only with its row. Growth is contiguous:
-behind a segment that could not be copied nothing of that log is committed, and the next run takes it up there.
+behind a segment that could not be copied nothing of that log is committed, and the next run takes it up there. What is
+cut back, and offsets found later, come in the one commit that retires what stood there.
 """
 
 from __future__ import annotations
 
 import fnmatch
 import itertools
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from logcore.logs.findings import Finding, found
-from logcore.logs.growth import Growth, LogTail, Take, decide_growth
 from logcore.segments.filenames import DirectoryKind
-from logcore.storage.local import LocalReader, SourceLog, discover
+from logcore.storage.local import Discovery, SourceLog, discover
+from spark_jobs import late_segments, segment_slices, source_changes
 from spark_jobs.contracts import IngestConfig, JobReport, LogChange
 from spark_jobs.lake import archive, finding_rows
 from spark_jobs.lake.archive import LogRow, Segment
-from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake.errors import ConcurrentChange, UsageError
 from spark_jobs.lake.finding_rows import PlacedFinding
 from spark_jobs.lake.identity import claim, cluster_of
-from spark_jobs.segment_copy import CopyTask, copy_segment, nothing_readable
+from spark_jobs.lake.policies import read_policies
+from spark_jobs.log_growth import Held, LogPlan, beyond_log_end, of_log
+from spark_jobs.segment_copy import CopyTask, copy_segment
+from spark_jobs.segment_slices import Swap
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-@dataclass(frozen=True, slots=True)
-class LogPlan:
-    """What one log takes, and its row in ``logs`` as seen now."""
-
-    observed: LogRow
-    tasks: tuple[CopyTask, ...]
-    known: LogRow | None
-    """Its row in the table."""
-    version: int | None
-    """Version of the log in ``segments`` that this plan stands on."""
-
-    def is_news(self, row: LogRow) -> bool:
-        """Whether a row says more than the one in the table; when it was looked at does not count."""
-        return self.known is None or replace(row, as_of_ms=self.known.as_of_ms) != self.known
-
-    @property
-    def is_changed(self) -> bool:
-        """Whether there is something to write down even if nothing is copied."""
-        return self.is_news(self.observed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,31 +45,24 @@ class IngestPlan:
     findings: tuple[PlacedFinding, ...]
     """Not said before."""
     cluster: str | None
+    taken_back: frozenset[str] = frozenset()
+    """Ids of segments that were cut back or filled: the same bytes may come again."""
 
     @property
     def needs_spark(self) -> bool:
         """Whether bytes have to be read."""
-        return any(log.tasks for log in self.logs)
+        return any(log.copies for log in self.logs)
 
     @property
     def is_empty(self) -> bool:
         """Nothing to copy, nothing to write down."""
-        return not self.findings and not any(log.tasks or log.is_changed for log in self.logs)
+        return not self.findings and not any(log.moves_segments or log.is_changed for log in self.logs)
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as plain values."""
         return {
             "cluster": self.cluster,
-            "logs": [
-                {
-                    "log": plan.observed.log,
-                    "topic_partition": plan.observed.topic_partition,
-                    "stopped": plan.observed.stopped,
-                    "takes": [{"file": t.source, "from": t.start, "sealed": t.sealed} for t in plan.tasks],
-                }
-                for plan in self.logs
-                if plan.tasks or plan.is_changed
-            ],
+            "logs": [plan.as_dict() for plan in self.logs if plan.moves_segments or plan.is_changed],
             "findings": [f"{p.finding.rule}: {p.finding.message}" for p in self.findings],
         }
 
@@ -97,11 +72,11 @@ def plan(config: IngestConfig) -> IngestPlan:
 
     Raises:
         LakeRefused: the lake is another cluster's.
-        UsageError: an option that is not one, or that is not built yet.
+        UsageError: an option that is not one, or that is not built yet; policies that can't be read.
     """
     _check(config)
-    # A source is known by its absolute path: the same directory named in another way is no second source.
-    discovery = discover([os.path.realpath(path) for path in config.sources])
+    policies = read_policies(config.policies)
+    discovery = _discover(config.sources)
     placed = [PlacedFinding(finding) for finding in discovery.findings]
     sources = [log for log in discovery.logs if log.kind is DirectoryKind.LIVE and _is_chosen(config, log)]
     clusters = sorted({log.cluster_id for log in sources if log.cluster_id})
@@ -112,30 +87,36 @@ def plan(config: IngestConfig) -> IngestPlan:
     cluster = clusters[0] if clusters else config.cluster
     if sources:
         cluster = cluster_of(config.lake, cluster)
-
-    rows = archive.read_logs(config.lake)
-    newest = {row.topic_partition: row for row in sorted(rows.values(), key=lambda row: row.incarnation)}
-    ingested = archive.ingested_segments(config.lake)
-    tails = archive.tails_of(ingested)
-    held_from = {segment.log: segment.base_offset for segment in reversed(ingested)}
+    held = _held(config, cluster)
+    newest = {row.topic_partition: row for row in sorted(held.rows.values(), key=lambda row: row.incarnation)}
     plans: list[LogPlan] = []
     taken: dict[str, SourceLog] = {}
     for source in sorted(sources, key=lambda log: _kept_first(log, newest)):
         name = str(source.topic_partition)
+        known = newest.get(name)
         if name in taken:
             placed.append(_second_source(taken[name], source))
             continue
-        known = newest.get(name)
-        if known is not None and known.source != source.directory:
+        is_moved = known is not None and known.source != source.directory
+        if known is not None and is_moved and not config.move_source:
             placed.append(_second_source(known, source))
             continue
+        policy = policies.for_topic(source.topic_partition.topic)
+        if known is not None and is_moved:
+            log_plan, found_here = source_changes.plan_move(config, source, known, held)
+            if log_plan is None:
+                placed.append(_second_source(known, source, found_here))
+                continue
+        else:
+            log_plan, found_here = source_changes.plan_log(config, source, known, held, policy)
         taken[name] = source
-        log_plan, found_here = _plan_log(config, source, known, cluster, tails, held_from)
         plans.append(log_plan)
         placed.extend(found_here)
-    versions = archive.planned_versions(config.lake, [p.observed.log for p in plans if p.tasks])
+    plans = _with_fills(config, plans, taken, held)
+    versions = archive.planned_versions(config.lake, [p.observed.log for p in plans if p.moves_segments])
     plans = [replace(p, version=versions.get(p.observed.log)) for p in plans]
-    return IngestPlan(tuple(plans), tuple(finding_rows.unseen(config.lake, placed)), cluster)
+    unseen = finding_rows.unseen(config.lake, placed)
+    return IngestPlan(tuple(plans), tuple(unseen), cluster, _taken_back(held, plans))
 
 
 def apply(plan: IngestPlan, config: IngestConfig, spark: SparkSession | None) -> JobReport:
@@ -147,48 +128,45 @@ def apply(plan: IngestPlan, config: IngestConfig, spark: SparkSession | None) ->
     from spark_jobs.spread import spread
 
     claim(config.lake, plan.cluster)
-    placed = list(plan.findings)
-    segments: list[Segment] = []
-    rows: list[LogRow] = []
-    changes: list[LogChange] = []
-    tasks = [task for log in plan.logs for task in log.tasks]
+    tasks = [task for log in plan.logs for task in log.copies]
     results: Iterator[dict[str, Any]] = iter(())
     if spark is not None:
-        results = iter(spread(spark, [asdict(task) for task in tasks], copy_segment, [t.size - t.start for t in tasks]))
-    for log in plan.logs:
-        mine = list(itertools.islice(results, len(log.tasks)))
-        placed += [
-            _of(log.observed, finding_rows.from_plain(finding)) for result in mine for finding in result["findings"]
-        ]
-        copied, failure = _until_failure(log.tasks, mine)
-        segments += copied
-        row = _grown(log.observed, copied, failure)
-        if row.high_watermark is not None and row.high_watermark > row.next_offset and row.stopped is None:
-            placed.append(_of(row, _beyond_log_end(row)))
-        if log.is_news(row):
-            rows.append(row)
-            changes.append(_change(row, copied))
-    if segments:
-        archive.commit_segments(
-            config.lake, segments, {log.observed.log: log.version for log in plan.logs}, config.run_id
-        )
+        results = iter(spread(spark, [asdict(task) for task in tasks], copy_segment, [_to_read(t) for t in tasks]))
+    done = [_done(log, list(itertools.islice(results, len(log.copies)))) for log in plan.logs]
+    _commit_segments(plan, done, config)
+    rows = [row for log in done for row in log.rows]
     archive.commit_logs(config.lake, rows, config.run_id)
+    placed = [*plan.findings, *(finding for log in done for finding in log.placed)]
     new = finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)
+    added = [segment for log in done for segment in log.added]
     return JobReport(
         job=config.JOB,
         run_id=config.run_id,
         lake=config.lake,
-        changed=tuple(changes),
+        changed=tuple(_change(log) for log in done if log.rows or log.added),
         findings=tuple(new),
         plan=plan.as_dict(),
         used_spark=spark is not None,
         metrics={
-            "segments": len(segments),
-            "bytes": sum(segment.size for segment in segments),
+            "segments": len(added),
+            "bytes": sum(segment.size for segment in added),
             "logs": len(plan.logs),
             "stopped_logs": sum(log.observed.stopped is not None for log in plan.logs),
         },
     )
+
+
+def _discover(paths: Sequence[str]) -> Discovery:
+    # A source is known by its absolute path: the same directory named in another way is no second source.
+    return discover([os.path.realpath(path) for path in paths])
+
+
+def _held(config: IngestConfig, cluster: str | None) -> Held:
+    segments: dict[str, list[Segment]] = {}
+    for segment in archive.read_segments(config.lake, live=False):
+        segments.setdefault(segment.log, []).append(segment)
+    tails = archive.tails_of(segment for of_log in segments.values() for segment in of_log)
+    return Held(cluster, archive.read_logs(config.lake), segments, tails, late_segments.holes_of(config.lake))
 
 
 def _kept_first(log: SourceLog, known: Mapping[str, LogRow]) -> tuple[str, bool]:
@@ -202,7 +180,7 @@ def _check(config: IngestConfig) -> None:
         raise UsageError(f"mode {config.mode!r}: use copy or reference.")
     if config.high_watermark not in ("checkpoint", "log-end") and not config.high_watermark.isdecimal():
         raise UsageError(f"high watermark {config.high_watermark!r}: use checkpoint, log-end or an offset.")
-    remote = [source for source in config.sources if "://" in source]
+    remote = [source for source in (*config.sources, *config.fill_from) if "://" in source]
     if remote:
         raise UsageError(f"{remote[0]}: object stores are not built yet; give a local path.")
 
@@ -216,126 +194,136 @@ def _is_chosen(config: IngestConfig, log: SourceLog) -> bool:
     )
 
 
-def _plan_log(
-    config: IngestConfig,
-    source: SourceLog,
-    known: LogRow | None,
-    cluster: str | None,
-    tails: Mapping[str, LogTail],
-    held_from: Mapping[str, int],
-) -> tuple[LogPlan, list[PlacedFinding]]:
-    topic, partition = source.topic_partition.topic, source.topic_partition.partition
-    log_id = known.log_id if known else archive.new_log_id(topic, source.topic_id, cluster)
-    log = archive.log_key(log_id, partition)
-    tail = tails.get(log)
-    growth = decide_growth(
-        tail,
-        source,
-        LocalReader(),
-        known_topic_id=known.topic_id if known else None,
-        known_high_watermark=known.high_watermark if known else None,
-        known_log_start_offset=known.source_log_start_offset if known else None,
-        known_leader_epochs=_epochs(known),
-    )
-    observed = _observe(config, source, known, growth, log_id, cluster, tail, held_from.get(log))
-    placed = [_of(observed, finding) for finding in growth.findings]
-    tasks: list[CopyTask] = []
-    for take in growth.takes:
-        task = _task(config, source, observed, take)
-        idle = nothing_readable(task)
-        if idle is None:
-            tasks.append(task)
-        else:
-            placed += [_of(observed, finding) for finding in idle]
-    if not tasks and tail is not None and growth.stop is None:
-        high_watermark = observed.high_watermark
-        if high_watermark is not None and high_watermark > observed.next_offset:
-            placed.append(_of(observed, _beyond_log_end(observed)))
-    return LogPlan(observed, tuple(tasks), known, None), placed
-
-
-def _observe(
-    config: IngestConfig,
-    source: SourceLog,
-    known: LogRow | None,
-    growth: Growth,
-    log_id: str,
-    cluster: str | None,
-    tail: LogTail | None,
-    held_from: int | None,
-) -> LogRow:
-    """The log's row as of this look at the source; a stopped log keeps what was seen before it stopped."""
-    topic, partition = source.topic_partition.topic, source.topic_partition.partition
-    if growth.stop is not None and not growth.takes and known is not None:
-        return replace(
-            known,
-            next_offset=tail.next_offset if tail else known.next_offset,
-            as_of_ms=config.as_of_ms,
-            stopped=growth.stop.rule,
-            stopped_because=growth.stop.message,
-            stopped_file=None,
+def _with_fills(
+    config: IngestConfig, plans: Sequence[LogPlan], taken: Mapping[str, SourceLog], held: Held
+) -> list[LogPlan]:
+    """The plans with what was found for holes of their logs."""
+    holed = [log for log in plans if held.holes.get(log.observed.log) and log.cut is None and log.earlier is None]
+    if not holed:
+        return list(plans)
+    copies: dict[str, list[late_segments.Copy]] = {}
+    for log in holed:
+        if log.observed.stopped is None:  # else it is not known whether the source is still of this log
+            own = late_segments.Copy(taken[log.observed.topic_partition], is_own=True)
+            copies.setdefault(log.observed.log, []).append(own)
+    for found_log in _discover(config.fill_from).logs if config.fill_from else ():
+        for log in holed:
+            row = log.observed
+            is_it = str(found_log.topic_partition) == row.topic_partition and found_log.directory != row.source
+            if is_it and found_log.topic_id in (row.topic_id, None) and not found_log.broken_identity:
+                copies.setdefault(row.log, []).append(late_segments.Copy(found_log, is_own=False))
+    fills = {
+        log.observed.log: late_segments.plan_fill(
+            config.lake,
+            log.observed,
+            held.segments[log.observed.log],
+            held.holes[log.observed.log],
+            copies.get(log.observed.log, ()),
+            in_place=config.mode == "reference",
         )
-    seen = source.high_watermark
-    if config.high_watermark == "log-end":
-        seen = None
-    elif config.high_watermark != "checkpoint":
-        seen = int(config.high_watermark)
-    before = known.high_watermark if known else None
-    high_watermark = before if seen is None and config.high_watermark != "log-end" else seen
-    if high_watermark is not None and before is not None:
-        high_watermark = max(before, high_watermark)
-    gaps = json.loads(known.gaps) if known else []
-    gaps += [list(gap) for gap in growth.gaps if list(gap) not in gaps]
-    # Before anything is taken the log begins at its first segment, also at one that can't be read yet.
-    first = min([*(file.base_offset for file in source.segments), *source.unreadable], default=source.log_start_offset)
-    log_start_offset = known.log_start_offset if known else source.log_start_offset
-    if known is None and held_from is not None:
-        log_start_offset = min(log_start_offset, held_from)  # a run died before it wrote this row
-    return LogRow(
-        log=archive.log_key(log_id, partition),
-        topic=topic,
-        log_id=log_id,
-        partition=partition,
-        incarnation=known.incarnation if known else 0,
-        topic_id=source.topic_id or (known.topic_id if known else None),
-        cluster=cluster,
-        source=source.directory,
-        next_offset=tail.next_offset if tail else first,
-        log_start_offset=log_start_offset,
-        source_log_start_offset=source.log_start_offset,
-        high_watermark=high_watermark,
-        leader_epochs=json.dumps([[entry.epoch, entry.start_offset] for entry in source.leader_epochs]),
-        cleaner_checkpoint=source.cleaner_checkpoint,
-        gaps=json.dumps(gaps),
-        as_of_ms=config.as_of_ms,
-        stopped=growth.stop.rule if growth.stop else None,
-        stopped_because=growth.stop.message if growth.stop else None,
-        stopped_file=None,
+        for log in holed
+    }
+    return [replace(log, fill=fills.get(log.observed.log)) for log in plans]
+
+
+def _taken_back(held: Held, plans: Sequence[LogPlan]) -> frozenset[str]:
+    return frozenset(
+        segment.segment_id
+        for log in plans
+        if log.moves_segments
+        for segment in held.segments.get(log.observed.log, ())
+        if segment.retired_because in (archive.CUT_BACK, archive.FILLED)
     )
 
 
-def _task(config: IngestConfig, source: SourceLog, observed: LogRow, take: Take) -> CopyTask:
-    file = next(file for file in source.segments if file.base_offset == take.segment_base)
-    return CopyTask(
-        lake=config.lake,
-        log=observed.log,
-        topic=observed.topic,
-        log_id=observed.log_id,
-        partition=observed.partition,
-        source=file.path,
-        file_base_offset=file.base_offset,
-        start=take.start_position,
-        first_offset=take.first_offset_expected,
-        sealed=take.sealed,
-        next_base_offset=source.next_base_offset(file) if take.sealed else None,
-        modified_ms=file.modified_ms,
-        size=file.size,
-        in_place=config.mode == "reference",
+def _to_read(task: CopyTask) -> int:
+    return (task.size if task.end is None else task.end) - task.start
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What became of one log's plan: to be committed, and to be said."""
+
+    plan: LogPlan
+    row: LogRow
+    added: tuple[Segment, ...] = ()
+    swaps: tuple[tuple[Swap, tuple[Segment, ...]], ...] = ()
+    """Swaps that can be made, each with the segments that are among those added."""
+    rows: tuple[LogRow, ...] = ()
+    placed: tuple[PlacedFinding, ...] = field(default=())
+
+
+def _done(log: LogPlan, results: Sequence[dict[str, Any]]) -> _Done:
+    left = iter(results)
+    said: list[Finding] = []
+    added: list[Segment] = []
+    swaps: list[tuple[Swap, tuple[Segment, ...]]] = []
+    for swap in (log.cut, log.fill):
+        if swap is None:
+            continue
+        made, failures = segment_slices.copied_parts(swap, list(itertools.islice(left, len(swap.parts))))
+        said += failures or swap.findings
+        if failures and swap is log.cut:
+            # Growth goes on at the cut: without it nothing fits.
+            return _Done(log, log.known or log.observed, placed=tuple(of_log(log.observed, f) for f in said))
+        if not failures:
+            added += made
+            swaps.append((swap, tuple(made)))
+    results = list(left)
+    said += [finding_rows.from_plain(finding) for result in results for finding in result["findings"]]
+    copied, failure = _until_failure(log.tasks, results)
+    row = _grown(log.observed, copied, failure)
+    if added and log.fill is not None:
+        row = replace(row, gaps=late_segments.gaps_without(row, added))
+    added += copied
+    if log.needs_bytes and not added:
+        return _Done(log, row, placed=tuple(of_log(row, f) for f in said))
+    said += log.said
+    is_short = row.high_watermark is not None and row.high_watermark > row.next_offset
+    if is_short and row.stopped is None and not log.waits:
+        said.append(beyond_log_end(row))
+    rows = ([row] if log.is_news(row) else []) + ([log.earlier] if log.earlier is not None else [])
+    return _Done(log, row, tuple(added), tuple(swaps), tuple(rows), tuple(of_log(row, f) for f in said))
+
+
+def _commit_segments(plan: IngestPlan, done: Sequence[_Done], config: IngestConfig) -> None:
+    """One commit for logs that only grew, one for those in which something leaves or comes back."""
+    versions = {log.observed.log: log.version for log in plan.logs}
+    grown: list[Segment] = []
+    swapped: list[_Done] = []
+    for log in done:
+        if log.swaps or any(s.segment_id in plan.taken_back for s in log.added):
+            swapped.append(log)
+        else:
+            grown += log.added
+    if grown:
+        archive.commit_segments(config.lake, grown, versions, config.run_id)
+    if not swapped:
+        return
+    _check_unpublished(config.lake, swapped)
+    swaps = [swap for log in swapped for swap in log.swaps]
+    archive.swap_segments(
+        config.lake,
+        [segment for swap, _ in swaps for segment in swap.retired],
+        [segment for log in swapped for segment in log.added],
+        versions,
+        config.run_id,
+        config.as_of_ms,
+        {segment.segment_id: swap.because for swap, _ in swaps for segment in swap.retired},
+        {old: new for swap, made in swaps for old, new in segment_slices.replaced_by(swap, made).items()},
     )
 
 
-def _epochs(known: LogRow | None) -> tuple[tuple[int, int], ...]:
-    return tuple((epoch, start) for epoch, start in json.loads(known.leader_epochs)) if known else ()
+def _check_unpublished(lake: str, swapped: Sequence[_Done]) -> None:
+    """Nothing that is cut back may have been published since the plan.
+
+    Raises:
+        ConcurrentChange: something was.
+    """
+    cuts = {log.row.log: log.plan.observed.next_offset for log in swapped if log.plan.cut is not None}
+    for log, published in source_changes.published_to(lake, sorted(cuts)).items():
+        if published > cuts[log]:
+            raise ConcurrentChange(f"{log} was published up to {published} while it was to be cut back to {cuts[log]}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,15 +355,16 @@ def _grown(observed: LogRow, copied: Sequence[Segment], failure: _Failure | None
     return replace(row, stopped=stopped, stopped_because=because, stopped_file=failure.task.seen)
 
 
-def _change(row: LogRow, copied: Sequence[Segment]) -> LogChange:
+def _change(log: _Done) -> LogChange:
+    row, added = log.row, log.added
     return LogChange(
         row.log,
         row.topic,
         row.partition,
         {
-            "segments": len(copied),
-            "bytes": sum(segment.size for segment in copied),
-            "start_offset": copied[0].base_offset if copied else row.next_offset,
+            "segments": len(added),
+            "bytes": sum(segment.size for segment in added),
+            "start_offset": min((s.base_offset for s in added), default=row.next_offset),
             "end_offset": row.next_offset,
             "high_watermark": row.high_watermark,
             "stopped": row.stopped,
@@ -383,26 +372,11 @@ def _change(row: LogRow, copied: Sequence[Segment]) -> LogChange:
     )
 
 
-def _second_source(kept: LogRow | SourceLog, other: SourceLog) -> PlacedFinding:
+def _second_source(kept: LogRow | SourceLog, other: SourceLog, why: Sequence[PlacedFinding] = ()) -> PlacedFinding:
     directory = kept.source if isinstance(kept, LogRow) else kept.directory
-    finding = found(
-        "second-source",
-        f"{other.topic_partition} is taken from {directory}; this copy of it is left alone.",
-        file=other.directory,
-    )
+    message = f"{other.topic_partition} is taken from {directory}; this copy of it is left alone."
+    if why:
+        message = f"{message} It is not moved here: {why[-1].finding.message}."
+    finding = found("second-source", message, file=other.directory)
     log = kept.log if isinstance(kept, LogRow) else None
     return PlacedFinding(finding, log, other.topic_partition.topic, other.topic_partition.partition)
-
-
-def _beyond_log_end(row: LogRow) -> Finding:
-    return found(
-        "high-watermark-beyond-log-end",
-        f"{row.topic_partition}: the high watermark is {row.high_watermark}, but the log can be read only up to "
-        f"offset {row.next_offset}: committed records are missing at its end.",
-        start_offset=row.next_offset,
-        end_offset=row.high_watermark,
-    )
-
-
-def _of(row: LogRow, finding: Finding) -> PlacedFinding:
-    return PlacedFinding(finding, row.log, row.topic, row.partition)

@@ -50,7 +50,6 @@ class LocalReader:
                     return
                 position = behind
 
-
     def is_good(self, segment: SegmentFile, position: int, header: BatchHeader) -> bool:
         """Whether the batch of this header passes its checksum: reads the whole batch.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import pyarrow as pa
 
@@ -161,11 +161,24 @@ def ingested_segments(lake: str, logs: Sequence[str] | None = None) -> list[Segm
     return [s for s in read_segments(lake, logs, live=False) if s.feeds]
 
 
-def tails_of(ingested: Iterable[Segment]) -> dict[str, LogTail]:
-    """What the archive holds at the end of each log; ``ingested`` as :func:`ingested_segments` gives it."""
+def tails_of(segments: Iterable[Segment]) -> dict[str, LogTail]:
+    """What the archive holds at the end of each log.
+
+    Args:
+        segments: by (log, base offset), retired ones too; those that feed nothing say only where bytes lay that were
+            found elsewhere later.
+    """
     tails: dict[str, LogTail] = {}
-    for s in ingested:
+    damaged: Segment | None = None
+    for s in segments:
+        if s.retired_because == FILLED and s.generation == GENERATION_INGESTED:
+            damaged = s
+        if not s.feeds:
+            continue
         earlier = tails.get(s.log)
+        if damaged is not None and _is_in(s, damaged) and s.origin_file != damaged.origin_file:
+            # It lies in no file of the source: growth goes on behind the damage that it stands for.
+            s = replace(damaged, last_batch_end=None, next_offset=s.next_offset)
         if s.last_batch_end is None and earlier is not None:
             # Nothing readable in it: agreement is still asked of the batch before, growth goes on behind it.
             tails[s.log] = LogTail(
@@ -192,6 +205,14 @@ def tails_of(ingested: Iterable[Segment]) -> dict[str, LogTail]:
             source_position=s.origin_position + s.size,
         )
     return tails
+
+
+def _is_in(segment: Segment, other: Segment) -> bool:
+    return (
+        segment.log == other.log
+        and segment.base_offset >= other.base_offset
+        and segment.next_offset <= other.next_offset
+    )
 
 
 def guard_of(log: str, planned: int | None, next_version: int | None = None) -> commits.Guard:
