@@ -3,6 +3,9 @@
 A tick looks at directory entries only: names, sizes and times of files, and the two small checkpoint files of a log
 directory. What grows inside an active segment does not count; it is taken along whenever the log is. A tick looks at no
 more than :data:`LOGS_A_TICK` logs and goes on where the last one ended, so that its time does not grow with the lake.
+
+Its runs may leave a little for later (``active.min.growth``, ``publish.min.bytes``), though not longer than
+``publish.max.delay``: behind each such run one more of the whole lake is asked for when that time is over.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -27,6 +31,7 @@ from logcore.segments.filenames import (
 from pipelines import lakes
 from pipelines.jobs import loglake, run_config
 from pipelines.resources import LAKE_TAG
+from spark_jobs.lake.policies import TopicPolicy, read_policies
 
 LOGS_A_TICK = 500
 
@@ -49,12 +54,14 @@ class WatchedLog:
 )
 def new_segments(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
     """One run request a lake, for the logs that changed among those looked at in this tick."""
-    return look(lakes.lakes_of(lakes.default_home()), context.cursor, LOGS_A_TICK)
+    return look(lakes.lakes_of(lakes.default_home()), context.cursor, LOGS_A_TICK, time.time_ns() // 1_000_000)
 
 
-def look(watched_lakes: tuple[str, ...], cursor: str | None, limit: int) -> dg.SensorResult | dg.SkipReason:
-    """One tick. The cursor is JSON: where to go on, and what each log looked like."""
-    position, known = _read_cursor(cursor)
+def look(
+    watched_lakes: tuple[str, ...], cursor: str | None, limit: int, now_ms: int
+) -> dg.SensorResult | dg.SkipReason:
+    """One tick. The cursor is JSON: where to go on, what each log looked like, when each lake is due once more."""
+    position, known, due = _read_cursor(cursor)
     watched = sorted(log for lake in watched_lakes for log in _watch(lake))
     if not watched:
         return dg.SkipReason(
@@ -71,6 +78,7 @@ def look(watched_lakes: tuple[str, ...], cursor: str | None, limit: int) -> dg.S
         if digest is not None and known.get(_name(log)) != digest:
             seen[_name(log)] = digest
             changed.setdefault(log.lake, []).append(log)
+    over = {lake: when for lake, when in due.items() if when <= now_ms and lake in watched_lakes}
     requests = [
         dg.RunRequest(
             run_key=_run_key(lake, logs, seen),
@@ -78,8 +86,19 @@ def look(watched_lakes: tuple[str, ...], cursor: str | None, limit: int) -> dg.S
             tags={LAKE_TAG: lakes.lake_name(lake)},
         )
         for lake, logs in changed.items()
+        if lake not in over  # the run of the whole lake takes these along
     ]
-    after = json.dumps({"position": _name(turn[-1]), "logs": seen})
+    requests += [
+        dg.RunRequest(
+            run_key=f"{lakes.lake_name(lake)} due {when}",
+            run_config=run_config(lake=lake, at_once=False),
+            tags={LAKE_TAG: lakes.lake_name(lake)},
+        )
+        for lake, when in over.items()
+    ]
+    due = {lake: when for lake, when in due.items() if lake in watched_lakes and lake not in over}
+    due |= {lake: now_ms + _longest_delay(lake) for lake in changed if lake not in due}
+    after = json.dumps({"position": _name(turn[-1]), "logs": seen, "due": due})
     if not requests:
         # A skip keeps its cursor through SensorResult; a bare SkipReason would lose it.
         return dg.SensorResult(skip_reason=f"Nothing new in {len(turn)} of {len(watched)} logs.", cursor=after)
@@ -150,8 +169,15 @@ def _run_key(lake: str, logs: list[WatchedLog], seen: Mapping[str, str]) -> str:
     return f"{lakes.lake_name(lake)} {hashlib.sha256(text.encode()).hexdigest()[:24]}"
 
 
-def _read_cursor(cursor: str | None) -> tuple[str, dict[str, str]]:
+def _longest_delay(lake: str) -> int:
+    """Time in which whatever a run of this lake left for later comes due, ms."""
+    policies = read_policies(lakes.recall(lake).policies).topics
+    default = TopicPolicy("*", ()).publish_max_delay_ms
+    return max([default, *(policy.publish_max_delay_ms for policy in policies)])
+
+
+def _read_cursor(cursor: str | None) -> tuple[str, dict[str, str], dict[str, int]]:
     if not cursor:
-        return "", {}
+        return "", {}, {}
     content = json.loads(cursor)
-    return str(content["position"]), dict(content["logs"])
+    return str(content["position"]), dict(content["logs"]), dict(content.get("due", {}))

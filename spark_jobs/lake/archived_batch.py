@@ -6,14 +6,13 @@ Keys and values of records are not looked at.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 from logcore.errors import LogError
-from logcore.records.batch import computed_crc, read_header
+from logcore.records.batch import HEADER_SIZE, computed_crc, read_header
 from logcore.records.legacy import unfold
 from logcore.records.record import read_records
-from logcore.storage.local import map_file
+from spark_jobs.lake import storage
 from spark_jobs.lake.archive import Segment
 
 
@@ -56,7 +55,7 @@ class ArchivedBatch:
 
 def is_held(lake: str, segment: Segment) -> bool:
     """Whether the segment's file is there."""
-    return os.path.exists(segment.local_path(lake))
+    return storage.exists(segment.local_path(lake))
 
 
 def read_batch(lake: str, segment: Segment, position: int, offset: int) -> ArchivedBatch:
@@ -67,11 +66,14 @@ def read_batch(lake: str, segment: Segment, position: int, offset: int) -> Archi
 
     Raises:
         CorruptRecordError: no batch header can stand there; position is that in the archived file.
-        SourceUnreadable: the file can't be opened.
+        SourceUnreadable, StorageError: the file can't be read.
     """
-    at = segment.start + position
-    with map_file(segment.local_path(lake)) as content:
-        header = read_header(content, at, segment.start + segment.size)
+    at, end = segment.start + position, segment.start + segment.size
+    path = segment.local_path(lake)
+    with storage.mapped(path, at, min(at + HEADER_SIZE, end)) as content:
+        size = read_header(content, at, end, whole=False).size
+    with storage.mapped(path, at, min(at + size, end)) as content:
+        header = read_header(content, at, end)
         crc = computed_crc(content, at, header)
         holds = None
         if crc == header.crc:  # otherwise what is inside is nobody's word

@@ -7,12 +7,12 @@ Belongs here: reading those files. Does not: what rows mean (``lineage``) and ho
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
+from spark_jobs.lake import storage
 from spark_jobs.lake.tables import open_table, table_uri
 
 
@@ -96,12 +96,12 @@ def _back_from(lake: str, name: str, newest: int) -> Iterator[tuple[int, list[st
 
 
 def _lines(lake: str, name: str, version: int) -> list[str] | None:
-    path = os.path.join(table_uri(lake, name), "_delta_log", f"{version:020d}.json")
+    path = storage.join(table_uri(lake, name), "_delta_log", f"{version:020d}.json")
     try:
-        with open(path, encoding="utf-8") as file:
-            return [line for line in file if line.strip()]
+        content = storage.read(path)
     except FileNotFoundError:
         return None
+    return [line for line in content.decode().split("\n") if line.strip()]
 
 
 def _commit(version: int, actions: list[dict[str, Any]]) -> Commit:

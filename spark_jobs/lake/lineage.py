@@ -15,7 +15,7 @@ from typing import Any
 
 from logcore.errors import LogError
 from logcore.logs.offset_ledger import BLOCKING, EVIDENCE_HIGH_WATERMARK, OffsetState
-from spark_jobs.lake import archive, commits, delta_log, frontier
+from spark_jobs.lake import archive, commits, delta_log, frontier, storage
 from spark_jobs.lake.archive import LogRow, Segment
 from spark_jobs.lake.archived_batch import ArchivedBatch, is_held, read_batch
 from spark_jobs.lake.delta_log import Commit
@@ -77,7 +77,7 @@ def parse_table(path: str) -> tuple[str, str]:
     Raises:
         UsageError: the path is not that of such a table.
     """
-    parts = path.rstrip("/").split("/")
+    parts = storage.absolute(path).split("/")
     if len(parts) < 3 or parts[-2] != "tables" or parts[-1] not in TABLE_NAMES:
         raise UsageError(f"{path}: name a lake's table: <lake>/tables/records or <lake>/tables/records_uncommitted.")
     return "/".join(parts[:-2]) or "/", parts[-1]

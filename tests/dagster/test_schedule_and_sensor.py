@@ -17,6 +17,7 @@ from tests.dagster.fake_jobs import World
 
 pytestmark = [pytest.mark.dagster, pytest.mark.stored]
 
+NOON = 1_800_000_000_000
 NIGHT = datetime(2026, 3, 1, 3, 0, tzinfo=UTC)
 
 
@@ -148,11 +149,11 @@ def test_a_tick_asks_for_new_logs_the_run_takes_them_in_and_the_next_tick_is_qui
 def test_growth_of_an_active_segment_is_left_for_later_and_a_closed_segment_is_asked_for(
     shop: str, broker: Broker
 ) -> None:
-    first = look((shop,), None, 100)
+    first = look((shop,), None, 100, NOON)
     broker.segment("orders-1", 10, size=5000)
-    second = look((shop,), first.cursor, 100)
+    second = look((shop,), first.cursor, 100, NOON)
     broker.segment("orders-1", 20)
-    third = look((shop,), second.cursor, 100)
+    third = look((shop,), second.cursor, 100, NOON)
 
     assert asked_for(first) == ["orders-0", "orders-1"]
     assert asked_for(second) == []
@@ -160,11 +161,11 @@ def test_growth_of_an_active_segment_is_left_for_later_and_a_closed_segment_is_a
 
 
 def test_closed_segments_that_become_visible_are_asked_for(shop: str, broker: Broker) -> None:
-    first = look((shop,), None, 100)
+    first = look((shop,), None, 100, NOON)
     broker.high_watermarks(orders_0=10, orders_1=5)
-    second = look((shop,), first.cursor, 100)
+    second = look((shop,), first.cursor, 100, NOON)
     broker.high_watermarks(orders_0=11, orders_1=5)
-    third = look((shop,), second.cursor, 100)
+    third = look((shop,), second.cursor, 100, NOON)
 
     assert asked_for(second) == ["orders-0"]
     assert asked_for(third) == []
@@ -176,7 +177,7 @@ def test_a_tick_looks_at_no_more_logs_than_it_may_and_goes_on_where_it_ended(sho
 
     cursor, seen = None, []
     for _ in range(4):
-        result = look((shop,), cursor, 2)
+        result = look((shop,), cursor, 2, NOON)
         cursor = result.cursor
         seen.append(asked_for(result))
 
@@ -185,19 +186,19 @@ def test_a_tick_looks_at_no_more_logs_than_it_may_and_goes_on_where_it_ended(sho
 
 
 def test_the_same_look_asks_under_the_same_run_key_so_that_nothing_runs_twice(shop: str, broker: Broker) -> None:
-    one, two = (look((shop,), None, 100).run_requests for _ in range(2))
+    one, two = (look((shop,), None, 100, NOON).run_requests for _ in range(2))
     broker.segment("orders-0", 20)
-    three = look((shop,), None, 100).run_requests
+    three = look((shop,), None, 100, NOON).run_requests
 
     assert [request.run_key for request in one] == [request.run_key for request in two]
     assert one[0].run_key != three[0].run_key
 
 
 def test_a_source_that_is_not_there_any_more_is_nothing_to_see(shop: str, broker: Broker, source: Path) -> None:
-    first = look((shop,), None, 100)
+    first = look((shop,), None, 100, NOON)
     (source / "orders-0" / f"{0:020d}.log").unlink()
     (source / "orders-0" / f"{10:020d}.log").unlink()
-    second = look((shop,), first.cursor, 100)
+    second = look((shop,), first.cursor, 100, NOON)
 
     assert asked_for(second) == []
 
@@ -205,4 +206,18 @@ def test_a_source_that_is_not_there_any_more_is_nothing_to_see(shop: str, broker
 def test_directories_that_wait_for_deletion_are_not_watched(shop: str, broker: Broker) -> None:
     broker.segment("orders-7.0123456789abcdef0123456789abcdef-delete", 0)
 
-    assert asked_for(look((shop,), None, 100)) == ["orders-0", "orders-1"]
+    assert asked_for(look((shop,), None, 100, NOON)) == ["orders-0", "orders-1"]
+
+
+def test_what_may_wait_is_asked_for_once_more_when_the_longest_delay_is_over(shop: str, broker: Broker) -> None:
+    first = look((shop,), None, 100, NOON)
+    early = look((shop,), first.cursor, 100, NOON + 599_999)
+    broker.segment("orders-1", 20)
+    late = look((shop,), early.cursor, 100, NOON + 600_000)
+    after = look((shop,), late.cursor, 100, NOON + 700_000)
+    again = look((shop,), after.cursor, 100, NOON + 1_200_000)
+
+    ticks = (first, early, late, after, again)
+    asked = [[r.run_config["resources"]["lake"]["config"] for r in tick.run_requests or []] for tick in ticks]
+    whole = [{"lake": shop, "at_once": False}]
+    assert asked == [[{"lake": shop, "logs": ["orders-0", "orders-1"], "at_once": False}], [], whole, [], whole]
