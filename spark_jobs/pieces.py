@@ -2,7 +2,7 @@
 
     segment    of the feeding set: what was ingested and neither cut back nor filled since
     piece      a part of it between two split points, about 64 MiB
-    task       neighbouring pieces of one log, up to about 64 MiB: one file of a table
+    task       neighbouring pieces of one log, about 128 MiB: one file of a table
 
 Belongs here: which bytes a worker has to read. Does not: which offsets a job wants and why (``publish``, ``replace``,
 ``uncommitted``), what the worker does with them (``records_file``).
@@ -21,7 +21,8 @@ from spark_jobs.lake.frontier import LedgerRow
 from spark_jobs.lake.tables import read_rows
 from spark_jobs.records_file import Piece, WriteTask
 
-TASK_BYTES = 64 << 20
+TASK_BYTES = 128 << 20
+"""Of a log's bytes: as Parquet some 30 to 130 MB, whatever codec the log has."""
 
 Ranges = Sequence[tuple[int, int]]
 """Half-open offset ranges that ascend and do not touch."""
@@ -111,16 +112,18 @@ class Held:
         ]
 
 
-def grouped(pieces: Iterable[Piece]) -> list[list[Piece]]:
-    """Neighbouring pieces together until they have ``TASK_BYTES``."""
+def grouped(pieces: Sequence[Piece]) -> list[list[Piece]]:
+    """Neighbouring pieces together, in as few groups of at most about ``TASK_BYTES`` as there can be, of like size: a
+    small rest would be a small file, and keep one worker busy while the others wait."""
+    total = sum(piece.end - piece.start for piece in pieces)
+    fair = total / max(1, round(total / TASK_BYTES))
     groups: list[list[Piece]] = []
-    size = TASK_BYTES
+    done = 0
     for piece in pieces:
-        if size >= TASK_BYTES:
+        if done >= len(groups) * fair:
             groups.append([])
-            size = 0
         groups[-1].append(piece)
-        size += piece.end - piece.start
+        done += piece.end - piece.start
     return groups
 
 

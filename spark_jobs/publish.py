@@ -42,6 +42,10 @@ if TYPE_CHECKING:
 
 COMMIT_ATTEMPTS = 8
 
+SHOWN = frozenset({OffsetState.PRESENT, OffsetState.CONTROL, OffsetState.COMPACTED, OffsetState.EMPTY})
+"""States of offsets that a worker need not be told apart: what is not ``present`` of them has no record. A log of
+committed transactions is one range then, not one a transaction."""
+
 
 @dataclass(frozen=True, slots=True)
 class LogPlan:
@@ -203,7 +207,7 @@ def _is_published(config: PublishConfig, topic: str) -> bool:
 def _plan_log(ranges: Sequence[LedgerRow], recorded: int | None, start: int, end: int, held: Held) -> LogPlan:
     first = ranges[0]
     present = [r for r in ranges if r.state is OffsetState.PRESENT and r.start_offset >= start and r.end_offset <= end]
-    visible = merged((r.start_offset, r.end_offset) for r in present)
+    shown = [r for r in ranges if r.state in SHOWN and r.start_offset >= start and r.end_offset <= end]
     return LogPlan(
         log=first.log,
         topic=first.topic,
@@ -213,7 +217,7 @@ def _plan_log(ranges: Sequence[LedgerRow], recorded: int | None, start: int, end
         start_offset=start,
         end_offset=end,
         records=sum(r.records for r in present),
-        tasks=held.tasks(first, visible),
+        tasks=held.tasks(first, merged((r.start_offset, r.end_offset) for r in shown)) if present else (),
     )
 
 
