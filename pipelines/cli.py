@@ -34,7 +34,10 @@ class RunCommand:
             help="a log directory, a partition directory (orders-0) or a .log file; several may be given; only read",
         )
         parser.add_argument(
-            "--lake", required=True, metavar="DIR", help="where the tables are; made if it is not there"
+            "--lake",
+            required=True,
+            metavar="DIR",
+            help="where the tables are, made if it is not there: a directory, or s3://bucket/prefix",
         )
         _add_choice(parser)
         _add_meaning(parser)
@@ -180,9 +183,9 @@ def _add_log_level(parser: argparse.ArgumentParser) -> None:
 
 def _refusal(options: argparse.Namespace) -> str | None:
     """What was asked for and is not built yet."""
-    remote = [place for place in (*options.paths, options.lake) if "://" in place]
+    remote = [place for place in options.paths if "://" in place]
     if remote:
-        return f"{remote[0]}: object stores are not built yet; give a local path."
+        return f"{remote[0]}: sources on object stores are not built yet; give a local path."
     return None
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spark_jobs.contracts import JobReport
+from spark_jobs.lake import storage
 
 RESULTS_FILE = "expectations.json"
-DOCS_INDEX = os.path.join("data_docs", "index.html")
+DOCS_INDEX = "data_docs/index.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,9 @@ def read_results(lake: str) -> dict[str, Results]:
     Raises:
         ValueError: the file is there but is not one of ours.
     """
-    path = os.path.join(lake, RESULTS_FILE)
+    path = storage.join(lake, RESULTS_FILE)
     try:
-        with open(path, encoding="utf-8") as file:
-            content = json.load(file)
+        content = json.loads(storage.read(path))
         return {
             log: Results(
                 found["start_offset"],
@@ -65,10 +64,8 @@ def read_results(lake: str) -> dict[str, Results]:
 def keep_results(lake: str, results: Mapping[str, Results]) -> dict[str, Results]:
     """Replace what is kept of these logs, and return all that is kept."""
     merged = read_results(lake) | dict(results)
-    path = os.path.join(lake, RESULTS_FILE)
-    with open(path + ".tmp", "w", encoding="utf-8") as file:
-        json.dump({log: dataclasses.asdict(found) for log, found in sorted(merged.items())}, file, indent=1)
-    os.replace(path + ".tmp", path)
+    content = json.dumps({log: dataclasses.asdict(found) for log, found in sorted(merged.items())}, indent=1)
+    storage.put(storage.join(lake, RESULTS_FILE), content.encode())
     return merged
 
 
@@ -90,5 +87,5 @@ def results_of(report: JobReport, ranges: Mapping[str, tuple[int, int]]) -> dict
 def page_of(lake: str, report: JobReport | None) -> str | None:
     """The HTML page that this run made, else the list of all pages of the lake; None where there is none."""
     made = report.metrics.get("data_docs") if report is not None else None
-    index = os.path.join(lake, DOCS_INDEX)
-    return str(made) if made else index if os.path.exists(index) else None
+    index = storage.join(lake, DOCS_INDEX)
+    return str(made) if made else index if storage.exists(index) else None

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from spark_jobs.lake import identity as lake_identity
+from spark_jobs.lake import storage
 from spark_jobs.lake.archive import read_logs
 
 SOURCES_FILE = "sources.json"
@@ -70,10 +71,9 @@ def recall(lake: str) -> Memory:
     Raises:
         NoLakeError: the file is there but cannot be understood.
     """
-    path = os.path.join(lake, SOURCES_FILE)
+    path = storage.join(lake, SOURCES_FILE)
     try:
-        with open(path, encoding="utf-8") as file:
-            content = json.load(file)
+        content = json.loads(storage.read(path))
         if content["version"] > SOURCES_VERSION:
             raise ValueError(f"version {content['version']} is newer than {SOURCES_VERSION}")
         intakes = tuple(_intake(item) for item in content["intakes"])
@@ -116,12 +116,8 @@ def remember(lake: str, intake: Intake) -> Memory:
             kept.append(known)
     after = replace(before, intakes=(*kept, intake))
     if after != before:
-        os.makedirs(lake, exist_ok=True)
-        path = os.path.join(lake, SOURCES_FILE)
-        with open(path + ".tmp", "w", encoding="utf-8") as file:
-            json.dump({"version": SOURCES_VERSION, **dataclasses.asdict(after)}, file, indent=1)
-            file.write("\n")
-        os.replace(path + ".tmp", path)
+        content = json.dumps({"version": SOURCES_VERSION, **dataclasses.asdict(after)}, indent=1) + "\n"
+        storage.put(storage.join(lake, SOURCES_FILE), content.encode())
     return after
 
 
@@ -149,9 +145,17 @@ def default_home() -> str:
     return os.path.abspath(".loglake")
 
 
+def dagster_home(lake: str) -> str:
+    """Where the history of runs from the command line is kept unless ``DAGSTER_HOME`` says so: in the lake, or on this
+    machine where the lake is on an object store."""
+    if storage.is_remote(lake):
+        return os.path.join(os.path.abspath(os.environ.get("LOGLAKE_HOME") or ".loglake"), "dagster")
+    return os.path.join(lake, ".dagster")
+
+
 def is_lake(directory: str) -> bool:
     """Whether a lake lies here, or was begun here."""
-    return any(os.path.isfile(os.path.join(directory, name)) for name in (lake_identity.LAKE_FILE, SOURCES_FILE))
+    return any(storage.exists(storage.join(directory, name)) for name in (lake_identity.LAKE_FILE, SOURCES_FILE))
 
 
 def lakes_of(home: str) -> tuple[str, ...]:
@@ -184,7 +188,7 @@ def find_lake(home: str, named: str | None, keys: Sequence[str] | None) -> str:
     lakes = lakes_of(home)
     if named:
         by_name = [lake for lake in lakes if lake_name(lake) == named]
-        return by_name[0] if by_name else os.path.abspath(named)
+        return by_name[0] if by_name else storage.absolute(named)
     how = 'Name one in the run configuration: resources: {lake: {config: {lake: "NAME"}}}, or by the tag loglake/lake.'
     if keys:
         holding = {lake: {row.topic_partition for row in read_logs(lake).values()} for lake in lakes}

@@ -32,6 +32,7 @@ from pipelines.summary import (
     tables_lines,
     verdict,
 )
+from spark_jobs.lake import storage
 from spark_jobs.lake.archive import read_logs
 from spark_jobs.lake.lease import hold
 from spark_jobs.lake.policies import read_policies
@@ -43,11 +44,11 @@ def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence
     Args:
         numbers: partition numbers that were chosen; logs: topic partitions that were. Empty: all.
     """
-    lake = os.path.abspath(options.lake)
+    lake = storage.absolute(options.lake)
     intake = lakes.as_remembered(lake, _intake(options, numbers))
     read_policies(intake.policies)  # a mistake in it is said before anything is begun
     settings = _settings(intake, logs, options)
-    with hold(lake, "loglake run"), open_instance(os.path.join(lake, ".dagster")) as instance:
+    with hold(lake, "loglake run"), open_instance(lakes.dagster_home(lake)) as instance:
         runner = Runner(instance, announcer())
         outcomes = [runner.run(INTAKE_JOB, lake, **settings, **_replacement(options))]
         if not logs and outcomes[0].error is None:  # topic partitions by name are chosen for once

@@ -18,6 +18,7 @@ from pipelines.jobs import run_config
 from pipelines.lakes import lake_name
 from pipelines.resources import LAKE_TAG, JobLauncher
 from spark_jobs.contracts import JobConfig, JobReport
+from spark_jobs.lake import storage
 
 USAGE_ERRORS = ("UsageError", "NoLakeError")
 
@@ -73,7 +74,7 @@ class Runner:
         result = self._definitions.resolve_job_def(job).execute_in_process(
             instance=self._instance,
             # Named here, or Dagster adds a console logger of its own.
-            run_config={**run_config(lake=os.path.abspath(lake), **settings), "loggers": {"console": {}}},
+            run_config={**run_config(lake=storage.absolute(lake), **settings), "loggers": {"console": {}}},
             tags={LAKE_TAG: lake_name(lake), **process_tags()},
             raise_on_error=False,
         )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from logcore.logs.findings import Finding, Severity, exit_code, found
 from pipelines.state import ALARMING, MEANINGS, STATES, LakeState, LogState, read_alarms, read_stops, stands
+from spark_jobs.lake import storage
 from spark_jobs.lake.tables import read_rows, table_uri
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ def damage_lines(states: Sequence[LakeState]) -> list[str]:
 
 def shown_path(path: str) -> str:
     """A path as one would type it here: relative where it lies below the current directory."""
+    if storage.is_remote(path):
+        return path
     relative = os.path.relpath(path)
     return path if relative.startswith(os.pardir) else relative
 
@@ -144,7 +147,7 @@ def tables_lines(lake: str) -> list[str]:
         "transactions",
         "segments",
     )
-    here = [name for name in names if os.path.isdir(table_uri(lake, name))]
+    here = [name for name in names if storage.has_files(storage.join(table_uri(lake, name), "_delta_log"))]
     return [f"{name:<20}{shown_path(table_uri(lake, name))}" for name in here]
 
 

@@ -13,6 +13,8 @@ import re
 import urllib.parse
 from collections.abc import Iterator
 
+from spark_jobs.lake import storage
+
 INDEX, VALIDATIONS = "index.html", "validations"
 
 _SCRIPT = re.compile(r"<script\b.*?</script>", re.DOTALL | re.IGNORECASE)
@@ -54,11 +56,12 @@ def keep_pages(built: str, kept: str) -> str | None:
         if relative == INDEX:
             continue
         with open(path, encoding="utf-8") as file:
-            _write(os.path.join(kept, relative), without_outside_references(file.read()))
+            page_text = without_outside_references(file.read())
+        storage.put(storage.join(kept, relative), page_text.encode())
         if relative.startswith(VALIDATIONS + os.sep):
-            page = os.path.join(kept, relative)
-    runs = [os.path.relpath(path, kept) for path in _pages(os.path.join(kept, VALIDATIONS))]
-    _write(os.path.join(kept, INDEX), _index(runs))
+            page = storage.join(kept, relative)
+    runs = [storage.relative(path, kept) for path in _pages(storage.join(kept, VALIDATIONS))]
+    storage.put(storage.join(kept, INDEX), _index(runs).encode())
     return page
 
 
@@ -87,14 +90,5 @@ def _index(runs: list[str]) -> str:
     )
 
 
-def _write(path: str, text: str) -> None:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    temporary = path + ".tmp"
-    with open(temporary, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(temporary, path)
-
-
 def _pages(directory: str) -> Iterator[str]:
-    for folder, _, names in os.walk(directory):
-        yield from (os.path.join(folder, name) for name in names if name.endswith(".html"))
+    return (file.path for file in storage.files_below(directory) if file.path.endswith(".html"))

@@ -9,7 +9,6 @@ Neither the count of rows nor their order is taken from a file's statistics: row
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -20,7 +19,7 @@ from logcore.errors import CorruptionReason
 from logcore.logs.findings import found
 from logcore.logs.offset_ledger import OffsetState, publish_end
 from spark_jobs.contracts import ExpectationsConfig, JobReport, LogChange
-from spark_jobs.lake import archive, checked, finding_rows, frontier
+from spark_jobs.lake import archive, checked, finding_rows, frontier, storage
 from spark_jobs.lake.archive import LogRow
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.finding_rows import PlacedFinding
@@ -112,7 +111,7 @@ def apply(plan: ExpectationsPlan, config: ExpectationsConfig, spark: SparkSessio
     from spark_jobs.expectation_suite import evaluate
 
     frame = _frame(plan.ranges, _measure(spark, config.lake, plan.ranges))
-    docs = os.path.join(config.lake, DOCS)
+    docs = storage.join(config.lake, DOCS)
     evaluation = evaluate(frame, len(plan.ranges), docs, config.run_id, config.as_of_ms)
     new = finding_rows.record(config.lake, _findings(plan, evaluation), config.run_id, config.as_of_ms)
     _mark_checked(config)

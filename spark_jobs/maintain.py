@@ -10,17 +10,18 @@ Ages are told by the run's clock. Young orphans may belong to a run that is stil
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from logcore.segments.filenames import LOG_SUFFIX
 from spark_jobs.contracts import JobReport, MaintainConfig
-from spark_jobs.lake import archive
+from spark_jobs.lake import archive, storage
 from spark_jobs.lake.archive import Segment
 from spark_jobs.lake.policies import Policies, TopicPolicy, read_policies
+from spark_jobs.lake.storage import StoredFile
 from spark_jobs.lake.tables import TABLES, open_table, table_uri
 from spark_jobs.rebuild_indexes import SIDE_FILES, side_file
 
@@ -109,10 +110,10 @@ def apply(plan: MaintainPlan, config: MaintainConfig, spark: SparkSession | None
 
 def _archive_orphans(config: MaintainConfig, segments: Iterable[Segment]) -> Iterator[LakeFile]:
     named = {side_file(segment.path, suffix) for segment in segments for suffix in (LOG_SUFFIX, *SIDE_FILES)}
-    for path in _files_below(os.path.join(config.lake, "archive")):
-        relative = os.path.relpath(path, config.lake)
+    for file in storage.files_below(storage.join(config.lake, "archive")):
+        relative = storage.relative(file.path, config.lake)
         if relative not in named:
-            yield from _lake_file(config, relative)
+            yield _lake_file(config, file)
 
 
 def _unnamed_files(config: MaintainConfig, name: str) -> tuple[list[LakeFile], list[LakeFile]]:
@@ -120,18 +121,18 @@ def _unnamed_files(config: MaintainConfig, name: str) -> tuple[list[LakeFile], l
     table = open_table(config.lake, name)
     if table is None:
         return [], []
-    root = os.path.relpath(table_uri(config.lake, name), config.lake)
-    live = {os.path.join(root, path) for path in table.get_add_actions(flatten=True)["path"].to_pylist()}
+    root = storage.relative(table_uri(config.lake, name), config.lake)
+    live = {storage.join(root, path) for path in table.get_add_actions(flatten=True)["path"].to_pylist()}
     # Without its dry run this would delete them.
     removed = table.vacuum(retention_hours=0, dry_run=True, enforce_retention_duration=False)
-    earlier = {os.path.join(root, path) for path in removed}
+    earlier = {storage.join(root, path) for path in removed}
     orphans: list[LakeFile] = []
     superseded: list[LakeFile] = []
-    for path in _files_below(table_uri(config.lake, name)):
-        relative = os.path.relpath(path, config.lake)
-        if relative in live or "_delta_log" in relative.split(os.sep):
+    for file in storage.files_below(table_uri(config.lake, name)):
+        relative = storage.relative(file.path, config.lake)
+        if relative in live or "_delta_log" in relative.split("/"):
             continue
-        (superseded if relative in earlier else orphans).extend(_lake_file(config, relative))
+        (superseded if relative in earlier else orphans).append(_lake_file(config, file))
     return orphans, superseded
 
 
@@ -143,7 +144,9 @@ def _deletable(config: MaintainConfig, segments: Iterable[Segment], policies: Po
             continue
         if config.as_of_ms - segment.retired_ms > policy.file_delete_delay_ms:
             for suffix in (LOG_SUFFIX, *SIDE_FILES):
-                yield from _lake_file(config, side_file(segment.path, suffix))
+                with suppress(FileNotFoundError):
+                    path = storage.join(config.lake, side_file(segment.path, suffix))
+                    yield _lake_file(config, storage.stat(path))
 
 
 def _mergeable(live: Iterable[Segment], policies: Policies) -> Iterator[Slices]:
@@ -168,18 +171,8 @@ def _slices(log: str, group: list[Segment]) -> Iterator[Slices]:
         yield Slices(log, tuple(s.base_offset for s in group), sum(s.size for s in group))
 
 
-def _files_below(root: str) -> Iterator[str]:
-    for directory, _, names in os.walk(root):
-        for name in sorted(names):
-            yield os.path.join(directory, name)
-
-
-def _lake_file(config: MaintainConfig, relative: str) -> Iterator[LakeFile]:
-    try:
-        status = os.stat(os.path.join(config.lake, relative))
-    except FileNotFoundError:
-        return
-    yield LakeFile(relative, status.st_size, config.as_of_ms - status.st_mtime_ns // 1_000_000)
+def _lake_file(config: MaintainConfig, file: StoredFile) -> LakeFile:
+    return LakeFile(storage.relative(file.path, config.lake), file.size, config.as_of_ms - file.modified_ms)
 
 
 def _by_age(files: Iterable[LakeFile]) -> tuple[LakeFile, ...]:

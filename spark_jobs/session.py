@@ -7,6 +7,7 @@ What it is told by environment, all optional:
 ``LOGLAKE_SPARK_CONF``   more settings: a JSON object, or the path of a file like ``spark-defaults.conf``
 ``LOGLAKE_JARS_DIR``     and others: where the Delta jars come from, see :mod:`spark_jobs.jars`
 ``LOGLAKE_HOME``         scratch space of this machine, see :mod:`spark_jobs.home`
+``AWS_*``                how to get to a lake on an object store, see :mod:`spark_jobs.lake.object_store`
 ======================= ===============================================================================================
 
 Importing this module imports no pyspark: a plan that turns out empty must not pay for it.
@@ -76,7 +77,7 @@ def stop_session() -> None:
 
 def session_settings(lake: str | Path | None = None, conf: Mapping[str, str] | None = None) -> dict[str, str]:
     """All that :func:`get_session` would tell Spark, by name; ours, the environment's, then `conf`."""
-    settings = _our_settings(lake) | _settings_of_environment() | dict(conf or {})
+    settings = _our_settings(lake) | _settings_of_object_store() | _settings_of_environment() | dict(conf or {})
     local = settings["spark.master"].startswith("local")
     java_options = settings.get("spark.driver.extraJavaOptions", _LOCAL_JVM_OPTIONS if local else "")
     settings["spark.driver.extraJavaOptions"] = f"{_LOGGING} {java_options}".strip()
@@ -99,6 +100,11 @@ def _our_settings(lake: str | Path | None) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
+
+
+def _settings_of_object_store() -> dict[str, str]:
+    """Workers read and write a lake on an object store themselves. Spark keeps secrets out of what it shows."""
+    return {f"spark.executorEnv.{name}": value for name, value in os.environ.items() if name.startswith("AWS_")}
 
 
 def _settings_of_environment() -> dict[str, str]:

@@ -266,7 +266,7 @@ def equal_to_any(column: str, values: Sequence[str]) -> str:
 def _check_file(lake: str, name: str, written: WrittenFile) -> None:
     full = storage.join(table_uri(lake, name), written.path)
     try:
-        size = storage.size(full)
+        size = storage.stat(full).size
     except OSError as error:
         raise OutputMismatch(f"Table {name}: the file {full} that a worker reported can't be read: {error}.") from error
     if size != written.size:

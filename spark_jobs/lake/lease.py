@@ -1,7 +1,14 @@
-"""One writer per lake: a lock file that the operating system releases when its holder dies.
+"""One writer per lake: a lock file that the operating system releases when its holder dies, or an object that its
+holder keeps young.
 
 The lease saves work, it does not keep tables right: guards in the commits do that (a lease can be lost between a
 check and a commit). Within one process it may be taken again, as the steps of a run do.
+
+On an object store, ``lease.json`` is made by a conditional put and put again by its holder every `RENEW_SECONDS`, on
+the condition that nobody else did. Who finds it older than `EXPIRES_SECONDS`, both told by the store's own clock, takes
+its place on the same condition: so a holder that was killed is in the way for two minutes at most, and of two who find
+it dead one gets it. A holder that was suspended for so long loses it, and its commits are refused by their guards if
+somebody else moved what they stand on.
 """
 
 from __future__ import annotations
@@ -12,17 +19,21 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from spark_jobs.lake.errors import LeaseHeld
+from spark_jobs.lake import object_store, storage
+from spark_jobs.lake.errors import LeaseHeld, StorageError
 
-LEASE_FILE = "lease.json"
+LEASE_FILE, CLOCK_FILE = "lease.json", "lease-clock"
+RENEW_SECONDS, EXPIRES_SECONDS = 20, 120
+_TAKE_ATTEMPTS = 3
 
 
 @dataclass(slots=True)
 class _Held:
-    descriptor: int
+    release: Callable[[], None]
     depth: int
 
 
@@ -39,13 +50,16 @@ def hold(lake: str, purpose: str) -> Iterator[None]:
 
     Raises:
         LeaseHeld: another process holds it; the text names process, host and purpose.
+        StorageError: the object store did not answer.
     """
-    os.makedirs(lake, exist_ok=True)
-    path = os.path.join(os.path.realpath(lake), LEASE_FILE)
+    is_remote = storage.is_remote(lake)
+    if not is_remote:
+        os.makedirs(lake, exist_ok=True)
+    path = storage.join(lake if is_remote else os.path.realpath(lake), LEASE_FILE)
     with _guard:
         held = _held.get(path)
         if held is None:
-            held = _held[path] = _Held(_take(path, purpose), 0)
+            held = _held[path] = _Held(_ObjectLease(path, purpose).take() if is_remote else _take(path, purpose), 0)
         held.depth += 1
     try:
         yield
@@ -54,25 +68,110 @@ def hold(lake: str, purpose: str) -> Iterator[None]:
             held.depth -= 1
             if held.depth == 0:
                 del _held[path]
-                os.close(held.descriptor)
+                held.release()
 
 
-def _take(path: str, purpose: str) -> int:
+def _take(path: str, purpose: str) -> Callable[[], None]:
     # The descriptor is close-on-exec, so that a JVM started meanwhile does not keep the lock after its parent died.
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        holder = _describe(os.pread(descriptor, 4096, 0))
+        holder = os.pread(descriptor, 4096, 0)
         os.close(descriptor)
-        raise LeaseHeld(
-            f"The lake {os.path.dirname(path)} is being worked on by {holder}. "
-            "Wait until it has ended, or end it; what it has not finished is taken up by the next run."
-        ) from None
-    holder_json = json.dumps({"purpose": purpose, "pid": os.getpid(), "host": socket.gethostname()})
+        raise LeaseHeld(_refusal(path, holder)) from None
     os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, holder_json.encode(), 0)
-    return descriptor
+    os.pwrite(descriptor, json.dumps(_holder(purpose)).encode(), 0)
+    return lambda: os.close(descriptor)
+
+
+class _ObjectLease:
+    """The lease of a lake on an object store."""
+
+    def __init__(self, url: str, purpose: str) -> None:
+        self._url = url
+        self._holder = _holder(purpose) | {"token": uuid.uuid4().hex}
+        self._renewals = 0
+        self._etag = ""
+        self._released = threading.Event()
+        self._putting = threading.Lock()
+
+    def take(self) -> Callable[[], None]:
+        """Take it; returns what gives it back."""
+        for _ in range(_TAKE_ATTEMPTS):
+            etag = object_store.create(self._url, self._content())
+            if etag is None:
+                try:
+                    found, about = object_store.read(self._url)
+                except FileNotFoundError:
+                    continue
+                if self._is_mine(found):  # the answer to our own put was lost
+                    etag = about.etag
+                else:
+                    left = 0 if _is_free(found) else EXPIRES_SECONDS - self._age_ms(about) / 1000
+                    if left > 0:
+                        raise LeaseHeld(
+                            f"{_refusal(self._url, found)} If it was killed, the lake is free in {left:.0f} seconds."
+                        )
+                    etag = object_store.update(self._url, self._content(), about.etag)
+            if etag is not None:
+                self._etag = etag
+                threading.Thread(target=self._renew, name="lease", daemon=True).start()
+                return self._release
+        raise LeaseHeld(f"The lease of {os.path.dirname(self._url)} was taken by others just now; run again later.")
+
+    def _renew(self) -> None:
+        while not self._released.wait(RENEW_SECONDS):
+            # An error now leaves time for more attempts.
+            with self._putting, contextlib.suppress(StorageError, FileNotFoundError):
+                if self._released.is_set() or not self._put_again(self._content()):
+                    return
+
+    def _put_again(self, content: bytes) -> bool:
+        """Put it in our own place; False if it is ours no more."""
+        etag = object_store.update(self._url, content, self._etag)
+        if etag is None:
+            found, about = object_store.read(self._url)
+            if not self._is_mine(found):
+                return False
+            etag = about.etag
+        self._etag = etag
+        return True
+
+    def _release(self) -> None:
+        self._released.set()
+        # Marked, not deleted: only a put can be told to do nothing if another holds it by now.
+        with self._putting, contextlib.suppress(StorageError):  # then it becomes free by its age
+            object_store.update(self._url, b"{}", self._etag)
+
+    def _content(self) -> bytes:
+        # Never the same twice: an ETag is a digest, and a lease just renewed must not look like the one before.
+        self._renewals += 1
+        return json.dumps(self._holder | {"renewals": self._renewals}).encode()
+
+    def _is_mine(self, content: bytes) -> bool:
+        return str(self._holder["token"]).encode() in content
+
+    def _age_ms(self, about: object_store.StoredObject) -> int:
+        """Age by the store's clock, told from an object put just now."""
+        clock = storage.join(os.path.dirname(self._url), CLOCK_FILE)
+        object_store.put(clock, b"")
+        return object_store.head(clock).modified_ms - about.modified_ms
+
+
+def _holder(purpose: str) -> dict[str, str | int]:
+    return {"purpose": purpose, "pid": os.getpid(), "host": socket.gethostname()}
+
+
+def _refusal(path: str, holder: bytes) -> str:
+    return (
+        f"The lake {os.path.dirname(path)} is being worked on by {_describe(holder)}. "
+        "Wait until it has ended, or end it; what it has not finished is taken up by the next run."
+    )
+
+
+def _is_free(content: bytes) -> bool:
+    return content.strip() == b"{}"
 
 
 def _describe(content: bytes) -> str:

@@ -65,18 +65,32 @@ def join(root: str, *parts: str) -> str:
     return posixpath.join(root, *parts) if is_remote(root) else os.path.join(root, *parts)
 
 
+def relative(path: str, root: str) -> str:
+    """The part of a path that is below another."""
+    return posixpath.relpath(path, root) if is_remote(root) else os.path.relpath(path, root)
+
+
+def directory_of(path: str) -> str:
+    """The path around another."""
+    return posixpath.dirname(path) if is_remote(path) else os.path.dirname(path)
+
+
 def exists(path: str) -> bool:
     """Whether there is such a file. Raises StorageError."""
     try:
-        size(path)
+        stat(path)
     except (FileNotFoundError, NotADirectoryError):
         return False
     return True
 
 
-def size(path: str) -> int:
-    """Bytes of a file. Raises FileNotFoundError, OSError."""
-    return object_store.head(path).size if is_remote(path) else os.stat(path).st_size
+def stat(path: str) -> StoredFile:
+    """Size and time of change of a file. Raises FileNotFoundError, OSError."""
+    if is_remote(path):
+        stored = object_store.head(path)
+        return StoredFile(path, stored.size, stored.modified_ms)
+    status = os.stat(path)
+    return StoredFile(path, status.st_size, status.st_mtime_ns // 1_000_000)
 
 
 def read(path: str) -> bytes:
@@ -187,7 +201,7 @@ def writing(path: str, *, modified_ms: int | None = None) -> Iterator[str]:
     Raises:
         OSError: disk or store do not take it; nothing can be seen at its place then.
     """
-    with staged(posixpath.dirname(path) if is_remote(path) else os.path.dirname(path)) as file:
+    with staged(directory_of(path)) as file:
         yield file.path
         file.place(path, modified_ms=modified_ms)
 
@@ -203,8 +217,7 @@ def files_below(root: str) -> Iterator[StoredFile]:
         for name in sorted(names):
             path = os.path.join(directory, name)
             with suppress(FileNotFoundError):
-                status = os.stat(path)
-                yield StoredFile(path, status.st_size, status.st_mtime_ns // 1_000_000)
+                yield stat(path)
 
 
 def has_files(root: str) -> bool:
