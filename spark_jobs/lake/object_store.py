@@ -164,8 +164,14 @@ def listed(url: str) -> Iterator[StoredObject]:
 
 def arrow_filesystem() -> fs.FileSystem:
     """Arrow's own access, for datasets: its threads read without Python. Paths in it begin with the bucket."""
-    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or DEFAULT_REGION
-    return fs.S3FileSystem(region=region, endpoint_override=os.environ.get("AWS_ENDPOINT_URL") or None)
+    return _arrow_filesystem(_environment())
+
+
+@functools.lru_cache(maxsize=8)
+def _arrow_filesystem(environment: tuple[tuple[str, str], ...]) -> fs.FileSystem:
+    settings = dict(environment)
+    region = settings.get("AWS_REGION") or settings.get("AWS_DEFAULT_REGION") or DEFAULT_REGION
+    return fs.S3FileSystem(region=region, endpoint_override=settings.get("AWS_ENDPOINT_URL") or None)
 
 
 def _put(url: str, content: bytes, mode: PutMode) -> str:
@@ -181,7 +187,11 @@ def _stored(meta: obstore.ObjectMeta) -> StoredObject:
 
 def _at(url: str) -> tuple[S3Store, str]:
     bucket, key = split(url)
-    return _store(bucket, tuple(sorted((k, v) for k, v in os.environ.items() if k.startswith("AWS_")))), key
+    return _store(bucket, _environment()), key
+
+
+def _environment() -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith("AWS_")))
 
 
 @functools.lru_cache(maxsize=8)

@@ -32,7 +32,7 @@ def test_a_lake_that_is_being_worked_on_is_left_alone_and_its_holder_named(tmp_p
     ("arguments", "code", "said"),
     [
         (["run", "s3://bucket/logs", "--lake", "L"], 3, "object stores are not built yet"),
-        (["run", "P", "--lake", "s3://bucket/lake"], 3, "object stores are not built yet"),
+        (["run", "P", "--lake", "gs://bucket/lake"], 64, "s3://bucket/prefix"),
         (["run", "P", "--lake", "L", "--replace", "2..1"], 64, "ends before it begins"),
         (["run", "P", "--lake", "L", "--replace", "5"], 64, "A..B"),
         (["run", "P", "--lake", "L", "--since", "0"], 64, "--replace .. with them"),
