@@ -16,9 +16,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from logcore.logs.divergence import Fork, HeldSegment, find_fork
+from logcore.logs.divergence import Fork, HeldSegment, epochs_part_at, find_fork, only_ends_earlier, our_epochs
 from logcore.logs.findings import found
-from logcore.logs.growth import Growth, LogTail, decide_growth
+from logcore.logs.growth import Growth, LogTail, Stop, decide_growth
 from logcore.logs.sources import SegmentFile
 from logcore.storage.local import LocalReader, SourceLog
 from spark_jobs.contracts import IngestConfig
@@ -51,9 +51,12 @@ def plan_change(
         return _recreated(config, source, known, held, policy)
     if growth.stop.rule not in DIVERGED or known.log not in held.tails:
         return None
+    end = held.tails[known.log].next_offset
+    if growth.stop.rule == "source-behind" and only_ends_earlier(epochs_of(known), source, end):
+        return None
     published = published_to(config.lake, [known.log])[known.log]
     live = [s for s in held.feeding(known.log) if s.retired_ms is None]
-    if held.tails[known.log].next_offset > published:
+    if end > published:
         fork = _fork(config, source, known, live, not_below=published)
         cleaned = [s for s in held.segments[known.log] if s.retired_ms is None and not s.feeds]
         if fork is not None and not any(s.next_offset > fork.offset for s in cleaned):
@@ -62,7 +65,23 @@ def plan_change(
         fork = _fork(config, source, known, live, not_below=None)
         if fork is not None:
             return _followed(config, source, known, held, policy, fork)
-    return None
+    return _parted(config, source, known, growth, held) if growth.stop.rule == "source-behind" else None
+
+
+def _parted(
+    config: IngestConfig, source: SourceLog, known: LogRow, growth: Growth, held: Held
+) -> tuple[LogPlan, list[PlacedFinding]] | None:
+    """A source that ends before us, and whose leader epochs are others: it has parted, which is worse than behind."""
+    end = held.tails[known.log].next_offset
+    bound = epochs_part_at(our_epochs(epochs_of(known), end), source.leader_epochs, end)
+    if growth.stop is None or bound is None or bound >= end:
+        return None
+    message = f"its leader epochs say that it parted from the archive at offset {bound}, and {growth.stop.message}"
+    stop = Stop("source-diverged", message)
+    finding = found(stop.rule, f"{known.topic_partition} stops: {message}", file=source.directory)
+    growth = replace(growth, findings=(*growth.findings[:-1], finding), stop=stop)
+    observed = observe(config, source, known, growth, known.log_id, held, held.tails[known.log])
+    return plan_growth(config, source, observed, growth, known, None, is_first=False)
 
 
 def _fork(

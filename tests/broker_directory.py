@@ -70,6 +70,19 @@ class Partition:
         with self.segments()[-1].open("ab") as file:
             file.write(data)
 
+    def truncate(self, offset: int) -> None:
+        """Cut the log back to an offset at which a batch ends, as a follower of a new leader does."""
+        for path in self.segments():
+            data, position = path.read_bytes(), 0
+            while position < len(data) and int.from_bytes(data[position : position + 8], "big") < offset:
+                position += handmade.size_of(data, position)
+            if position < len(data) or int(path.stem) >= offset > 0:
+                path.write_bytes(data[:position])
+            if not position and path != self.segments()[0]:
+                path.unlink()
+        self.rows = {at: row for at, row in self.rows.items() if at < offset}
+        self.next_offset = offset
+
     def marker(self, producer_id: int, kind: int) -> None:
         self.write(handmade.marker(self.next_offset, kind, producer_id=producer_id, leader_epoch=0))
         self.next_offset += 1

@@ -8,7 +8,7 @@ enough; base offset and leader epoch lie outside of a batch's crc, so all three 
     asked of the source                                              else
     one of our batches is there, with base offset, epoch and crc     it never was this log, or was rewritten: no fork
     behind the last such batch another one follows                   it only ends earlier: no fork
-    that one passes its crc, and the leader epochs know its epoch    it may be damage: no fork
+    that one passes its crc, lies behind, and its epoch is known     it may be damage: no fork
     the leader epochs do not part below                              they contradict the batches: no fork
 
 Nothing is read here: headers come through `CheckingReader`, for both sides. What becomes of our tail is the caller's.
@@ -93,7 +93,9 @@ def find_fork(
             if found is not None:
                 agreed, (place, header) = found
                 fork = _fork(held, index, agreed, source)
-                if header is None or not _is_written(place, header, agreed.ours_behind, source, reader):
+                if header is None or header.base_offset < fork.offset:
+                    return None
+                if not _is_written(place, header, agreed.ours_behind, source, reader):
                     return None
                 if not_below is not None and header.base_offset < (source.cleaner_checkpoint or 0):
                     return None  # cleaning may have made it what it is: no reason to give up what we hold
@@ -194,13 +196,22 @@ def _fork_at_start(source: SourceLog, reader: CheckingReader) -> Fork | None:
 def _is_written(
     place: Place, header: BatchHeader, ours: BatchHeader | None, source: SourceLog, reader: CheckingReader
 ) -> bool:
-    """Whether the source's differing batch was written by a leader, rather than being one of ours with damage."""
+    """Whether the source's differing batch was written by a leader, rather than being one of ours with damage.
+
+    Base offset and leader epoch lie outside of the crc: with the content of ours it is another batch only where the
+    source's history says that another leader wrote it, as when a producer sent it again.
+    """
     if not reader.is_good(*place, header):
         return False
-    if source.leader_epochs:
-        return epoch_for_offset(source.leader_epochs, header.base_offset) == header.partition_leader_epoch
-    # Without a history of epochs only other content tells another batch from a flipped base offset or epoch.
-    return ours is None or ours.crc != header.crc
+    if ours is not None and ours.crc == header.crc:
+        is_again = (
+            header.base_offset == ours.base_offset and header.partition_leader_epoch != ours.partition_leader_epoch
+        )
+        if not is_again or not source.leader_epochs:
+            return False
+    if not source.leader_epochs:
+        return True
+    return epoch_for_offset(source.leader_epochs, header.base_offset) == header.partition_leader_epoch
 
 
 def _same(ours: BatchHeader, theirs: BatchHeader) -> bool:
@@ -212,9 +223,22 @@ def _same(ours: BatchHeader, theirs: BatchHeader) -> bool:
 
 
 def _epochs_allow(fork: int, our_end: int, known: Sequence[tuple[int, int]], source: SourceLog) -> bool:
-    ours = truncate_from_end(tuple(EpochEntry(*entry) for entry in known), our_end)
-    bound = epochs_part_at(ours, source.leader_epochs, our_end)
+    bound = epochs_part_at(our_epochs(known, our_end), source.leader_epochs, our_end)
     return bound is None or fork <= bound
+
+
+def our_epochs(known: Sequence[tuple[int, int]], our_end: int) -> Epochs:
+    """The history of a log that ends at an offset, from (epoch, start offset) as they were seen."""
+    return truncate_from_end(tuple(EpochEntry(*entry) for entry in known), our_end)
+
+
+def only_ends_earlier(known: Sequence[tuple[int, int]], source: SourceLog, our_end: int) -> bool:
+    """Whether the leader epochs say that a source that ends before us has nothing that we have not: an old copy."""
+    ours = our_epochs(known, our_end)
+    if not ours or not source.leader_epochs:
+        return False
+    bound = epochs_part_at(ours, source.leader_epochs, our_end)
+    return bound is None or bound >= our_end
 
 
 def epochs_part_at(ours: Epochs, theirs: Epochs, our_end: int, their_end: int = MAX_OFFSET) -> int | None:

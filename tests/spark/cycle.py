@@ -29,11 +29,11 @@ class Lake:
         lake, run_id = str(self.path), f"run-{self.turns}"
         paths = tuple(str(source) for source in sources)
         reports = [
-            launch.run("ingest", IngestConfig(lake, paths, run_id, AS_OF_MS, **ingest)),
+            launch.run("ingest", IngestConfig(lake, paths, run_id, AS_OF_MS, policies=policies, **ingest)),
             launch.run("validate", ValidateConfig(lake, run_id, AS_OF_MS, policies=policies)),
         ]
         if publish:
-            reports.append(launch.run("publish", PublishConfig(lake, run_id, AS_OF_MS)))
+            reports.append(launch.run("publish", PublishConfig(lake, run_id, AS_OF_MS, policies=policies)))
         return {report.job: report for report in reports}
 
     def rows(self, name: str) -> list[dict[str, Any]]:

@@ -1,0 +1,239 @@
+"""A source went back to an earlier offset, above all that is published, and on with other batches: so do we."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spark_jobs import launch
+from spark_jobs.contracts import IngestConfig
+from tests import handmade
+from tests.broker_directory import LogDirectory, Partition
+from tests.spark.cycle import AS_OF_MS, Lake, states
+
+pytestmark = pytest.mark.spark
+
+BATCH = 5
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> LogDirectory:
+    return LogDirectory(tmp_path / "source")
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "lake")
+
+
+def archived(lake: Lake) -> list[tuple[int, int, str | None]]:
+    """(first offset, offset behind the last, why retired) of every segment, live ones first."""
+    rows = [(s["base_offset"], s["next_offset"], s["retired_because"]) for s in lake.rows("segments")]
+    return sorted(rows, key=lambda row: (row[2] is not None, row[:2]))
+
+
+def feeding_bytes(lake: Lake) -> bytes:
+    rows = [s for s in lake.rows("segments") if s["generation"] == 0 and s["retired_ms"] is None]
+    return b"".join((lake.path / s["path"]).read_bytes() for s in sorted(rows, key=lambda s: s["base_offset"]))
+
+
+def source_bytes(partition: Partition) -> bytes:
+    return b"".join(path.read_bytes() for path in partition.segments())
+
+
+def test_a_tail_above_the_frontier_is_cut_inside_of_its_segment_and_grows_on_with_the_new_leaders_batches(source, lake):
+    orders = source.partition("orders-0")
+    orders.append(30)
+    source.high_watermarks(orders_0=10)
+    lake.turn(source.path)
+    assert set(lake.published("orders")) == set(range(10))
+
+    orders.truncate(20)
+    orders.append(15, tag=b"other", leader_epoch=1)
+    orders.epochs([(0, 0), (1, 20)])
+    source.high_watermarks(orders_0=35)
+    report = lake.turn(source.path)["ingest"]
+    assert archived(lake) == [(0, 20, None), (20, 35, None), (0, 30, "cut-back")]
+    assert feeding_bytes(lake) == source_bytes(orders)
+    assert lake.published("orders") == orders.rows
+    assert lake.ledger("orders") == [(0, 10, "present"), (10, 35, "present")] or states(lake.ledger("orders")) == {
+        "present": 35
+    }
+    assert lake.stopped() == {"orders-0": None}
+    cut = next(f for f in report.findings if f["rule"] == "tail-cut-back")
+    assert (cut["start_offset"], cut["end_offset"], cut["severity"]) == (20, 30, "info")
+    live = next(s for s in lake.rows("segments") if s["base_offset"] == 0 and s["retired_ms"] is None)
+    gone = next(s for s in lake.rows("segments") if s["retired_ms"] is not None)
+    assert (gone["replaced_by"], gone["retired_ms"]) == (live["segment_id"], AS_OF_MS)
+    assert (live["origin_file"], live["origin_position"]) == (gone["origin_file"], 0)
+
+    versions = lake.versions()
+    reports = lake.turn(source.path)
+    assert not any(report.used_spark or report.changed for report in reports.values())
+    assert lake.versions() == versions
+
+
+def test_whole_segments_are_retired_where_the_fork_lies_between_two_and_nothing_is_copied_of_ours(source, lake):
+    orders = source.partition("orders-0")
+    orders.append(10)
+    orders.roll()
+    orders.append(10)
+    orders.roll()
+    orders.append(10)
+    source.high_watermarks(orders_0=5)
+    lake.turn(source.path)
+    orders.truncate(10)
+    orders.roll()
+    orders.append(5, tag=b"other", leader_epoch=1)
+    orders.epochs([(0, 0), (1, 10)])
+    source.high_watermarks(orders_0=15)
+    lake.turn(source.path)
+    assert archived(lake) == [(0, 10, None), (10, 15, None), (10, 20, "cut-back"), (20, 30, "cut-back")]
+    assert lake.published("orders") == orders.rows
+    assert states(lake.ledger("orders")) == {"present": 15}
+
+
+def test_a_log_nothing_of_which_is_published_is_cut_back_too_and_its_high_watermark_stays(source, lake):
+    orders = source.partition("orders-0")
+    orders.append(20)
+    source.high_watermarks(orders_0=20)
+    lake.turn(source.path, publish=False)
+    orders.truncate(10)
+    orders.append(5, tag=b"other", leader_epoch=1)
+    orders.epochs([(0, 0), (1, 10)])
+    source.high_watermarks(orders_0=15)
+    lake.turn(source.path)
+    assert lake.published("orders") == orders.rows
+    assert [row["high_watermark"] for row in lake.rows("logs")] == [20]
+    assert {"tail-cut-back", "high-watermark-fell", "high-watermark-beyond-log-end"} <= lake.rules()
+
+
+def test_a_transaction_decided_by_a_marker_that_was_cut_away_is_open_again(source, lake):
+    orders = source.partition("orders-0")
+    transactional = {"attributes": handmade.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    orders.append(5)
+    orders.append(5, **transactional)
+    orders.append(5)
+    orders.marker(7, handmade.COMMIT)
+    source.high_watermarks(orders_0=5)
+    lake.turn(source.path)
+    orders.truncate(15)
+    orders.append(5, tag=b"other", leader_epoch=1)
+    orders.epochs([(0, 0), (1, 15)])
+    source.high_watermarks(orders_0=20)
+    lake.turn(source.path)
+    assert set(lake.published("orders")) == set(range(5))
+    assert lake.ledger("orders")[0] == (0, 5, "present")
+    assert states(lake.ledger("orders")) == {"present": 5, "open": 15}
+    assert [t["state"] for t in lake.rows("transactions")] == ["open"]
+    orders.write(handmade.marker(20, handmade.ABORT, producer_id=7, leader_epoch=1))
+    source.high_watermarks(orders_0=21)
+    lake.turn(source.path)
+    assert states(lake.ledger("orders")) == {"present": 15, "aborted": 5, "control": 1}
+    assert set(lake.published("orders")) == {*range(5), *range(10, 20)}
+
+
+def test_a_difference_below_the_frontier_is_never_cut_back(source, lake):
+    orders = source.partition("orders-0")
+    orders.append(20)
+    source.high_watermarks(orders_0=15)
+    lake.turn(source.path)
+    rows = dict(list(orders.rows.items())[:15])
+    orders.truncate(10)
+    orders.append(20, tag=b"other", leader_epoch=1)
+    orders.epochs([(0, 0), (1, 10)])
+    source.high_watermarks(orders_0=30)
+    lake.turn(source.path)
+    assert lake.stopped() == {"orders-0": "source-diverged"}
+    assert lake.published("orders") == rows
+    assert archived(lake) == [(0, 20, None)]
+
+
+def test_a_source_that_only_ends_earlier_is_behind_and_cuts_nothing(source, lake):
+    orders = source.partition("orders-0")
+    orders.append(20)
+    source.high_watermarks(orders_0=5)
+    lake.turn(source.path)
+    orders.truncate(10)
+    lake.turn(source.path)
+    assert lake.stopped() == {"orders-0": "source-behind"}
+    assert archived(lake) == [(0, 20, None)]
+    orders.append(20)  # the same batches again: the snapshot was an old one
+    source.high_watermarks(orders_0=30)
+    lake.turn(source.path)
+    assert lake.stopped() == {"orders-0": None}
+    assert lake.published("orders") == orders.rows
+
+
+def test_damage_at_the_source_is_no_reason_to_give_up_good_bytes(source, lake):
+    orders = source.partition("orders-0")
+    orders.append(20)
+    source.high_watermarks(orders_0=5)
+    lake.turn(source.path)
+    active = orders.segments()[0]
+    good = active.read_bytes()
+    size = handmade.size_of(good)
+    for position in (3 * size + 7, 3 * size + 15, 3 * size + 18):  # base offset, leader epoch, crc of the last batch
+        active.write_bytes(handmade.flip(good, position))
+        lake.turn(source.path)
+        assert lake.stopped()["orders-0"] in ("source-diverged", "source-behind"), position
+        assert archived(lake) == [(0, 20, None)]
+    active.write_bytes(good)
+    lake.turn(source.path)
+    assert lake.stopped() == {"orders-0": None}
+
+
+def test_a_run_that_died_behind_the_cut_is_taken_up_to_the_same_tables(source, lake):
+    orders = source.partition("orders-0")
+    orders.append(30)
+    source.high_watermarks(orders_0=10)
+    lake.turn(source.path)
+    before = next(row for row in lake.rows("logs"))
+    orders.truncate(20)
+    orders.append(5, tag=b"other", leader_epoch=1)
+    orders.epochs([(0, 0), (1, 20)])
+    source.high_watermarks(orders_0=25)
+    lake.turn(source.path, publish=False)
+    after = lake.rows("logs")
+    segments = sorted(lake.rows("segments"), key=lambda row: row["segment_id"])
+
+    put_back(lake, before)  # as if the run had died between its two commits
+    ingest = launch.run("ingest", IngestConfig(str(lake.path), (str(source.path),), "again", AS_OF_MS))
+    assert not ingest.used_spark
+    assert lake.rows("logs") == after
+    assert sorted(lake.rows("segments"), key=lambda row: row["segment_id"]) == segments
+    lake.turn(source.path)
+    assert lake.published("orders") == orders.rows
+
+
+def test_bytes_that_were_cut_back_and_come_again_are_one_segment_once(source, lake):
+    orders = source.partition("orders-0")
+    orders.append(10)
+    orders.roll()
+    ours = orders.append(5)
+    source.high_watermarks(orders_0=5)
+    lake.turn(source.path)
+    orders.truncate(10)
+    orders.roll()
+    orders.append(5, tag=b"other", leader_epoch=1)
+    orders.epochs([(0, 0), (1, 10)])
+    lake.turn(source.path)
+    orders.truncate(10)
+    orders.roll().write_bytes(ours)
+    orders.epochs([(0, 0)])
+    source.high_watermarks(orders_0=15)
+    lake.turn(source.path)
+    identities = [s["segment_id"] for s in lake.rows("segments")]
+    assert len(identities) == len(set(identities))
+    assert feeding_bytes(lake) == source_bytes(orders)
+    assert len(lake.published("orders")) == 15
+
+
+def put_back(lake: Lake, row: dict[str, object]) -> None:
+    import pyarrow as pa
+    from deltalake import DeltaTable, write_deltalake
+
+    table = DeltaTable(str(lake.path / "tables" / "logs"))
+    schema = table.to_pyarrow_table().schema
+    write_deltalake(table, pa.Table.from_pylist([row], schema=schema), mode="overwrite")
