@@ -1,5 +1,7 @@
 """``maintain``: what of a lake's files could be deleted or merged. It lists; it deletes and merges nothing.
 
+Files of tables are merged and removed by ``optimize``.
+
     orphans        files that no row and no table names: left behind by a run that was killed
     superseded     files of tables that only earlier versions name
     deletable      segments retired longer ago than `file.delete.delay.ms`: their rows stay as history
@@ -20,9 +22,10 @@ from logcore.segments.filenames import LOG_SUFFIX
 from spark_jobs.contracts import JobReport, MaintainConfig
 from spark_jobs.lake import archive, storage
 from spark_jobs.lake.archive import Segment
+from spark_jobs.lake.live_files import idle_files, read_history
 from spark_jobs.lake.policies import Policies, TopicPolicy, read_policies
 from spark_jobs.lake.storage import StoredFile
-from spark_jobs.lake.tables import TABLES, open_table, table_uri
+from spark_jobs.lake.tables import TABLES, table_uri
 from spark_jobs.rebuild_indexes import SIDE_FILES, side_file
 
 if TYPE_CHECKING:
@@ -36,7 +39,10 @@ _NO_POLICY = TopicPolicy("*", ())
 
 @dataclass(frozen=True, slots=True)
 class LakeFile:
-    """A file of the lake: path relative to it, bytes, and age by the run's clock."""
+    """A file of the lake: path relative to it, bytes, and age by the run's clock.
+
+    A superseded file is as old as the commit that removed it from its table.
+    """
 
     path: str
     size: int
@@ -118,21 +124,12 @@ def _archive_orphans(config: MaintainConfig, segments: Iterable[Segment]) -> Ite
 
 def _unnamed_files(config: MaintainConfig, name: str) -> tuple[list[LakeFile], list[LakeFile]]:
     """Files below a table that no version names, and those that only earlier ones do."""
-    table = open_table(config.lake, name)
-    if table is None:
-        return [], []
     root = storage.relative(table_uri(config.lake, name), config.lake)
-    live = {storage.join(root, path) for path in table.get_add_actions(flatten=True)["path"].to_pylist()}
-    # Without its dry run this would delete them.
-    removed = table.vacuum(retention_hours=0, dry_run=True, enforce_retention_duration=False)
-    earlier = {storage.join(root, path) for path in removed}
     orphans: list[LakeFile] = []
     superseded: list[LakeFile] = []
-    for file in storage.files_below(table_uri(config.lake, name)):
-        relative = storage.relative(file.path, config.lake)
-        if relative in live or "_delta_log" in relative.split("/"):
-            continue
-        (superseded if relative in earlier else orphans).append(_lake_file(config, file))
+    for file in idle_files(config.lake, name, read_history(config.lake, name)):
+        seen = LakeFile(storage.join(root, file.path), file.size, config.as_of_ms - file.since_ms)
+        (superseded if file.was_live else orphans).append(seen)
     return orphans, superseded
 
 

@@ -27,10 +27,11 @@ from logcore.segments.filenames import is_internal_topic
 from spark_jobs import uncommitted
 from spark_jobs.contracts import JobReport, LogChange, PublishConfig
 from spark_jobs.lake import archive, commits, finding_rows, frontier
-from spark_jobs.lake.commits import Guard, WrittenFile, live_files
+from spark_jobs.lake.commits import Guard, WrittenFile
 from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.finding_rows import PlacedFinding
 from spark_jobs.lake.frontier import LedgerRow
+from spark_jobs.lake.live_files import live_files
 from spark_jobs.lake.policies import Policies, TopicPolicy, read_policies
 from spark_jobs.lake.tables import open_dataset, open_table
 from spark_jobs.pieces import Held, merged

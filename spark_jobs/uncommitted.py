@@ -26,9 +26,10 @@ from logcore.logs.findings import found
 from logcore.logs.offset_ledger import OffsetState
 from logcore.logs.transactions import TransactionState
 from spark_jobs.lake import commits, frontier
-from spark_jobs.lake.commits import Guard, LiveFile, WrittenFile, live_files
+from spark_jobs.lake.commits import Guard, WrittenFile
 from spark_jobs.lake.finding_rows import PlacedFinding
 from spark_jobs.lake.frontier import LedgerRow
+from spark_jobs.lake.live_files import LiveFile, live_files
 from spark_jobs.lake.tables import TABLES, open_table, table_uri
 from spark_jobs.parquet_files import write_file
 from spark_jobs.pieces import Held, clipped, merged

@@ -40,6 +40,7 @@ class Fault:
 
 
 SOURCE_CHANGES = "tests/spark/test_source_changes.py"
+OPTIMIZE = "tests/spark/test_optimize.py"
 
 FAULTS = (
     Fault(
@@ -342,6 +343,48 @@ FAULTS = (
         "fcntl.flock(lock, fcntl.LOCK_EX)",
         "fcntl.flock(lock, fcntl.LOCK_SH)",
         ("tests/unit/storage/test_object_code.py", "-k", "at_once"),
+    ),
+    Fault(
+        "small files of a topic are merged whatever their log",
+        "spark_jobs/file_runs.py",
+        "            logs.setdefault(place, []).append(file)",
+        "            logs.setdefault((place[0], 0), []).append(file)",
+        ("tests/unit/lake/test_file_runs.py",),
+    ),
+    Fault(
+        "a merge reaches into the undecided section",
+        "spark_jobs/file_runs.py",
+        " and (end is None or reached < end)",
+        "",
+        (OPTIMIZE, "-k", "undecided"),
+    ),
+    Fault(
+        "a merge is committed whatever became of its files",
+        "spark_jobs/lake/commits.py",
+        "    if gone:\n",
+        "    removed = [path for path in removed if path in live]\n    if False:\n",
+        ("tests/unit/lake/test_commits.py",),
+    ),
+    Fault(
+        "a rewrite is rebased onto what came between",
+        "spark_jobs/lake/commits.py",
+        "be there twice.\n            commit_properties=_properties(run_id, guards, retries=0),",
+        "be there twice.\n            commit_properties=_properties(run_id, guards, retries=APPEND_RETRIES),",
+        ("tests/unit/lake/test_commits.py",),
+    ),
+    Fault(
+        "a superseded file counts from when it was written",
+        "spark_jobs/lake/live_files.py",
+        "history.removed_ms.get(path, file.modified_ms)",
+        "file.modified_ms",
+        (OPTIMIZE, "-k", "behind_the_floor"),
+    ),
+    Fault(
+        "rows that do not rise are merged",
+        "spark_jobs/merged_file.py",
+        "                if offsets[0] <= reached or (np.diff(offsets) <= 0).any():",
+        "                if False:",
+        (OPTIMIZE, "-k", "statistics_say"),
     ),
 )
 

@@ -14,7 +14,6 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
@@ -23,6 +22,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from spark_jobs.lake import storage
 from spark_jobs.lake.errors import ConcurrentChange, OutputMismatch
+from spark_jobs.lake.live_files import LiveFile, live_files
 from spark_jobs.lake.tables import TABLES, ensure_table, table_uri
 
 APPEND_RETRIES = 15
@@ -51,46 +51,6 @@ class WrittenFile:
     """Delta's statistics JSON: numRecords, minValues, maxValues, nullCount."""
     modified_ms: int
     rows: int
-
-
-@dataclass(frozen=True, slots=True)
-class LiveFile:
-    """A file that a version of a table of records is made of, as its statistics tell."""
-
-    path: str
-    """Relative to the table, as the file is named on disk."""
-    size: int
-    partition_values: Mapping[str, str]
-    rows: int
-    partition: int | None
-    """The one partition that all its rows are of; None: of several, or it does not tell."""
-    min_offset: int | None
-    max_offset: int | None
-    log_id: str | None
-    """The same; in tables that keep statistics of it."""
-    modified_ms: int
-
-
-def live_files(table: DeltaTable) -> list[LiveFile]:
-    """The files of a table as opened, by path."""
-    found = []
-    for row in pa.table(table.get_add_actions(flatten=True)).to_pylist():
-        low, high = row.get("min.partition"), row.get("max.partition")
-        values = {name.removeprefix("partition."): row[name] for name in row if name.startswith("partition.")}
-        found.append(
-            LiveFile(
-                path=unquote(row["path"]),  # the table tells it escaped
-                size=row["size_bytes"],
-                partition_values=values,
-                rows=row["num_records"] if row.get("num_records") is not None else -1,
-                partition=low if low is not None and low == high else None,
-                min_offset=row.get("min.offset"),
-                max_offset=row.get("max.offset"),
-                log_id=row.get("min.log_id") if row.get("min.log_id") == row.get("max.log_id") else None,
-                modified_ms=row["modification_time"],
-            )
-        )
-    return sorted(found, key=lambda file: file.path)
 
 
 def versions(lake: str, name: str, application_ids: Sequence[str]) -> dict[str, int | None]:
@@ -222,7 +182,7 @@ def rewrite_files(
     _check(table, name, guards)
     if check is not None:
         check(table)
-    live = {file.path: file for file in live_files(table)}
+    live: dict[str, LiveFile] = {file.path: file for file in live_files(table)}
     gone = [path for path in removed if path not in live]
     if gone:
         raise ConcurrentChange(

@@ -232,13 +232,10 @@ TABLES: Mapping[str, TableSpec] = {
         TableSpec("quarantine", QUARANTINE, ("segment_id", "log", "position")),
         TableSpec("transactions", TRANSACTIONS, ("log", "first_offset")),
         TableSpec("offset_ledger", OFFSET_LEDGER, ("log", "start_offset")),
-        TableSpec("records", RECORDS_SCHEMA, ("partition", "offset", "timestamp"), ("topic",)),
+        # log_id too: which log a file is of is told by its statistics alone, for tails and for merges
+        TableSpec("records", RECORDS_SCHEMA, ("partition", "offset", "timestamp", "log_id"), ("topic",)),
         TableSpec(
-            # log_id, because a tail is found by the statistics of its files alone
-            "records_uncommitted",
-            RECORDS_UNCOMMITTED,
-            ("partition", "offset", "timestamp", "log_id"),
-            ("topic",),
+            "records_uncommitted", RECORDS_UNCOMMITTED, ("partition", "offset", "timestamp", "log_id"), ("topic",)
         ),
         TableSpec("log_actions", LOG_ACTIONS, ("log", "segment_id")),
     )

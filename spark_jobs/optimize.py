@@ -1,0 +1,370 @@
+"""``optimize``: small files of a lake's tables merged in the tables' order, and files that nobody can need removed.
+
+    plan    runs of small neighbours by their add actions, idle files by age, checkpoints due    (driver, no JVM)
+    merge   workers stream the files of a run into fewer, the same rows in the same order       (workers)
+    commit  the new files in the place of the old ones, `dataChange=false`, one commit a topic  (driver)
+    clean   checkpoints; then files that no version within the floor names                      (driver)
+
+Rows, frontiers and order stay what they are. What another commit overtakes is planned again from a fresh snapshot.
+Without ``apply`` only the plan is made.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from logcore.logs.findings import found
+from spark_jobs.contracts import JobReport, LogChange, OptimizeConfig
+from spark_jobs.file_runs import RECORD_TABLES, Merge, Sizes, record_merges, state_merges
+from spark_jobs.lake import archive, commits, finding_rows, storage
+from spark_jobs.lake.commits import WrittenFile
+from spark_jobs.lake.errors import ConcurrentChange, UsageError
+from spark_jobs.lake.finding_rows import PlacedFinding
+from spark_jobs.lake.live_files import (
+    History,
+    IdleFile,
+    commits_since_checkpoint,
+    idle_files,
+    live_files,
+    read_history,
+)
+from spark_jobs.lake.tables import TABLES, open_table, table_uri
+from spark_jobs.merged_file import MergeTask, discard, merge_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LEAST_VACUUM_MS = 7 * 86_400_000
+MOST_TARGET_BYTES = 512 << 20
+LOG_KEPT_MS = 30 * 86_400_000
+"""How long Delta keeps a table's commits by default; removals are dated by them."""
+
+CHECKPOINT_COMMITS = 10
+COMMIT_ATTEMPTS = 8
+ROUNDS = 3
+"""How often merges that another commit overtook are planned again in one run."""
+
+IN_PROCESS_BYTES = 64 << 20
+"""Less than this is merged by the driver itself, before a JVM would be up."""
+
+LISTED_FILES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Vacuumed:
+    """A file that no version within the floor names."""
+
+    table: str
+    file: IdleFile
+    age_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizePlan:
+    """What there is to do; printed, it is the dry run."""
+
+    merges: tuple[Merge, ...]
+    unplaced: tuple[str, ...]
+    """``<table>/<topic>`` left alone, because statistics do not tell which log a file is of."""
+    vacuum: tuple[Vacuumed, ...]
+    checkpoints: Mapping[str, int]
+    """Commits since the last checkpoint, of tables where one is due."""
+    applied: bool
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing to merge, to remove or to check off."""
+        return not self.merges and not self.vacuum and not self.checkpoints
+
+    @property
+    def needs_spark(self) -> bool:
+        """Whether more is to be merged than the driver does itself."""
+        return self.applied and sum(merge.size for merge in self.merges) > IN_PROCESS_BYTES
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as plain values."""
+        return {
+            "merges": [_described(merge) for merge in self.merges],
+            "unplaced": list(self.unplaced),
+            "vacuum": {
+                "count": len(self.vacuum),
+                "bytes": sum(each.file.size for each in self.vacuum),
+                "files": [
+                    {
+                        "table": each.table,
+                        "path": each.file.path,
+                        "size": each.file.size,
+                        "age_ms": each.age_ms,
+                        "was_live": each.file.was_live,
+                    }
+                    for each in self.vacuum[:LISTED_FILES]
+                ],
+            },
+            "checkpoints": dict(self.checkpoints),
+        }
+
+
+def plan(config: OptimizeConfig) -> OptimizePlan:
+    """What can be merged and removed at the run's clock.
+
+    Raises:
+        UsageError: sizes that would be merged for ever, or a floor below which a run or a reader could lose files.
+    """
+    _check_sizes(config)
+    histories = {name: read_history(config.lake, name) for name in TABLES}
+    _check_floor(config, histories)
+    merges, unplaced = _plan_merges(config, tuple(TABLES))
+    return OptimizePlan(
+        merges=merges,
+        unplaced=unplaced,
+        vacuum=tuple(_plan_vacuum(config, histories)),
+        checkpoints=_due_checkpoints(config.lake),
+        applied=config.apply,
+    )
+
+
+def apply(plan: OptimizePlan, config: OptimizeConfig, spark: SparkSession | None) -> JobReport:
+    """Merge, check off, remove; without ``config.apply`` only report the plan."""
+    report = JobReport(
+        config.JOB,
+        config.run_id,
+        config.lake,
+        plan=plan.as_dict(),
+        used_spark=spark is not None,
+        metrics={"applied": 0},
+    )
+    if not config.apply:
+        return report
+    done: list[tuple[Merge, list[WrittenFile]]] = []
+    placed: list[PlacedFinding] = []
+    merges: Sequence[Merge] = plan.merges
+    overtaken: list[Merge] = []
+    for _ in range(ROUNDS):
+        committed, overtaken, failed = _merge(config, merges, spark)
+        done += committed
+        placed += failed
+        if not overtaken:
+            break
+        again, _ = _plan_merges(config, tuple(sorted({merge.table for merge in overtaken})))
+        hopeless = {file.path for merge in merges for file in merge.files} - {
+            f.path for m in overtaken for f in m.files
+        }
+        merges = [m for m in again if not any(file.path in hopeless for file in m.files)]
+    checkpoints = _check_off(config)
+    removed = list(_remove(config.lake, plan.vacuum))
+    return replace(
+        report,
+        changed=tuple(_changes(done)),
+        findings=tuple(finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)),
+        metrics={
+            "applied": 1,
+            "merged_files": sum(len(merge.files) for merge, _ in done),
+            "merged_bytes": sum(merge.size for merge, _ in done),
+            "written_files": sum(len(files) for _, files in done),
+            "written_bytes": sum(file.size for _, files in done for file in files),
+            "overtaken": len(overtaken),
+            "checkpoints": checkpoints,
+            "removed_files": len(removed),
+            "removed_bytes": sum(each.file.size for each in removed),
+        },
+    )
+
+
+def _check_sizes(config: OptimizeConfig) -> None:
+    if not 0 < 2 * config.small_bytes <= config.target_bytes <= MOST_TARGET_BYTES:
+        raise UsageError(
+            f"optimize: files are merged into ones of {config.target_bytes} bytes where they are below "
+            f"{config.small_bytes}; the first has to be at least twice the second, or what is merged would be merged "
+            f"again, and at most {MOST_TARGET_BYTES}."
+        )
+
+
+def _check_floor(config: OptimizeConfig, histories: Mapping[str, History]) -> None:
+    """A file that waits for its commit, or that somebody reads, must never be old enough to be removed."""
+    if config.force:
+        return
+    longest = max((history.longest_wait_ms for history in histories.values()), default=0)
+    floor = max(LEAST_VACUUM_MS, 2 * longest)
+    if config.vacuum_after_ms < floor:
+        raise UsageError(
+            f"optimize: files would be removed after {config.vacuum_after_ms} ms, and the floor is {floor} ms: seven "
+            f"days, and twice the longest that a file of this lake waited for its commit ({longest} ms). Ask for more, "
+            "or say `force` if nothing else reads or writes this lake."
+        )
+
+
+def _plan_merges(config: OptimizeConfig, names: Sequence[str]) -> tuple[tuple[Merge, ...], tuple[str, ...]]:
+    sizes = Sizes(config.small_bytes, config.target_bytes)
+    merges: list[Merge] = []
+    unplaced: list[str] = []
+    log_ids: dict[tuple[str, int], list[str]] = {}
+    if any(name in RECORD_TABLES for name in names):
+        for row in archive.read_logs(config.lake).values():
+            log_ids.setdefault((row.topic, row.partition), []).append(row.log_id)
+    for name in names:
+        table = open_table(config.lake, name)
+        if table is None:
+            continue
+        files = live_files(table)
+        if name not in RECORD_TABLES:
+            merges += state_merges(name, files, sizes)
+            continue
+        ends = None
+        if name == "records_uncommitted":
+            # Behind the decided offsets lies a section that is replaced as a whole: no file may reach into it.
+            logs = {f"{log_id}/{partition}" for (_, partition), ids in log_ids.items() for log_id in ids}
+            ends = {log: table.transaction_version(f"{name}/{log}") for log in logs}
+        of_records, without_log = record_merges(name, files, sizes, log_ids, ends)
+        merges += of_records
+        unplaced += [f"{name}/{topic}" for topic in without_log]
+    return tuple(merges), tuple(unplaced)
+
+
+def _plan_vacuum(config: OptimizeConfig, histories: Mapping[str, History]) -> Iterator[Vacuumed]:
+    for name in TABLES:
+        for file in idle_files(config.lake, name, histories[name]):
+            age = config.as_of_ms - file.since_ms
+            if age > config.vacuum_after_ms:
+                yield Vacuumed(name, file, age)
+
+
+def _due_checkpoints(lake: str) -> dict[str, int]:
+    tables = {name: open_table(lake, name) for name in TABLES}
+    behind = {name: commits_since_checkpoint(lake, table, name) for name, table in tables.items() if table is not None}
+    return {name: count for name, count in behind.items() if count >= CHECKPOINT_COMMITS}
+
+
+def _merge(
+    config: OptimizeConfig, merges: Sequence[Merge], spark: SparkSession | None
+) -> tuple[list[tuple[Merge, list[WrittenFile]]], list[Merge], list[PlacedFinding]]:
+    """Write and commit; what was committed, what another commit overtook, and what could not be merged."""
+    written: list[tuple[Merge, list[WrittenFile]]] = []
+    failed: list[PlacedFinding] = []
+    tasks = [asdict(_task(config.lake, merge)) for merge in merges]
+    if spark is None:
+        results = [merge_files(task) for task in tasks]
+    else:
+        from spark_jobs.spread import spread
+
+        results = spread(spark, tasks, merge_files)
+    for merge, result in zip(merges, results, strict=True):
+        if result["error"] is None:
+            written.append((merge, [WrittenFile(**file) for file in result["files"]]))
+        else:
+            failed.append(_damaged(merge, result["error"]))
+    committed: list[tuple[Merge, list[WrittenFile]]] = []
+    # In the order of the tables, and in one commit what is of one topic: nobody sees a topic half merged.
+    for (table, _), of_topic in groupby(written, key=lambda each: (each[0].table, each[0].topic)):
+        committed += _commit(config, table, list(of_topic))
+    landed = [merge for merge, _ in committed]
+    overtaken = [(merge, files) for merge, files in written if merge not in landed]
+    for merge, files in overtaken:
+        discard(table_uri(config.lake, merge.table), [file.path for file in files])
+    return committed, [merge for merge, _ in overtaken], failed
+
+
+def _task(lake: str, merge: Merge) -> MergeTask:
+    return MergeTask(
+        lake=lake,
+        table=merge.table,
+        partition_values=dict(merge.partition_values),
+        paths=tuple(file.path for file in merge.files),
+        sizes=tuple(file.size for file in merge.files),
+        rows=merge.rows,
+        outputs=merge.outputs,
+        log_id=merge.log_id,
+        partition=merge.partition,
+    )
+
+
+def _commit(
+    config: OptimizeConfig, table: str, merges: Sequence[tuple[Merge, list[WrittenFile]]]
+) -> list[tuple[Merge, list[WrittenFile]]]:
+    """One commit of all merges whose files are all still live; another commit in between makes it look again."""
+    for attempt in range(COMMIT_ATTEMPTS):
+        opened = open_table(config.lake, table)
+        live = {file.path for file in live_files(opened)} if opened is not None else set()
+        standing = [(merge, files) for merge, files in merges if all(file.path in live for file in merge.files)]
+        if not standing:
+            return []
+        removed = [file.path for merge, _ in standing for file in merge.files]
+        added = [file for _, files in standing for file in files]
+        try:
+            commits.rewrite_files(config.lake, table, removed, added, config.run_id, data_change=False)
+        except ConcurrentChange:
+            time.sleep(0.05 * 2**attempt)
+            continue
+        return standing
+    return []
+
+
+def _check_off(config: OptimizeConfig) -> int:
+    """Checkpoints where they are due, and a table's log without the commits that Delta no longer has to keep."""
+    due = _due_checkpoints(config.lake)
+    for name in due:
+        table = open_table(config.lake, name)
+        if table is not None:
+            table.create_checkpoint()
+            if config.vacuum_after_ms <= LOG_KEPT_MS:
+                table.cleanup_metadata()
+    return len(due)
+
+
+def _remove(lake: str, files: Sequence[Vacuumed]) -> Iterator[Vacuumed]:
+    """Delete files, but none that a version took up since the plan."""
+    for name, of_table in groupby(files, key=lambda each: each.table):
+        table = open_table(lake, name)
+        live = {file.path for file in live_files(table)} if table is not None else set()
+        for each in of_table:
+            if table is not None and each.file.path not in live:
+                storage.delete(storage.join(table_uri(lake, name), each.file.path))
+                yield each
+
+
+def _damaged(merge: Merge, problem: str) -> PlacedFinding:
+    where = f"Table {merge.table}" + (f", {merge.topic}-{merge.partition}" if merge.topic else "")
+    finding = found(
+        "table-file-damaged",
+        f"{where}: {len(merge.files)} small files are left as they are: {problem}. Publish what they hold again from "
+        "the archive, or restore the file.",
+    )
+    return PlacedFinding(finding, merge.log, merge.topic, merge.partition)
+
+
+def _described(merge: Merge) -> dict[str, Any]:
+    described: dict[str, Any] = {"table": merge.table}
+    if merge.log is not None:
+        described |= {
+            "topic": merge.topic,
+            "partition": merge.partition,
+            "log": merge.log,
+            "start_offset": merge.files[0].least["offset"],
+            "end_offset": merge.files[-1].greatest["offset"] + 1,
+        }
+    return described | {
+        "files": len(merge.files),
+        "into": merge.outputs,
+        "bytes": merge.size,
+        "rows": merge.rows,
+    }
+
+
+def _changes(done: Sequence[tuple[Merge, list[WrittenFile]]]) -> Iterator[LogChange]:
+    of_logs = sorted((each for each in done if each[0].log is not None), key=lambda each: str(each[0].log))
+    for log, merges in groupby(of_logs, key=lambda each: str(each[0].log)):
+        pairs = list(merges)
+        first = pairs[0][0]
+        yield LogChange(
+            log,
+            str(first.topic),
+            int(first.partition or 0),
+            {
+                "files_before": sum(len(merge.files) for merge, _ in pairs),
+                "files_after": sum(len(files) for _, files in pairs),
+                "bytes": sum(file.size for _, files in pairs for file in files),
+            },
+        )
