@@ -171,6 +171,22 @@ def apply(plan: UncommittedPlan, lake: str, run_id: str, spark: SparkSession | N
     return outcome
 
 
+def begin_again(lake: str, offsets: Mapping[str, int], run_id: str) -> None:
+    """Have the next plan make rows again from these offsets on, where they are decided already: what ``records`` has
+    of them was replaced. Nothing to do writes nothing.
+
+    Raises:
+        ConcurrentChange: another commit came between.
+    """
+    if not offsets or open_table(lake, TABLE) is None:
+        return
+    ids = {log: _applications(log)[0] for log in offsets}
+    recorded = commits.versions(lake, TABLE, list(ids.values()))
+    guards = [Guard(ids[log], recorded[ids[log]], at) for log, at in offsets.items() if at < (recorded[ids[log]] or 0)]
+    if guards:
+        commits.add_files(lake, TABLE, [], run_id, guards)
+
+
 def write_uncommitted(value: dict[str, Any]) -> dict[str, Any]:
     """Write one file; runs in a worker.
 

@@ -140,6 +140,7 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         # maintenance and checks of a lake (spark_jobs)
         "compaction-refused": Rule(_WARNING, "a log that its policy would clean and that cannot be cleaned yet"),
         "compaction-unproven": Rule(_ERROR, "cleaned segments that did not pass their check; nothing was swapped"),
+        "replacement-refused": Rule(_WARNING, "published offsets that were to be replaced and cannot be; they stay"),
         "index-not-rebuilt": Rule(_WARNING, "a segment whose indexes could not be written", _UNCHECKED),
         "expectation-failed": Rule(_ERROR, "published rows are not what ledger and batches say"),
     }

@@ -1,0 +1,519 @@
+"""``replace``: published ranges published again from the archive, below the frontier, which never moves.
+
+    request   offsets, times (widened to whole record batches), or nothing: what was filled late
+    cut       at each log's frontier, and to what the archive still holds as it was published
+    compare   rows of the table and of the archive, every column                                    (workers)
+    rewrite   the files that hold a difference; rows outside of the request are carried over        (workers)
+    commit    per topic and at most 200 ranges: old files out, new ones in; then the ledger's `published`
+
+What can't be replaced is said by name and its rows stay: taken out of the archive, damaged, undecided, not published
+yet. Nothing differs: no new version. Each attempt to commit is laid out anew on the newest version of the table, so of
+two that overlap the second finds what the first has done. Application ``replace/<digest>`` names request, segments and
+rules that a commit was made from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from logcore.logs.findings import found
+from logcore.logs.offset_ledger import OffsetState
+from spark_jobs import uncommitted
+from spark_jobs.contracts import JobReport, LogChange, ReplaceConfig
+from spark_jobs.lake import archive, commits, finding_rows, frontier, removals
+from spark_jobs.lake.commits import Guard, WrittenFile, live_files
+from spark_jobs.lake.errors import ConcurrentChange, OutputMismatch
+from spark_jobs.lake.finding_rows import PlacedFinding
+from spark_jobs.lake.frontier import LedgerRow
+from spark_jobs.lake.removals import Archived
+from spark_jobs.lake.tables import open_dataset, open_table
+from spark_jobs.pieces import Held, clipped, meets, merged
+from spark_jobs.replacement_layout import FileSpan, LogOf, MixedFile, Part, RecordFiles, connected, parts_of
+from spark_jobs.rewritten_file import TABLE, compare_rows, rewrite_rows
+from spark_jobs.segment_pass import RULES_VERSION
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RANGES_A_COMMIT = 200
+COMMIT_ATTEMPTS = 8
+
+WITH_ROWS = frozenset({OffsetState.PRESENT})
+WITHOUT_ROWS = frozenset(
+    {OffsetState.CONTROL, OffsetState.ABORTED, OffsetState.EMPTY, OffsetState.COMPACTED, OffsetState.TRIMMED}
+)
+REPLACEABLE = WITH_ROWS | WITHOUT_ROWS
+
+WHY_GONE = {
+    Archived.RETAINED_AWAY: "retention took them out of the archive",
+    Archived.COMPACTED_AWAY: "compaction took records of them out of the archive",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LogRequest:
+    """Ranges of one log that are compared and, where they differ, replaced."""
+
+    log: str
+    topic: str
+    log_id: str
+    partition: int
+    ranges: tuple[tuple[int, int], ...]
+    visible: tuple[tuple[int, int], ...]
+    """What of the ranges has rows."""
+    records: int
+    """Rows there are to be, as the ledger counts them."""
+
+    @property
+    def named(self) -> LogOf:
+        """The log as rows name it."""
+        return LogOf(self.topic, self.partition, self.log_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """A log's request on one version of the table: the files it meets, and what becomes of them."""
+
+    request: LogRequest
+    files: tuple[FileSpan, ...]
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRequest:
+    """What one commit is made of."""
+
+    topic: str
+    logs: tuple[LogRequest, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacePlan:
+    """What is looked at; printed, it is the dry run. What differs, workers find out."""
+
+    topics: tuple[TopicRequest, ...]
+    refused: tuple[PlacedFinding, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """No range is asked for or due, and nothing new is refused."""
+        return not self.topics and not self.refused
+
+    @property
+    def needs_spark(self) -> bool:
+        """Whether rows have to be compared."""
+        return bool(self.topics)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as plain values."""
+        logs = [log for topic in self.topics for log in topic.logs]
+        keys = ("log", "topic", "partition", "records")
+        return {
+            "logs": [
+                {key: getattr(log, key) for key in keys} | {"ranges": [list(r) for r in log.ranges]} for log in logs
+            ],
+            "refused": [placed.finding.message for placed in self.refused],
+        }
+
+
+@dataclass(slots=True)
+class Done:
+    """What became of one topic's request."""
+
+    changed: list[LogChange] = field(default_factory=list)
+    refused: list[PlacedFinding] = field(default_factory=list)
+    ranges: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    """Ranges by log that are now as the archive has them."""
+
+    def refuse(self, request: LogRequest, why: str) -> None:
+        """Leave a log as it is, and say so of each of its ranges."""
+        self.refused += [_refusal(request, start, end, why) for start, end in request.ranges]
+        self.ranges.pop(request.log, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """The parts of a log that differ, with those that share a file with them."""
+
+    laid: Laid
+    parts: tuple[Part, ...]
+    gained: int
+    """Rows more, or fewer, than the files had."""
+
+    @property
+    def removed(self) -> list[FileSpan]:
+        """The files that they stand for."""
+        gone = {path for part in self.parts for path in part.stretch.files}
+        return [span for span in self.laid.files if span.path in gone]
+
+
+def plan(config: ReplaceConfig) -> ReplacePlan:
+    """The ranges that were asked for, or that were filled behind the frontier, cut to what can be replaced."""
+    rows = archive.read_logs(config.lake, config.logs)
+    ledger = frontier.read_ledger(config.lake, list(rows))
+    frontiers = frontier.read_frontiers(config.lake, list(ledger))
+    # What a run published and did not get to tell the ledger was not filled late.
+    ledger = {log: frontier.with_published(ranges, frontiers[log]) for log, ranges in ledger.items()}
+    by_time = _ranges_of_times(config, list(ledger)) if _names_times(config) else None
+    requests: list[LogRequest] = []
+    refused: list[PlacedFinding] = []
+    for log, ranges in sorted(ledger.items()):
+        wanted = _wanted(config, ranges, frontiers[log] or 0, None if by_time is None else by_time.get(log, []))
+        chosen, reasons = _cut(ranges, wanted, frontiers[log] or 0)
+        if chosen:
+            requests += _requests(config.lake, ranges, chosen)
+        refused += [_refusal(ranges[0], start, end, why) for start, end, why in reasons]
+    return ReplacePlan(tuple(_by_topic(requests)), tuple(finding_rows.unseen(config.lake, refused)))
+
+
+def apply(plan: ReplacePlan, config: ReplaceConfig, spark: SparkSession | None) -> JobReport:
+    """Compare, rewrite what differs, one commit a topic; then bring the ledger up to date.
+
+    Raises:
+        ConcurrentChange: other commits kept coming between look and commit.
+    """
+    changed: list[LogChange] = []
+    refused = list(plan.refused)
+    for topic in plan.topics:
+        if spark is None:
+            break
+        done = _replace(topic, config, spark)
+        changed += done.changed
+        refused += done.refused
+        # Before the ledger says that it is done, so that a run that dies here does it again.
+        stale = (
+            done.ranges
+            if not config.names_a_range
+            else {change.log: done.ranges[change.log] for change in done.changed}
+        )
+        uncommitted.begin_again(config.lake, {log: ranges[0][0] for log, ranges in stale.items()}, config.run_id)
+        _mark_published(config.lake, done.ranges, config.run_id)
+    new = finding_rows.record(config.lake, refused, config.run_id, config.as_of_ms)
+    return JobReport(
+        job=config.JOB,
+        run_id=config.run_id,
+        lake=config.lake,
+        changed=tuple(changed),
+        findings=tuple(new),
+        plan=plan.as_dict(),
+        used_spark=spark is not None,
+        metrics={
+            "compared_records": sum(log.records for topic in plan.topics for log in topic.logs),
+            "records": sum(int(change.metrics["records"] or 0) for change in changed),
+        },
+    )
+
+
+def _names_times(config: ReplaceConfig) -> bool:
+    return config.since_ms is not None or config.until_ms is not None
+
+
+def _ranges_of_times(config: ReplaceConfig, logs: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
+    """Offsets by log of the record batches that hold timestamps in [since, until), as their headers tell.
+
+    A header tells the greatest timestamp and the first one; a batch is left out only where both lie on one side.
+    Batches stream by; what is held are runs of neighbours.
+    """
+    table = open_table(config.lake, "batches")
+    if table is None:
+        return {}
+    condition = pc.field("log").isin(pa.array(sorted(logs), pa.string())) & (pc.field("verdict") == "ok")
+    if config.since_ms is not None:
+        condition &= (pc.field("max_timestamp") >= config.since_ms) | (pc.field("base_timestamp") >= config.since_ms)
+    if config.until_ms is not None:
+        condition &= (pc.field("base_timestamp") < config.until_ms) | (pc.field("max_timestamp") < config.until_ms)
+    columns = ["log", "base_offset", "last_offset"]
+    ranges: dict[str, list[tuple[int, int]]] = {}
+    for chunk in open_dataset(config.lake, "batches", table).scanner(columns=columns, filter=condition).to_batches():
+        by_log: dict[str, list[tuple[int, int]]] = {}
+        for log, first, last in zip(*(chunk[name].to_pylist() for name in columns), strict=True):
+            by_log.setdefault(log, []).append((first, last + 1))
+        for log, found_here in by_log.items():
+            ranges[log] = merged(sorted(ranges.get(log, []) + merged(sorted(found_here))))
+    return ranges
+
+
+def _wanted(
+    config: ReplaceConfig, ranges: Sequence[LedgerRow], end: int, by_time: Sequence[tuple[int, int]] | None
+) -> list[tuple[int, int]]:
+    """The offsets that are asked for, in ascending ranges; without a request those that were filled late."""
+    if not config.names_a_range:
+        late = [r for r in ranges if r.state in REPLACEABLE and not r.published and r.end_offset <= end]
+        return merged((r.start_offset, r.end_offset) for r in late)
+    start, stop = config.start_offset or 0, config.end_offset
+    if by_time is None:
+        stop = end if stop is None else stop
+        return [(start, stop)] if start < stop else []
+    # Offsets that cleaning left between two batches are asked for with them: one range instead of many.
+    cleaned = {r.start_offset: r.end_offset for r in ranges if r.state is OffsetState.COMPACTED}
+    widened = merged((low, cleaned.get(high, high)) for low, high in by_time)
+    if stop is None:
+        stop = end if config.until_ms is None else max(end, ranges[-1].end_offset)
+    return clipped(widened, start, stop)
+
+
+def _cut(
+    ranges: Sequence[LedgerRow], wanted: Sequence[tuple[int, int]], end: int
+) -> tuple[list[tuple[int, int]], list[tuple[int, int, str]]]:
+    """What of the wanted offsets can be replaced, and what can't, with the reason."""
+    chosen: list[tuple[int, int]] = []
+    refused: list[tuple[int, int, str]] = []
+    for low, high in wanted:
+        for row in ranges:
+            start, stop = max(low, row.start_offset), min(high, row.end_offset, end)
+            if start >= stop:
+                continue
+            if row.archived == Archived.HELD and row.state in REPLACEABLE:
+                chosen.append((start, stop))
+                continue
+            why = WHY_GONE.get(Archived(row.archived), f"the log says that they are {row.state}")
+            if refused and refused[-1][1:] == (start, why):
+                refused[-1] = (refused[-1][0], stop, why)
+            else:
+                refused.append((start, stop, why))
+        high = min(high, ranges[-1].end_offset)
+        if high > max(low, end):
+            refused.append((max(low, end), high, "they are not published yet; publishing takes them when they are due"))
+    return merged(chosen), refused
+
+
+def _requests(lake: str, ranges: Sequence[LedgerRow], chosen: Sequence[tuple[int, int]]) -> list[LogRequest]:
+    """The log's ranges as requests of no more than one commit takes."""
+    first = ranges[0]
+    requests = []
+    for at in range(0, len(chosen), RANGES_A_COMMIT):
+        some = chosen[at : at + RANGES_A_COMMIT]
+        with_rows = [row for row in ranges if row.state in WITH_ROWS and meets(some, row.start_offset, row.end_offset)]
+        visible = [each for row in with_rows for each in clipped(some, row.start_offset, row.end_offset)]
+        records = sum(_records_in(lake, row, some) for row in with_rows)
+        requests.append(
+            LogRequest(
+                first.log, first.topic, first.log_id, first.partition, tuple(some), tuple(merged(visible)), records
+            )
+        )
+    return requests
+
+
+def _records_in(lake: str, row: LedgerRow, ranges: Sequence[tuple[int, int]]) -> int:
+    total = 0
+    for start, end in clipped(ranges, row.start_offset, row.end_offset):
+        part = row
+        if start > part.start_offset:
+            part = removals.cut(part, start, partial(removals.count_records, lake))[1]
+        if end < part.end_offset:
+            part = removals.cut(part, end, partial(removals.count_records, lake))[0]
+        total += part.records
+    return total
+
+
+def _by_topic(requests: Sequence[LogRequest]) -> list[TopicRequest]:
+    """Logs of one topic together, as long as their ranges fit into one commit."""
+    topics = []
+    for topic, found_there in groupby(sorted(requests, key=lambda r: (r.topic, r.log)), key=lambda r: r.topic):
+        logs: list[LogRequest] = []
+        for request in found_there:
+            # Two parts of one log may meet in one file, so they never share a commit.
+            full = sum(len(log.ranges) for log in logs) + len(request.ranges) > RANGES_A_COMMIT
+            if logs and (full or logs[-1].log == request.log):
+                topics.append(TopicRequest(topic, tuple(logs)))
+                logs = []
+            logs.append(request)
+        topics.append(TopicRequest(topic, tuple(logs)))
+    return topics
+
+
+def _replace(topic: TopicRequest, config: ReplaceConfig, spark: SparkSession) -> Done:
+    held = Held.of(config.lake, [log.log for log in topic.logs])
+    looking = RecordFiles(config.lake, _shared_names(config.lake))
+    for attempt in range(COMMIT_ATTEMPTS):
+        try:
+            return _replace_once(topic, config, held, looking, spark)
+        except ConcurrentChange:
+            time.sleep(0.05 * 2**attempt)
+    raise ConcurrentChange(f"Table {TABLE}: {COMMIT_ATTEMPTS} attempts were overtaken by other commits; run again.")
+
+
+def _shared_names(lake: str) -> list[tuple[str, int]]:
+    """Topics and partitions of which the lake has several logs: incarnations."""
+    names = Counter((row.topic, row.partition) for row in archive.read_logs(lake).values())
+    return [name for name, count in names.items() if count > 1]
+
+
+def _replace_once(
+    topic: TopicRequest, config: ReplaceConfig, held: Held, looking: RecordFiles, spark: SparkSession
+) -> Done:
+    """Lay out, compare, rewrite and commit on the newest version of the table.
+
+    Raises:
+        ConcurrentChange: that is not the newest any more.
+    """
+    from spark_jobs.spread import spread
+
+    table = open_table(config.lake, TABLE)
+    if table is None:
+        raise OutputMismatch(f"Table {TABLE} is gone, and the frontiers with it; restore it, or begin a new lake.")
+    done = Done()
+    files = live_files(table)
+    laid: dict[str, Laid] = {}
+    for log in topic.logs:
+        try:
+            spans = looking.of(files, log.named, log.ranges)
+        except MixedFile as mixed:
+            done.refuse(log, str(mixed))
+            continue
+        parts = parts_of(log.named, log.log, log.ranges, log.visible, spans, held)
+        laid[log.log] = Laid(log, spans, tuple(parts))
+    asked = [(key, part) for key, each in laid.items() for part in each.parts if part.stretch.ranges]
+    results = spread(spark, [asdict(part.stretch) for _, part in asked], compare_rows, [p.size for _, p in asked])
+    told: dict[str, dict[Part, Mapping[str, Any]]] = {key: {} for key in laid}
+    for (key, part), result in zip(asked, results, strict=True):
+        told[key][part] = result
+    chosen: list[Rewrite] = []
+    for key, each in laid.items():
+        mine = told[key]
+        problem = _problem(each.request, mine.values())
+        if problem is not None:
+            done.refuse(each.request, problem)
+            continue
+        done.ranges[key] = each.request.ranges
+        different = connected(each.parts, [part for part, result in mine.items() if not result["equal"]])
+        if different:
+            gained = sum(mine[part]["after"] - mine[part]["before"] for part in different if part in mine)
+            chosen.append(Rewrite(each, tuple(different), gained))
+    if chosen:
+        _rewrite(chosen, config, held, looking, spark, done)
+    return done
+
+
+def _problem(request: LogRequest, results: Iterable[Mapping[str, Any]]) -> str | None:
+    decoded = 0
+    for result in results:
+        if result["error"]:
+            return str(result["error"]).rstrip(".")
+        decoded += result["after"]
+    if decoded != request.records:
+        return f"{decoded} records were decoded where the ledger counts {request.records}"
+    return None
+
+
+def _rewrite(
+    chosen: Sequence[Rewrite],
+    config: ReplaceConfig,
+    held: Held,
+    looking: RecordFiles,
+    spark: SparkSession,
+    done: Done,
+) -> None:
+    from spark_jobs.spread import spread
+
+    parts = [part for rewrite in chosen for part in rewrite.parts]
+    results = iter(spread(spark, [asdict(p.stretch) for p in parts], rewrite_rows, [p.size for p in parts]))
+    removed: list[str] = []
+    added: list[WrittenFile] = []
+    kept: list[Rewrite] = []
+    for rewrite in chosen:
+        request = rewrite.laid.request
+        written = [next(results) for _ in rewrite.parts]
+        problem = next((result["error"] for result in written if result["error"]), None)
+        files = [WrittenFile(**result["file"]) for result in written if result["file"]]
+        rows = sum(span.rows for span in rewrite.removed) + rewrite.gained
+        if problem is None and sum(file.rows for file in files) != rows:
+            problem = f"{sum(file.rows for file in files)} rows were written where {rows} are due"
+        if problem is not None:
+            done.refuse(request, problem.rstrip("."))
+            continue
+        kept.append(rewrite)
+        removed += [span.path for span in rewrite.removed]
+        added += files
+        done.changed.append(_change(request, files, len(rewrite.removed)))
+    if not kept:
+        return
+    application = f"replace/{_digest([rewrite.laid.request for rewrite in kept], held)}"
+    planned = commits.versions(config.lake, TABLE, [application])[application]
+
+    def check(table: DeltaTable) -> None:
+        files = live_files(table)
+        for rewrite in kept:
+            laid = rewrite.laid
+            if looking.of(files, laid.request.named, laid.request.ranges) != laid.files:
+                raise ConcurrentChange(f"Table {TABLE}: files of {laid.request.log} were changed since they were read.")
+
+    guard = Guard(application, planned, (planned or 0) + 1)
+    commits.rewrite_files(config.lake, TABLE, removed, added, config.run_id, [guard], data_change=True, check=check)
+
+
+def _digest(requests: Sequence[LogRequest], held: Held) -> str:
+    made_from = [
+        [r.log, r.ranges, sorted({piece.segment_id for piece in held.pieces(r.log, r.visible)})] for r in requests
+    ]
+    return hashlib.sha256(json.dumps([RULES_VERSION, made_from]).encode()).hexdigest()[:32]
+
+
+def _mark_published(lake: str, done: Mapping[str, Sequence[tuple[int, int]]], run_id: str) -> None:
+    """Set the ledger's `published` on what was replaced; nothing to set writes nothing."""
+    if not done:
+        return
+    ledger = frontier.sync_published(lake, run_id, list(done))
+    marked = {log: _marked(lake, rows, done[log]) for log, rows in ledger.items()}
+    moved = [log for log in marked if marked[log] != ledger[log]]
+    frontier.commit_ledger(lake, [row for log in moved for row in marked[log]], moved, run_id)
+
+
+def _marked(lake: str, rows: Sequence[LedgerRow], ranges: Sequence[tuple[int, int]]) -> list[LedgerRow]:
+    marked = []
+    for row in rows:
+        rest = row
+        for start, end in [] if row.published else clipped(ranges, row.start_offset, row.end_offset):
+            if start > rest.start_offset:
+                left, rest = removals.cut(rest, start, partial(removals.count_records, lake))
+                marked.append(left)
+            right = None
+            if end < rest.end_offset:
+                rest, right = removals.cut(rest, end, partial(removals.count_records, lake))
+            marked.append(replace(rest, published=True))
+            if right is None:
+                break
+            rest = right
+        else:
+            marked.append(rest)
+    return marked
+
+
+def _refusal(log: LogRequest | LedgerRow, start: int, end: int, why: str) -> PlacedFinding:
+    finding = found(
+        "replacement-refused",
+        f"{log.topic}-{log.partition}: offsets [{start}, {end}) are not replaced: {why}. What {TABLE} has of them "
+        "stays as it is.",
+        start_offset=start,
+        end_offset=end,
+    )
+    return PlacedFinding(finding, log.log, log.topic, log.partition)
+
+
+def _change(request: LogRequest, files: Sequence[WrittenFile], removed_files: int) -> LogChange:
+    return LogChange(
+        request.log,
+        request.topic,
+        request.partition,
+        {
+            "records": request.records,
+            "start_offset": request.ranges[0][0],
+            "end_offset": request.ranges[-1][1],
+            "ranges": len(request.ranges),
+            "files": len(files),
+            "removed_files": removed_files,
+            "bytes": sum(file.size for file in files),
+        },
+    )

@@ -1,0 +1,171 @@
+"""Which stretches of a log's offsets a replacement reads and writes, so that the table keeps its layout.
+
+    part        one stretch of offsets that becomes one file: where an old file began, a new one begins
+    connected   parts that share a file: all of them are written again, or none
+
+A range between two files becomes a file of its own; one inside of a file is woven into it. Belongs here: offsets and
+files. Rows are ``rewritten_file``'s, what is asked for and committed ``replace``'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from spark_jobs.lake import storage
+from spark_jobs.lake.commits import LiveFile
+from spark_jobs.lake.tables import table_uri
+from spark_jobs.pieces import TASK_BYTES, Held, Ranges, clipped, grouped, meets
+from spark_jobs.records_file import WriteTask
+from spark_jobs.rewritten_file import TABLE, Stretch
+
+PART_BYTES = 4 * TASK_BYTES
+"""Archived bytes from which a part is cut although no file begins there."""
+
+
+class MixedFile(Exception):
+    """A file that holds rows of several logs: somebody merged it without regard to the layout."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogOf:
+    """A log as rows name it."""
+
+    topic: str
+    partition: int
+    log_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileSpan:
+    """A live file, all its rows of one log, and the offsets [start, end) that it spans."""
+
+    path: str
+    start: int
+    end: int
+    rows: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stretch, and about how many bytes are read for it."""
+
+    stretch: Stretch
+    size: int
+
+
+class RecordFiles:
+    """Looks up whose rows the files of a table have; what had to be read from a file is read once."""
+
+    def __init__(self, lake: str, shared: Iterable[tuple[str, int]]) -> None:
+        """``shared``: topics and partitions that several logs of the lake have in common, as incarnations do."""
+        self._shared = frozenset(shared)
+        self._files = storage.arrow_filesystem(table_uri(lake, TABLE))
+        self._read: dict[str, tuple[set[tuple[int, str]], int, int]] = {}
+
+    def of(self, files: Iterable[LiveFile], log: LogOf, ranges: Ranges) -> tuple[FileSpan, ...]:
+        """The files that have rows of the log, and meet the ranges with them, by their first offset.
+
+        Raises:
+            MixedFile: one of them has rows of other logs too.
+        """
+        spans = []
+        for file in files:
+            if file.partition_values["topic"] != log.topic or file.partition not in (None, log.partition):
+                continue
+            start, end = file.min_offset, None if file.max_offset is None else file.max_offset + 1
+            if start is not None and end is not None and not meets(ranges, start, end):
+                continue
+            if start is None or end is None or file.partition is None or (log.topic, log.partition) in self._shared:
+                owners, start, end = self._look_into(file.path)
+                if (log.partition, log.log_id) not in owners or not meets(ranges, start, end):
+                    continue
+                if len(owners) > 1:
+                    raise MixedFile(
+                        f"the file {file.path} of the table {TABLE} has rows of several logs; rewrite it in the order "
+                        "of the logs first"
+                    )
+            spans.append(FileSpan(file.path, start, end, file.rows, file.size))
+        return tuple(sorted(spans, key=lambda span: (span.start, span.path)))
+
+    def _look_into(self, path: str) -> tuple[set[tuple[int, str]], int, int]:
+        if path not in self._read:
+            with self._files.open_input_file(path) as opened:
+                rows = pq.read_table(opened, columns=["partition", "log_id", "offset"])
+            owners = rows.group_by(["partition", "log_id"]).aggregate([])
+            pairs = set(zip(owners["partition"].to_pylist(), owners["log_id"].to_pylist(), strict=True))
+            bounds = pc.min_max(rows["offset"]).as_py()
+            self._read[path] = pairs, bounds["min"], bounds["max"] + 1
+        return self._read[path]
+
+
+def parts_of(
+    log: LogOf, key: str, ranges: Ranges, visible: Ranges, files: Sequence[FileSpan], held: Held
+) -> list[Part]:
+    """The parts that tile the ranges and the files that meet them, in offset order.
+
+    Args:
+        key: of the log, as the archive has it.
+        visible: what of the ranges has rows.
+    """
+    parts = []
+    for start, end in _joined([*ranges, *((file.start, file.end) for file in files)]):
+        begins = sorted({start, *(file.start for file in files if start < file.start < end)})
+        for low, high in pairwise([*begins, end]):
+            for first, stop in _small_enough(key, clipped(visible, low, high), low, high, held):
+                parts.append(_part(log, key, ranges, visible, files, held, first, stop))
+    return parts
+
+
+def connected(parts: Sequence[Part], different: Iterable[Part]) -> list[Part]:
+    """The parts that have to be written again if these do: a file goes as a whole."""
+    chosen = set(different)
+    while True:
+        gone = {path for part in chosen for path in part.stretch.files}
+        more = {part for part in parts if gone.intersection(part.stretch.files)} - chosen
+        if not more:
+            return [part for part in parts if part in chosen]
+        chosen |= more
+
+
+def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans that overlap made one; those that only touch stay apart."""
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if joined and start < joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _small_enough(key: str, visible: Ranges, start: int, end: int, held: Held) -> list[tuple[int, int]]:
+    """[start, end), cut where its archived bytes are too many for one file."""
+    pieces = held.pieces(key, visible) if visible else []
+    if sum(piece.end - piece.start for piece in pieces) <= PART_BYTES:
+        return [(start, end)]
+    cuts = [group[0].first_offset for group in grouped(pieces)]
+    return list(pairwise([start, *(cut for cut in cuts[1:] if start < cut < end), end]))
+
+
+def _part(
+    log: LogOf,
+    key: str,
+    ranges: Ranges,
+    visible: Ranges,
+    files: Sequence[FileSpan],
+    held: Held,
+    start: int,
+    end: int,
+) -> Part:
+    shown = tuple(clipped(visible, start, end))
+    pieces = tuple(held.pieces(key, shown)) if shown else ()
+    mine = [file for file in files if file.start < end and file.end > start]
+    source = WriteTask(held.lake, log.topic, log.log_id, log.partition, pieces, shown)
+    stretch = Stretch(source, start, end, tuple(clipped(ranges, start, end)), tuple(file.path for file in mine))
+    return Part(stretch, source.size + sum(file.size for file in mine))
