@@ -28,8 +28,11 @@ os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 os.environ["GX_ANALYTICS_ENABLED"] = "false"
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
 
-_FOLDERS_IN_ORDER = ("unit", "property", "repository", "conformance", "kafka", "dagster", "spark", "crash", "journey")
-_SLOW_MARKERS = ("kafka", "dagster", "spark", "crash")
+_FOLDERS_IN_ORDER = (
+    *("unit", "property", "repository", "conformance", "kafka"),
+    *("dagster", "spark", "crash", "object_store", "journey"),
+)
+_SLOW_MARKERS = ("kafka", "object_store", "dagster", "spark", "crash")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
