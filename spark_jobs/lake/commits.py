@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -20,11 +21,13 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
-from spark_jobs.lake import storage
+from spark_jobs.lake import delta_log, storage
 from spark_jobs.lake.errors import ConcurrentChange, OutputMismatch
 from spark_jobs.lake.live_files import LiveFile, live_files
-from spark_jobs.lake.tables import TABLES, ensure_table, table_uri
+from spark_jobs.lake.tables import TABLES, ensure_table, open_table, table_uri
 
+FEW_IDS = 20
+"""Up to so many application ids are looked up one by one."""
 APPEND_RETRIES = 15
 """Blind appends may be rebased onto others' commits this often; guarded commits never are."""
 
@@ -55,10 +58,8 @@ class WrittenFile:
 
 def versions(lake: str, name: str, application_ids: Sequence[str]) -> dict[str, int | None]:
     """Recorded versions of application ids in table ``name``; None where there is none."""
-    from spark_jobs.lake.tables import open_table
-
     table = open_table(lake, name)
-    return {app: None if table is None else table.transaction_version(app) for app in application_ids}
+    return dict.fromkeys(application_ids) if table is None else _versions(lake, name, table, application_ids)
 
 
 def append(lake: str, name: str, rows: pa.Table, run_id: str, guards: Sequence[Guard] = ()) -> None:
@@ -70,11 +71,13 @@ def append(lake: str, name: str, rows: pa.Table, run_id: str, guards: Sequence[G
     if rows.num_rows == 0 and not guards:
         return
     table = ensure_table(lake, name)
-    _check(table, name, guards)
+    planned = table.version()
+    _check(lake, table, name, guards)
     try:
         write_deltalake(table, _ordered(name, rows), mode="append", commit_properties=_properties(run_id, guards))
     except CommitFailedError as error:
         raise ConcurrentChange(f"Table {name}: another commit came between plan and commit ({error}).") from error
+    _kept(lake, name, table, planned)
 
 
 def replace(lake: str, name: str, predicate: str, rows: pa.Table, run_id: str, guards: Sequence[Guard] = ()) -> None:
@@ -84,7 +87,8 @@ def replace(lake: str, name: str, predicate: str, rows: pa.Table, run_id: str, g
         ConcurrentChange: the table, or a guarded version, has moved since the plan.
     """
     table = ensure_table(lake, name)
-    _check(table, name, guards)
+    planned = table.version()
+    _check(lake, table, name, guards)
     try:
         write_deltalake(
             table,
@@ -96,6 +100,7 @@ def replace(lake: str, name: str, predicate: str, rows: pa.Table, run_id: str, g
         )
     except CommitFailedError as error:
         raise ConcurrentChange(f"Table {name}: another commit came between plan and commit ({error}).") from error
+    _kept(lake, name, table, planned)
 
 
 def delete(lake: str, name: str, predicate: str, run_id: str) -> None:
@@ -133,7 +138,8 @@ def add_files(
     for written in files:
         _check_file(lake, name, written)
     table = ensure_table(lake, name)
-    _check(table, name, guards)
+    planned = table.version()
+    _check(lake, table, name, guards)
     if check is not None:
         check(table)
     actions = [AddAction(f.path, f.size, dict(f.partition_values), f.modified_ms, True, f.statistics) for f in files]
@@ -147,6 +153,7 @@ def add_files(
         )
     except CommitFailedError as error:
         raise ConcurrentChange(f"Table {name}: another commit came between plan and commit ({error}).") from error
+    _kept(lake, name, table, planned)
 
 
 def rewrite_files(
@@ -179,7 +186,8 @@ def rewrite_files(
     for file in written:
         _check_file(lake, name, file)
     table = ensure_table(lake, name)
-    _check(table, name, guards)
+    planned = table.version()
+    _check(lake, table, name, guards)
     if check is not None:
         check(table)
     live: dict[str, LiveFile] = {file.path: file for file in live_files(table)}
@@ -215,6 +223,7 @@ def rewrite_files(
         )
     except CommitFailedError as error:
         raise ConcurrentChange(f"Table {name}: another commit came between plan and commit ({error}).") from error
+    _kept(lake, name, table, planned)
 
 
 def equal_to_any(column: str, values: Sequence[str]) -> str:
@@ -237,13 +246,36 @@ def _check_file(lake: str, name: str, written: WrittenFile) -> None:
         raise OutputMismatch(f"Table {name}: statistics of {full} do not count its {written.rows} rows.")
 
 
-def _check(table: DeltaTable, name: str, guards: Sequence[Guard]) -> None:
+def _check(lake: str, table: DeltaTable, name: str, guards: Sequence[Guard]) -> None:
+    found = _versions(lake, name, table, [guard.application_id for guard in guards])
     for guard in guards:
-        found = table.transaction_version(guard.application_id)
-        if found != guard.planned:
+        if found[guard.application_id] != guard.planned:
             raise ConcurrentChange(
-                f"Table {name}: {guard.application_id} stands at {found}, the plan was made at {guard.planned}."
+                f"Table {name}: {guard.application_id} stands at {found[guard.application_id]}, the plan was made at "
+                f"{guard.planned}."
             )
+
+
+def _versions(lake: str, name: str, table: DeltaTable, application_ids: Sequence[str]) -> dict[str, int | None]:
+    """Versions that the table as opened records."""
+    if len(application_ids) > FEW_IDS:
+        every = delta_log.recorded_versions(lake, name, table.version())
+        if every is not None:
+            return {application: every.get(application) for application in application_ids}
+    return {application: table.transaction_version(application) for application in application_ids}
+
+
+def _kept(lake: str, name: str, table: DeltaTable, planned: int) -> None:
+    """Return when what was committed behind version ``planned`` is on disk: until then the power may fail and take a
+    commit back, while files and commits made after it stay."""
+    log = storage.join(table_uri(lake, name), "_delta_log")
+    if storage.is_remote(log):
+        return
+    table.update_incremental()
+    for version in range(planned + 1 if planned else 0, table.version() + 1):
+        with suppress(FileNotFoundError):
+            storage.sync(storage.join(log, f"{version:020d}.json"))
+    storage.sync(log)
 
 
 def _properties(run_id: str, guards: Sequence[Guard], retries: int | None = None) -> CommitProperties:
