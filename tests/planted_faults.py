@@ -177,6 +177,27 @@ FAULTS = (
         ("tests/spark/test_publish_once.py",),
     ),
     Fault(
+        "salvage passes what is open",
+        "logcore/logs/offset_ledger.py",
+        "            if each.state is OffsetState.OPEN or not permissive:",
+        "            if not permissive:",
+        ("tests/spark/test_salvage.py", "-k", "open_is_not_passed"),
+    ),
+    Fault(
+        "a scheduled run waits for nothing",
+        "spark_jobs/publish.py",
+        "        if not config.at_once and _waits(",
+        "        if False and _waits(",
+        ("tests/spark/test_salvage.py", "-k", "leaves_little_for_later"),
+    ),
+    Fault(
+        "Spark's files are taken for another task's",
+        "spark_jobs/spark_writer.py",
+        "written = _place(stored.path, root, tasks[int(part[1])].topic)",
+        "written = _place(stored.path, root, tasks[-1].topic)",
+        ("tests/spark/test_writers.py",),
+    ),
+    Fault(
         "a replacement reaches beyond its range",
         "spark_jobs/rewritten_file.py",
         "return (at >= 0) & (offsets < ends[np.maximum(at, 0)])",

@@ -1,0 +1,47 @@
+"""Spark's own Parquet writer and ours put the same rows into the table: each is the other's oracle."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from spark_jobs.contracts import PublishConfig
+from spark_jobs.launch import run
+from tests.spark.cycle import AS_OF_MS, Lake
+
+pytestmark = pytest.mark.spark
+
+
+def rows_of(lake: Lake) -> list[dict[str, Any]]:
+    return sorted(lake.rows("records"), key=lambda row: (row["log_id"], row["partition"], row["offset"]))
+
+
+def told_of(lake: Lake) -> list[dict[str, Any]]:
+    """What the table's statistics say of its files, whatever they are called."""
+    actions = pa.table(DeltaTable(str(lake.path / "tables" / "records")).get_add_actions(flatten=True)).to_pylist()
+    own = {"path", "size_bytes", "modification_time"}
+    told = [{name: value for name, value in sorted(action.items()) if name not in own} for action in actions]
+    return sorted(told, key=repr)
+
+
+@pytest.mark.parametrize("name", ["timestamps-v2-4.4.0", "transactions-4.4.0", "codecs-v2-4.3.1"])
+def test_both_writers_publish_the_same_rows_in_every_column(sample, tmp_path, name):
+    ours = Lake(tmp_path / "ours")
+    ours.turn(sample(name).logdir, publish=False)
+    theirs = Lake(Path(shutil.copytree(ours.path, tmp_path / "theirs")))
+    for lake, writer in ((ours, "arrow"), (theirs, "spark")):
+        report = run("publish", PublishConfig(str(lake.path), "publish", AS_OF_MS, writer=writer))
+        assert report.metrics["records"]
+        assert not report.findings
+    assert rows_of(theirs) == rows_of(ours)
+    assert told_of(theirs) == told_of(ours)
+    # nothing of Spark's committer is left, and no file that the table does not name
+    folder = theirs.path / "tables" / "records"
+    live = {str(folder / path) for path in DeltaTable(str(folder)).file_uris()}
+    left = {str(path) for path in folder.rglob("*") if path.is_file() and "_delta_log" not in path.parts}
+    assert left <= live | {path.removeprefix("file://") for path in live}
