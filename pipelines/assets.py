@@ -55,7 +55,7 @@ class Product:
     table: str
     """The table of the lake whose columns the UI shows."""
     kinds: tuple[str, ...]
-    metadata: Callable[[LogState, LogChange | None], MetadataMap]
+    metadata: Callable[[LogState, LogChange | None, int], MetadataMap]
     made_from: tuple[str, ...]
 
 
@@ -110,7 +110,7 @@ INTAKE = (
             reporting.publish_metadata,
             ("validated_segments",),
         ),
-        (checks.ROWS_EQUAL_LEDGER,),
+        (checks.ROWS_EQUAL_LEDGER, checks.NO_HANGING_TRANSACTION),
     ),
     Step("expectations", steps.expect, None, (checks.EXPECTATIONS_MET,)),
 )
@@ -279,10 +279,10 @@ def _tell(context: dg.AssetExecutionContext, product: Product, run: Run, done: D
             raise dg.Failure(f"The lake {state.name} does not hold {', '.join(missing)}, nor do its sources.")
         for key in context.partition_keys:
             log = by_key[key]
-            context.add_asset_metadata(product.metadata(log, changes.get(log.log)), asset_key, key)
+            context.add_asset_metadata(product.metadata(log, changes.get(log.log), run.as_of_ms), asset_key, key)
         yield dg.Output(None, product.name)
         return
     for log in state.logs:
         if log.log in changes:
-            metadata = product.metadata(log, changes[log.log])
+            metadata = product.metadata(log, changes[log.log], run.as_of_ms)
             context.log_event(dg.AssetMaterialization(asset_key, partition=log.topic_partition, metadata=metadata))

@@ -19,6 +19,7 @@ import dagster as dg
 from logcore.logs.findings import Finding, Severity
 from pipelines.expectations import Outcome, Results
 from pipelines.lakes import lake_name
+from pipelines.open_transactions import duration
 from pipelines.reporting import alarm_table, inline_table, picture_metadata
 from pipelines.state import Alarm, LakeState, LogState, read_state, row_counts
 
@@ -85,12 +86,26 @@ ROWS_EQUAL_LEDGER = Question(
     RECORDS,
     "The table has exactly as many rows for each topic partition as the ledger counts published records.",
 )
+NO_HANGING_TRANSACTION = Question(
+    "no_hanging_transaction",
+    RECORDS,
+    "No transaction is open for longer than Kafka's default transaction.max.timeout.ms, 15 minutes. Nothing behind an "
+    "open transaction is published; one that hangs has lost its coordinator and holds its log back until it is aborted "
+    "(kafka-transactions.sh find-hanging, abort).",
+)
 EXPECTATIONS_MET = Question(
     "expectations_met",
     RECORDS,
     "Great Expectations, on figures of the published offsets computed in one Spark pass.",
 )
-QUESTIONS = (SOURCES_AGREE, NO_DAMAGE, EVERY_OFFSET_ACCOUNTED_FOR, ROWS_EQUAL_LEDGER, EXPECTATIONS_MET)
+QUESTIONS = (
+    SOURCES_AGREE,
+    NO_DAMAGE,
+    EVERY_OFFSET_ACCOUNTED_FOR,
+    ROWS_EQUAL_LEDGER,
+    NO_HANGING_TRANSACTION,
+    EXPECTATIONS_MET,
+)
 
 
 def sources_agree(state: LakeState, stops: Sequence[Alarm], findings: Sequence[Finding]) -> dg.AssetCheckResult:
@@ -207,6 +222,32 @@ def rows_equal_ledger(states: Sequence[LakeState]) -> dg.AssetCheckResult:
             "records published by the ledger": published,
             **({"differences": inline_table(columns, wrong)} if wrong else {}),
         },
+    )
+
+
+def no_hanging_transaction(state: LakeState, as_of_ms: int) -> dg.AssetCheckResult:
+    """``state``: of the lake of this run; ``as_of_ms``: its clock."""
+    if not any(log.validated for log in state.logs):
+        return NO_HANGING_TRANSACTION.unanswered(f"No segment of the lake {state.name} has been validated yet.")
+    waiting = [log for log in state.logs if log.open_transactions]
+    hanging = [log for log in waiting if log.open_transactions[0].hangs(as_of_ms)]
+    rows = [
+        [log.topic_partition, t.producer_id, t.producer_epoch, t.first_offset, None if age is None else duration(age)]
+        for log in waiting
+        for t in log.open_transactions[:1]
+        for age in [t.age_ms(as_of_ms)]
+    ]
+    columns = ["topic partition", "producer id", "epoch", "first offset", "open for"]
+    told = [f"{_named(log)}: {log.open_transactions[0].told(as_of_ms)}" for log in hanging]
+    return NO_HANGING_TRANSACTION.answer(
+        not hanging,
+        _sentence(told) if hanging else f"{_count(len(waiting), 'log')} with an open transaction, none of them hangs",
+        {
+            "open transactions": sum(len(log.open_transactions) for log in waiting),
+            "logs that wait for one": len(waiting),
+            **({"oldest of each log": inline_table(columns, rows)} if rows else {}),
+        },
+        dg.AssetCheckSeverity.WARN,
     )
 
 

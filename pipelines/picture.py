@@ -8,7 +8,8 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Mapping, Sequence
 
-from pipelines.state import ALARMING, MEANINGS, STATES, LogState
+from pipelines.standing import ALARMING
+from pipelines.state import MEANINGS, STATES, LogState
 
 COLOURS: Mapping[str, str] = {
     "present": "#5b8fb9",

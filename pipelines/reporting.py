@@ -41,7 +41,7 @@ def table_schema(name: str) -> dg.TableSchema:
     )
 
 
-def segment_metadata(log: LogState, change: LogChange | None) -> MetadataMap:
+def segment_metadata(log: LogState, change: LogChange | None, as_of_ms: int) -> MetadataMap:
     """A topic partition of ``archived_segments``."""
     row = log.row
     return {
@@ -57,7 +57,7 @@ def segment_metadata(log: LogState, change: LogChange | None) -> MetadataMap:
     }
 
 
-def validation_metadata(log: LogState, change: LogChange | None) -> MetadataMap:
+def validation_metadata(log: LogState, change: LogChange | None, as_of_ms: int) -> MetadataMap:
     """A topic partition of ``validated_segments``."""
     return {
         "this run": _this_run(change, ("segments", "batches")),
@@ -72,7 +72,7 @@ def validation_metadata(log: LogState, change: LogChange | None) -> MetadataMap:
     }
 
 
-def publish_metadata(log: LogState, change: LogChange | None) -> MetadataMap:
+def publish_metadata(log: LogState, change: LogChange | None, as_of_ms: int) -> MetadataMap:
     """A topic partition of ``records``."""
     end = log.ledger[-1].end_offset if log.ledger else log.row.next_offset
     to = log.published_to or 0
@@ -80,12 +80,22 @@ def publish_metadata(log: LogState, change: LogChange | None) -> MetadataMap:
         "this run": _this_run(change, ("records", "files", "bytes")),
         "published up to offset": to,
         "offsets not published": max(end - to, 0),
+        "open transactions": _open_transactions(log, as_of_ms),
         "dagster/partition_row_count": log.published_records,
         **_place(log, "records"),
     }
 
 
-def maintenance_metadata(log: LogState, change: LogChange | None) -> MetadataMap:
+def _open_transactions(log: LogState, as_of_ms: int) -> str:
+    """``none``, or how many and which is the oldest, behind which nothing is published."""
+    if not log.open_transactions:
+        return "none"
+    oldest = log.open_transactions[0]
+    warning = " (longer than transaction.max.timeout.ms allows)" if oldest.hangs(as_of_ms) else ""
+    return f"{len(log.open_transactions):,}; the oldest: {oldest.told(as_of_ms)}{warning}"
+
+
+def maintenance_metadata(log: LogState, change: LogChange | None, as_of_ms: int) -> MetadataMap:
     """A topic partition after retention, compaction or an index rebuild."""
     return {
         "this run": _this_run(change, tuple(change.metrics) if change else ()),

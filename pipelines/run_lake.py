@@ -27,6 +27,7 @@ from pipelines.summary import (
     damage_lines,
     logs_table,
     meanings_line,
+    open_transaction_lines,
     plan_lines,
     refused_lines,
     tables_lines,
@@ -64,7 +65,9 @@ def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence
     if state.logs:
         print(logs_table([state]))
         print(meanings_line([state]))
-    for line in (*damage_lines([state]), *refused_lines(outcomes[0])):
+    as_of_ms = options.now_ms if options.as_of is None else options.as_of
+    waiting = open_transaction_lines([state], as_of_ms)
+    for line in (*damage_lines([state]), *waiting, *refused_lines(outcomes[0])):
         print(line)
     for outcome in outcomes[1:]:
         for line in plan_lines(outcome):
@@ -74,7 +77,7 @@ def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence
         print(f"  {line}")
     if all(outcome.found_nothing_new for outcome in outcomes):
         print("nothing new")
-    return verdict(state, [*now, *outcomes[0].refused])
+    return verdict(state, [*now, *outcomes[0].refused], as_of_ms)
 
 
 def _intake(options: argparse.Namespace, numbers: Sequence[int]) -> Intake:
@@ -138,7 +141,8 @@ def chosen_state(lake: str, topics: Sequence[str], numbers: Sequence[int], logs:
 def say_path_findings(paths: Sequence[str], lake: str) -> Sequence[Finding]:
     """What there is to say about the source paths now, each on stderr."""
     discovery = discover([os.path.realpath(path) for path in paths])
-    kept = {row.topic_partition: row.source for row in read_logs(lake).values()}
+    rows = sorted(read_logs(lake).values(), key=lambda row: row.incarnation)
+    kept = {row.topic_partition: row.source for row in rows}  # of the newest incarnation
     left_alone = [
         found("second-source", f"{name} is taken from {kept[name]}; {log.directory} is left alone.", file=log.directory)
         for log in discovery.logs

@@ -7,15 +7,15 @@ they stand, so that a rerun that finds nothing new shows the same picture.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from logcore.logs.findings import RULES, Outcome
 from pipelines.lakes import lake_name
+from pipelines.open_transactions import OpenTransaction, read_open_transactions
 from pipelines.partitions import natural_order
+from pipelines.standing import ABOUT_A_RANGE, ABOUT_ROWS, alarming_ranges, overlap, standing_findings
 from spark_jobs.lake.archive import LogRow, Segment, read_logs, read_segments
-from spark_jobs.lake.frontier import LedgerRow, read_frontiers, read_ledger
+from spark_jobs.lake.frontier import LedgerRow, read_ledger
 from spark_jobs.lake.tables import open_table, read_rows
 
 STATES = (
@@ -31,9 +31,6 @@ STATES = (
     "corrupt",
 )
 """Ledger states in the order in which they are shown."""
-
-ALARMING = ("unknown", "missing", "corrupt")
-"""States that mean damage; all others are ordinary life of a log."""
 
 MEANINGS: Mapping[str, str] = {
     "present": "records that a consumer sees",
@@ -68,6 +65,8 @@ class LogState:
     quarantined_bytes: int
     findings: Mapping[str, int]
     """Findings of this log by severity, as far as they still stand."""
+    open_transactions: tuple[OpenTransaction, ...]
+    """Oldest first: where it begins, publishing waits."""
     ledger: tuple[LedgerRow, ...]
 
     @property
@@ -79,6 +78,12 @@ class LogState:
     def topic_partition(self) -> str:
         """Kafka's directory name, and Dagster's partition key."""
         return self.row.topic_partition
+
+    @property
+    def label(self) -> str:
+        """What a person calls the log: topic and partition, and which of several of that name it is."""
+        first = not self.row.incarnation
+        return self.topic_partition if first else f"{self.topic_partition} (incarnation {self.row.incarnation})"
 
     @property
     def offsets_by_state(self) -> dict[str, int]:
@@ -111,7 +116,7 @@ class LogState:
 
 @dataclass(frozen=True, slots=True)
 class LakeState:
-    """All logs of a lake, by topic and partition."""
+    """All logs of a lake, by topic and partition; of one name the newest incarnation comes last."""
 
     lake: str
     logs: tuple[LogState, ...]
@@ -175,8 +180,11 @@ def read_state(lake: str, logs: Collection[str] | None = None) -> LakeState:
     where = None if chosen is None else [("log", "in", chosen)]
     columns = ["segment_id", "log", "batches", "records", "control_records", "quarantined_bytes"]
     validations = {v["segment_id"]: v for v in read_rows(lake, "validations", columns, where).to_pylist()}
-    findings = _standing_findings(lake, rows)
+    findings: dict[str, Counter[str]] = {}
+    for finding in standing_findings(lake, rows, alarming_ranges(lake)):
+        findings.setdefault(finding["log"], Counter())[finding["severity"]] += 1
     ledger = read_ledger(lake, chosen)
+    undecided = read_open_transactions(lake, chosen)
     held: dict[str, list[Segment]] = {log: [] for log in rows}
     for segment in segments:
         held.setdefault(segment.log, []).append(segment)
@@ -197,56 +205,13 @@ def read_state(lake: str, logs: Collection[str] | None = None) -> LakeState:
                 records=sum(v["records"] - v["control_records"] for v in validated),
                 quarantined_bytes=sum(v["quarantined_bytes"] for v in validated),
                 findings=findings.get(log, {}),
+                open_transactions=tuple(undecided.get(log, ())),
                 ledger=tuple(ledger.get(log, ())),
             )
         )
-    return LakeState(lake, tuple(sorted(states, key=lambda s: (*natural_order(s.topic_partition), s.log))))
-
-
-def _standing_findings(lake: str, rows: Mapping[str, LogRow]) -> dict[str, dict[str, int]]:
-    counted: dict[str, Counter[str]] = {}
-    found = read_rows(lake, "findings", ["log", "rule", "severity", "end_offset"]).to_pylist()
-    published = _published_where_refused(lake, found)
-    for finding in found:
-        row = rows.get(finding["log"])
-        if row is not None and stands(finding["rule"], row, finding["end_offset"], published.get(row.log)):
-            counted.setdefault(row.log, Counter())[finding["severity"]] += 1
-    return {log: dict(counter) for log, counter in counted.items()}
-
-
-STOPPING = frozenset({"topic-recreated", "source-diverged", "source-behind"})
-"""Rules by which a log stops growing, besides those for what could not be read at all."""
-
-ABOUT_A_RANGE = frozenset({"corrupt-offsets", "missing-offsets"})
-"""Rules that say of a ledger range what other findings say of the bytes in it, with their place."""
-
-ABOUT_ROWS = frozenset({"expectation-failed"})
-"""Rules on published rows: another check's matter."""
-
-
-def stands(rule: str, row: LogRow, end_offset: int | None = None, published_to: int | None = None) -> bool:
-    """Whether a finding of a log still says something about it.
-
-    Why a log once stopped is history when it goes on; so is a high watermark that the log has reached meanwhile, and
-    rows that were refused once and published later. That a path was left alone, or
-    a replacement refused, is of the run that asked for it.
-    """
-    if rule in ("second-source", "replacement-refused"):
-        return False
-    if rule == "output-mismatch":
-        return end_offset is None or end_offset > (published_to or 0)
-    if rule == "high-watermark-fell":  # until the source has come past where it once was
-        return end_offset is None or row.high_watermark is None or row.high_watermark <= end_offset
-    if rule == "high-watermark-beyond-log-end":
-        return end_offset is None or end_offset > row.next_offset
-    known = RULES.get(rule)
-    could_not_look = known is not None and known.outcome is Outcome.UNCHECKED
-    return rule == row.stopped if could_not_look or rule in STOPPING else True
-
-
-def _published_where_refused(lake: str, found: Iterable[Mapping[str, Any]]) -> dict[str, int | None]:
-    """Frontiers of the logs of which publishing refused something once."""
-    return read_frontiers(lake, sorted({f["log"] for f in found if f["rule"] == "output-mismatch" and f["log"]}))
+    return LakeState(
+        lake, tuple(sorted(states, key=lambda s: (*natural_order(s.topic_partition), s.row.incarnation, s.log)))
+    )
 
 
 def read_alarms(lake: str) -> tuple[Alarm, ...]:
@@ -254,43 +219,30 @@ def read_alarms(lake: str) -> tuple[Alarm, ...]:
 
     One alarm an error that stands, and one a ledger range that no such error covers.
     """
-    columns = ["log", "topic", "partition", "start_offset", "end_offset", "state", "evidence"]
-    alarming: list[tuple[str, str, object]] = [("state", "in", list(ALARMING))]
-    ranges = read_rows(lake, "offset_ledger", columns, alarming).to_pylist()
-    errors = read_rows(lake, "findings", where=[("severity", "==", "error")]).to_pylist()
-    logs = read_logs(lake) if errors else {}
-    published = _published_where_refused(lake, errors)
-    standing = [
+    ranges = alarming_ranges(lake)
+    logs = read_logs(lake)
+    errors = [
         f
-        for f in errors
-        if f["log"] in logs and f["rule"] not in ABOUT_ROWS and f["rule"] != logs[f["log"]].stopped
-        if stands(f["rule"], logs[f["log"]], f["end_offset"], published.get(f["log"]))
+        for f in standing_findings(lake, logs, ranges, errors_only=True)
+        if f["rule"] not in ABOUT_ROWS and f["rule"] != logs[f["log"]].stopped
     ]
-    placed = [f for f in standing if f["rule"] not in ABOUT_A_RANGE]
+    placed = [f for f in errors if f["rule"] not in ABOUT_A_RANGE]
     alarms = []
-    for f in standing:
+    for f in errors:
         name = f"{f['topic']}-{f['partition']}"
         start, end = f["start_offset"], f["end_offset"]
-        if f["rule"] in ABOUT_A_RANGE and any(_overlap(f, other) for other in placed):
+        if f["rule"] in ABOUT_A_RANGE and any(overlap(f, other) for other in placed):
             continue
-        same = next((r for r in ranges if _overlap(f, r)), None)
+        same = next((r for r in ranges if overlap(f, r)), None)
         if same is not None and end is None:
             end = same["end_offset"]
         alarms.append(Alarm(lake, name, f["rule"], f["message"], f["file"], f["position"], f["nbytes"], start, end))
     for r in ranges:
-        if not any(_overlap(f, r) for f in standing):
+        if not any(overlap(f, r) for f in errors):
             what = r["state"] + (f" ({r['evidence']})" if r["evidence"] else "")
             name = f"{r['topic']}-{r['partition']}"
             alarms.append(Alarm(lake, name, r["state"], what, None, None, None, r["start_offset"], r["end_offset"]))
     return tuple(sorted(alarms, key=lambda a: (*natural_order(a.topic_partition), a.start_offset or 0)))
-
-
-def _overlap(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two things of one log have an offset in common; without an end, the first offset is meant."""
-    if one["log"] != other["log"] or one["start_offset"] is None or other["start_offset"] is None:
-        return False
-    ends = [each["end_offset"] or each["start_offset"] + 1 for each in (one, other)]
-    return bool(one["start_offset"] < ends[1] and other["start_offset"] < ends[0])
 
 
 def read_stops(lake: str) -> tuple[Alarm, ...]:

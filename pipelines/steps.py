@@ -170,7 +170,9 @@ def publish(run: Run) -> Done:
             )
             done.reports.append(run.launcher.run(config))
         _replace(run, logs, policies, done)
-    done.results.append(checks.rows_equal_ledger([read_state(lake) for lake in run.lakes]))
+    states = {lake: read_state(lake) for lake in run.lakes}
+    done.results.append(checks.rows_equal_ledger(list(states.values())))
+    done.results.append(checks.no_hanging_transaction(states[run.lake], run.as_of_ms))
     return done
 
 

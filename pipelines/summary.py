@@ -11,9 +11,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from logcore.logs.findings import Finding, Severity, exit_code, found
-from pipelines.state import ALARMING, MEANINGS, STATES, LakeState, LogState, read_alarms, read_stops, stands
+from pipelines.standing import ALARMING, alarming_ranges, standing_findings
+from pipelines.state import MEANINGS, STATES, LakeState, LogState, read_alarms, read_stops
 from spark_jobs.lake import storage
-from spark_jobs.lake.tables import read_rows, table_uri
+from spark_jobs.lake.tables import table_uri
 
 if TYPE_CHECKING:
     from pipelines.running import RunOutcome
@@ -37,7 +38,7 @@ def _row(state: LakeState, log: LogState, seen: Sequence[str], name_lake: bool) 
     published = "-" if log.published_to is None else f"{log.published_to:,}"
     return [
         *([state.name] if name_lake else []),
-        log.topic_partition,
+        log.label,
         *(f"{figure:,}" for figure in figures),
         _short_findings(log),
         *(f"{offsets[name]:,}" if name in offsets else "" for name in seen),
@@ -89,6 +90,19 @@ def meanings_line(states: Sequence[LakeState]) -> str:
     parts = ["findings: E error, W warning, i information"]
     parts += [f"{name}: {MEANINGS[name]}" for name in ("open", *ALARMING) if name in seen]
     return "; ".join(parts)
+
+
+def open_transaction_lines(states: Sequence[LakeState], as_of_ms: int) -> list[str]:
+    """Logs that wait for the end of a transaction, a line each; one that hangs is a warning."""
+    lines = []
+    for state in states:
+        for log in state.logs:
+            for oldest in log.open_transactions[:1]:
+                word = "warning" if oldest.hangs(as_of_ms) else "waits"
+                place = f"{log.label} of lake {state.name}"
+                what = f"the transaction of {oldest.told(as_of_ms)}; nothing from there on is published"
+                lines.append(f"{word}: {place}: {what}")
+    return lines
 
 
 def refused_lines(outcome: RunOutcome) -> list[str]:
@@ -151,21 +165,22 @@ def tables_lines(lake: str) -> list[str]:
     return [f"{name:<20}{shown_path(table_uri(lake, name))}" for name in here]
 
 
-def verdict(state: LakeState, now: Sequence[Finding]) -> int:
+def verdict(state: LakeState, now: Sequence[Finding], as_of_ms: int) -> int:
     """Exit code of a command on the logs of ``state``.
 
     Args:
         now: findings on the source paths as they are at this moment; older ones about paths are history.
+        as_of_ms: the clock that open transactions are held against.
     """
-    logs = {log.log: log for log in state.logs}
-    columns = ["log", "rule", "severity", "message", "end_offset"]
+    logs = {log.log: log.row for log in state.logs}
     standing = [
         Finding(f["rule"], Severity(f["severity"]), f["message"])
-        for f in read_rows(state.lake, "findings", columns).to_pylist()
-        if f["log"] in logs and stands(f["rule"], logs[f["log"]].row, f["end_offset"], logs[f["log"]].published_to)
+        for f in standing_findings(state.lake, logs, alarming_ranges(state.lake))
     ]
     code = exit_code([*now, *standing])
     if any(name in log.offsets_by_state for log in state.logs for name in ALARMING):
         code = max(code, EXIT_DAMAGE)
+    if any(log.open_transactions[0].hangs(as_of_ms) for log in state.logs if log.open_transactions):
+        code = max(code, EXIT_WARNINGS)
     stopped = [found(log.row.stopped, "") for log in state.logs if log.row.stopped]
     return max(code, exit_code(stopped))

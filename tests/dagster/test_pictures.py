@@ -11,7 +11,8 @@ import pytest
 from logcore.logs.offset_ledger import OffsetState
 from pipelines.picture import COLOURS, ledger_picture
 from pipelines.reporting import escape, markdown_table, picture_metadata
-from pipelines.state import ALARMING, STATES, LogState
+from pipelines.standing import ALARMING
+from pipelines.state import STATES, LogState
 from spark_jobs.lake.archive import LogRow
 from spark_jobs.lake.frontier import LedgerRow
 from tests.dagster.fake_jobs import blank
@@ -26,7 +27,7 @@ def log(topic: str, *ranges: tuple[OffsetState, int]) -> LogState:
         ledger.append(LedgerRow(end, end + offsets, state, 0, log="l/0", topic=topic, log_id="l", partition=0))
         end += offsets
     row = blank(LogRow, log="l/0", topic=topic, partition=0, next_offset=end)
-    return LogState("/lake", row, 1, 1, 1, 1, 1, 1, 0, {}, tuple(ledger))
+    return LogState("/lake", row, 1, 1, 1, 1, 1, 1, 0, {}, (), tuple(ledger))
 
 
 def bars(svg: str, state: str) -> list[ET.Element]:
