@@ -2,10 +2,11 @@
 
 ::
 
-    archived_segments → validated_segments → records          job `loglake`
-                                 └→ retained_log → compacted_log → rebuilt_indexes      job `maintenance`
+    job `loglake`       archived_segments → validated_segments → records
+    job `maintenance`   records → retained_log → compacted_log → rebuilt_indexes
+                        records → optimized_tables
 
-Each row of the picture is one graph of ops, one op a step, so that a step runs after the one before it whether or not
+Each job of the picture is one graph of ops, one op a step, so that a step runs after the one before it whether or not
 that one found something. A run without partition keys looks at every log and records a materialization for each key
 that changed, many keys in one run; a run that finds nothing new records none. A run for chosen partition keys records
 one for each of them, so that a backfill comes to its end.
@@ -152,6 +153,20 @@ MAINTENANCE = (
             ("spark", "file"),
             reporting.maintenance_metadata,
             ("compacted_log",),
+        ),
+    ),
+    Step(
+        "optimize",
+        steps.optimize,
+        Product(
+            "optimized_tables",
+            "**The tables in files of the right size**: small ones merged in their order, so that a look-up opens one "
+            "file, and files removed that no version within the floor names. The same rows; only a plan unless the run "
+            "is told to apply it.",
+            "records",
+            ("spark", "deltalake"),
+            reporting.maintenance_metadata,
+            ("records",),
         ),
     ),
 )

@@ -26,6 +26,7 @@ from spark_jobs.contracts import (
     JobReport,
     LogChange,
     MaintainConfig,
+    OptimizeConfig,
     PublishConfig,
     RebuildIndexesConfig,
     ReplaceConfig,
@@ -280,6 +281,15 @@ def rebuild_indexes(run: Run) -> Done:
         )
     )
     return done
+
+
+def optimize(run: Run) -> Done:
+    """Merge small files of the tables in their order, and remove files that nobody can need."""
+    return _planned_or_done(
+        run,
+        "optimized_tables",
+        lambda logs: OptimizeConfig(run.lake, run.run_id, run.as_of_ms, run.settings.apply),
+    )
 
 
 def _restricted(state: LakeState, logs: Sequence[str] | None) -> LakeState:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 EXIT_CLEAN, EXIT_WARNINGS, EXIT_DAMAGE, EXIT_NOT_CHECKED, EXIT_USAGE = 0, 1, 2, 3, 64
 
+LISTED = 20
+"""So many things of one kind are shown of a plan."""
+
 
 def logs_table(states: Sequence[LakeState], *, name_lakes: bool = False) -> str:
     """One line a topic partition; columns of ledger states that no log has are left out."""
@@ -130,9 +133,10 @@ def describe(plan: Any) -> list[str]:
             inner = ", ".join(f"{k} {v}" for k, v in value.items() if isinstance(v, int | str) and v != 0)
             lines += [f"{name}: {inner}"] if inner else []
         elif isinstance(value, list | tuple):
-            for item in value:
+            for item in value[:LISTED]:
                 text = item if isinstance(item, str) else _item(item)
                 lines.append(text if name == "logs" else f"{name}: {text}")
+            lines += [f"{name}: and {len(value) - LISTED:,} more"] if len(value) > LISTED else []
         elif value not in (None, 0, ""):
             lines.append(f"{name}: {value}")
     return lines or ["nothing"]

@@ -65,6 +65,7 @@ def test_all_assets_of_a_chosen_one_are_made_in_one_run(
         "retained_log",
         "compacted_log",
         "rebuilt_indexes",
+        "optimized_tables",
     ]:
         assert materialized(result, asset) == ["orders-1"], asset
     assert not any(config.apply for config in (*world.of("retention"), *world.of("compaction")))

@@ -26,6 +26,7 @@ ASSETS = {
     "retained_log",
     "compacted_log",
     "rebuilt_indexes",
+    "optimized_tables",
 }
 
 
@@ -67,6 +68,7 @@ def test_each_asset_comes_from_the_one_before_it() -> None:
     graph = defs.resolve_asset_graph()
     chain = ["kafka_log_directories", "archived_segments", "validated_segments", "records", "retained_log",
              "compacted_log", "rebuilt_indexes"]  # fmt: skip
+    assert graph.get(dg.AssetKey("optimized_tables")).parent_keys == {dg.AssetKey("records")}
     for before, after in itertools.pairwise(chain):
         assert graph.get(dg.AssetKey(after)).parent_keys == {dg.AssetKey(before)}
 

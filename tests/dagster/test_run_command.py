@@ -80,3 +80,9 @@ def test_a_plan_is_told_in_short_lines() -> None:
     plan = {"logs": [{"topic_partition": "orders-0", "bytes": 10, "segments": [{}, {}]}], "unfinished": {"ledgers": []}}
     assert describe(plan) == ["orders-0: bytes 10, segments 2"]
     assert describe({"logs": [], "unfinished": {}}) == ["nothing"]
+
+
+def test_of_a_long_plan_the_beginning_is_told_and_how_much_more_there_is() -> None:
+    told = describe({"merges": [{"table": "records", "files": number} for number in range(25)]})
+    assert len(told) == 21
+    assert told[-1] == "merges: and 5 more"
