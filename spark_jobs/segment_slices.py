@@ -6,7 +6,6 @@ into a file of its own. It keeps telling where its bytes came from, as its segme
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -53,7 +52,7 @@ def part_of(lake: str, parent: Segment, start: int, end: int, base_offset: int, 
         next_base_offset=next_offset,
         modified_ms=parent.modified_ms,
         size=parent.size,
-        in_place=os.path.isabs(parent.path),
+        in_place=parent.lies_at_source,
         end=parent.start + end,
     )
     return Part(task, parent)

@@ -19,11 +19,11 @@ from dataclasses import replace
 from logcore.logs.divergence import Fork, HeldSegment, epochs_part_at, find_fork, only_ends_earlier, our_epochs
 from logcore.logs.findings import found
 from logcore.logs.growth import Growth, LogTail, Stop, decide_growth
-from logcore.logs.sources import SegmentFile
 from logcore.storage.local import LocalReader, SourceLog
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.lake import archive, commits, frontier
 from spark_jobs.lake.archive import LogRow, Segment
+from spark_jobs.lake.archive_reader import ArchiveReader, segment_file
 from spark_jobs.lake.finding_rows import PlacedFinding
 from spark_jobs.lake.policies import TopicPolicy
 from spark_jobs.log_growth import Held, LogPlan, epochs_of, observe, of_log, plan_growth
@@ -87,11 +87,10 @@ def _parted(
 def _fork(
     config: IngestConfig, source: SourceLog, known: LogRow, live: Sequence[Segment], not_below: int | None
 ) -> Fork | None:
-    parts = []
-    for s in live:
-        file = SegmentFile(s.base_offset, s.local_path(config.lake), s.start + s.size, s.modified_ms, 0)
-        parts.append(HeldSegment(s.base_offset, s.next_offset, file, s.start, s.start + s.size))
-    return find_fork(parts, source, LocalReader(), known_epochs=epochs_of(known), not_below=not_below)
+    parts = [
+        HeldSegment(s.base_offset, s.next_offset, segment_file(config.lake, s), s.start, s.start + s.size) for s in live
+    ]
+    return find_fork(parts, source, ArchiveReader(), known_epochs=epochs_of(known), not_below=not_below)
 
 
 def _cut_back(

@@ -251,6 +251,46 @@ def test_a_log_stays_with_its_first_source_and_the_other_is_reported(source, lak
     assert lake.published("orders") == orders.rows
 
 
+def test_a_log_moves_to_another_directory_only_where_that_was_asked_for_and_agrees(source, lake, tmp_path):
+    other, wrong = LogDirectory(tmp_path / "other"), LogDirectory(tmp_path / "wrong")
+    orders = source.partition("orders-0")
+    orders.append(10)
+    lake.turn(source.path)
+    replica = other.partition("orders-0")
+    replica.append(15)
+    wrong.partition("orders-0").append(15, tag=b"wrong")
+
+    lake.turn(wrong.path, move_source=True)
+    assert [row["source"] for row in lake.rows("logs")] == [str(orders.path)]
+    said = [f["message"] for f in lake.rows("findings") if f["rule"] == "second-source"]
+    assert len(said) == 1
+    assert "It is not moved here: orders-0 stops:" in said[0]
+    lake.turn(other.path, source.path, move_source=True)
+    assert [row["source"] for row in lake.rows("logs")] == [str(orders.path)], "its own source was named too"
+    assert lake.published("orders") == orders.rows
+
+    lake.turn(other.path, move_source=True)
+    assert [row["source"] for row in lake.rows("logs")] == [str(replica.path)]
+    assert lake.published("orders") == replica.rows
+    assert "source-moved" in lake.rules()
+    versions = lake.versions()
+    assert not any(report.changed for report in lake.turn(other.path, move_source=True).values())
+    assert lake.versions() == versions
+    replica.append(5)
+    lake.turn(other.path)
+    assert lake.published("orders") == replica.rows
+
+
+def test_a_copy_that_ends_before_us_does_not_become_the_source(source, lake, tmp_path):
+    orders = source.partition("orders-0")
+    orders.append(10)
+    lake.turn(source.path)
+    other = LogDirectory(tmp_path / "other")
+    other.partition("orders-0").append(5)
+    lake.turn(other.path, move_source=True)
+    assert [(row["source"], row["stopped"]) for row in lake.rows("logs")] == [(str(orders.path), None)]
+
+
 def test_an_unreadable_segment_ends_the_growth_of_its_log_only(source, lake):
     orders, payments = source.partition("orders-0"), source.partition("payments-0", OTHER_TOPIC_ID)
     orders.append(10)
