@@ -71,13 +71,15 @@ def decide_growth(
     tail: None if it holds nothing of this log yet. known_…: what was seen of the source the last time; None and empty
     the first time. Never raises for what the source holds.
     """
-    findings = _moved(tail, source, known_high_watermark, known_log_start_offset)
+    findings: tuple[Finding, ...] = ()
     try:
         if source.broken_identity:
             raise Stopped("broken-partition-file", "whose log this is cannot be told from its partition.metadata")
         if known_topic_id is not None and source.topic_id != known_topic_id:
             is_now = "none" if source.topic_id is None else source.topic_id
             raise Stopped("topic-recreated", f"the topic id is {is_now} where it was {known_topic_id}")
+        # Not before: a checkpoint names a topic, not its id, and may be another topic's of the same name.
+        findings = _moved(tail, source, known_high_watermark, known_log_start_offset)
         if tail is None:
             return _stop_before_hole(Growth(_takes(source, 0), findings), source)
         epochs = tuple(EpochEntry(*entry) for entry in known_leader_epochs)

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs import launch
-from spark_jobs.contracts import IngestConfig
+from spark_jobs import ingest, launch
+from spark_jobs.contracts import IngestConfig, PublishConfig
+from spark_jobs.lake.errors import ConcurrentChange
+from spark_jobs.session import get_session
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
 from tests.spark.cycle import AS_OF_MS, Lake, states
@@ -199,8 +201,8 @@ def test_a_run_that_died_behind_the_cut_is_taken_up_to_the_same_tables(source, l
     segments = sorted(lake.rows("segments"), key=lambda row: row["segment_id"])
 
     put_back(lake, before)  # as if the run had died between its two commits
-    ingest = launch.run("ingest", IngestConfig(str(lake.path), (str(source.path),), "again", AS_OF_MS))
-    assert not ingest.used_spark
+    again = launch.run("ingest", IngestConfig(str(lake.path), (str(source.path),), "again", AS_OF_MS))
+    assert not again.used_spark
     assert lake.rows("logs") == after
     assert sorted(lake.rows("segments"), key=lambda row: row["segment_id"]) == segments
     lake.turn(source.path)
@@ -237,3 +239,22 @@ def put_back(lake: Lake, row: dict[str, object]) -> None:
     table = DeltaTable(str(lake.path / "tables" / "logs"))
     schema = table.to_pyarrow_table().schema
     write_deltalake(table, pa.Table.from_pylist([row], schema=schema), mode="overwrite")
+
+
+def test_what_is_published_between_plan_and_commit_is_not_cut_back(source, lake):
+    orders = source.partition("orders-0")
+    orders.append(30)
+    source.high_watermarks(orders_0=30)
+    lake.turn(source.path, publish=False)
+    orders.truncate(20)
+    orders.append(5, tag=b"other", leader_epoch=1)
+    orders.epochs([(0, 0), (1, 20)])
+    config = IngestConfig(str(lake.path), (str(source.path),), "cut", AS_OF_MS)
+    plan = ingest.plan(config)
+    assert [swap["because"] for log in plan.as_dict()["logs"] for swap in log["swaps"]] == ["cut-back"]
+    launch.run("publish", PublishConfig(str(lake.path), "meanwhile", AS_OF_MS))
+    with pytest.raises(ConcurrentChange, match="was published up to 30"):
+        ingest.apply(plan, config, get_session(str(lake.path)))
+    assert archived(lake) == [(0, 30, None)]
+    lake.turn(source.path)
+    assert lake.stopped() == {"orders-0": "source-diverged"}

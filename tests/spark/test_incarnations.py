@@ -162,13 +162,19 @@ def test_a_run_that_died_before_it_wrote_the_new_incarnations_row_is_taken_up(so
 def test_a_topic_made_again_is_appended_as_a_log_of_its_own_where_its_policy_says_so(source, lake, policies):
     orders = source.partition("orders-0")
     orders.append(10)
+    source.high_watermarks(orders_0=10)
     lake.turn(source.path)
     first = dict(orders.rows)
     shutil.rmtree(orders.path)
     again = source.partition("orders-0", OTHER_TOPIC_ID)
     again.append(15, tag=b"again")
+    source.high_watermarks(orders_0=5)
     lake.turn(source.path)
     assert lake.stopped() == {"orders-0": "topic-recreated"}
+    # A checkpoint names a topic, not its id: this one says nothing of the log that we hold.
+    assert [row["high_watermark"] for row in lake.rows("logs")] == [10]
+    assert "high-watermark-fell" not in lake.rules()
+    source.high_watermarks(orders_0=15)
 
     lake.turn(source.path, policies=policies)
     second = f"{OTHER_TOPIC_ID}.1"

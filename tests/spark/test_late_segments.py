@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from spark_jobs import launch
-from spark_jobs.contracts import IngestConfig
+from spark_jobs.contracts import IngestConfig, ReplaceConfig
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory, Partition
 from tests.spark.cycle import AS_OF_MS, Lake, states
@@ -40,7 +40,7 @@ def batches(data: bytes) -> list[bytes]:
 def injure(path: Path, *numbers: int) -> None:
     """Flip a bit in the records of these batches."""
     parts = batches(path.read_bytes())
-    path.write_bytes(b"".join(handmade.flip(b, 80) if at in numbers else b for at, b in enumerate(parts)))
+    path.write_bytes(b"".join(handmade.flip(b, 65) if at in numbers else b for at, b in enumerate(parts)))
 
 
 def copy_of(partition: Partition, directory: Path, tmp_path: Path) -> Path:
@@ -246,3 +246,42 @@ def test_bytes_in_place_are_filled_in_place(source, lake, tmp_path):
     lake.turn(source.path, mode="reference", fill_from=(str(replica),))
     assert lake.published("orders") == orders.rows
     assert list((lake.path / "archive").rglob("*.log")) == []
+
+
+def test_a_lost_marker_that_is_found_decides_what_was_unknown(source, lake, tmp_path):
+    orders = source.partition("orders-0")
+    transactional = {"attributes": handmade.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    orders.append(5)
+    orders.append(5, **transactional)
+    orders.marker(7, handmade.ABORT)
+    orders.append(5, **transactional | {"base_sequence": 5})
+    orders.marker(7, handmade.COMMIT)
+    orders.roll()
+    orders.append(5)
+    source.high_watermarks(orders_0=22)
+    replica = copy_of(orders, tmp_path / "replica", tmp_path)
+    injure(orders.segments()[0], 2)
+    lake.turn(source.path)
+    assert states(lake.ledger("orders"))["unknown"] == 5
+    assert set(lake.published("orders")) == set(range(5))
+    lake.turn(source.path, fill_from=(str(replica),))
+    assert states(lake.ledger("orders")) == {"present": 15, "aborted": 5, "control": 2}
+    assert set(lake.published("orders")) == {*range(5), *range(11, 16), *range(17, 22)}
+    assert {(t["first_offset"], t["state"]) for t in lake.rows("transactions")} == {(5, "aborted"), (11, "committed")}
+
+
+def test_what_is_filled_below_the_frontier_is_published_as_a_replacement(source, lake, tmp_path):
+    policies = tmp_path / "policies.yaml"
+    policies.write_text('topics: {"*": {salvage: permissive}}')
+    orders, replica = damaged(source, tmp_path, 1)
+    lake.turn(source.path, policies=str(policies))
+    assert set(lake.published("orders")) == {*range(5), *range(10, 25)}
+    lake.turn(source.path, policies=str(policies), fill_from=(str(replica),))
+    assert set(lake.published("orders")) == {*range(5), *range(10, 25)}
+    replace = ReplaceConfig(str(lake.path), "late", AS_OF_MS, policies=str(policies))
+    launch.run("replace", replace)
+    assert lake.published("orders") == orders.rows
+    assert all(row["published"] for row in lake.rows("offset_ledger"))
+    versions = lake.versions()
+    launch.run("replace", replace)
+    assert lake.versions() == versions
