@@ -57,13 +57,26 @@ def run(job: str, config: JobConfig, *, mode: str = "inprocess") -> JobReport:
         return _run_subprocess(config)
     if mode != "inprocess":
         raise UsageError(f"launch mode {mode!r}: use inprocess or subprocess.")
-    with hold(config.lake, job):
-        for attempt in range(PLAN_ATTEMPTS):
-            try:
-                return _run_once(config)
-            except ConcurrentChange:
-                if attempt == PLAN_ATTEMPTS - 1:
-                    raise
+    try:
+        with hold(config.lake, job):
+            return _run_planned(config)
+    except JobError:
+        raise
+    except OSError as error:
+        # Faults of a source's files are findings of their log: this one is the lake's.
+        raise JobError(
+            f"The job {job} could not go on in the lake {config.lake}: {error}. What was there before stands; remove "
+            "the cause and run again."
+        ) from error
+
+
+def _run_planned(config: JobConfig) -> JobReport:
+    for attempt in range(PLAN_ATTEMPTS):
+        try:
+            return _run_once(config)
+        except ConcurrentChange:
+            if attempt == PLAN_ATTEMPTS - 1:
+                raise
     raise AssertionError("unreachable")
 
 

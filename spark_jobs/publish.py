@@ -28,7 +28,7 @@ from spark_jobs import uncommitted
 from spark_jobs.contracts import JobReport, LogChange, PublishConfig
 from spark_jobs.lake import archive, commits, finding_rows, frontier
 from spark_jobs.lake.commits import Guard, WrittenFile
-from spark_jobs.lake.errors import ConcurrentChange
+from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange
 from spark_jobs.lake.finding_rows import PlacedFinding
 from spark_jobs.lake.frontier import LedgerRow
 from spark_jobs.lake.live_files import live_files
@@ -259,10 +259,13 @@ def _commit(
         if placed:
             raise _StrangeRows(placed)
 
+    unanswered: CommitUnanswered | None = None
     for attempt in range(COMMIT_ATTEMPTS):
         now = frontier.read_frontiers(config.lake, [log.log for log in logs])
         if attempt and _are_live(config.lake, [file.path for log in standing for file in files[log.log]]):
             return standing, refused  # this very commit is there: only the answer to it was lost
+        if unanswered is not None:
+            raise unanswered
         standing = [log for log in logs if now[log.log] == log.frontier]
         if not standing:
             return [], refused
@@ -275,6 +278,8 @@ def _commit(
             wrong = {placed.log for placed in strange.placed}
             logs = [log for log in logs if log.log not in wrong]
             standing = []
+        except CommitUnanswered as error:
+            unanswered = error
         except ConcurrentChange:
             time.sleep(0.05 * 2**attempt)
         else:

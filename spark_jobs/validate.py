@@ -26,7 +26,7 @@ from spark_jobs.batch_stream import BatchFile, SegmentPlace
 from spark_jobs.contracts import JobReport, LogChange, ValidateConfig
 from spark_jobs.lake import archive, commits, finding_rows, frontier
 from spark_jobs.lake.archive import LogRow, Segment
-from spark_jobs.lake.commits import WrittenFile
+from spark_jobs.lake.commits import Standing, WrittenFile
 from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.finding_rows import PlacedFinding
 from spark_jobs.lake.frontier import LedgerRow
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 
 LOG_FIELDS = ("log", "topic", "log_id", "partition")
+
+WRITTEN = ("batches", "quarantine", "transactions", "offset_ledger", "validations")
 
 Judged = tuple[Segment, Mapping[str, Any]]
 """A segment and what its pass said of it."""
@@ -71,6 +73,8 @@ class ValidatePlan:
     logs: tuple[LogPlan, ...]
     unfinished: tuple[str, ...]
     """Segments that an earlier run began and did not finish."""
+    versions: Mapping[str, int | None]
+    """Of the tables that validation writes, as the plan found them: two runs at once would each add their rows."""
 
     @property
     def is_empty(self) -> bool:
@@ -102,6 +106,8 @@ class ValidatePlan:
 def plan(config: ValidateConfig) -> ValidatePlan:
     """Logs with segments that were not judged yet, that end elsewhere than their ledger, or whose high watermark passed
     open offsets."""
+    # Before anything is read: what another run commits from here on refuses this plan.
+    versions = commits.table_versions(config.lake, *WRITTEN)
     rows = archive.read_logs(config.lake, config.logs)
     done = set(read_rows(config.lake, "validations", ["segment_id"])["segment_id"].to_pylist())
     feeding: dict[str, list[Segment]] = {}
@@ -125,7 +131,7 @@ def plan(config: ValidateConfig) -> ValidatePlan:
     for table in ("batches", "quarantine"):
         where: list[tuple[str, str, object]] = [("segment_id", "in", new)]
         unfinished |= set(read_rows(config.lake, table, ["segment_id"], where)["segment_id"].to_pylist() if new else ())
-    return ValidatePlan(tuple(plans), tuple(sorted(unfinished)))
+    return ValidatePlan(tuple(plans), tuple(sorted(unfinished)), versions)
 
 
 def _plans(
@@ -167,10 +173,12 @@ def apply(plan: ValidatePlan, config: ValidateConfig, spark: SparkSession) -> Jo
     """Judge the new segments, then make transactions and ledger again from each log's first open offset."""
     from spark_jobs.spread import spread
 
+    standing = Standing(plan.versions)
     segments = [segment for log in plan.logs for segment in log.segments]
     if plan.unfinished:
         for table in ("batches", "quarantine"):
-            commits.delete(config.lake, table, commits.equal_to_any("segment_id", plan.unfinished), config.run_id)
+            predicate = commits.equal_to_any("segment_id", plan.unfinished)
+            commits.delete(config.lake, table, predicate, config.run_id, standing)
     tasks = [asdict(segment) | {"lake": config.lake} for segment in segments]
     results = spread(spark, tasks, validate_one, [segment.size for segment in segments])
     placed = [
@@ -184,7 +192,7 @@ def apply(plan: ValidatePlan, config: ValidateConfig, spark: SparkSession) -> Jo
     placed += [_of_segment(segment, value) for segment, result in judged for value in result["findings"]]
     for table in ("batches", "quarantine"):
         files = [WrittenFile(**file) for _, result in judged for file in result[table]]
-        commits.add_files(config.lake, table, files, config.run_id)
+        commits.add_files(config.lake, table, files, config.run_id, standing=standing)
 
     passes = _log_passes(plan, config, spark)
     refused = {log for log, result in passes.items() if result["failed"]}
@@ -192,15 +200,16 @@ def apply(plan: ValidatePlan, config: ValidateConfig, spark: SparkSession) -> Jo
     plan = replace(plan, logs=tuple(log for log in plan.logs if log.row.log not in refused))
     judged = [(segment, result) for segment, result in judged if segment.log not in refused]
     placed += [_of_log(log.row, value) for log in plan.logs for value in passes[log.row.log]["findings"]]
-    before = frontier.sync_published(config.lake, config.run_id, [log.row.log for log in plan.logs])
+    before = frontier.sync_published(config.lake, config.run_id, [log.row.log for log in plan.logs], standing)
     ledger = _ledgers(plan, passes, config, before)
     for log in plan.logs:
         placed += [_placed(log.row, f) for f in changed_findings(before.get(log.row.log, ()), ledger[log.row.log])]
     new_findings = finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)
-    _commit_transactions(plan, passes, config)
+    _commit_transactions(plan, passes, config, standing)
     moved = [log for log in ledger if ledger[log] != before.get(log, [])]
-    frontier.commit_ledger(config.lake, [row for log in moved for row in ledger[log]], moved, config.run_id)
-    _commit_validations(judged, config)
+    rows = [row for log in moved for row in ledger[log]]
+    frontier.commit_ledger(config.lake, rows, moved, config.run_id, standing)
+    _commit_validations(judged, config, standing)
     return JobReport(
         job=config.JOB,
         run_id=config.run_id,
@@ -252,7 +261,9 @@ def _files_to_read(log: LogPlan, files: ByLog) -> list[DataFile]:
     return chosen
 
 
-def _commit_transactions(plan: ValidatePlan, passes: Mapping[str, Mapping[str, Any]], config: ValidateConfig) -> None:
+def _commit_transactions(
+    plan: ValidatePlan, passes: Mapping[str, Mapping[str, Any]], config: ValidateConfig, standing: Standing
+) -> None:
     before = read_transactions(config.lake, [log.row.log for log in plan.logs])
     rows, moved = [], []
     for log in plan.logs:
@@ -265,7 +276,8 @@ def _commit_transactions(plan: ValidatePlan, passes: Mapping[str, Mapping[str, A
             moved.append(log.row.log)
     if moved:
         predicate = commits.equal_to_any("log", moved)
-        commits.replace(config.lake, "transactions", predicate, pa.concat_tables(rows), config.run_id)
+        made = pa.concat_tables(rows)
+        commits.replace(config.lake, "transactions", predicate, made, config.run_id, standing=standing)
 
 
 def _ledgers(
@@ -303,7 +315,7 @@ def _of_log_columns(row: LogRow, columns: Mapping[str, Sequence[Any]]) -> dict[s
     return {name: [getattr(row, name)] * count for name in LOG_FIELDS} | dict(columns)
 
 
-def _commit_validations(judged: Sequence[Judged], config: ValidateConfig) -> None:
+def _commit_validations(judged: Sequence[Judged], config: ValidateConfig, standing: Standing) -> None:
     rows = [
         {
             "segment_id": segment.segment_id,
@@ -329,7 +341,8 @@ def _commit_validations(judged: Sequence[Judged], config: ValidateConfig) -> Non
         }
         for segment, result in judged
     ]
-    commits.append(config.lake, "validations", pa.Table.from_pylist(rows, schema=VALIDATIONS), config.run_id)
+    columns = pa.Table.from_pylist(rows, schema=VALIDATIONS)
+    commits.append(config.lake, "validations", columns, config.run_id, standing=standing)
 
 
 def _change(log: LogPlan, judged: Sequence[Judged], ledger: Sequence[LedgerRow]) -> LogChange:

@@ -2,7 +2,8 @@
 
 A state table is changed by :func:`append` and :func:`replace`, both of which may carry *versions*: pairs of
 application id and number that Delta records in the same commit. A commit whose plan stood on version ``n`` of an
-application id is refused if that has moved (:class:`ConcurrentChange`), whether or not a lease was held.
+application id is refused if that has moved (:class:`ConcurrentChange`), whether or not a lease was held. A job whose
+commits stand on all that a table held when it was read says so by :class:`Standing`.
 
 Files that workers wrote come in by :func:`add_files`, or by :func:`rewrite_files` in the place of others. Delta checks
 nothing about such files, so everything is checked here and in the worker before (``parquet_files``).
@@ -10,19 +11,19 @@ nothing about such files, so everything is checked here and in the worker before
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from spark_jobs.lake import delta_log, storage
-from spark_jobs.lake.errors import ConcurrentChange, OutputMismatch
+from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, OutputMismatch
 from spark_jobs.lake.live_files import LiveFile, live_files
 from spark_jobs.lake.tables import TABLES, ensure_table, open_table, table_uri
 
@@ -42,6 +43,31 @@ class Guard:
     next_version: int
 
 
+class Standing:
+    """Versions of tables that a plan was made on: a commit that is given it lands only on exactly that version.
+
+    Own commits move it on. Made before the first of these tables is read, it says that nobody else has written since.
+    """
+
+    def __init__(self, versions: Mapping[str, int | None]) -> None:
+        self._versions = dict(versions)
+
+    @classmethod
+    def of(cls, lake: str, *names: str) -> Standing:
+        """The tables as they are now."""
+        return cls(table_versions(lake, *names))
+
+    def check(self, table: DeltaTable, name: str) -> None:
+        """Raises ConcurrentChange where the table, as opened, is not at that version."""
+        planned, found = self._versions[name], table.version()
+        if found != (planned or 0):  # one that was not there is made, empty, by whoever comes first
+            raise ConcurrentChange(f"Table {name}: it stands at version {found}, the plan was made at {planned}.")
+
+    def moved(self, name: str) -> None:
+        """A commit of ours landed."""
+        self._versions[name] = (self._versions[name] or 0) + 1
+
+
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
     """A Parquet file that a worker wrote, closed and synced, below a table's directory."""
@@ -56,40 +82,57 @@ class WrittenFile:
     rows: int
 
 
+def table_versions(lake: str, *names: str) -> dict[str, int | None]:
+    """Versions of tables; None where one was never created."""
+    opened = {name: open_table(lake, name) for name in names}
+    return {name: None if table is None else table.version() for name, table in opened.items()}
+
+
 def versions(lake: str, name: str, application_ids: Sequence[str]) -> dict[str, int | None]:
     """Recorded versions of application ids in table ``name``; None where there is none."""
     table = open_table(lake, name)
     return dict.fromkeys(application_ids) if table is None else _versions(lake, name, table, application_ids)
 
 
-def append(lake: str, name: str, rows: pa.Table, run_id: str, guards: Sequence[Guard] = ()) -> None:
+def append(
+    lake: str,
+    name: str,
+    rows: pa.Table,
+    run_id: str,
+    guards: Sequence[Guard] = (),
+    standing: Standing | None = None,
+) -> None:
     """Append rows in one commit; no rows and no guards write nothing.
 
     Raises:
         ConcurrentChange: a guarded version has moved since the plan.
+        CommitUnanswered: it is not known whether the commit landed.
     """
     if rows.num_rows == 0 and not guards:
         return
-    table = ensure_table(lake, name)
-    planned = table.version()
-    _check(lake, table, name, guards)
-    try:
-        write_deltalake(table, _ordered(name, rows), mode="append", commit_properties=_properties(run_id, guards))
-    except CommitFailedError as error:
-        raise ConcurrentChange(f"Table {name}: another commit came between plan and commit ({error}).") from error
-    _kept(lake, name, table, planned)
+    table = _opened(lake, name, guards, standing)
+    with _landing(lake, name, table, standing):
+        properties = _properties(run_id, guards, 0 if guards or standing else APPEND_RETRIES)
+        write_deltalake(table, _ordered(name, rows), mode="append", commit_properties=properties)
 
 
-def replace(lake: str, name: str, predicate: str, rows: pa.Table, run_id: str, guards: Sequence[Guard] = ()) -> None:
+def replace(
+    lake: str,
+    name: str,
+    predicate: str,
+    rows: pa.Table,
+    run_id: str,
+    guards: Sequence[Guard] = (),
+    standing: Standing | None = None,
+) -> None:
     """Replace the rows that match ``predicate`` (SQL, literals only) by ``rows``, in one commit.
 
     Raises:
         ConcurrentChange: the table, or a guarded version, has moved since the plan.
+        CommitUnanswered: it is not known whether the commit landed.
     """
-    table = ensure_table(lake, name)
-    planned = table.version()
-    _check(lake, table, name, guards)
-    try:
+    table = _opened(lake, name, guards, standing)
+    with _landing(lake, name, table, standing):
         write_deltalake(
             table,
             _ordered(name, rows),
@@ -98,20 +141,18 @@ def replace(lake: str, name: str, predicate: str, rows: pa.Table, run_id: str, g
             # A commit that removes files must not be rebased: its removals were computed from this snapshot.
             commit_properties=_properties(run_id, guards, retries=0),
         )
-    except CommitFailedError as error:
-        raise ConcurrentChange(f"Table {name}: another commit came between plan and commit ({error}).") from error
-    _kept(lake, name, table, planned)
 
 
-def delete(lake: str, name: str, predicate: str, run_id: str) -> None:
+def delete(lake: str, name: str, predicate: str, run_id: str, standing: Standing | None = None) -> None:
     """Delete the rows that match ``predicate``, in one commit.
 
     Raises:
         ConcurrentChange: the table has moved meanwhile.
+        CommitUnanswered: it is not known whether the commit landed.
     """
     # Not deltalake's own delete: it writes the rows that stay with Arrow's string_view type, and pyarrow then fails
     # on every filter over such a file.
-    replace(lake, name, predicate, TABLES[name].schema.empty_table(), run_id)
+    replace(lake, name, predicate, TABLES[name].schema.empty_table(), run_id, standing=standing)
 
 
 def add_files(
@@ -121,6 +162,7 @@ def add_files(
     run_id: str,
     guards: Sequence[Guard] = (),
     check: Callable[[DeltaTable], None] | None = None,
+    standing: Standing | None = None,
 ) -> None:
     """Add worker-written files to table ``name`` in one commit together with the guards' new versions.
 
@@ -131,29 +173,25 @@ def add_files(
     Raises:
         OutputMismatch: a file is missing, or is not of the size or the table partition it was announced with.
         ConcurrentChange: a guarded version has moved since the plan.
+        CommitUnanswered: it is not known whether the commit landed.
     """
     if not files and not guards:
         return
     spec = TABLES[name]
     for written in files:
         _check_file(lake, name, written)
-    table = ensure_table(lake, name)
-    planned = table.version()
-    _check(lake, table, name, guards)
+    table = _opened(lake, name, guards, standing)
     if check is not None:
         check(table)
     actions = [AddAction(f.path, f.size, dict(f.partition_values), f.modified_ms, True, f.statistics) for f in files]
-    try:
+    with _landing(lake, name, table, standing):
         table.create_write_transaction(
             actions,
             mode="append",
             schema=spec.schema,
             partition_by=list(spec.partition_by),
-            commit_properties=_properties(run_id, guards, retries=0 if guards else APPEND_RETRIES),
+            commit_properties=_properties(run_id, guards, 0 if guards or standing else APPEND_RETRIES),
         )
-    except CommitFailedError as error:
-        raise ConcurrentChange(f"Table {name}: another commit came between plan and commit ({error}).") from error
-    _kept(lake, name, table, planned)
 
 
 def rewrite_files(
@@ -179,15 +217,14 @@ def rewrite_files(
         OutputMismatch: a written file is not what it was announced as, or rows were to stay and their number does not.
         ConcurrentChange: a file to remove is not live any more, the table has moved meanwhile, or a guarded version
             has moved since the plan.
+        CommitUnanswered: it is not known whether the commit landed.
     """
     if not removed and not written and not guards:
         return
     spec = TABLES[name]
     for file in written:
         _check_file(lake, name, file)
-    table = ensure_table(lake, name)
-    planned = table.version()
-    _check(lake, table, name, guards)
+    table = _opened(lake, name, guards, None)
     if check is not None:
         check(table)
     live: dict[str, LiveFile] = {file.path: file for file in live_files(table)}
@@ -211,7 +248,7 @@ def rewrite_files(
     actions += [
         AddAction(f.path, f.size, dict(f.partition_values), f.modified_ms, data_change, f.statistics) for f in written
     ]
-    try:
+    with _landing(lake, name, table, None):
         table.create_write_transaction(
             actions,
             mode="append",
@@ -221,9 +258,6 @@ def rewrite_files(
             # be there twice.
             commit_properties=_properties(run_id, guards, retries=0),
         )
-    except CommitFailedError as error:
-        raise ConcurrentChange(f"Table {name}: another commit came between plan and commit ({error}).") from error
-    _kept(lake, name, table, planned)
 
 
 def equal_to_any(column: str, values: Sequence[str]) -> str:
@@ -244,6 +278,41 @@ def _check_file(lake: str, name: str, written: WrittenFile) -> None:
         raise OutputMismatch(f"Table {name}: {full} names table partitions {sorted(written.partition_values)}.")
     if json.loads(written.statistics)["numRecords"] != written.rows:
         raise OutputMismatch(f"Table {name}: statistics of {full} do not count its {written.rows} rows.")
+
+
+def _opened(lake: str, name: str, guards: Sequence[Guard], standing: Standing | None) -> DeltaTable:
+    """The table, made if need be, with all that a commit stands on compared."""
+    with _answered(name):
+        table = ensure_table(lake, name)
+    _check(lake, table, name, guards)
+    if standing is not None:
+        standing.check(table, name)
+    return table
+
+
+@contextlib.contextmanager
+def _landing(lake: str, name: str, table: DeltaTable, standing: Standing | None) -> Iterator[None]:
+    """A commit under way: on disk when this ends, and `standing` moved on."""
+    planned = table.version()
+    with _answered(name):
+        yield
+        _kept(lake, name, table, planned)
+    if standing is not None:
+        standing.moved(name)
+
+
+@contextlib.contextmanager
+def _answered(name: str) -> Iterator[None]:
+    """What Delta says where it did not commit: another was first, or nobody knows."""
+    try:
+        yield
+    except CommitFailedError as error:
+        raise ConcurrentChange(f"Table {name}: another commit came between plan and commit ({error}).") from error
+    except (DeltaError, OSError) as error:
+        raise CommitUnanswered(
+            f"Table {name}: a commit was not confirmed ({error}). Remove the cause and run again: "
+            "if it landed all the same, the next run finds it and writes nothing twice."
+        ) from error
 
 
 def _check(lake: str, table: DeltaTable, name: str, guards: Sequence[Guard]) -> None:
@@ -273,16 +342,14 @@ def _kept(lake: str, name: str, table: DeltaTable, planned: int) -> None:
         return
     table.update_incremental()
     for version in range(planned + 1 if planned else 0, table.version() + 1):
-        with suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError):
             storage.sync(storage.join(log, f"{version:020d}.json"))
     storage.sync(log)
 
 
-def _properties(run_id: str, guards: Sequence[Guard], retries: int | None = None) -> CommitProperties:
+def _properties(run_id: str, guards: Sequence[Guard], retries: int) -> CommitProperties:
     # No automatic rebase for guarded commits: delta-rs records an application's version but does not compare it
     # with the one the plan stood on, so every attempt must look again.
-    if retries is None:
-        retries = 0 if guards else APPEND_RETRIES
     return CommitProperties(
         custom_metadata={"userMetadata": json.dumps({"run_id": run_id})},
         max_commit_retries=retries,

@@ -11,6 +11,10 @@ class ConcurrentChange(JobError):
     """Another commit moved what this plan stood on: plan again."""
 
 
+class CommitUnanswered(JobError):
+    """Disk or store failed in a commit: it may have landed or not; only looking again tells."""
+
+
 class OutputMismatch(JobError):
     """What was written, or what the table holds, is not what the ledger says: stop and look."""
 

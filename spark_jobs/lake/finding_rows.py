@@ -12,7 +12,10 @@ import pyarrow as pa
 
 from logcore.logs.findings import Finding, Severity
 from spark_jobs.lake import commits
+from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.tables import FINDINGS, read_rows
+
+ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +73,22 @@ def unseen(lake: str, found: Iterable[PlacedFinding]) -> list[PlacedFinding]:
 
 
 def record(lake: str, found: Iterable[PlacedFinding], run_id: str, as_of_ms: int) -> list[dict[str, object]]:
-    """Append the unseen ones; returns their rows."""
-    rows = [placed.row(run_id, as_of_ms) for placed in unseen(lake, found)]
-    rows.sort(key=lambda row: str(row["finding_id"]))
-    commits.append(lake, "findings", pa.Table.from_pylist(rows, schema=FINDINGS), run_id)
-    return rows
+    """Append the unseen ones; returns their rows.
+
+    Raises:
+        ConcurrentChange: others kept recording findings meanwhile.
+    """
+    found = list(found)
+    for attempt in range(ATTEMPTS):
+        standing = commits.Standing.of(lake, "findings")
+        rows = [placed.row(run_id, as_of_ms) for placed in unseen(lake, found)]
+        rows.sort(key=lambda row: str(row["finding_id"]))
+        columns = pa.Table.from_pylist(rows, schema=FINDINGS)
+        try:
+            commits.append(lake, "findings", columns, run_id, standing=standing)
+        except ConcurrentChange:  # what another run said meanwhile is not said again
+            if attempt == ATTEMPTS - 1:
+                raise
+        else:
+            return rows
+    raise AssertionError("unreachable")

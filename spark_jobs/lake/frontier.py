@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from logcore.logs.offset_ledger import EVIDENCE_HIGH_WATERMARK, LedgerRange, OffsetState, mark_published
 from spark_jobs.lake import commits
+from spark_jobs.lake.commits import Standing
 from spark_jobs.lake.tables import OFFSET_LEDGER, read_rows
 
 
@@ -50,12 +51,19 @@ def read_ledger(lake: str, logs: Sequence[str] | None = None) -> dict[str, list[
     return ledger
 
 
-def commit_ledger(lake: str, rows: Sequence[LedgerRow], logs: Sequence[str], run_id: str) -> None:
-    """Replace the ledger of these logs by ``rows``; no logs write nothing."""
+def commit_ledger(
+    lake: str, rows: Sequence[LedgerRow], logs: Sequence[str], run_id: str, standing: Standing | None = None
+) -> None:
+    """Replace the ledger of these logs by ``rows``; no logs write nothing.
+
+    Raises:
+        ConcurrentChange: the ledger is not the one of ``standing`` any more.
+    """
     if not logs:
         return
     columns = pa.Table.from_pylist([asdict(row) for row in rows], schema=OFFSET_LEDGER)
-    commits.replace(lake, "offset_ledger", commits.equal_to_any("log", list(logs)), columns, run_id)
+    predicate = commits.equal_to_any("log", list(logs))
+    commits.replace(lake, "offset_ledger", predicate, columns, run_id, standing=standing)
 
 
 def with_published(rows: Sequence[LedgerRow], recorded: int | None) -> list[LedgerRow]:
@@ -63,16 +71,22 @@ def with_published(rows: Sequence[LedgerRow], recorded: int | None) -> list[Ledg
     return mark_published(rows, recorded or 0)
 
 
-def sync_published(lake: str, run_id: str, logs: Sequence[str] | None = None) -> dict[str, list[LedgerRow]]:
+def sync_published(
+    lake: str, run_id: str, logs: Sequence[str] | None = None, standing: Standing | None = None
+) -> dict[str, list[LedgerRow]]:
     """Bring ``published`` up to the frontier and return the ledger as it is then.
 
     Every job that changes the ledger calls this first: a run can die between the publish commit and the ledger's.
+
+    Raises:
+        ConcurrentChange: the ledger is not the one of ``standing`` any more, or was changed while this looked at it.
     """
+    standing = standing or Standing.of(lake, "offset_ledger")
     ledger = read_ledger(lake, logs)
     frontiers = read_frontiers(lake, list(ledger))
     synced = {log: with_published(rows, frontiers[log]) for log, rows in ledger.items()}
     moved = [log for log in synced if synced[log] != ledger[log]]
-    commit_ledger(lake, [row for log in moved for row in synced[log]], moved, run_id)
+    commit_ledger(lake, [row for log in moved for row in synced[log]], moved, run_id, standing)
     return synced
 
 

@@ -152,9 +152,10 @@ def finish(
     todo = unfinished(lake, logs)
     if todo.ledgers:
         by_log = read_removals(lake, todo.ledgers)
-        synced = frontier.sync_published(lake, run_id, todo.ledgers)
+        standing = commits.Standing.of(lake, "offset_ledger")
+        synced = frontier.sync_published(lake, run_id, todo.ledgers, standing)
         rows = [row for log in todo.ledgers for row in _marked(lake, synced[log], by_log[log])]
-        frontier.commit_ledger(lake, rows, todo.ledgers, run_id)
+        frontier.commit_ledger(lake, rows, todo.ledgers, run_id, standing)
     rows_of_actions = [_action_row(r, run_id, (explain or {}).get(r.segment.segment_id)) for r in todo.actions]
     commits.append(lake, "log_actions", pa.Table.from_pylist(rows_of_actions, schema=LOG_ACTIONS), run_id)
     return list(todo.actions)

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from spark_jobs.lake import commits
 from spark_jobs.lake.commits import Guard, WrittenFile
-from spark_jobs.lake.errors import ConcurrentChange, OutputMismatch
+from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, OutputMismatch
 from spark_jobs.lake.tables import LOGS, QUARANTINE, TABLES, ensure_table, read_rows, table_uri
 from spark_jobs.parquet_files import write_file
 
@@ -183,3 +183,48 @@ def test_a_writer_that_fails_leaves_no_file_that_looks_whole(tmp_path):
     with pytest.raises(OSError, match="full"):
         write_file(str(tmp_path), TABLES["quarantine"], rows(), {})
     assert list(tmp_path.rglob("*.parquet")) == []
+
+
+def test_what_stands_on_a_whole_table_is_refused_after_any_commit_of_another_and_moves_on_with_its_own(tmp_path):
+    lake = str(tmp_path)
+    early = commits.Standing.of(lake, "logs", "quarantine")
+    mine = commits.Standing.of(lake, "logs", "quarantine")
+    commits.append(lake, "logs", _log_row("a/0", 1), "run", standing=mine)
+    commits.replace(lake, "logs", "log = 'a/0'", _log_row("a/0", 2), "run", standing=mine)
+    commits.delete(lake, "logs", "log = 'b/0'", "run", mine)
+    commits.add_files(lake, "quarantine", [_quarantine_file(tmp_path, 1)], "run", standing=mine)
+    for late in (
+        lambda: commits.append(lake, "logs", _log_row("b/0", 1), "late", standing=early),
+        lambda: commits.replace(lake, "logs", "log = 'a/0'", _log_row("a/0", 3), "late", standing=early),
+        lambda: commits.add_files(lake, "quarantine", [_quarantine_file(tmp_path, 1)], "late", standing=early),
+    ):
+        with pytest.raises(ConcurrentChange, match="the plan was made at None"):
+            late()
+    assert read_rows(lake, "logs", ["next_offset"])["next_offset"].to_pylist() == [2]
+    commits.append(lake, "logs", _log_row("b/0", 4), "run", standing=mine)
+
+
+def test_a_commit_between_look_and_commit_refuses_what_stands_on_the_whole_table(tmp_path, monkeypatch):
+    lake = str(tmp_path)
+    ensure_table(lake, "logs")
+    standing = commits.Standing.of(lake, "logs")
+    compare = commits.Standing.check
+
+    def compare_then_lose_the_race(*args):
+        compare(*args)
+        monkeypatch.setattr(commits.Standing, "check", compare)
+        commits.append(lake, "logs", _log_row("b/0", 1), "other")
+
+    monkeypatch.setattr(commits.Standing, "check", compare_then_lose_the_race)
+    with pytest.raises(ConcurrentChange):
+        commits.append(lake, "logs", _log_row("a/0", 1), "run", standing=standing)
+    assert read_rows(lake, "logs", ["log"])["log"].to_pylist() == ["b/0"]
+
+
+def test_a_commit_that_nobody_confirms_is_said_to_be_unknown_and_what_to_do(tmp_path, monkeypatch):
+    def cut_off(*_, **__):
+        raise OSError("connection reset by peer")
+
+    monkeypatch.setattr(commits, "write_deltalake", cut_off)
+    with pytest.raises(CommitUnanswered, match=r"connection reset by peer.*run again"):
+        commits.append(str(tmp_path), "logs", _log_row("a/0", 1), "run")

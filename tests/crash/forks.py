@@ -1,0 +1,196 @@
+"""Jobs run in processes that may die: a process that has imported everything, and forks one for each run.
+
+Starting an interpreter with Delta and Arrow takes longer than a job on a few records, and single crashes are many. The
+server (``python -m tests.crash.forks``) imports and waits; each line of JSON on its input is a :class:`Turn`, run in a
+fork, and each line on its output says how the fork ended. Spark is stood in for by a loop over the tasks in the same
+process, so that effects of driver and workers have one order.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.crash.side_effects import Happening
+
+AS_OF_MS = 1_800_000_000_000
+JOBS = ("ingest", "validate", "publish")
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Jobs on a lake, one after another, and what happens to the process meanwhile."""
+
+    lake: str
+    source: str
+    jobs: tuple[str, ...] = JOBS
+    run_id: str = "run"
+    happening: Happening | None = None
+    journal: str | None = None
+    """File that gets a line for each side effect in the lake."""
+    look_first: bool = False
+    """Check what is visible before anything runs."""
+    policies: str | None = None
+    options: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """More fields of a job's configuration, by job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a fork ended: `code` as of a subprocess (negative: the signal), what its jobs said, its tables."""
+
+    code: int
+    said: str
+    """Standard error, or the error that ended it."""
+    reports: list[dict[str, Any]]
+    tables: dict[str, list[str]]
+    """Rows of every table afterwards; empty if it did not get there."""
+
+
+class Forks:
+    """The server, as its user sees it."""
+
+    def __init__(self, scratch: Path) -> None:
+        self._scratch = scratch
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.crash.forks"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self._lock = threading.Lock()
+
+    def run(self, turn: Turn) -> Ended:
+        """Run one turn to its end, good or bad."""
+        with self._lock:
+            assert self._process.stdin is not None
+            assert self._process.stdout is not None
+            with tempfile.TemporaryDirectory(dir=self._scratch) as folder:
+                out = Path(folder, "out")
+                self._process.stdin.write(json.dumps(asdict(turn) | {"out": str(out)}) + "\n")
+                self._process.stdin.flush()
+                answer = self._process.stdout.readline()
+                assert answer, "the server of forks is gone"
+                said = json.loads(out.read_text()) if out.exists() else {}
+                errors = Path(f"{out}.stderr").read_text()
+        code = int(answer)
+        return Ended(code, said.get("error") or errors, said.get("reports", []), said.get("tables", {}))
+
+    def close(self) -> None:
+        """End the server."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(timeout=30)
+
+
+def serve() -> None:
+    """Fork for each line of input until it ends."""
+    import spark_jobs.ingest
+    import spark_jobs.log_pass
+    import spark_jobs.publish
+    import spark_jobs.segment_pass
+    import spark_jobs.spread
+    import spark_jobs.validate  # noqa: F401
+    from logcore.columns.engines import decode_segment
+    from logcore.columns.wanted import Place
+    from tests import handmade
+    from tests.crash import visible  # noqa: F401
+
+    # Kernels are loaded once, here. Nothing else may run before a fork: Arrow and Delta have threads.
+    list(
+        decode_segment(
+            handmade.simple_batch(0, [(b"k", b"v")]), place=Place("t", 0, "t", "s"), base_offset=0, sealed=True
+        )
+    )
+    answers = os.dup(1)
+    os.dup2(2, 1)  # whatever a job prints is no answer
+    for line in sys.stdin:
+        value = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            _run_forked(value)
+        _, status = os.waitpid(child, 0)
+        os.write(answers, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+
+
+def _run_forked(value: dict[str, Any]) -> None:
+    out = value.pop("out")
+    happening = value.pop("happening")
+    turn = Turn(
+        **value | {"jobs": tuple(value["jobs"]), "happening": Happening(**happening) if happening is not None else None}
+    )
+    descriptor = os.open(f"{out}.stderr", os.O_WRONLY | os.O_CREAT)
+    os.dup2(descriptor, 2)
+    os.dup2(descriptor, 1)
+    said: dict[str, Any] = {}
+    code = 0
+    try:
+        stand_in_for_spark()
+        run(turn, said)
+    except BaseException as error:  # noqa: BLE001
+        said["error"] = f"{type(error).__name__}: {error}"
+        code = 1
+    Path(out).write_text(json.dumps(said))
+    os._exit(code)
+
+
+def run(turn: Turn, said: dict[str, Any]) -> None:
+    """The jobs of a turn in this process, as a driver would run them."""
+    from spark_jobs import launch
+    from tests.crash import visible
+    from tests.crash.side_effects import Order, SideEffects
+
+    if turn.look_first:
+        visible.check(Path(turn.lake))
+    if turn.happening is not None or turn.journal is not None:
+        SideEffects(Order(turn.lake, turn.happening, turn.journal)).install()
+    said["reports"] = []
+    for job in turn.jobs:
+        report = launch.run(job, configuration(turn, job))
+        said["reports"].append({"job": job, "changed": len(report.changed), "metrics": dict(report.metrics)})
+    said["tables"] = visible.tables(Path(turn.lake))
+
+
+def configuration(turn: Turn, job: str) -> Any:
+    """What a job is told."""
+    from spark_jobs.contracts import IngestConfig, PublishConfig, ValidateConfig
+
+    more = turn.options.get(job, {})
+    if job == "ingest":
+        return IngestConfig(turn.lake, (turn.source,), turn.run_id, AS_OF_MS, policies=turn.policies, **more)
+    if job == "validate":
+        return ValidateConfig(turn.lake, turn.run_id, AS_OF_MS, policies=turn.policies, **more)
+    if job == "publish":
+        return PublishConfig(turn.lake, turn.run_id, AS_OF_MS, policies=turn.policies, **more)
+    from spark_jobs.contracts import CONFIGS
+
+    return CONFIGS[job].from_dict({"lake": turn.lake, "run_id": turn.run_id, "as_of_ms": AS_OF_MS, **more})
+
+
+def stand_in_for_spark() -> None:
+    """Tasks run here, one after another; no JVM."""
+    import spark_jobs.session
+    import spark_jobs.spread
+
+    def spread(
+        _: object,
+        tasks: Sequence[dict[str, Any]],
+        work: Callable[[dict[str, Any]], dict[str, Any]],
+        sizes: object = None,
+    ) -> list[dict[str, Any]]:
+        return [json.loads(json.dumps(work(json.loads(json.dumps(task))))) for task in tasks]
+
+    original = spark_jobs.spread.spread
+    for module in list(sys.modules.values()):
+        if getattr(module, "spread", None) is original:
+            module.spread = spread  # type: ignore[attr-defined]
+    spark_jobs.session.get_session = lambda *_, **__: object()  # type: ignore[assignment, return-value]
+
+
+if __name__ == "__main__":
+    serve()

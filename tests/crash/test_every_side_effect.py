@@ -1,0 +1,102 @@
+"""Killed before any single side effect and run again, a lake is what it would have been undisturbed.
+
+The side effects are not chosen by hand: an undisturbed run writes down its own, and each is a place to die at. One
+process stands for driver and workers here; killed workers under Spark are in `test_workers`, whole commands in
+`test_kill`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+
+import pytest
+
+from tests.crash.forks import JOBS, Forks, Turn
+from tests.crash.side_effects import Happening
+
+pytestmark = pytest.mark.crash
+
+DOUBLE_CRASHES = int(os.environ.get("LOGLAKE_TEST_DOUBLE_CRASHES", "12"))
+
+
+def test_the_side_effects_that_are_known_are_among_those_found(scene):
+    names = [name for job in JOBS for name in scene.effects[job]]
+    is_first = "create tables/records" in names
+    for table in ("segments", "logs", "batches", "transactions", "offset_ledger", "validations", "records"):
+        assert f"commit tables/{table}" in names
+        assert f"committed tables/{table}" in names
+    for topic in ("orders", "payments") if is_first else ("orders",):
+        for kind in ("begin", "fill", "close", "fsync"):
+            assert any(name.startswith(f"{kind} tables/records/topic={topic}/") for name in names), (kind, topic)
+    archived = [name for name in names if name.startswith("rename archive/") and name.endswith(".log")]
+    assert len(archived) == (4 if is_first else 3)
+    assert "open lease.json" in names
+    print(f"{len(names)} side effects: " + ", ".join(f"{job} {len(scene.effects[job])}" for job in JOBS))
+    assert len(names) >= (140 if is_first else 80)
+
+
+def test_what_a_commit_names_is_on_disk_with_all_folders_around_it_before_the_commit(scene):
+    """A model of a disk that keeps only what was synced: a file's bytes, and a folder's entries."""
+    for job in JOBS:
+        unsafe: set[tuple[str, str]] = set()
+        for kind, path, was in scene.journals[job]:
+            if kind in ("open", "begin", "fill", "close", "truncate"):
+                unsafe |= {("bytes", path), ("entry", path)} if kind in ("open", "begin") else {("bytes", path)}
+            elif kind == "mkdir":
+                unsafe.add(("entry", path))
+            elif kind == "fsync":
+                unsafe.discard(("bytes", path))
+                folder = "" if path == "." else path
+                unsafe -= {("entry", each) for _, each in unsafe if os.path.dirname(each) == folder}
+            elif kind in ("rename", "link"):
+                if ("bytes", was) in unsafe:
+                    unsafe.add(("bytes", path))
+                unsafe.add(("entry", path))
+            if kind in ("rename", "unlink"):
+                gone = was if kind == "rename" else path
+                unsafe -= {("bytes", gone), ("entry", gone)}
+            if kind == "commit":
+                folder = "archive" if path == "tables/segments" else path
+                lost = sorted(each for each in unsafe if each[1].startswith(folder))
+                assert not lost, f"{job}: not on disk when {path} is committed: {lost}"
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_killed_before_any_side_effect_the_next_run_makes_the_tables_of_an_undisturbed_one(scene, job):
+    source = scene.directory.fingerprint()
+    known = scene.effects[job]
+
+    def killed(forks: Forks, number: int) -> str | None:
+        lake = scene.lake(job, f"killed-{job}-{number}")
+        where = f"killed before effect {number + 1} of {job}, {known[number]}:"
+        died = forks.run(Turn(str(lake), scene.source, (job,), happening=Happening("kill", at=number + 1)))
+        if died.code != -signal.SIGKILL:
+            return f"{where} it did not die but ended with {died.code}: {died.said}"
+        said = scene.difference(forks.run(Turn(str(lake), scene.source, look_first=True)))
+        shutil.rmtree(lake, ignore_errors=True)
+        return said and f"{where} {said}"
+
+    wrong = scene.each(killed, len(known))
+    assert not wrong, "\n".join(wrong)
+    assert scene.directory.fingerprint() == source
+
+
+def test_killed_twice_at_random_the_third_run_makes_the_tables_of_an_undisturbed_one(scene):
+    seed = random.SystemRandom().randrange(1 << 32)
+    chance = random.Random(seed)
+    total = sum(len(scene.effects[job]) for job in JOBS)
+    places = [(chance.randint(1, total), chance.randint(1, total)) for _ in range(DOUBLE_CRASHES)]
+
+    def killed_twice(forks: Forks, number: int) -> str | None:
+        lake = scene.lake("ingest", f"twice-{number}")
+        for at in places[number]:  # the second run may have less to do and live
+            forks.run(Turn(str(lake), scene.source, look_first=True, happening=Happening("kill", at=at)))
+        said = scene.difference(forks.run(Turn(str(lake), scene.source, look_first=True)))
+        shutil.rmtree(lake, ignore_errors=True)
+        return said and f"seed {seed}, killed at {places[number]}: {said}"
+
+    wrong = scene.each(killed_twice, len(places))
+    assert not wrong, "\n".join(wrong)

@@ -1,0 +1,62 @@
+"""A disk that is full: it is said, nothing half done is seen, and later all is well."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+
+import pytest
+
+from tests.crash.forks import JOBS, Forks, Turn
+from tests.crash.side_effects import Happening
+
+pytestmark = pytest.mark.crash
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_disk_that_is_full_from_any_side_effect_on_is_named_and_leaves_nothing_behind_that_counts(scene, job):
+    known = scene.effects[job]
+    # Most of them are one file's after another's: every third, in turn over the jobs.
+    places = range(JOBS.index(job), len(known), 3)
+
+    def filled(forks: Forks, turn: int) -> str | None:
+        number = places[turn]
+        lake = scene.lake(job, f"full-{job}-{number}")
+        code = (errno.ENOSPC, errno.EDQUOT)[number % 2]
+        where = f"disk full from effect {number + 1} of {job}, {known[number]}:"
+        full = Happening("fail", at=number + 1, errno=code, forever=True)
+        ended = forks.run(Turn(str(lake), scene.source, (job,), happening=full))
+        if ended.code == 0 and not known[number].startswith(("unlink", "committed", "fsync")):
+            return f"{where} nobody said so"
+        if ended.code != 0 and not ended.said.startswith(("JobError: ", "CommitUnanswered: ", "OutputMismatch: ")):
+            return f"{where} {ended.said[-800:]}"
+        if ended.code != 0 and os.strerror(code) not in ended.said:
+            return f"{where} the cause is not named: {ended.said[-800:]}"
+        left = [path for path in lake.rglob("*") if path.name.endswith((".writing", ".copying", ".tmp"))]
+        if left:
+            return f"{where} {left[0].name} is left"
+        said = scene.difference(forks.run(Turn(str(lake), scene.source, look_first=True)))
+        shutil.rmtree(lake, ignore_errors=True)
+        return said and f"{where} {said}"
+
+    wrong = scene.each(filled, len(places))
+    assert not wrong, "\n".join(wrong)
+
+
+def test_one_log_whose_files_cannot_be_written_is_said_and_the_other_goes_on(scene):
+    """The folder of one log, not the disk: read-only, on another disk, of another owner."""
+    for job, folder, rule in (
+        ("ingest", "archive/BBBBBBBBBBBBBBBBBBBBBQ", "archive-not-written"),
+        ("publish", "tables/records/topic=orders", "output-mismatch"),
+    ):
+        lake = scene.lake(job, f"denied-{job}")
+        denied = Happening("fail", named=folder, errno=errno.EACCES)
+        ended = scene.forks[0].run(Turn(str(lake), scene.source, JOBS[JOBS.index(job) :], happening=denied))
+        assert ended.code == 0, ended.said
+        mine = {row for row in ended.tables["records"] if "('topic', 'payments')" in row}
+        assert mine == {row for row in scene.undisturbed["records"] if "('topic', 'payments')" in row}
+        assert any(f"('rule', '{rule}')" in row and "Permission denied" in row for row in ended.tables["findings"])
+        healed = scene.forks[0].run(Turn(str(lake), scene.source, look_first=True))
+        assert healed.code == 0, healed.said
+        assert healed.tables["records"] == scene.undisturbed["records"]

@@ -1,0 +1,75 @@
+"""What a lake shows to whoever opens it, between any two steps of whoever writes it."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable
+
+TABLES = (
+    "logs",
+    "segments",
+    "validations",
+    "batches",
+    "findings",
+    "quarantine",
+    "transactions",
+    "offset_ledger",
+    "records",
+    "records_uncommitted",
+)
+OF_THE_RUN = {"run_id"}
+
+
+def rows(lake: Path, name: str) -> list[dict[str, Any]]:
+    """All rows of a table; none where it was never created."""
+    path = lake / "tables" / name
+    if not (path / "_delta_log").is_dir() or not any((path / "_delta_log").glob("*.json")):
+        return []
+    return DeltaTable(str(path)).to_pyarrow_table().to_pylist()
+
+
+def tables(lake: Path) -> dict[str, list[str]]:
+    """Every table's rows as text, without what names the run; sorted, so that equal means equal as sets of rows."""
+    return {
+        name: sorted(repr(sorted((k, v) for k, v in row.items() if k not in OF_THE_RUN)) for row in rows(lake, name))
+        for name in TABLES
+    }
+
+
+def check(lake: Path) -> None:
+    """Nothing half done can be seen: fails with what is."""
+    for name in TABLES:
+        rows(lake, name)  # every file that a table names can be read
+    _segments_are_whole(lake)
+    published = rows(lake, "records")
+    places = [(row["log_id"], row["partition"], row["offset"]) for row in published]
+    assert len(set(places)) == len(places), "an offset is published twice"
+    _rows_end_at_frontiers(lake, published)
+
+
+def _segments_are_whole(lake: Path) -> None:
+    for row in rows(lake, "segments"):
+        content = (lake / row["path"]).read_bytes()
+        assert len(content) == row["size"], f"{row['path']} is not whole"
+        assert hashlib.sha256(content).hexdigest() == row["digest"], f"{row['path']} holds other bytes"
+
+
+def _rows_end_at_frontiers(lake: Path, published: list[dict[str, Any]]) -> None:
+    """Below a log's frontier every present record stands, at and above it none does."""
+    ledger = rows(lake, "offset_ledger")
+    table = (
+        DeltaTable(str(lake / "tables" / "records")) if (lake / "tables" / "records" / "_delta_log").is_dir() else None
+    )
+    for log in {row["log"] for row in ledger}:
+        frontier = (None if table is None else table.transaction_version(f"records/{log}")) or 0
+        counted = sum(
+            row["records"]
+            for row in ledger
+            if row["log"] == log and row["state"] == "present" and row["end_offset"] <= frontier
+        )
+        mine = [row["offset"] for row in published if f"{row['log_id']}/{row['partition']}" == log]
+        assert all(offset < frontier for offset in mine), f"{log}: rows at or above its frontier {frontier}"
+        assert len(mine) == counted, f"{log}: {len(mine)} rows where the ledger counts {counted} below {frontier}"
