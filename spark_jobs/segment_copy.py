@@ -15,7 +15,7 @@ from logcore.columns.engines import segment_extent
 from logcore.errors import LogError
 from logcore.logs.findings import Finding, found
 from logcore.segments.scan import last_good_end
-from logcore.storage.local import LocalReader, SegmentFile, SourceChanged, copy_range, map_file, read_range
+from logcore.storage.local import LocalReader, SegmentFile, SourceChanged, copy_range, read_range
 from spark_jobs.lake import archive, storage
 from spark_jobs.lake.archive import Segment
 
@@ -140,9 +140,9 @@ def _describe(
     task: CopyTask, path: str, start: int = 0, stop: int | None = None
 ) -> tuple[Segment | None, list[Finding]]:
     """The row of the bytes of ``path`` from ``start``, and what lies behind the last byte taken."""
-    if os.stat(path).st_size <= start:
+    if storage.stat(path).size <= start:
         return None, []
-    with map_file(path) as mapped, memoryview(mapped)[start:stop] as content:
+    with storage.mapped(path, start, stop) as mapped, memoryview(mapped)[start:stop] as content:
         # A base offset lies outside the crc: only the segment that follows tells that a last batch claims too much.
         next_offset, greatest, last = segment_extent(
             content, base_offset=task.first_offset, sealed=task.sealed, next_base_offset=task.next_base_offset
@@ -168,7 +168,7 @@ def _describe(
             partition=task.partition,
             base_offset=task.first_offset,
             next_offset=next_offset,
-            path=os.path.abspath(path) if in_place else archive.segment_path(task.log, identity, task.first_offset),
+            path=storage.absolute(path) if in_place else archive.segment_path(task.log, identity, task.first_offset),
             start=start if in_place else 0,
             size=end,
             sealed=task.sealed,

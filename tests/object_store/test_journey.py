@@ -75,9 +75,15 @@ def test_every_table_equals_that_of_a_local_lake_and_a_second_turn_writes_nothin
     appended = orders.next_offset
     orders.segments()[-1].write_bytes(orders.segments()[-1].read_bytes().removesuffix(b"torn"))
     orders.append(10)
-    logs.high_watermarks(orders_0=appended + 10, orders_1=3)
+    logs.high_watermarks(orders_0=appended + 2, orders_1=3)
     for lake in (remote, local):
         turn(lake, logs.path, "run-2")
+    orders.truncate(appended + 5)
+    orders.append(10, tag=b"of the next leader", leader_epoch=1)
+    orders.epochs([(0, 0), (1, appended + 5)])
+    logs.high_watermarks(orders_0=appended + 15, orders_1=3)
+    for lake in (remote, local):
+        turn(lake, logs.path, "run-3")
 
     for name in TABLES:
         assert rows(remote, name) == rows(local, name), name
@@ -89,8 +95,9 @@ def test_every_table_equals_that_of_a_local_lake_and_a_second_turn_writes_nothin
     for segment in rows(remote, "segments"):
         assert storage.read(f"{remote}/{segment['path']}") == (Path(local) / segment["path"]).read_bytes()
 
+    assert {segment["retired_because"] for segment in rows(remote, "segments")} == {None, "cut-back"}
     before = versions(remote)
-    turn(remote, logs.path, "run-3")
+    turn(remote, logs.path, "run-4")
     assert versions(remote) == before == versions(local)
 
 
