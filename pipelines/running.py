@@ -11,12 +11,13 @@ from typing import Any
 
 import dagster as dg
 
-from logcore.logs.findings import Finding, Severity
+from logcore.logs.findings import Finding, found
 from pipelines.definitions import build_definitions
 from pipelines.instance import end_dead_runs, process_tags
 from pipelines.jobs import run_config
 from pipelines.lakes import lake_name
 from pipelines.resources import LAKE_TAG, JobLauncher
+from pipelines.steps import REFUSED
 from spark_jobs.contracts import JobConfig, JobReport
 from spark_jobs.lake import storage
 
@@ -136,8 +137,8 @@ def _refusals_of(result: dg.ExecuteInProcessResult) -> Iterator[Finding]:
     for event in result.all_events:
         if event.event_type is dg.DagsterEventType.ASSET_OBSERVATION:
             refused = event.asset_observation_data.asset_observation.metadata.get("refused")
-            for rule, severity, message in refused.value if refused is not None else ():
-                yield Finding(rule, Severity(severity), message)
+            for message in refused.value if refused is not None else ():
+                yield found(REFUSED, message)
 
 
 def announcer() -> Callable[[JobConfig], None] | None:

@@ -190,7 +190,8 @@ def _replace(run: Run, logs: tuple[str, ...] | None, policies: str | None, done:
         )
         report = run.launcher.run(config)
         done.reports.append(report)
-        refused = [[f["rule"], f["severity"], f["message"]] for f in report.findings if f["rule"] == REFUSED]
+        refused = list(report.plan.get("refused", ()))
+        refused += [f["message"] for f in report.findings if f["rule"] == REFUSED and f["message"] not in refused]
         if refused:
             done.observations.append(
                 dg.AssetObservation(

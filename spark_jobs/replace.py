@@ -60,11 +60,14 @@ class ReplacePlan:
 
     topics: tuple[TopicRequest, ...]
     refused: tuple[PlacedFinding, ...]
+    """Also what an earlier run refused: whoever asks again is told again."""
+    unseen: bool
+    """Whether any of it was not refused before."""
 
     @property
     def is_empty(self) -> bool:
         """No range is asked for or due, and nothing new is refused."""
-        return not self.topics and not self.refused
+        return not self.topics and not self.unseen
 
     @property
     def needs_spark(self) -> bool:
@@ -117,7 +120,7 @@ class Rewrite:
 def plan(config: ReplaceConfig) -> ReplacePlan:
     """The ranges that were asked for, or that were filled behind the frontier, cut to what can be replaced."""
     topics, refused = requested(config)
-    return ReplacePlan(tuple(topics), tuple(finding_rows.unseen(config.lake, refused)))
+    return ReplacePlan(tuple(topics), tuple(refused), bool(finding_rows.unseen(config.lake, refused)))
 
 
 def apply(plan: ReplacePlan, config: ReplaceConfig, spark: SparkSession | None) -> JobReport:

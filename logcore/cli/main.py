@@ -48,6 +48,7 @@ NOT_BUILT = {
 
 JOINED = {
     "run": "the main job: ingest, validate, publish, checks",
+    "lineage": "from a row of a table to its bytes; from a table's version to its segments",
 }
 """Commands that come with other packages, for the overview and where they are missing."""
 

@@ -69,7 +69,7 @@ def test_a_refusal_is_shown_by_name_and_does_not_stop_the_others(execute: Execut
     assert result.success
     observed = [e for e in result.all_events if e.event_type is dg.DagsterEventType.ASSET_OBSERVATION]
     refused = [e.asset_observation_data.asset_observation.metadata["refused"].value for e in observed]
-    assert refused == [[["replacement-refused", "warning", "orders-0: not held any more"]]]
+    assert refused == [["orders-0: not held any more"]]
     assert materialized(result, "records") == ["orders-1"]
 
 
