@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from spark_jobs.contracts import IngestConfig, JobReport, PublishConfig, ValidateConfig
+from spark_jobs.contracts import IngestConfig, JobReport, PublishConfig, ReplaceConfig, ValidateConfig
 from spark_jobs.launch import run
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
@@ -30,12 +32,12 @@ class Policed:
         lines = [f"    {name.replace('_', '.')}: {value}" for name, value in settings.items()]
         self.policies.write_text("\n".join(["topics:", '  "orders":', *lines]) + "\n")
 
-    def turn(self, as_of_ms: int = AS_OF_MS, at_once: bool = True) -> JobReport:
+    def turn(self, as_of_ms: int = AS_OF_MS, fill_from: tuple[str, ...] = (), **publishing: Any) -> JobReport:
         self.turns += 1
         lake, run_id, policies = str(self.lake.path), f"run-{self.turns}", str(self.policies)
-        run("ingest", IngestConfig(lake, (str(self.source.path),), run_id, as_of_ms))
+        run("ingest", IngestConfig(lake, (str(self.source.path),), run_id, as_of_ms, fill_from=fill_from))
         run("validate", ValidateConfig(lake, run_id, as_of_ms, policies=policies))
-        return run("publish", PublishConfig(lake, run_id, as_of_ms, policies=policies, at_once=at_once))
+        return run("publish", PublishConfig(lake, run_id, as_of_ms, policies=policies, **publishing))
 
 
 @pytest.fixture
@@ -166,3 +168,34 @@ def test_a_run_that_is_asked_for_publishes_at_once(policed, orders):
     assert policed.lake.published("orders") == {}
     policed.turn()
     assert policed.lake.published("orders") == orders.rows
+
+
+@pytest.mark.parametrize("isolation_level", ["read_committed", "read_uncommitted"])
+def test_what_is_filled_behind_the_frontier_is_published_as_a_replacement(policed, orders, tmp_path, isolation_level):
+    policed.say(salvage="permissive")
+    orders.append(20)
+    orders.roll()
+    orders.append(5)
+    policed.source.high_watermarks(orders_0=25)
+    replica = Path(shutil.copytree(policed.source.path, tmp_path / "replica"))
+    flip_batch(orders, 1)
+    policed.turn(isolation_level=isolation_level)
+    whole = {o: r for o, r in orders.rows.items() if not 5 <= o < 10}
+    assert policed.lake.published("orders") == whole
+
+    policed.turn(fill_from=(str(replica),), isolation_level=isolation_level)
+    assert states(policed.lake.ledger("orders")) == {"present": 25}
+    assert policed.lake.published("orders") == whole
+    lake, policies = str(policed.lake.path), str(policed.policies)
+    report = run("replace", ReplaceConfig(lake, "replace", AS_OF_MS, policies=policies))
+    assert report.metrics["records"] == 5
+    assert policed.lake.published("orders") == orders.rows
+    assert all(row["published"] for row in policed.lake.rows("offset_ledger"))
+    assert not run("replace", ReplaceConfig(lake, "again", AS_OF_MS, policies=policies)).used_spark
+
+    policed.turn(isolation_level=isolation_level)
+    rows = policed.lake.rows("records_uncommitted")
+    assert sorted(row["offset"] for row in rows) == (list(range(25)) if isolation_level == "read_uncommitted" else [])
+    versions = policed.lake.versions()
+    assert not policed.turn(isolation_level=isolation_level).used_spark
+    assert policed.lake.versions() == versions
