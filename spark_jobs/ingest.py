@@ -114,6 +114,7 @@ def plan(config: IngestConfig) -> IngestPlan:
         placed.extend(found_here)
     plans = _with_fills(config, plans, taken, held)
     versions = archive.planned_versions(config.lake, [p.observed.log for p in plans if p.moves_segments])
+    _check_unmoved(config.lake, held, list(versions))
     plans = [replace(p, version=versions.get(p.observed.log)) for p in plans]
     unseen = finding_rows.unseen(config.lake, placed)
     return IngestPlan(tuple(plans), tuple(unseen), cluster, _taken_back(held, plans))
@@ -167,6 +168,22 @@ def _held(config: IngestConfig, cluster: str | None) -> Held:
         segments.setdefault(segment.log, []).append(segment)
     tails = archive.tails_of(segment for of_log in segments.values() for segment in of_log)
     return Held(cluster, archive.read_logs(config.lake), segments, tails, late_segments.holes_of(config.lake))
+
+
+def _check_unmoved(lake: str, held: Held, logs: Sequence[str]) -> None:
+    """The versions that guard a plan were read behind the segments it was made from: none may have come between.
+
+    Raises:
+        ConcurrentChange: one did.
+    """
+    if not logs:
+        return
+    now: dict[str, list[Segment]] = {}
+    for segment in archive.read_segments(lake, logs, live=False):
+        now.setdefault(segment.log, []).append(segment)
+    for log in logs:
+        if sorted(map(repr, now.get(log, ()))) != sorted(map(repr, held.segments.get(log, ()))):
+            raise ConcurrentChange(f"The segments of {log} were changed while its growth was planned.")
 
 
 def _kept_first(log: SourceLog, known: Mapping[str, LogRow]) -> tuple[str, bool]:

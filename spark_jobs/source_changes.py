@@ -23,7 +23,7 @@ from logcore.storage.local import LocalReader, SourceLog
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.lake import archive, commits, frontier
 from spark_jobs.lake.archive import LogRow, Segment
-from spark_jobs.lake.archive_reader import ArchiveReader, segment_file
+from spark_jobs.lake.archive_reader import ArchiveReader
 from spark_jobs.lake.finding_rows import PlacedFinding
 from spark_jobs.lake.policies import TopicPolicy
 from spark_jobs.log_growth import Held, LogPlan, epochs_of, observe, of_log, plan_growth
@@ -87,10 +87,9 @@ def _parted(
 def _fork(
     config: IngestConfig, source: SourceLog, known: LogRow, live: Sequence[Segment], not_below: int | None
 ) -> Fork | None:
-    parts = [
-        HeldSegment(s.base_offset, s.next_offset, segment_file(config.lake, s), s.start, s.start + s.size) for s in live
-    ]
-    return find_fork(parts, source, ArchiveReader(), known_epochs=epochs_of(known), not_below=not_below)
+    ours = ArchiveReader(config.lake, live)
+    parts = [HeldSegment(s.base_offset, s.next_offset, ours.file_of(s), s.start, s.start + s.size) for s in live]
+    return find_fork(parts, source, LocalReader(), ours, known_epochs=epochs_of(known), not_below=not_below)
 
 
 def _cut_back(

@@ -11,7 +11,7 @@ enough; base offset and leader epoch lie outside of a batch's crc, so all three 
     that one passes its crc, lies behind, and its epoch is known     it may be damage: no fork
     the leader epochs do not part below                              they contradict the batches: no fork
 
-Nothing is read here: headers come through `CheckingReader`, for both sides. What becomes of our tail is the caller's.
+Nothing is read here: headers come through a reader for each side. What becomes of our tail is the caller's.
 """
 
 from __future__ import annotations
@@ -75,21 +75,22 @@ def find_fork(
     held: Sequence[HeldSegment],
     source: SourceLog,
     reader: CheckingReader,
+    archive: SourceReader,
     *,
     known_epochs: Sequence[tuple[int, int]] = (),
     not_below: int | None = None,
 ) -> Fork | None:
     """The fork of a source from what is held; None where there is none, or it cannot be told.
 
-    held: in offset order. known_epochs: the leader epochs that our log was written in. not_below: a fork below that
-    offset is of no use to the caller, and is not looked for; without it a source of which nothing agrees has a fork
-    too, at its beginning. Never raises for what either side holds.
+    held: in offset order, read through `archive`. known_epochs: the leader epochs that our log was written in.
+    not_below: a fork below that offset is of no use to the caller, and is not looked for; without it a source of which
+    nothing agrees has a fork too, at its beginning. Never raises for what either side holds.
     """
     try:
         for index in reversed(range(len(held))):
             if not_below is not None and held[index].next_offset < not_below:
                 return None
-            found = _fork_in(held, index, source, reader)
+            found = _fork_in(held, index, source, reader, archive)
             if found is not None:
                 agreed, (place, header) = found
                 fork = _fork(held, index, agreed, source)
@@ -118,13 +119,13 @@ class _Agreed:
 
 
 def _fork_in(
-    held: Sequence[HeldSegment], index: int, source: SourceLog, reader: SourceReader
+    held: Sequence[HeldSegment], index: int, source: SourceLog, reader: SourceReader, archive: SourceReader
 ) -> tuple[_Agreed, _Found] | None:
     """The last batch of a segment that agrees, and what the source has behind it; None if not even its first does."""
     agreed: _Agreed | None = None
     theirs = _source_from(held[index].base_offset, source, reader)
     their = next(theirs, None)
-    for ours, end in _headers_of(held[index], reader):
+    for ours, end in _headers_of(held[index], archive):
         if their is None or ours is None or their[1] is None or not _same(ours, their[1]):
             behind = (their if their is not None else (_end_of(source), None)) if agreed else None
             return None if agreed is None or behind is None else (_with(agreed, ours), behind)
@@ -132,7 +133,7 @@ def _fork_in(
         their = next(theirs, None)
     if agreed is None:
         return None
-    following = next((h for part in held[index + 1 :] for h, _ in _headers_of(part, reader)), None)
+    following = next((h for part in held[index + 1 :] for h, _ in _headers_of(part, archive)), None)
     return _with(agreed, following), their if their is not None else (_end_of(source), None)
 
 
@@ -144,10 +145,10 @@ def _end_of(source: SourceLog) -> Place:
     return source.segments[-1], source.segments[-1].size
 
 
-def _headers_of(part: HeldSegment, reader: SourceReader) -> Iterator[tuple[BatchHeader | None, int]]:
+def _headers_of(part: HeldSegment, archive: SourceReader) -> Iterator[tuple[BatchHeader | None, int]]:
     """Headers of our segment, each with the position behind its batch; None for damage, as the last one."""
     try:
-        for position, header in reader.headers(part.file, part.start):
+        for position, header in archive.headers(part.file, part.start):
             if position >= part.end:
                 return
             yield header, position if header is None else position + header.size

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from spark_jobs import ingest, launch
 from spark_jobs.contracts import IngestConfig, PublishConfig
+from spark_jobs.lake import archive
 from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.session import get_session
 from tests import handmade
@@ -258,3 +260,40 @@ def test_what_is_published_between_plan_and_commit_is_not_cut_back(source, lake)
     assert archived(lake) == [(0, 30, None)]
     lake.turn(source.path)
     assert lake.stopped() == {"orders-0": "source-diverged"}
+
+
+def test_bytes_that_the_source_changed_where_they_were_registered_are_not_compared_with_themselves(source, lake):
+    orders = source.partition("orders-0")
+    orders.append(10)
+    orders.roll()
+    orders.append(20)
+    source.high_watermarks(orders_0=15)
+    lake.turn(source.path, mode="reference")
+    rows = {offset: orders.rows[offset] for offset in range(15)}
+    orders.truncate(20)
+    orders.append(15, tag=b"other", leader_epoch=1)
+    orders.epochs([(0, 0), (1, 20)])
+    source.high_watermarks(orders_0=35)
+    lake.turn(source.path, mode="reference", publish=False)
+    assert lake.stopped() == {"orders-0": "source-diverged"}
+    assert archived(lake) == [(0, 10, None), (10, 30, None)]
+    assert lake.published("orders") == rows
+
+
+def test_a_plan_made_while_another_run_moved_the_log_is_refused(source, lake, monkeypatch):
+    orders = source.partition("orders-0")
+    orders.append(10)
+    lake.turn(source.path, publish=False)
+    orders.append(5)
+    known = archive.read_segments(str(lake.path))[0]
+    planned_versions = archive.planned_versions
+
+    def meanwhile(path, logs):
+        monkeypatch.undo()
+        taken = replace(known, segment_id="another", base_offset=10, next_offset=15)
+        archive.commit_segments(path, [taken], planned_versions(path, [known.log]), "meanwhile")
+        return planned_versions(path, logs)
+
+    monkeypatch.setattr(archive, "planned_versions", meanwhile)
+    with pytest.raises(ConcurrentChange, match="were changed while its growth was planned"):
+        ingest.plan(IngestConfig(str(lake.path), (str(source.path),), "late", AS_OF_MS))

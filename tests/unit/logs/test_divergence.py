@@ -42,7 +42,7 @@ class Sides(Source):
             end = base if last is None else last.next_offset
             file = SegmentFile(base + ARCHIVED, f"archived-{base}", SIZE * len(headers), 0, 0)
             held.append(HeldSegment(base, end, file, 0, SIZE * len(headers)))
-        return find_fork(held, self.log(), self, known_epochs=known, not_below=not_below)
+        return find_fork(held, self.log(), self, self, known_epochs=known, not_below=not_below)
 
 
 def sides(theirs: dict[int, Headers], **fields: object) -> Sides:
