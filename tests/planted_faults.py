@@ -40,6 +40,7 @@ class Fault:
 
 
 SOURCE_CHANGES = "tests/spark/test_source_changes.py"
+CORPUS_TABLES = "tests/conformance/test_tables.py"
 OPTIMIZE = "tests/spark/test_optimize.py"
 
 FAULTS = (
@@ -532,6 +533,48 @@ FAULTS = (
         "                if offsets[0] <= reached or (np.diff(offsets) <= 0).any():",
         "                if False:",
         (OPTIMIZE, "-k", "statistics_say"),
+    ),
+    Fault(
+        "timestamps of a table lose their milliseconds",
+        "spark_jobs/parquet_files.py",
+        "                columns = chunk.select(schema.names)\n",
+        "                columns = chunk.select(schema.names)\n"
+        "                if 'timestamp' in schema.names:\n"
+        "                    from pyarrow.compute import floor_temporal\n\n"
+        "                    at = schema.get_field_index('timestamp')\n"
+        "                    columns = columns.set_column(\n"
+        "                        at, schema.field(at), floor_temporal(columns.column(at), unit='second')\n"
+        "                    )\n",
+        (CORPUS_TABLES, "-k", "instants and codecs-v2-4.3.1"),
+    ),
+    Fault(
+        "headers of a table are turned around",
+        "logcore/columns/rows.py",
+        "        pairs = pa.StructArray.from_arrays([names, values], fields=list(HEADER_TYPE))\n",
+        "        pairs = pa.StructArray.from_arrays([names, values], fields=list(HEADER_TYPE))\n"
+        "        pairs = pairs.take(pa.array(range(count))[::-1])\n",
+        (CORPUS_TABLES, "-k", "received and codecs-v2-4.3.1"),
+    ),
+    Fault(
+        "aborted records are published",
+        "spark_jobs/publish.py",
+        "if r.state is OffsetState.PRESENT and r.start_offset >= start",
+        "if r.state in (OffsetState.PRESENT, OffsetState.ABORTED) and r.start_offset >= start",
+        (CORPUS_TABLES, "-k", "received and transactions-4.4.0"),
+    ),
+    Fault(
+        "uncommitted records end one below the high watermark",
+        "spark_jobs/uncommitted.py",
+        "    end = frontier.ledger_high_watermark(ranges)\n    if passes_damage:",
+        "    end = frontier.ledger_high_watermark(ranges) - 1\n    if passes_damage:",
+        (CORPUS_TABLES, "-k", "received and (transactions-4.4.0 or compaction-4.4.0/after3)"),
+    ),
+    Fault(
+        "the first record of a range has its neighbour's transaction state",
+        "spark_jobs/uncommitted.py",
+        'np.searchsorted(starts, offsets, side="right") - 1',
+        'np.maximum(np.searchsorted(starts, offsets, side="left") - 1, 0)',
+        (CORPUS_TABLES, "-k", "consumer_of_committed and transactions-4.4.0"),
     ),
 )
 

@@ -25,11 +25,11 @@ def segments(folder: Path, count: int) -> int:
     watermarks = {}
     for first in range(0, count, SEGMENTS_A_LOG):
         number, here = first // SEGMENTS_A_LOG, min(SEGMENTS_A_LOG, count - first)
-        partition = directory.partition(f"many-{number}")
+        partition = directory.partition(f"many-{number}-0")
         for segment in range(here):
             base = segment * _RECORDS
             (partition.path / f"{base:020d}.log").write_bytes(_at(batch, base))
-        watermarks[f"many_{number}"] = here * _RECORDS
+        watermarks[f"many-{number}_0"] = here * _RECORDS
     directory.high_watermarks(**watermarks)
     return count * _RECORDS
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,13 @@ def test_the_lock_names_each_jar_once_with_its_digest():
     assert {len(jar.sha256) for jar in jars} == {64}
     kafka = [jar.version for jar in jars if jar.group == "org.apache.kafka"]
     assert set(kafka) == {distribution.VERSION}
+
+
+def test_the_lock_of_spark_s_source_fits_the_spark_that_is_installed():
+    jars = {jar.artifact: jar for jar in distribution._locked(distribution.SPARK_SOURCE)}
+    assert len(jars) == 4
+    assert {len(jar.sha256) for jar in jars.values()} == {64}
+    assert jars["spark-sql-kafka-0-10_2.13"].version == metadata.version("pyspark")
 
 
 def test_a_version_without_a_lock_is_not_fetched(alone: Path):
