@@ -1,0 +1,53 @@
+"""Tables on an object store are merged, checked off and cleaned as those on disk are."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from spark_jobs.contracts import OptimizeConfig
+from spark_jobs.lake import commits, storage
+from spark_jobs.lake.live_files import live_files
+from spark_jobs.lake.tables import TABLES, open_table, read_rows, table_uri
+from spark_jobs.launch import run
+from spark_jobs.parquet_files import write_file
+
+pytestmark = pytest.mark.object_store
+
+LATER_MS = 4_000_000_000_000
+
+
+def _publish(lake: str, start: int, end: int) -> None:
+    spec = TABLES["records"]
+    rows = [
+        {"topic": "a", "partition": 0, "offset": offset, "value": b"%d" % offset, "log_id": "a.0"}
+        for offset in range(start, end)
+    ]
+    chunk = pa.RecordBatch.from_pylist(rows, schema=spec.schema)
+    file = write_file(table_uri(lake, "records"), spec, [chunk], {"topic": "a"})
+    assert file is not None
+    guard = commits.Guard("records/a.0/0", start or None, end)
+    commits.add_files(lake, "records", [file], "run", [guard])
+
+
+def test_small_files_are_merged_and_what_nobody_needs_is_removed(bucket):
+    lake = f"{bucket}/lake"
+    for start in range(0, 60, 5):
+        _publish(lake, start, start + 5)
+    report = run("optimize", OptimizeConfig(lake, "run", 0, apply=True))
+    assert (report.metrics["merged_files"], report.metrics["written_files"], report.metrics["checkpoints"]) == (
+        12,
+        1,
+        1,
+    )
+    root = table_uri(lake, "records")
+    assert len([file for file in storage.files_below(root) if "/part-" in file.path]) == 13
+    later = OptimizeConfig(lake, "run", LATER_MS, apply=True)
+    assert run("optimize", later).metrics["removed_files"] == 12
+    [live] = live_files(open_table(lake, "records"))
+    assert [file.path for file in storage.files_below(root) if "/part-" in file.path] == [storage.join(root, live.path)]
+    rows = read_rows(lake, "records", ["offset", "value"]).to_pylist()
+    assert rows == [{"offset": offset, "value": b"%d" % offset} for offset in range(60)]
+    assert commits.versions(lake, "records", ["records/a.0/0"]) == {"records/a.0/0": 60}
+    _publish(lake, 60, 65)
+    assert run("optimize", OptimizeConfig(lake, "run", 0)).plan["merges"][0]["end_offset"] == 65
