@@ -71,6 +71,8 @@ class OptimizePlan:
     unplaced: tuple[str, ...]
     """``<table>/<topic>`` left alone, because statistics do not tell which log a file is of."""
     vacuum: tuple[Vacuumed, ...]
+    floor_ms: int
+    """Age that a file must have to be removed."""
     checkpoints: Mapping[str, int]
     """Commits since the last checkpoint, of tables where one is due."""
     applied: bool
@@ -93,6 +95,7 @@ class OptimizePlan:
             "vacuum": {
                 "count": len(self.vacuum),
                 "bytes": sum(each.file.size for each in self.vacuum),
+                "floor_ms": self.floor_ms,
                 "files": [
                     {
                         "table": each.table,
@@ -116,12 +119,13 @@ def plan(config: OptimizeConfig) -> OptimizePlan:
     """
     _check_sizes(config)
     histories = {name: read_history(config.lake, name) for name in TABLES}
-    _check_floor(config, histories)
+    floor_ms = _floor(config, histories)
     merges, unplaced = _plan_merges(config, tuple(TABLES))
     return OptimizePlan(
         merges=merges,
         unplaced=unplaced,
-        vacuum=tuple(_plan_vacuum(config, histories)),
+        vacuum=tuple(_plan_vacuum(config, histories, floor_ms)),
+        floor_ms=floor_ms,
         checkpoints=_due_checkpoints(config.lake),
         applied=config.apply,
     )
@@ -154,7 +158,7 @@ def apply(plan: OptimizePlan, config: OptimizeConfig, spark: SparkSession | None
             f.path for m in overtaken for f in m.files
         }
         merges = [m for m in again if not any(file.path in hopeless for file in m.files)]
-    checkpoints = _check_off(config)
+    checkpoints = _check_off(config, plan.floor_ms)
     removed = list(_remove(config.lake, plan.vacuum))
     return replace(
         report,
@@ -183,18 +187,18 @@ def _check_sizes(config: OptimizeConfig) -> None:
         )
 
 
-def _check_floor(config: OptimizeConfig, histories: Mapping[str, History]) -> None:
-    """A file that waits for its commit, or that somebody reads, must never be old enough to be removed."""
+def _floor(config: OptimizeConfig, histories: Mapping[str, History]) -> int:
+    """Age from which a file that no version names is removed: one that waits for its commit, or that somebody reads,
+    must never come to it. So it is also twice the longest that a file of this lake has waited."""
     if config.force:
-        return
-    longest = max((history.longest_wait_ms for history in histories.values()), default=0)
-    floor = max(LEAST_VACUUM_MS, 2 * longest)
-    if config.vacuum_after_ms < floor:
+        return config.vacuum_after_ms
+    if config.vacuum_after_ms < LEAST_VACUUM_MS:
         raise UsageError(
-            f"optimize: files would be removed after {config.vacuum_after_ms} ms, and the floor is {floor} ms: seven "
-            f"days, and twice the longest that a file of this lake waited for its commit ({longest} ms). Ask for more, "
-            "or say `force` if nothing else reads or writes this lake."
+            f"optimize: files would be removed after {config.vacuum_after_ms} ms, and the floor is {LEAST_VACUUM_MS} "
+            "ms, seven days: a run or a reader could still need them. Ask for more, or say `force` if nothing else "
+            "reads or writes this lake."
         )
+    return max([config.vacuum_after_ms, *(2 * history.longest_wait_ms for history in histories.values())])
 
 
 def _plan_merges(config: OptimizeConfig, names: Sequence[str]) -> tuple[tuple[Merge, ...], tuple[str, ...]]:
@@ -224,11 +228,11 @@ def _plan_merges(config: OptimizeConfig, names: Sequence[str]) -> tuple[tuple[Me
     return tuple(merges), tuple(unplaced)
 
 
-def _plan_vacuum(config: OptimizeConfig, histories: Mapping[str, History]) -> Iterator[Vacuumed]:
+def _plan_vacuum(config: OptimizeConfig, histories: Mapping[str, History], floor_ms: int) -> Iterator[Vacuumed]:
     for name in TABLES:
         for file in idle_files(config.lake, name, histories[name]):
             age = config.as_of_ms - file.since_ms
-            if age > config.vacuum_after_ms:
+            if age > floor_ms:
                 yield Vacuumed(name, file, age)
 
 
@@ -302,14 +306,14 @@ def _commit(
     return []
 
 
-def _check_off(config: OptimizeConfig) -> int:
+def _check_off(config: OptimizeConfig, floor_ms: int) -> int:
     """Checkpoints where they are due, and a table's log without the commits that Delta no longer has to keep."""
     due = _due_checkpoints(config.lake)
     for name in due:
         table = open_table(config.lake, name)
         if table is not None:
             table.create_checkpoint()
-            if config.vacuum_after_ms <= LOG_KEPT_MS:
+            if floor_ms <= LOG_KEPT_MS:
                 table.cleanup_metadata()
     return len(due)
 

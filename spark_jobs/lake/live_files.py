@@ -119,7 +119,9 @@ def read_history(lake: str, name: str) -> History:
             actions = [json.loads(line) for line in storage.read(file.path).splitlines() if line.strip()]
         else:
             continue
-        committed = max((a["commitInfo"].get("timestamp", 0) for a in actions if "commitInfo" in a), default=0)
+        infos = [action["commitInfo"] for action in actions if "commitInfo" in action]
+        # What a RESTORE adds is as old as it is because it was live before, not because it waited.
+        committed = max((info.get("timestamp", 0) for info in infos if info.get("operation") != "RESTORE"), default=0)
         for action in actions:
             if "remove" in action:
                 gone, at = unquote(action["remove"]["path"]), action["remove"].get("deletionTimestamp") or 0

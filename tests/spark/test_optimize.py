@@ -368,16 +368,22 @@ def test_a_floor_below_seven_days_is_refused_unless_it_is_forced(scattered):
     assert not orphan.exists()
 
 
-def test_a_floor_below_twice_the_longest_wait_for_a_commit_is_refused(tmp_path):
+def test_files_younger_than_twice_the_longest_wait_for_a_commit_stay(tmp_path):
     """A publish that takes five days has files of five days that no version names yet."""
     spec, root = TABLES["records"], table_uri(str(tmp_path), "records")
     chunk = pa.RecordBatch.from_pylist(_rows("a", 0, "a.0", 0, 5), schema=RECORDS_SCHEMA)
     file = write_file(root, spec, [chunk], {"topic": "a"})
     waited = replace(file, modified_ms=file.modified_ms - 5 * DAY_MS)
     commits.add_files(str(tmp_path), "records", [waited], "run")
-    with pytest.raises(UsageError, match="twice the longest"):
-        run("optimize", _config(tmp_path))
-    run("optimize", _config(tmp_path, vacuum_after_ms=11 * DAY_MS))
+    waiting = write_file(root, spec, [chunk], {"topic": "a"})
+    _age(NOW_MS - 9 * DAY_MS, Path(root, waiting.path))
+    assert run("optimize", _config(tmp_path, as_of_ms=NOW_MS, apply=False)).plan["vacuum"]["count"] == 0
+    commits.add_files(str(tmp_path), "records", [replace(waiting, modified_ms=file.modified_ms)], "run")
+    late = write_file(root, spec, [chunk], {"topic": "a"})
+    _age(NOW_MS - 11 * DAY_MS, Path(root, late.path))
+    report = run("optimize", _config(tmp_path, as_of_ms=NOW_MS, apply=False))
+    assert [each["path"] for each in report.plan["vacuum"]["files"]] == [late.path]
+    assert 10 * DAY_MS <= report.plan["vacuum"]["floor_ms"] < 10 * DAY_MS + 600_000
 
 
 def test_sizes_that_would_be_merged_for_ever_are_refused(tmp_path):
