@@ -1,6 +1,6 @@
 """``expectations``: what was published, looked at again in the table itself.
 
-    measure   counts of every range in one Spark pass over `records`, files skipped by topic and offset
+    measure   counts of every range, over the files of `records` that may hold it              (workers)
     join      with what the ledger, the batches' verdicts and the frontier say                 (driver)
     judge     by Great Expectations, with Data Docs under `<lake>/data_docs`                   (driver)
 
@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from logcore.columns.schema import MAX_TIMESTAMP_MS
 from logcore.errors import CorruptionReason
 from logcore.logs.findings import found
 from logcore.logs.offset_ledger import OffsetState, publish_end
@@ -25,10 +24,12 @@ from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.finding_rows import PlacedFinding
 from spark_jobs.lake.frontier import LedgerRow
 from spark_jobs.lake.removals import count_records, cut
-from spark_jobs.lake.tables import ensure_table, read_rows, table_uri
+from spark_jobs.lake.table_files import data_files
+from spark_jobs.lake.tables import read_rows
+from spark_jobs.published_rows import ByPlace, CountTask, count_rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from spark_jobs.expectation_suite import Evaluation
 
@@ -100,7 +101,9 @@ def plan(config: ExpectationsConfig) -> ExpectationsPlan:
             raise UsageError(f"The lake {config.lake} has no log {log}.")
         if not 0 <= start < end:
             raise UsageError(f"Log {log}: [{start}, {end}) is no range of offsets.")
-        expected = _present_records(config.lake, ledger.get(log, ()), start, end)
+        # What was filled in behind the frontier is not published before its replacement is.
+        published = frontier.with_published(ledger.get(log, ()), frontiers[log])
+        expected = _published_records(config.lake, published, start, end)
         at = failures.get(log, [])
         ranges.append(_range(rows[log], start, end, expected, at, ledger.get(log, ()), frontiers[log] or 0))
     return ExpectationsPlan(tuple(ranges))
@@ -169,11 +172,11 @@ def _crc_failures(lake: str, logs: Sequence[str]) -> dict[str, list[int]]:
     return failures
 
 
-def _present_records(lake: str, ledger: Sequence[LedgerRow], start: int, end: int) -> int:
-    """Records that the ledger counts as visible in [start, end)."""
+def _published_records(lake: str, ledger: Sequence[LedgerRow], start: int, end: int) -> int:
+    """Records that the ledger counts as visible and published in [start, end)."""
     total = 0
     for row in ledger:
-        if row.state != OffsetState.PRESENT or row.end_offset <= start or row.start_offset >= end:
+        if row.state != OffsetState.PRESENT or not row.published or row.end_offset <= start or row.start_offset >= end:
             continue
         piece = row
         if piece.start_offset < start:
@@ -185,69 +188,17 @@ def _present_records(lake: str, ledger: Sequence[LedgerRow], start: int, end: in
 
 
 def _measure(spark: SparkSession, lake: str, ranges: Sequence[RangePlan]) -> dict[str, Mapping[str, Any]]:
-    """Counts by log key; a log without a row in its range is left out."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
+    """Counts by log key."""
+    from spark_jobs.spread import spread
 
-    ensure_table(lake, "records")
-    wanted = spark.createDataFrame(
-        [(r.log, r.topic, r.log_id, r.partition, r.start_offset, r.end_offset) for r in ranges],
-        "log string, wanted_topic string, wanted_log_id string, wanted_partition int, start_offset long, "
-        "end_offset long",
-    )
-    rows = _pruned(spark, lake, ranges).join(
-        F.broadcast(wanted),
-        (F.col("topic") == F.col("wanted_topic"))
-        & (F.col("log_id") == F.col("wanted_log_id"))
-        & (F.col("partition") == F.col("wanted_partition"))
-        & (F.col("offset") >= F.col("start_offset"))
-        & (F.col("offset") < F.col("end_offset")),
-    )
-    in_file_order = Window.partitionBy("log", "file_path").orderBy("file_block_start", "place")
-    measured = (
-        rows.withColumn("earlier", F.lag("offset").over(in_file_order))
-        .groupBy("log")
-        .agg(
-            F.count(F.lit(1)).alias("rows"),
-            F.countDistinct("offset").alias("distinct_offsets"),
-            F.min("offset").alias("min_offset"),
-            F.max("offset").alias("max_offset"),
-            _count_if(F.col("offset") <= F.col("earlier")).alias("non_rising_offsets"),
-            _count_if(F.col("timestamp").isNull() & F.col("timestamp_ms").between(0, MAX_TIMESTAMP_MS)).alias(
-                "unexpected_null_timestamps"
-            ),
-        )
-    )
-    return {row["log"]: row.asDict() for row in measured.collect()}
-
-
-def _pruned(spark: SparkSession, lake: str, ranges: Sequence[RangePlan]) -> DataFrame:
-    """Rows of the topics concerned, and of each topic the offsets: literals, so that Delta opens no other file."""
-    from pyspark.sql import functions as F
-
-    spans: dict[str, tuple[int, int]] = {}
-    for r in ranges:
-        start, end = spans.get(r.topic, (r.start_offset, r.end_offset))
-        spans[r.topic] = (min(start, r.start_offset), max(end, r.end_offset))
-    condition = F.lit(False)
-    for topic, (start, end) in sorted(spans.items()):
-        condition |= (F.col("topic") == topic) & (F.col("offset") >= start) & (F.col("offset") < end)
-    columns = ("topic", "partition", "log_id", "offset", "timestamp", "timestamp_ms")
-    # Delta does not pass on Parquet's row index. A split is read in the order of its file, and this number rises with
-    # the rows of a split, so block and number together are the order in the file.
-    return (
-        spark.read.format("delta")
-        .load(table_uri(lake, "records"))
-        .select(*columns, F.col("_metadata.file_path"), F.col("_metadata.file_block_start"))
-        .where(condition)
-        .withColumn("place", F.monotonically_increasing_id())
-    )
-
-
-def _count_if(condition: Column) -> Column:
-    from pyspark.sql import functions as F
-
-    return F.coalesce(F.sum(F.when(condition, 1).otherwise(0)), F.lit(0))
+    files = ByPlace(data_files(lake, "records", ("partition", "offset", "log_id")))
+    chosen = [files.of(r.topic, r.partition, r.log_id, r.start_offset, r.end_offset) for r in ranges]
+    tasks = [
+        asdict(CountTask(r.log_id, r.partition, r.start_offset, r.end_offset, tuple(file.path for file in mine)))
+        for r, mine in zip(ranges, chosen, strict=True)
+    ]
+    results = spread(spark, tasks, count_rows, [sum(file.size for file in mine) for mine in chosen])
+    return {r.log: result for r, result in zip(ranges, results, strict=True)}
 
 
 def _frame(ranges: Sequence[RangePlan], measured: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -140,13 +140,15 @@ def _judged_again(each: Range, frontier: int) -> Range:
 
 def _kept(before: Sequence[Range], made: Sequence[Range]) -> list[Range]:
     """The earlier ranges; one that is judged otherwise now says so."""
-    if _said(before) == _said(made):
-        return list(before)
+    otherwise = [] if _said(before) == _said(made) else made
     kept = []
     for each in before:
-        over = [m for m in made if m.end_offset > each.start_offset and m.start_offset < each.end_offset]
-        same = all(m.state is each.state for m in over)
-        kept.append(each if same else replace(each, evidence=EVIDENCE_CHANGED))
+        over = (m for m in otherwise if m.end_offset > each.start_offset and m.start_offset < each.end_offset)
+        if any(m.state is not each.state for m in over):
+            each = replace(each, evidence=EVIDENCE_CHANGED)
+        elif each.evidence == EVIDENCE_CHANGED:
+            each = replace(each, evidence=None)
+        kept.append(each)
     return kept
 
 

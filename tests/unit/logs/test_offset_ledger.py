@@ -335,6 +335,14 @@ def test_published_is_what_lies_below_the_frontier() -> None:
     assert [r.published for r in marked] == [True, False]
 
 
+def test_what_was_filled_behind_the_frontier_is_not_published_by_it() -> None:
+    ranges = [plain(0, 4, published=True), plain(4, 6), plain(6, 9, published=True), plain(9, 12)]
+    assert [r.published for r in mark_published(ranges, 12)] == [True, False, True, True]
+    at_its_end = [plain(0, 4, published=True), plain(4, 6, evidence="filled-late")]
+    assert [r.published for r in mark_published(at_its_end, 6)] == [True, False]
+    assert [r.published for r in mark_published([plain(0, 4, published=True), plain(4, 6)], 6)] == [True, True]
+
+
 def test_a_range_the_frontier_cuts_is_split_where_its_counts_allow_it() -> None:
     marked = mark_published([plain(0, 10), plain(10, 20, OffsetState.COMPACTED, records=0)], 3)
     assert [(r.start_offset, r.end_offset, r.records, r.published) for r in marked] == [

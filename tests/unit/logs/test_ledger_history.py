@@ -1,0 +1,134 @@
+"""Ledgers made again over earlier ones; every range is written out."""
+
+from __future__ import annotations
+
+import pytest
+
+from logcore.logs.ledger_history import (
+    changed_findings,
+    kept_borders,
+    made_again,
+    published_spans,
+    rebuild_offset,
+)
+from logcore.logs.offset_ledger import LedgerRange, OffsetState
+
+
+def held(start: int, end: int, state: str = "present", gaps: int = 0, **given: object) -> LedgerRange:
+    records = end - start - gaps
+    return LedgerRange(start, end, OffsetState(state), records, gaps, "compacted" if gaps else None, **given)  # type: ignore[arg-type]
+
+
+def lost(start: int, end: int, state: str = "missing", **given: object) -> LedgerRange:
+    return LedgerRange(start, end, OffsetState(state), **given)  # type: ignore[arg-type]
+
+
+def none_in_progress(offset: int) -> int:
+    return offset
+
+
+LEDGER = [held(0, 10), lost(10, 20), held(20, 30), lost(30, 40, "corrupt"), held(40, 60, gaps=5), held(60, 70, "open")]
+
+
+@pytest.mark.parametrize(
+    ("changed", "at"),
+    [
+        (None, 60),
+        (65, 60),
+        (5, 5),
+        (10, 10),
+        (14, 10),  # what a loss means depends on where it begins
+        (20, 20),
+        (33, 30),
+        (50, 40),  # its gaps are only counted
+        (0, 0),
+    ],
+)
+def test_a_ledger_is_made_again_from_what_is_undecided_or_has_changed(changed, at) -> None:
+    assert rebuild_offset(LEDGER, changed, none_in_progress) == at
+
+
+def test_a_log_without_a_ledger_begins_at_its_beginning() -> None:
+    assert rebuild_offset([], None, none_in_progress) == 0
+
+
+def test_transactions_that_may_end_otherwise_are_looked_at_whole_and_those_of_a_log_that_grew_are_not() -> None:
+    begun = {60: 45, 40: 25, 25: 3, 3: 3}
+    ledger = [held(0, 30), lost(30, 40), *LEDGER[4:]]
+    assert rebuild_offset(ledger, None, begun.__getitem__) == 60
+    assert rebuild_offset(ledger, 60, begun.__getitem__) == 3
+
+
+def test_what_is_published_stays_and_what_was_filled_in_is_due() -> None:
+    before = [
+        held(0, 10, published=True),
+        lost(10, 20, published=True),
+        held(20, 30, published=True),
+        held(30, 40, "unknown", published=True),
+        held(40, 50, published=True),
+        held(50, 60, "open"),
+    ]
+    assert published_spans(before, 5) == [(5, 10), (20, 30), (40, 50)]
+    assert kept_borders(before, 10, 50) == [20, 30, 40, 50]
+    made = [held(10, 20), held(20, 30), held(30, 40, "aborted"), held(40, 50), held(50, 55), held(55, 60, "open")]
+    after = made_again(before, made, 10, 50)
+    assert after == [
+        held(0, 10, published=True),
+        held(10, 20, evidence="filled-late"),
+        held(20, 30, published=True),
+        held(30, 40, "aborted", published=True),
+        held(40, 50, published=True),
+        held(50, 55),
+        held(55, 60, "open"),
+    ]
+    assert changed_findings(before, after) == ()
+    again = made_again(after, made, 10, 50)
+    assert again == after
+
+
+def test_what_stays_missing_below_the_frontier_stays_passed() -> None:
+    before = [held(0, 10, published=True), lost(10, 20, published=True), held(20, 30, published=True)]
+    made = [held(10, 13), lost(13, 20), held(20, 30)]
+    assert made_again(before, made, 10, 30)[1:] == [
+        held(10, 13, evidence="filled-late"),
+        lost(13, 20, published=True),
+        held(20, 30, published=True),
+    ]
+
+
+def test_rows_that_are_published_stay_whatever_becomes_of_their_bytes_and_the_ledger_says_so() -> None:
+    before = [held(0, 10, published=True), held(10, 20, published=True), held(20, 30)]
+    after = made_again(before, [held(0, 12), lost(12, 15, "corrupt"), held(15, 20), held(20, 30)], 0, 20)
+    assert after == [
+        held(0, 10, published=True),
+        held(10, 20, published=True, evidence="changed-after-publishing"),
+        held(20, 30),
+    ]
+    findings = changed_findings(before, after)
+    assert [(f.rule, f.start_offset, f.end_offset) for f in findings] == [("changed-after-publishing", 10, 20)]
+    assert changed_findings(after, after) == ()
+    assert made_again(after, [held(0, 20), held(20, 30)], 0, 20) == before, "the bytes are back"
+
+
+def test_neighbours_that_were_cut_elsewhere_say_the_same() -> None:
+    before = [held(0, 4, published=True), held(4, 10, published=True)]
+    assert made_again(before, [held(0, 10)], 0, 10) == before
+
+
+def test_a_cut_log_ends_where_it_was_cut_and_goes_on_with_what_came_instead() -> None:
+    before = [held(0, 10, published=True), held(10, 40), held(40, 50, "open")]
+    assert made_again(before, [held(25, 28), held(28, 30, "open")], 25, 10) == [
+        held(0, 10, published=True),
+        held(10, 25),
+        held(25, 28),
+        held(28, 30, "open"),
+    ]
+    assert made_again(before, [], 10, 10) == [held(0, 10, published=True)]
+
+
+@pytest.mark.parametrize("made", [[held(10, 30)], [held(10, 12), held(12, 30)]])
+def test_a_ledger_that_was_made_for_another_frontier_is_refused(made) -> None:
+    with pytest.raises(ValueError, match="not cut"):
+        made_again([held(0, 10, published=True), held(10, 20, published=True)], made, 10, 20)
+    with pytest.raises(ValueError, match="not cut"):
+        made_again([held(0, 10, published=True), lost(10, 20, published=True)], made, 10, 20)
