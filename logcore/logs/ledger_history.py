@@ -10,6 +10,7 @@ Belongs here: what two ledgers of one log have to do with each other. The states
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -48,14 +49,23 @@ def rebuild_offset(
         at = min(at, changed)
     while True:
         lowered = at if changed is None else earliest_in_progress(at)
-        lowered = next((_lowered(each, lowered) for each in ranges if each.end_offset > lowered), lowered)
+        if changed is not None:
+            lowered = _divisible(ranges, lowered)
         if lowered == at:
             return at
         at = lowered
 
 
-def _lowered(each: LedgerRange, offset: int) -> int:
-    return each.start_offset if each.gaps or not each.records else min(offset, each.end_offset)
+def _divisible(ranges: Sequence[LedgerRange], offset: int) -> int:
+    """The offset, or a lower one where it lies among what is lost or counts gaps: what a loss is shows at its begin."""
+    place = bisect_right(ranges, offset, key=lambda each: each.start_offset) - 1
+    inside = ranges[place].end_offset > offset
+    if inside and ranges[place].gaps:
+        return ranges[place].start_offset
+    while place >= 0 and not ranges[place].records and not ranges[place].gaps:
+        offset = ranges[place].start_offset
+        place -= 1
+    return offset
 
 
 def below(ranges: Iterable[Range], offset: int) -> list[Range]:
@@ -99,6 +109,7 @@ def made_again(before: Sequence[Range], made: Sequence[Range], start: int, front
     before: with `published` as the frontier says. made: tiles from `start` on, cut at `kept_borders` of the same.
 
     A range below the frontier that holds visible records now and did not before is not published: it was filled late.
+    What is published stays decided, also where a transaction that came in late and is open would hold it back.
     ValueError where `made` is not cut at those borders: it was made from another `before`.
     """
     result = below(before, start)
@@ -144,7 +155,8 @@ def _kept(before: Sequence[Range], made: Sequence[Range]) -> list[Range]:
     kept = []
     for each in before:
         over = (m for m in otherwise if m.end_offset > each.start_offset and m.start_offset < each.end_offset)
-        if any(m.state is not each.state for m in over):
+        # Open again means only that a transaction came in late before it.
+        if any(m.state not in (each.state, OffsetState.OPEN) for m in over):
             each = replace(each, evidence=EVIDENCE_CHANGED)
         elif each.evidence == EVIDENCE_CHANGED:
             each = replace(each, evidence=None)

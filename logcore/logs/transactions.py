@@ -72,10 +72,6 @@ class Transaction:
     marker_offset: int | None
     state: TransactionState
 
-    def is_in_progress_at(self, offset: int) -> bool:
-        """Whether it has data below an offset and its marker, if there is one, lies at or above."""
-        return self.first_offset < offset and (self.marker_offset is None or self.marker_offset >= offset)
-
 
 @dataclass(frozen=True, slots=True)
 class Ongoing:

@@ -42,15 +42,19 @@ class LogTransactions:
 
     def ongoing_at(self, offset: int) -> tuple[tuple[int, int, int, int], ...]:
         """Producer id, epoch, first and last offset below ``offset`` of those that a marker behind it decided."""
-        there = self.rows.filter(pa.array(self.in_progress_at(offset) & (self.marker != UNDECIDED)))
+        there = self.rows.filter(pa.array(self._decided_behind(offset)))
         return tuple(
             (row["producer_id"], row["producer_epoch"], row["first_offset"], min(row["last_offset"], offset - 1))
             for row in there.to_pylist()
         )
 
     def before(self, offset: int) -> pa.Table:
-        """Rows that stay when the log is looked at again from ``offset`` on."""
-        return self.rows.filter(pa.array((self.first < offset) & ~self.in_progress_at(offset)))
+        """Rows that stay when the log is looked at again from ``offset`` on; nothing there decides what is unknown."""
+        return self.rows.filter(pa.array((self.first < offset) & ~self._decided_behind(offset)))
+
+    def _decided_behind(self, offset: int) -> npt.NDArray[np.bool_]:
+        found: npt.NDArray[np.bool_] = self.in_progress_at(offset) & (self.marker != UNDECIDED)
+        return found
 
 
 def read_transactions(lake: str, logs: Sequence[str]) -> dict[str, LogTransactions]:
