@@ -630,6 +630,27 @@ FAULTS = (
         "counts.rows",
         ("tests/unit/lake/test_published_rows.py",),
     ),
+    Fault(
+        "a lease is taken from whoever took it first",
+        "spark_jobs/lake/object_store.py",
+        'return _put(url, content, {"e_tag": etag})',
+        'return _put(url, content, "overwrite")',
+        ("tests/object_store/test_lease.py", "-k", "lost_to_another"),
+    ),
+    Fault(
+        "the bytes of a range come to other positions",
+        "spark_jobs/lake/object_store.py",
+        "os.pwrite(descriptor, part[done:], position + done)",
+        "os.pwrite(descriptor, part[done:], position - start + done)",
+        ("tests/object_store/test_storage.py", "-k", "a_range"),
+    ),
+    Fault(
+        "a file gets its name before its bytes are on disk",
+        "spark_jobs/lake/storage.py",
+        "        sync(self.path)\n",
+        "",
+        ("tests/unit/lake/test_storage.py",),
+    ),
 )
 
 
