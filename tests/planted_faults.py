@@ -575,6 +575,8 @@ FAULTS = (
         'np.searchsorted(starts, offsets, side="right") - 1',
         'np.maximum(np.searchsorted(starts, offsets, side="left") - 1, 0)',
         (CORPUS_TABLES, "-k", "consumer_of_committed and transactions-4.4.0"),
+    ),
+    Fault(
         "a batch outside of its producer's transaction is folded away",
         "logcore/columns/fact_runs.py",
         "elif not first.is_transactional and _any_of(producer[start:end], open_producers()):",
