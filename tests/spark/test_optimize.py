@@ -21,6 +21,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from logcore.columns.schema import RECORDS_SCHEMA
 from spark_jobs import optimize
+from spark_jobs.batch_stream import BatchFile, SegmentPlace, stream_batches
 from spark_jobs.contracts import MaintainConfig, OptimizeConfig
 from spark_jobs.lake import commits, frontier
 from spark_jobs.lake.errors import UsageError
@@ -305,12 +306,55 @@ def test_after_many_small_runs_every_table_is_merged_and_the_lake_goes_on(tmp_pa
     rows = pq.ParquetFile(Path(table_uri(str(lake.path), "batches"), file.path)).read().to_pylist()
     places = [(row["log"], starts[row["segment_id"]], row["position"]) for row in rows]
     assert places == sorted(places)
+    assert _streamed(lake, file.path, "orders") == [
+        (row["base_offset"], row["last_offset"]) for row in rows if row["topic"] == "orders"
+    ]
     assert run("optimize", _config(lake.path)).plan["merges"] == []
     orders.append(5)
     source.high_watermarks(orders_0=35, payments_0=30)
     assert not lake.turn(source.path)["ingest"].findings
     assert lake.published("orders") == orders.rows
     assert lake.published("payments") == payments.rows
+
+
+def _streamed(lake: Lake, path: str, topic: str) -> list[tuple[int, int]]:
+    """Offsets of a log's batches as the log pass reads them, from its first on."""
+    segments = sorted((r for r in lake.rows("segments") if r["topic"] == topic), key=lambda row: row["base_offset"])
+    places = [
+        SegmentPlace(r["segment_id"], r["base_offset"], r["next_offset"], r["path"], r["start"]) for r in segments
+    ]
+    full = str(Path(table_uri(str(lake.path), "batches"), path))
+    rows = pa.Table.from_batches(list(stream_batches([BatchFile(full, None)], places, 0)))
+    return list(zip(rows["base_offset"].to_pylist(), rows["last_offset"].to_pylist(), strict=True))
+
+
+APPENDING = """
+import sys
+from pathlib import Path
+from tests.spark.test_optimize import _add
+from spark_jobs.lake.errors import ConcurrentChange
+for start in range(0, 200, 5):
+    while True:
+        try:
+            _add(Path(sys.argv[1]), ("a", 0, "a.0", start, start + 5))
+            break
+        except ConcurrentChange:
+            pass
+"""
+
+
+def test_while_another_process_publishes_every_row_is_there_once(tmp_path):
+    _add(tmp_path, ("b", 0, "b.0", 0, 5))
+    process = subprocess.Popen([sys.executable, "-c", APPENDING, str(tmp_path)])
+    merged = 0
+    while process.poll() is None:
+        merged += int(run("optimize", _config(tmp_path)).metrics.get("merged_files", 0))
+    assert process.returncode == 0
+    assert merged > 0, "nothing was merged meanwhile: this test looks at nothing"
+    run("optimize", _config(tmp_path))
+    offsets = [row["offset"] for row in Lake(tmp_path).rows("records") if row["topic"] == "a"]
+    assert sorted(offsets) == list(range(200))
+    assert _files(tmp_path)["a", 0, "a.0"] == [(0, 199)]
 
 
 def _age(written_ms: int, *paths: Path) -> None:
@@ -420,6 +464,7 @@ def test_frontiers_outlive_checkpoint_and_log_cleanup(tmp_path):
 KILLED = """
 import os, sys
 from spark_jobs import optimize
+from spark_jobs.batch_stream import BatchFile, SegmentPlace, stream_batches
 from spark_jobs.contracts import OptimizeConfig
 from spark_jobs.lake import commits
 from spark_jobs.launch import run
