@@ -29,6 +29,8 @@ _PACKAGES = (
     "cramjam",
     "kafka-python",
     "aiokafka",
+    "pyspark",
+    "deltalake",
 )
 
 _INTRODUCTION = """\
@@ -61,6 +63,10 @@ in which the contenders took turns.
   and values. Before anything is timed, number of rows, sum of offsets and sum of a 64-bit hash over (partition, offset,
   timestamp, key, value) are equal in all tables. Medians of {publish_rounds} rounds behind a warm-up; sessions, broker
   and processes are started before.
+- **Whole runs.** `loglake run` as a process from its start to its end: over archived segments that bring nothing new
+  (no table version, no JVM, or the row is void), and into a new lake. Memory: what a process holds that is no file
+  (RssAnon), looked at every 20 ms, of each job in a process of its own with the same JVM heap; *growth* is the driver's
+  peak over many small things less that over ten segments.
 """
 
 
