@@ -28,13 +28,14 @@ from deltalake import DeltaTable
 from spark_jobs import uncommitted
 from spark_jobs.contracts import JobReport, LogChange, ReplaceConfig
 from spark_jobs.lake import archive, commits, finding_rows, frontier, removals
-from spark_jobs.lake.commits import Guard, WrittenFile, live_files
+from spark_jobs.lake.commits import Guard, WrittenFile
 from spark_jobs.lake.errors import ConcurrentChange, OutputMismatch
 from spark_jobs.lake.finding_rows import PlacedFinding
 from spark_jobs.lake.frontier import LedgerRow
+from spark_jobs.lake.live_files import live_files
 from spark_jobs.lake.tables import open_table
-from spark_jobs.pieces import Held, clipped
-from spark_jobs.replacement_layout import FileSpan, MixedFile, Part, RecordFiles, connected, parts_of
+from spark_jobs.pieces import Held, clipped, merged
+from spark_jobs.replacement_layout import FileSpan, MixedFile, Part, RecordFiles, by_topic, connected, parts_of
 from spark_jobs.replacement_request import LogRequest, TopicRequest, refusal, requested
 from spark_jobs.rewritten_file import TABLE, compare_rows, rewrite_rows
 from spark_jobs.segment_pass import RULES_VERSION
@@ -88,17 +89,24 @@ class ReplacePlan:
 
 @dataclass(slots=True)
 class Done:
-    """What became of one topic's request."""
+    """What became of requests."""
 
     changed: list[LogChange] = field(default_factory=list)
     refused: list[PlacedFinding] = field(default_factory=list)
-    ranges: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    ranges: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     """Ranges by log that are now as the archive has them."""
 
     def refuse(self, request: LogRequest, why: str) -> None:
         """Leave a log as it is, and say so of each of its ranges."""
         self.refused += [refusal(request, start, end, why) for start, end in request.ranges]
         self.ranges.pop(request.log, None)
+
+    def add(self, other: Done) -> None:
+        """Take what became of other requests in; a log may have several."""
+        self.changed += other.changed
+        self.refused += other.refused
+        for log, ranges in other.ranges.items():
+            self.ranges[log] = merged(sorted(self.ranges.get(log, []) + ranges))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +125,25 @@ class Rewrite:
         return [span for span in self.laid.files if span.path in gone]
 
 
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What became clear of a request by comparing."""
+
+    request: LogRequest
+    problem: str | None = None
+    """Why it can't be done."""
+    rewrite: Rewrite | None = None
+    """None: nothing differs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """Where a log's bytes lie, and whose rows the table's files have."""
+
+    held: Held
+    files: RecordFiles
+
+
 def plan(config: ReplaceConfig) -> ReplacePlan:
     """The ranges that were asked for, or that were filled behind the frontier, cut to what can be replaced."""
     topics, refused = requested(config)
@@ -129,47 +156,48 @@ def apply(plan: ReplacePlan, config: ReplaceConfig, spark: SparkSession | None) 
     Raises:
         ConcurrentChange: other commits kept coming between look and commit.
     """
-    changed: list[LogChange] = []
-    refused = list(plan.refused)
-    for topic in plan.topics:
-        if spark is None:
-            break
-        done = _replace(topic, config, spark)
-        changed += done.changed
-        refused += done.refused
-        # Before the ledger says that it is done, so that a run that dies here does it again.
-        stale = (
-            done.ranges
-            if not config.names_a_range
-            else {change.log: done.ranges[change.log] for change in done.changed}
-        )
-        uncommitted.begin_again(config.lake, {log: ranges[0][0] for log, ranges in stale.items()}, config.run_id)
-        _mark_published(config.lake, done.ranges, config.run_id)
-    new = finding_rows.record(config.lake, refused, config.run_id, config.as_of_ms)
+    done = Done(refused=list(plan.refused))
+    if spark is not None:
+        _replace(plan.topics, config, spark, done)
+    _mark_published(config.lake, done.ranges, config.run_id)
+    new = finding_rows.record(config.lake, done.refused, config.run_id, config.as_of_ms)
     return JobReport(
         job=config.JOB,
         run_id=config.run_id,
         lake=config.lake,
-        changed=tuple(changed),
+        changed=tuple(done.changed),
         findings=tuple(new),
         plan=plan.as_dict(),
         used_spark=spark is not None,
         metrics={
             "compared_records": sum(log.records for topic in plan.topics for log in topic.logs),
-            "records": sum(int(change.metrics["records"] or 0) for change in changed),
+            "records": sum(int(change.metrics["records"] or 0) for change in done.changed),
         },
     )
 
 
-def _replace(topic: TopicRequest, config: ReplaceConfig, spark: SparkSession) -> Done:
-    held = Held.of(config.lake, [log.log for log in topic.logs])
-    looking = RecordFiles(config.lake, _shared_names(config.lake))
-    for attempt in range(COMMIT_ATTEMPTS):
-        try:
-            return _replace_once(topic, config, held, looking, spark)
-        except ConcurrentChange:
-            time.sleep(0.05 * 2**attempt)
-    raise ConcurrentChange(f"Table {TABLE}: {COMMIT_ATTEMPTS} attempts were overtaken by other commits; run again.")
+def _replace(topics: Sequence[TopicRequest], config: ReplaceConfig, spark: SparkSession, done: Done) -> None:
+    """Compare everything at once, then rewrite and commit topic by topic where something differs."""
+    archived = Archived(
+        Held.of(config.lake, {log.log for topic in topics for log in topic.logs}),
+        RecordFiles(config.lake, _shared_names(config.lake)),
+    )
+    found_at_first = iter(_compared([log for topic in topics for log in topic.logs], config, archived, spark))
+    for topic in topics:
+        looked = [next(found_at_first) for _ in topic.logs]
+        for attempt in range(COMMIT_ATTEMPTS):
+            mine = Done()
+            try:
+                _settle(looked, config, archived, spark, mine)
+                break
+            except ConcurrentChange:
+                time.sleep(0.05 * 2**attempt)
+                looked = _compared(topic.logs, config, archived, spark)
+        else:
+            raise ConcurrentChange(
+                f"Table {TABLE}: {COMMIT_ATTEMPTS} attempts were overtaken by other commits; run again."
+            )
+        done.add(mine)
 
 
 def _shared_names(lake: str) -> list[tuple[str, int]]:
@@ -178,50 +206,60 @@ def _shared_names(lake: str) -> list[tuple[str, int]]:
     return [name for name, count in names.items() if count > 1]
 
 
-def _replace_once(
-    topic: TopicRequest, config: ReplaceConfig, held: Held, looking: RecordFiles, spark: SparkSession
-) -> Done:
-    """Lay out, compare, rewrite and commit on the newest version of the table.
-
-    Raises:
-        ConcurrentChange: that is not the newest any more.
-    """
+def _compared(
+    requests: Sequence[LogRequest], config: ReplaceConfig, archived: Archived, spark: SparkSession
+) -> list[Looked]:
+    """What the newest version of the table has of each request, and where it differs."""
     from spark_jobs.spread import spread
 
     table = open_table(config.lake, TABLE)
     if table is None:
         raise OutputMismatch(f"Table {TABLE} is gone, and the frontiers with it; restore it, or begin a new lake.")
-    done = Done()
-    files = live_files(table)
-    laid: dict[str, Laid] = {}
-    for log in topic.logs:
+    files = by_topic(live_files(table))
+    laid: list[Laid | str] = []
+    for log in requests:
         try:
-            spans = looking.of(files, log.named, log.ranges)
+            spans = archived.files.of(files.get(log.topic, ()), log.named, log.ranges)
         except MixedFile as mixed:
-            done.refuse(log, str(mixed))
+            laid.append(str(mixed))
             continue
-        parts = parts_of(log.named, log.log, log.ranges, log.visible, spans, held)
-        laid[log.log] = Laid(log, spans, tuple(parts))
-    asked = [(key, part) for key, each in laid.items() for part in each.parts if part.stretch.ranges]
-    results = spread(spark, [asdict(part.stretch) for _, part in asked], compare_rows, [p.size for _, p in asked])
-    told: dict[str, dict[Part, Mapping[str, Any]]] = {key: {} for key in laid}
-    for (key, part), result in zip(asked, results, strict=True):
-        told[key][part] = result
-    chosen: list[Rewrite] = []
-    for key, each in laid.items():
-        mine = told[key]
-        problem = _problem(each.request, mine.values())
-        if problem is not None:
-            done.refuse(each.request, problem)
+        parts = parts_of(log.named, log.log, log.ranges, log.visible, spans, archived.held)
+        laid.append(Laid(log, spans, tuple(parts)))
+    asked = [part for each in laid if isinstance(each, Laid) for part in each.parts if part.stretch.ranges]
+    results = iter(spread(spark, [asdict(p.stretch) for p in asked], compare_rows, [p.size for p in asked]))
+    looked = []
+    for request, each in zip(requests, laid, strict=True):
+        if isinstance(each, str):
+            looked.append(Looked(request, problem=each))
             continue
-        done.ranges[key] = each.request.ranges
-        different = connected(each.parts, [part for part, result in mine.items() if not result["equal"]])
-        if different:
-            gained = sum(mine[part]["after"] - mine[part]["before"] for part in different if part in mine)
-            chosen.append(Rewrite(each, tuple(different), gained))
-    if chosen:
-        _rewrite(chosen, config, held, looking, spark, done)
-    return done
+        told = {part: next(results) for part in each.parts if part.stretch.ranges}
+        problem = _problem(request, told.values())
+        different = connected(each.parts, [part for part, result in told.items() if not result["equal"]])
+        gained = sum(told[part]["after"] - told[part]["before"] for part in different if part in told)
+        rewrite = Rewrite(each, tuple(different), gained) if different and problem is None else None
+        looked.append(Looked(request, problem, rewrite))
+    return looked
+
+
+def _settle(
+    looked: Sequence[Looked], config: ReplaceConfig, archived: Archived, spark: SparkSession, done: Done
+) -> None:
+    """Refuse, leave or rewrite each request.
+
+    Raises:
+        ConcurrentChange: the version that was looked at is not the newest any more.
+    """
+    for each in looked:
+        if each.problem is None:
+            done.ranges[each.request.log] = list(each.request.ranges)
+        else:
+            done.refuse(each.request, each.problem)
+    rewrites = [each.rewrite for each in looked if each.rewrite is not None]
+    if rewrites:
+        # In front of the commit, so that no run can die between: its rows come from the archive, not from here.
+        again = {rewrite.laid.request.log: rewrite.laid.request.ranges[0][0] for rewrite in rewrites}
+        uncommitted.begin_again(config.lake, again, config.run_id)
+        _rewrite(rewrites, config, archived, spark, done)
 
 
 def _problem(request: LogRequest, results: Iterable[Mapping[str, Any]]) -> str | None:
@@ -238,8 +276,7 @@ def _problem(request: LogRequest, results: Iterable[Mapping[str, Any]]) -> str |
 def _rewrite(
     chosen: Sequence[Rewrite],
     config: ReplaceConfig,
-    held: Held,
-    looking: RecordFiles,
+    archived: Archived,
     spark: SparkSession,
     done: Done,
 ) -> None:
@@ -267,14 +304,17 @@ def _rewrite(
         done.changed.append(_change(request, files, len(rewrite.removed)))
     if not kept:
         return
-    application = f"replace/{_digest([rewrite.laid.request for rewrite in kept], held)}"
+    application = f"replace/{_digest([rewrite.laid.request for rewrite in kept], archived.held)}"
     planned = commits.versions(config.lake, TABLE, [application])[application]
 
     def check(table: DeltaTable) -> None:
-        files = live_files(table)
+        files = by_topic(live_files(table))
         for rewrite in kept:
             laid = rewrite.laid
-            if looking.of(files, laid.request.named, laid.request.ranges) != laid.files:
+            if (
+                archived.files.of(files.get(laid.request.topic, ()), laid.request.named, laid.request.ranges)
+                != laid.files
+            ):
                 raise ConcurrentChange(f"Table {TABLE}: files of {laid.request.log} were changed since they were read.")
 
     guard = Guard(application, planned, (planned or 0) + 1)

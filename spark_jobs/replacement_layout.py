@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_jobs.lake import storage
-from spark_jobs.lake.commits import LiveFile
+from spark_jobs.lake.live_files import LiveFile
 from spark_jobs.lake.tables import table_uri
 from spark_jobs.pieces import TASK_BYTES, Held, Ranges, clipped, grouped, meets
 from spark_jobs.records_file import WriteTask
@@ -102,6 +102,14 @@ class RecordFiles:
             bounds = pc.min_max(rows["offset"]).as_py()
             self._read[path] = pairs, bounds["min"], bounds["max"] + 1
         return self._read[path]
+
+
+def by_topic(files: Iterable[LiveFile]) -> dict[str, list[LiveFile]]:
+    """Files by the topic that all rows of them are of."""
+    found: dict[str, list[LiveFile]] = {}
+    for file in files:
+        found.setdefault(file.partition_values["topic"], []).append(file)
+    return found
 
 
 def parts_of(
