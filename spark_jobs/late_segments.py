@@ -1,8 +1,8 @@
 """Offsets that are missing or corrupt, filled later: from the log's own source, or from a copy that was named.
 
-    missing    the batches found are a segment of their own in the hole
-    corrupt    the damaged segment is retired as `filled`; what is good of it, the batches found, and damage that
-               nothing replaces are segments of their own
+    between segments    the batches found are a segment of their own
+    inside of one       that one is retired as `filled`; what is good of it, the batches found, and damage that
+                        nothing replaces are segments of their own
 
 Which bytes may fill a hole is decided in `logcore.logs.fillers`. Here is where the holes lie in the archive, and what
 stands in their place; the ingest job copies and commits it.
@@ -41,7 +41,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class _Filled:
-    """A hole, what fills it, and the damage that lies in it here: rows of `batches`."""
+    """A hole, what fills it, and what lies in it here instead: rows of `batches`."""
 
     start: int
     end: int
@@ -165,10 +165,12 @@ def _fill(
     seen: Mapping[str, set[str]],
 ) -> _Filled | None:
     batches = _batches_around(lake, feeding, start, end)
-    lost = (b for b in batches if b["last_offset"] is None and start <= b["base_offset"] < end)
+    lost = [b for b in batches if b["last_offset"] is None and start <= b["base_offset"] < end]
+    if state == MISSING:
+        lost = [_gap_in(s, batches, start, end) for s in feeding if s.base_offset < end and s.next_offset > start]
     damage = tuple(sorted(lost, key=lambda b: (b["base_offset"], b["position"])))
     live = {s.segment_id for s in feeding if s.retired_ms is None}
-    if (state == CORRUPT) != bool(damage) or any(d["segment_id"] not in live for d in damage):
+    if (state == CORRUPT and not damage) or any(d["segment_id"] not in live for d in damage):
         return None
     good = [b for b in batches if b["last_offset"] is not None]
     before = max((b for b in good if b["last_offset"] < start), key=lambda b: b["base_offset"], default=None)
@@ -191,6 +193,14 @@ def _batches_around(lake: str, feeding: Sequence[Segment], start: int, end: int)
     ids = [s.segment_id for s in (*before, *inside, *after)]
     columns = ["segment_id", "position", "size", "base_offset", "last_offset", "leader_epoch", "crc"]
     return read_rows(lake, "batches", columns, [("segment_id", "in", ids)]).to_pylist() if ids else []
+
+
+def _gap_in(segment: Segment, batches: Iterable[Mapping[str, Any]], start: int, end: int) -> dict[str, Any]:
+    """What lies in a segment where offsets are missing: nothing, or zeros at its end. As a row of `batches`."""
+    mine = [b for b in batches if b["segment_id"] == segment.segment_id and b["last_offset"] is not None]
+    begin = max((b["position"] + b["size"] for b in mine if b["last_offset"] < start), default=0)
+    behind = min((b["position"] for b in mine if b["base_offset"] >= end), default=segment.size)
+    return {"segment_id": segment.segment_id, "position": begin, "size": behind - begin, "base_offset": start}
 
 
 def _identity(batch: Mapping[str, Any] | None) -> BatchIdentity | None:
@@ -242,7 +252,7 @@ def _rest_of(lake: str, segment: Segment, filled: Sequence[_Filled]) -> list[Par
         start, end = mine[0]["position"], mine[-1]["position"] + mine[-1]["size"]
         if start > at:
             parts.append(part_of(lake, segment, at, start, base_offset, hole.start))
-        if hole.left is not None and mine[0] == hole.damage[0]:
+        if hole.state == CORRUPT and hole.left is not None and mine[0] == hole.damage[0]:
             parts.append(part_of(lake, segment, start, end, *hole.left))
         at, base_offset = end, hole.end
     if at < segment.size:

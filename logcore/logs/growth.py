@@ -14,8 +14,10 @@ holds last must be at the source.
     the source begins above what the archive holds next             go on behind the gap: trimmed-before-ingest
     its cleaner went past what the archive holds next               go on: source-cleaned, if something is gone
 
-What the source trimmed or cleaned below our end is only information. Nothing is read here: headers come through
-`SourceReader`. Taking the bytes, and cutting a segment still being written, is the copier's work.
+What a stop leads to is the caller's: where the source parted from us above all that is published, it cuts its tail back
+(`logcore.logs.divergence` finds the fork) and asks again. What the source trimmed or cleaned below our end is only
+information. Nothing is read here: headers come through `SourceReader`. Taking the bytes, and cutting a segment still
+being written, is the copier's work.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -297,3 +298,30 @@ def test_a_plan_made_while_another_run_moved_the_log_is_refused(source, lake, mo
     monkeypatch.setattr(archive, "planned_versions", meanwhile)
     with pytest.raises(ConcurrentChange, match="were changed while its growth was planned"):
         ingest.plan(IngestConfig(str(lake.path), (str(source.path),), "late", AS_OF_MS))
+
+
+def test_rows_of_a_tail_that_was_cut_back_leave_the_uncommitted_table(source, lake):
+    orders = source.partition("orders-0")
+    transactional = {"attributes": handmade.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    orders.append(10)
+    orders.append(5, **transactional)
+    orders.append(15)
+    source.high_watermarks(orders_0=30)
+    uncommitted = partial(PublishConfig, str(lake.path), isolation_level="read_uncommitted", as_of_ms=AS_OF_MS)
+    lake.turn(source.path, publish=False)
+    launch.run("publish", uncommitted(run_id="first"))
+    assert {r["offset"]: r["value"] for r in lake.rows("records_uncommitted")} == values(orders)
+    orders.truncate(20)
+    orders.append(5, tag=b"other", leader_epoch=1)
+    orders.epochs([(0, 0), (1, 20)])
+    source.high_watermarks(orders_0=25)
+    lake.turn(source.path, publish=False)
+    launch.run("publish", uncommitted(run_id="second"))
+    assert lake.stopped() == {"orders-0": None}
+    assert set(lake.published("orders")) == set(range(10))
+    rows = lake.rows("records_uncommitted")
+    assert sorted((r["offset"], r["value"]) for r in rows) == sorted(values(orders).items())
+
+
+def values(partition: Partition) -> dict[int, bytes | None]:
+    return {offset: value for offset, (_, value) in partition.rows.items()}

@@ -285,3 +285,38 @@ def test_what_is_filled_below_the_frontier_is_published_as_a_replacement(source,
     versions = lake.versions()
     launch.run("replace", replace)
     assert lake.versions() == versions
+
+
+def test_growth_goes_on_behind_damage_at_the_archives_end_that_was_filled_from_elsewhere(source, lake, tmp_path):
+    orders = source.partition("orders-0")
+    orders.append(20)
+    orders.roll()
+    source.high_watermarks(orders_0=20)
+    replica = copy_of(orders, tmp_path / "replica", tmp_path)
+    sealed = orders.segments()[0]
+    *kept, last = batches(sealed.read_bytes())
+    sealed.write_bytes(b"".join(kept) + bytes(len(last)))  # read back as zeros: not even a header is left
+    lake.turn(source.path)
+    assert lake.ledger("orders") == [(0, 15, "present"), (15, 20, "missing")]
+    lake.turn(source.path, fill_from=(str(replica),))
+    assert lake.published("orders") == orders.rows
+    assert archived(lake) == [(0, 15, None), (15, 20, None), (0, 20, "filled")]
+    orders.append(5)
+    source.high_watermarks(orders_0=25)
+    lake.turn(source.path)
+    assert lake.stopped() == {"orders-0": None}
+    assert lake.published("orders") == orders.rows
+    idle(lake, source.path, fill_from=(str(replica),))
+
+
+def test_batches_that_are_missing_between_two_of_a_segment_are_put_between_them(source, lake, tmp_path):
+    orders, replica = damaged(source, tmp_path, 1)
+    good = batches((replica / "orders-0" / f"{0:020d}.log").read_bytes())
+    orders.segments()[0].write_bytes(b"".join([good[0], *good[3:]]))
+    lake.turn(source.path)
+    assert lake.ledger("orders") == [(0, 5, "present"), (5, 15, "missing"), (15, 25, "present")]
+    lake.turn(source.path, fill_from=(str(replica),))
+    assert lake.published("orders") == orders.rows
+    assert feeding_bytes(lake) == b"".join(good) + orders.segments()[1].read_bytes()
+    assert archived(lake)[-1] == (0, 20, "filled")
+    idle(lake, source.path, fill_from=(str(replica),))
