@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -36,6 +37,10 @@ DEFAULT_REGION = "us-east-1"
 
 # An endpoint that is not there should be said within seconds, one that is overloaded be given a while.
 _RETRIES, _RETRY_TIME = 6, timedelta(seconds=60)
+DELTA_OPTIONS = {"max_retries": str(_RETRIES), "retry_timeout": f"{_RETRY_TIME.seconds}s"}
+"""The same for deltalake, which gets to the store by itself."""
+
+_DECORATION = re.compile(r"\x1b\[[0-9;]*m|↳")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,7 @@ def read(url: str) -> tuple[bytes, StoredObject]:
         StorageError: the store did not answer as it should.
     """
     store, key = _at(url)
-    with _answers(url):
+    with answers(url):
         got = obstore.get(store, key)
         return bytes(got.bytes()), _stored(got.meta)
 
@@ -82,7 +87,7 @@ def read(url: str) -> tuple[bytes, StoredObject]:
 def head(url: str) -> StoredObject:
     """Size, age and ETag of an object. Raises as :func:`read`."""
     store, key = _at(url)
-    with _answers(url):
+    with answers(url):
         return _stored(obstore.head(store, key))
 
 
@@ -123,7 +128,7 @@ def upload(path: str, url: str) -> None:
     """Put a local file in its place, in parts if it is large; nothing is visible before the last one. Raises
     StorageError."""
     store, key = _at(url)
-    with _answers(url):
+    with answers(url):
         obstore.put(store, key, Path(path), chunk_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE)
 
 
@@ -136,7 +141,7 @@ def download(url: str, descriptor: int, start: int, end: int) -> None:
     """
     store, key = _at(url)
     for position in range(start, end, PART_BYTES):
-        with _answers(url):
+        with answers(url):
             part = memoryview(obstore.get_range(store, key, start=position, end=min(position + PART_BYTES, end)))
         done = 0
         while done < len(part):
@@ -146,7 +151,7 @@ def download(url: str, descriptor: int, start: int, end: int) -> None:
 def delete(url: str) -> None:
     """Delete an object; none there is as well. Raises StorageError."""
     store, key = _at(url)
-    with contextlib.suppress(FileNotFoundError), _answers(url):
+    with contextlib.suppress(FileNotFoundError), answers(url):
         obstore.delete(store, key)
 
 
@@ -155,7 +160,7 @@ def listed(url: str) -> Iterator[StoredObject]:
     store, key = _at(url)
     pages = obstore.list(store, f"{key.rstrip('/')}/" if key else None)
     while True:
-        with _answers(url):
+        with answers(url):
             page = next(iter(pages), None)
         if page is None:
             return
@@ -176,7 +181,7 @@ def _arrow_filesystem(environment: tuple[tuple[str, str], ...]) -> fs.FileSystem
 
 def _put(url: str, content: bytes, mode: PutMode) -> str:
     store, key = _at(url)
-    with _answers(url):
+    with answers(url):
         return obstore.put(store, key, content, mode=mode, use_multipart=False)["e_tag"] or ""
 
 
@@ -209,11 +214,11 @@ def _store(bucket: str, environment: tuple[tuple[str, str], ...]) -> S3Store:
 
 
 @contextlib.contextmanager
-def _answers(url: str) -> Iterator[None]:
-    """What the store says in place of an answer becomes one paragraph."""
+def answers(url: str) -> Iterator[None]:
+    """What the store says in place of an answer, to us or to deltalake, becomes a StorageError of one paragraph."""
     try:
         yield
-    except (AlreadyExistsError, PreconditionError):
+    except (AlreadyExistsError, PreconditionError, StorageError):
         raise
     except FileNotFoundError as error:
         if "NoSuchBucket" in str(error):
@@ -231,6 +236,7 @@ def _endpoint() -> str:
 
 
 def _said(error: BaseException) -> str:
-    """The first line up to the server's XML: what follows is the library's own debugging text."""
-    line = str(error).strip().partition("\n")[0].partition("<?xml")[0].rstrip(": ")
+    """In one line, without the server's XML, the library's own debugging text and the colours of a terminal."""
+    text = str(error).partition("<?xml")[0].partition("Debug source:")[0]
+    line = " ".join(_DECORATION.sub(" ", text).split()).rstrip(": ")
     return line if line.endswith(".") else f"{line}."

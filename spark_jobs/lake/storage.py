@@ -234,6 +234,21 @@ def delete(path: str) -> None:
         os.unlink(path)
 
 
+def delta_options(root: str) -> dict[str, str] | None:
+    """What deltalake is told to open a table below ``root``; the rest it takes from the environment, as we do."""
+    return object_store.DELTA_OPTIONS if is_remote(root) else None
+
+
+@contextmanager
+def answers(path: str) -> Iterator[None]:
+    """Errors of others who read ``path`` from an object store become StorageError; those of a disk stay."""
+    if not is_remote(path):
+        yield
+        return
+    with object_store.answers(path):
+        yield
+
+
 def arrow_filesystem(root: str) -> fs.FileSystem:
     """Arrow's own filesystem of what lies below ``root``; paths in it are relative to that."""
     if is_remote(root):

@@ -249,8 +249,10 @@ def table_uri(lake: str, name: str) -> str:
 
 def open_table(lake: str, name: str) -> DeltaTable | None:
     """The table at its newest version, or None where it was never created."""
+    uri = table_uri(lake, name)
     try:
-        return DeltaTable(table_uri(lake, name))
+        with storage.answers(uri):
+            return DeltaTable(uri, storage_options=storage.delta_options(uri))
     except TableNotFoundError:
         return None
 
@@ -263,6 +265,7 @@ def ensure_table(lake: str, name: str) -> DeltaTable:
         schema=spec.schema,
         mode="ignore",
         partition_by=list(spec.partition_by),
+        storage_options=storage.delta_options(lake),
         configuration={
             "delta.enableDeletionVectors": "false",
             "delta.checkpointPolicy": "classic",

@@ -10,6 +10,7 @@ import pytest
 from logcore.storage.local import SourceUnreadable
 from spark_jobs.lake import object_store, storage
 from spark_jobs.lake.errors import StorageError, UsageError
+from spark_jobs.lake.tables import open_table
 
 pytestmark = pytest.mark.object_store
 
@@ -87,6 +88,10 @@ def test_a_store_that_is_not_there_is_one_paragraph(bucket, monkeypatch):
         storage.read(f"{bucket}/lake.json")
     assert f"{bucket}/lake.json: the object store at http://127.0.0.1:9 did not answer" in str(said.value)
     assert "\n" not in str(said.value)
+    with pytest.raises(StorageError, match="tables/records: the object store") as of_delta:
+        open_table(f"{bucket}/lake", "records")
+    assert "\n" not in str(of_delta.value)
+    assert "\x1b" not in str(of_delta.value)
     assert "not-secret" not in str(said.value)
 
 

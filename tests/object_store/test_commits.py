@@ -1,0 +1,48 @@
+"""Guards hold on an object store without a lease: of those who commit what stands on one frontier, one does."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+import pytest
+
+from spark_jobs.lake import commits
+from spark_jobs.lake.errors import ConcurrentChange
+from spark_jobs.lake.tables import TABLES, ensure_table, read_rows, table_uri
+from spark_jobs.parquet_files import write_file
+
+pytestmark = pytest.mark.object_store
+
+WRITERS = 4
+
+
+def _written(lake: str, start: int, end: int) -> commits.WrittenFile:
+    spec = TABLES["records"]
+    rows = [
+        {"topic": "a", "partition": 0, "offset": offset, "value": b"%d" % offset, "log_id": "a.0"}
+        for offset in range(start, end)
+    ]
+    chunk = pa.RecordBatch.from_pylist(rows, schema=spec.schema)
+    file = write_file(table_uri(lake, "records"), spec, [chunk], {"topic": "a"})
+    assert file is not None
+    return file
+
+
+def test_of_several_publishers_of_one_range_one_commits_it(bucket):
+    lake = f"{bucket}/lake"
+    ensure_table(lake, "records")
+    for start, end in ((0, 5), (5, 10)):
+        files = [_written(lake, start, end) for _ in range(WRITERS)]
+
+        def publish(file: commits.WrittenFile, start: int = start, end: int = end) -> bool:
+            try:
+                commits.add_files(lake, "records", [file], "run", [commits.Guard("records/a.0/0", start or None, end)])
+            except ConcurrentChange:
+                return False
+            return True
+
+        with ThreadPoolExecutor(WRITERS) as threads:
+            assert sum(threads.map(publish, files)) == 1
+    assert sorted(row["offset"] for row in read_rows(lake, "records").to_pylist()) == list(range(10))
+    assert commits.versions(lake, "records", ["records/a.0/0"]) == {"records/a.0/0": 10}
