@@ -13,7 +13,7 @@ import itertools
 import json
 import os
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +24,9 @@ from spark_jobs.lake.commits import WrittenFile
 from spark_jobs.lake.tables import TableSpec
 
 ROW_GROUP_ROWS = 65_536
+"""A point look-up decodes one row group; fewer rows make more footer than that saves."""
+ROW_GROUP_BYTES = 32 << 20
+"""Rows of more than this, uncompressed, are a group however few they are: a worker holds one at a time."""
 
 
 def write_file(
@@ -49,12 +52,9 @@ def write_file(
     rows = 0
     with storage.writing(storage.join(root, relative)) as local:
         with pq.ParquetWriter(local, schema, **_layout(spec)) as writer:
-            for chunk in itertools.chain([first], filled):
-                columns = chunk.select(schema.names)
-                if columns.schema != schema:
-                    columns = columns.cast(schema)
-                writer.write_batch(columns, row_group_size=ROW_GROUP_ROWS)
-                rows += chunk.num_rows
+            for group in _row_groups(itertools.chain([first], filled), schema):
+                writer.write_table(group, row_group_size=ROW_GROUP_ROWS)
+                rows += group.num_rows
         status = os.stat(local)
         said = statistics(pq.read_metadata(local), spec)
     return WrittenFile(
@@ -65,6 +65,26 @@ def write_file(
         modified_ms=status.st_mtime_ns // 1_000_000,
         rows=rows,
     )
+
+
+def _row_groups(chunks: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    """The rows cut into row groups; whoever decodes them gives as many at a time as suits it. Nothing is copied."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for chunk in chunks:
+        left = chunk.select(schema.names)
+        if left.schema != schema:
+            left = left.cast(schema)
+        while left.num_rows:
+            part = left.slice(0, ROW_GROUP_ROWS - rows)
+            left = left.slice(part.num_rows)
+            waiting.append(part)
+            rows, size = rows + part.num_rows, size + part.nbytes
+            if rows == ROW_GROUP_ROWS or size >= ROW_GROUP_BYTES:
+                yield pa.Table.from_batches(waiting, schema)
+                waiting, rows, size = [], 0, 0
+    if waiting:
+        yield pa.Table.from_batches(waiting, schema)
 
 
 def _schema_of(chunk: pa.RecordBatch, spec: TableSpec) -> pa.Schema:

@@ -85,7 +85,7 @@ public final class ProduceMany {
         begin(id);
         put(",\"ua\":\"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/").digits(90 + random.nextInt(40), 3);
         put(".0.").digits(random.nextInt(6000), 4).put(".1 Safari/537.36\",\"session\":\"").hex(32);
-        put("\",\"ref\":\"https://example.org/p/").digits(random.nextInt(5000), 4).put("?utm=").hex(8);
+        put("\",\"ref\":\"shop/p/").digits(random.nextInt(5000), 4).put("?utm=").hex(8);
         put("\",\"items\":[");
         for (int i = 0; i < 5; i++) {
             put(i == 0 ? "{\"sku\":\"SKU-" : ",{\"sku\":\"SKU-").digits(random.nextInt(10_000_000), 7);

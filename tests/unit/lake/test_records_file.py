@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from logcore.errors import LogError
+from spark_jobs.lake.tables import TABLES
+from spark_jobs.parquet_files import write_file
 from spark_jobs.records_file import Piece, WriteTask, decoded
 from tests import handmade
 
@@ -36,3 +40,27 @@ def test_a_piece_begins_in_the_middle_of_a_file(tmp_path: Path) -> None:
 def test_a_file_that_lost_its_end_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LogError, match="before what is to be published"):
         offsets(tmp_path, FIRST, end=len(FIRST + THIRD))
+
+
+def test_rows_come_in_full_row_groups_however_they_are_decoded(tmp_path):
+    spec = TABLES["records"]
+    columns = [pa.nulls(1000, field.type) for field in spec.file_schema]
+    chunk = pa.RecordBatch.from_arrays(columns, schema=spec.file_schema)
+    written = write_file(str(tmp_path), spec, [chunk] * 200, {"topic": "orders"})
+    assert written is not None
+    footer = pq.read_metadata(tmp_path / written.path)
+    rows = [footer.row_group(number).num_rows for number in range(footer.num_row_groups)]
+    assert rows == [65_536, 65_536, 65_536, 200_000 - 3 * 65_536]
+
+
+def test_large_values_make_smaller_row_groups(tmp_path):
+    spec = TABLES["records"]
+    values = pa.array([bytes(1 << 20)] * 4)
+    columns = [values if field.name == "value" else pa.nulls(4, field.type) for field in spec.file_schema]
+    chunk = pa.RecordBatch.from_arrays(columns, schema=spec.file_schema)
+    written = write_file(str(tmp_path), spec, [chunk] * 20, {"topic": "orders"})
+    assert written is not None
+    footer = pq.read_metadata(tmp_path / written.path)
+    rows = [footer.row_group(number).num_rows for number in range(footer.num_row_groups)]
+    assert sum(rows) == 80
+    assert max(rows) <= 36
