@@ -653,6 +653,20 @@ FAULTS = (
         "",
         ("tests/unit/lake/test_storage.py",),
     ),
+    Fault(
+        "rows of one log make up for those of another",
+        "spark_jobs/lake/completeness.py",
+        'return f"{names.pop()}/{partition}", ""',
+        'return f"{min(map(str, names))[:1]}.0/{partition}", ""',
+        ("tests/unit/lake/test_completeness.py",),
+    ),
+    Fault(
+        "only the number of all rows is compared",
+        "spark_jobs/lake/completeness.py",
+        "        if at is None and not is_last:",
+        "        if not is_last:",
+        ("tests/unit/lake/test_completeness.py",),
+    ),
 )
 
 

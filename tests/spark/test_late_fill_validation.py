@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from spark_jobs import validate
 from spark_jobs.contracts import ValidateConfig
 from spark_jobs.lake import frontier
+from spark_jobs.lake.completeness import differences
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
 from tests.spark.cycle import AS_OF_MS, Lake
@@ -120,6 +122,8 @@ def test_a_segment_that_comes_late_decides_what_was_unknown_and_is_due_behind_th
     assert [row for row in flags(lake) if not row[3]] == [(15, 20, "present", False)]
     assert lake.published("orders") == rows, "a replacement brings them, not the frontier"
 
+    assert differences(str(lake.path)) == ()
+
     # Whatever looks at the ledger next leaves the range due.
     frontier.sync_published(str(lake.path), "again")
     before = lake.versions()
@@ -141,6 +145,9 @@ def test_in_a_strict_log_what_comes_late_lies_above_the_frontier_and_is_publishe
     assert joined(lake.ledger("orders")) == WHOLE
     assert lake.published("orders") == {o: row for o, row in orders.rows.items() if not 10 <= o < 15}
     assert all(published for *_, published in flags(lake))
+    assert differences(str(lake.path)) == ()
+    DeltaTable(str(lake.path / "tables" / "records")).delete("offset = 17")
+    assert [(d.topic, d.partition, d.expected - d.found) for d in differences(str(lake.path))] == [("orders", 0, 1)]
 
 
 def test_an_end_that_was_taken_back_leaves_nothing_of_it_in_ledger_and_transactions(source, lake, orders):
