@@ -5,7 +5,7 @@ be proved file by file: offsets of one file lie wholly before those of the next,
 counts published records up to its end. Where a file ends inside a range whose gaps are only counted, it is taken
 together with the next one.
 
-Belongs here: that comparison. That the rows are those of the archive is the business of ``expectations`` and ``replace``.
+Belongs here: that comparison. Whether rows are those of the archive is what ``expectations`` and ``replace`` look at.
 """
 
 from __future__ import annotations
