@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 from typing import Any
 
@@ -165,3 +166,26 @@ def test_damage_ends_it_as_it_ends_what_is_published(source, reading):
     source.high_watermarks(orders_0=15)
     reading.turn(source.path)
     assert set(reading.states("orders")) == set(range(5))
+
+
+def test_it_is_what_a_real_consumer_of_each_isolation_level_read(sample, reading):
+    transactions = sample("transactions-4.4.0")
+    reading.turn(transactions.logdir)
+    rows = reading.lake.rows("records_uncommitted")
+    found = sorted((row["topic"], row["partition"], row["offset"], row["key"], row["value"]) for row in rows)
+    assert found == consumed(transactions.consumed("read_uncommitted"))
+    assert len(found) == 507
+    visible = [row for row in rows if row["transaction_state"] == "committed"]
+    found = sorted((row["topic"], row["partition"], row["offset"], row["key"], row["value"]) for row in visible)
+    assert found == consumed(transactions.consumed("read_committed"))
+    assert {row["transaction_state"] for row in rows} >= {"committed", "aborted", "open"}
+
+
+def consumed(lines: list[dict[str, Any]]) -> list[tuple[str, int, int, bytes | None, bytes | None]]:
+    """A consumer's output, internal topics apart."""
+
+    def decoded(text: str | None) -> bytes | None:
+        return None if text is None else base64.b64decode(text)
+
+    ours = [line for line in lines if not line["topic"].startswith("__")]
+    return sorted((r["topic"], r["partition"], r["offset"], decoded(r["key"]), decoded(r["value"])) for r in ours)
