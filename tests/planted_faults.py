@@ -236,7 +236,7 @@ FAULTS = (
     Fault(
         "a version that moved is not looked at",
         "spark_jobs/lake/commits.py",
-        "        if found != guard.planned:",
+        "        if found[guard.application_id] != guard.planned:",
         "        if False:",
         ("tests/unit/lake/test_commits.py",),
     ),
