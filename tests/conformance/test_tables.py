@@ -89,17 +89,21 @@ def test_timestamps_are_instants_to_the_millisecond(lakes: Lakes, entry: Snapsho
 def test_a_transaction_s_state_says_whether_a_consumer_of_committed_records_got_it(
     lakes: Lakes, corpus: Corpus, entry: Snapshot
 ):
-    committed = corpus.consumed(entry, "read_committed")
+    committed, uncommitted = (corpus.consumed(entry, level) for level in ("read_committed", "read_uncommitted"))
     asked = {
         name
-        for name in corpus.consumed(entry, "read_uncommitted")
+        for name in uncommitted
         if (name in committed or not is_internal_topic(name)) and (str(entry), name) not in PIECEWISE
     }
+    states = {
+        (f"{row['topic']}-{row['partition']}", row["offset"]): row["transaction_state"]
+        for row in lakes.of(entry).rows("records_uncommitted")
+        if f"{row['topic']}-{row['partition']}" in asked
+    }
     received = {(name, record.offset) for name, records in committed.items() for record in records}
-    for row in lakes.of(entry).rows("records_uncommitted"):
-        place = (f"{row['topic']}-{row['partition']}", row["offset"])
-        if place[0] in asked:
-            assert (row["transaction_state"] == "committed") == (place in received), place
+    written = {(name, record.offset) for name in asked for record in uncommitted[name]}
+    assert states.keys() == written
+    assert {place for place, state in states.items() if state == "committed"} == received & written
 
 
 @pytest.mark.parametrize("entry", [entry for entry in SNAPSHOTS if entry.consumed], ids=str)
