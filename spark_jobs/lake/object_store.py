@@ -13,7 +13,7 @@ import contextlib
 import functools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -37,9 +37,6 @@ DEFAULT_REGION = "us-east-1"
 
 # An endpoint that is not there should be said within seconds, one that is overloaded be given a while.
 _RETRIES, _RETRY_TIME = 6, timedelta(seconds=60)
-DELTA_OPTIONS = {"max_retries": str(_RETRIES), "retry_timeout": f"{_RETRY_TIME.seconds}s"}
-"""The same for deltalake, which gets to the store by itself."""
-
 _DECORATION = re.compile(r"\x1b\[[0-9;]*m|↳")
 
 
@@ -167,6 +164,12 @@ def listed(url: str) -> Iterator[StoredObject]:
         yield from (_stored(meta) for meta in page)
 
 
+def delta_options() -> dict[str, str]:
+    """What deltalake, which gets to the store by itself, would otherwise do in another way than we."""
+    region = _region(dict(_environment()))
+    return {"max_retries": str(_RETRIES), "retry_timeout": f"{_RETRY_TIME.seconds}s", "AWS_REGION": region}
+
+
 def arrow_filesystem() -> fs.FileSystem:
     """Arrow's own access, for datasets: its threads read without Python. Paths in it begin with the bucket."""
     return _arrow_filesystem(_environment())
@@ -175,8 +178,11 @@ def arrow_filesystem() -> fs.FileSystem:
 @functools.lru_cache(maxsize=8)
 def _arrow_filesystem(environment: tuple[tuple[str, str], ...]) -> fs.FileSystem:
     settings = dict(environment)
-    region = settings.get("AWS_REGION") or settings.get("AWS_DEFAULT_REGION") or DEFAULT_REGION
-    return fs.S3FileSystem(region=region, endpoint_override=settings.get("AWS_ENDPOINT_URL") or None)
+    return fs.S3FileSystem(region=_region(settings), endpoint_override=settings.get("AWS_ENDPOINT_URL") or None)
+
+
+def _region(settings: Mapping[str, str]) -> str:
+    return settings.get("AWS_REGION") or settings.get("AWS_DEFAULT_REGION") or DEFAULT_REGION
 
 
 def _put(url: str, content: bytes, mode: PutMode) -> str:
@@ -208,7 +214,9 @@ def _store(bucket: str, environment: tuple[tuple[str, str], ...]) -> S3Store:
             f"AWS_ENDPOINT_URL is {endpoint}, which is not encrypted: set AWS_ALLOW_HTTP=true if that is meant."
         )
     try:
-        return S3Store(bucket, retry_config={"max_retries": _RETRIES, "retry_timeout": _RETRY_TIME})
+        return S3Store(
+            bucket, region=_region(settings), retry_config={"max_retries": _RETRIES, "retry_timeout": _RETRY_TIME}
+        )
     except BaseError as error:
         raise UsageError(f"s3://{bucket}: the AWS_* settings can't be used: {_said(error)}") from error
 

@@ -236,7 +236,7 @@ def delete(path: str) -> None:
 
 def delta_options(root: str) -> dict[str, str] | None:
     """What deltalake is told to open a table below ``root``; the rest it takes from the environment, as we do."""
-    return object_store.DELTA_OPTIONS if is_remote(root) else None
+    return object_store.delta_options() if is_remote(root) else None
 
 
 @contextmanager
