@@ -125,7 +125,8 @@ def plan(config: PublishConfig) -> PublishPlan:
         for log, (start, end) in pending.items()
         if not config.at_once and _waits(_policy(policies, ledger[log]), held, log, start, end, config.as_of_ms)
     ]
-    due = {log: span for log, span in pending.items() if log not in waiting}
+    left = set(waiting)
+    due = {log: span for log, span in pending.items() if log not in left}
     plans = [_plan_log(ledger[log], frontiers[log], start, end, held) for log, (start, end) in due.items()]
     refused = _mismatches(config.lake, table, plans)
     wrong = {placed.log for placed in refused}

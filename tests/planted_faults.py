@@ -182,7 +182,7 @@ FAULTS = (
         "logcore/logs/offset_ledger.py",
         "                break\n        else:\n            end = each.end_offset\n    return end",
         "                break\n        end = each.end_offset\n    return end",
-        ("tests/spark/test_salvage.py", "-k", "nothing_behind_it"),
+        ("tests/unit/logs/test_offset_ledger.py",),
     ),
     Fault(
         "a scheduled run waits for nothing",

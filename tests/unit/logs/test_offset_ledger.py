@@ -330,6 +330,18 @@ def test_publishing_passes_what_has_nothing_to_publish(state) -> None:
     assert publish_end([plain(0, 4), plain(4, 6, OffsetState(state)), plain(6, 9)], 0) == 9
 
 
+@pytest.mark.parametrize("state", ["missing", "corrupt", "unknown"])
+def test_salvage_passes_what_is_damaged_where_something_follows_it_and_never_ends_in_it(state) -> None:
+    ranges = [plain(0, 4), plain(4, 6, OffsetState(state)), plain(6, 9), plain(9, 12, OffsetState(state))]
+    assert publish_end(ranges, 0, permissive=True) == 9
+    assert publish_end(ranges, 9, permissive=True) == 9
+    assert publish_end(ranges, 0) == 4
+    behind = [*ranges, plain(12, 14, OffsetState.CONTROL), plain(14, 15, OffsetState.OPEN)]
+    assert publish_end(behind, 0, permissive=True) == 14
+    undecided = [plain(0, 4), plain(4, 6, OffsetState.OPEN), plain(6, 9, OffsetState(state)), plain(9, 12)]
+    assert publish_end(undecided, 0, permissive=True) == 4
+
+
 def test_published_is_what_lies_below_the_frontier() -> None:
     marked = mark_published([plain(0, 4), plain(4, 9)], 4)
     assert [r.published for r in marked] == [True, False]
