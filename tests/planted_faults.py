@@ -537,14 +537,12 @@ FAULTS = (
     Fault(
         "timestamps of a table lose their milliseconds",
         "spark_jobs/parquet_files.py",
-        "                columns = chunk.select(schema.names)\n",
-        "                columns = chunk.select(schema.names)\n"
-        "                if 'timestamp' in schema.names:\n"
-        "                    from pyarrow.compute import floor_temporal\n\n"
-        "                    at = schema.get_field_index('timestamp')\n"
-        "                    columns = columns.set_column(\n"
-        "                        at, schema.field(at), floor_temporal(columns.column(at), unit='second')\n"
-        "                    )\n",
+        "        left = chunk.select(schema.names)\n",
+        "        left = chunk.select(schema.names)\n"
+        "        if 'timestamp' in schema.names:\n"
+        "            from pyarrow.compute import floor_temporal\n\n"
+        "            at = schema.get_field_index('timestamp')\n"
+        "            left = left.set_column(at, schema.field(at), floor_temporal(left.column(at), unit='second'))\n",
         (CORPUS_TABLES, "-k", "instants and codecs-v2-4.3.1"),
     ),
     Fault(
