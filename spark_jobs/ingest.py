@@ -2,11 +2,12 @@
 
     plan    look at the sources, decide by `logcore.logs.growth` what each log may take   (driver, no JVM)
     copy    one task a source segment: stat, read, stat, cut, digest, rename              (workers)
-    commit  `segments`, then `logs`, then `findings`                                      (driver)
+    commit  `findings`, then `segments`, then `logs`                                      (driver)
 
 A file is visible in the archive only under its final name, and part of it only with its row. Growth is contiguous:
 behind a segment that could not be copied nothing of that log is committed, and the next run takes it up there. What is
-cut back, and offsets found later, come in the one commit that retires what stood there.
+cut back, and offsets found later, come in the one commit that retires what stood there. Findings come first: what a run
+did is seen from the tables only once, and a run that died before it said so would never be made up for.
 """
 
 from __future__ import annotations
@@ -134,11 +135,11 @@ def apply(plan: IngestPlan, config: IngestConfig, spark: SparkSession | None) ->
     if spark is not None:
         results = iter(spread(spark, [asdict(task) for task in tasks], copy_segment, [_to_read(t) for t in tasks]))
     done = [_done(log, list(itertools.islice(results, len(log.copies)))) for log in plan.logs]
-    _commit_segments(plan, done, config)
-    rows = [row for log in done for row in log.rows]
-    archive.commit_logs(config.lake, rows, config.run_id)
+    _check_unpublished(config.lake, done)
     placed = [*plan.findings, *(finding for log in done for finding in log.placed)]
     new = finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)
+    _commit_segments(plan, done, config)
+    archive.commit_logs(config.lake, [row for log in done for row in log.rows], config.run_id)
     added = [segment for log in done for segment in log.added]
     return JobReport(
         job=config.JOB,
@@ -317,7 +318,6 @@ def _commit_segments(plan: IngestPlan, done: Sequence[_Done], config: IngestConf
         archive.commit_segments(config.lake, grown, versions, config.run_id)
     if not swapped:
         return
-    _check_unpublished(config.lake, swapped)
     swaps = [swap for log in swapped for swap in log.swaps]
     archive.swap_segments(
         config.lake,
@@ -331,14 +331,14 @@ def _commit_segments(plan: IngestPlan, done: Sequence[_Done], config: IngestConf
     )
 
 
-def _check_unpublished(lake: str, swapped: Sequence[_Done]) -> None:
+def _check_unpublished(lake: str, done: Sequence[_Done]) -> None:
     """Nothing that is cut back may have been published since the plan.
 
     Raises:
         ConcurrentChange: something was.
     """
-    cuts = {log.row.log: log.plan.observed.next_offset for log in swapped if log.plan.cut is not None}
-    for log, published in source_changes.published_to(lake, sorted(cuts)).items():
+    cuts = {log.row.log: log.plan.observed.next_offset for log in done if log.swaps and log.plan.cut is not None}
+    for log, published in source_changes.published_to(lake, sorted(cuts)).items() if cuts else ():
         if published > cuts[log]:
             raise ConcurrentChange(f"{log} was published up to {published} while it was to be cut back to {cuts[log]}.")
 

@@ -118,7 +118,7 @@ def _cut_back(
     end = held.tails[known.log].next_offset
     message = (
         f"{known.topic_partition}: the source went back to offset {fork.offset} and on from there with other batches. "
-        f"What the archive held of offsets {fork.offset} to {end} was not published, and was cut back."
+        f"What the archive held of offsets {fork.offset} to {end} was not published, and is cut back."
     )
     finding = found("tail-cut-back", message, file=source.directory, start_offset=fork.offset, end_offset=end)
     observed = observe(config, source, known, growth, known.log_id, held, fork.tail)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.crash.forks import Forks
-from tests.crash.scene import Scene, make_scene
+from tests.crash.scene import Scene, grow, make_scene
 
 
 @pytest.fixture(scope="session")
@@ -22,4 +22,4 @@ def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Forks]]:
 @pytest.fixture(scope="session", params=["first", "grown"])
 def scene(request: pytest.FixtureRequest, forks: list[Forks], tmp_path_factory: pytest.TempPathFactory) -> Scene:
     """A lake's first round, and one over a source that has grown meanwhile."""
-    return make_scene(forks, tmp_path_factory.mktemp(request.param), request.param == "grown")
+    return make_scene(forks, tmp_path_factory.mktemp(request.param), grow if request.param == "grown" else None)

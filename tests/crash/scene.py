@@ -95,13 +95,26 @@ class Scene:
         return None
 
 
-def make_scene(forks: list[Forks], scratch: Path, grown: bool) -> Scene:
+def change_its_mind(source: LogDirectory, orders: Partition, payments: Partition) -> None:
+    """A new leader took the undecided end of one log back and wrote on; the damage of the other was repaired."""
+    orders.truncate(36)
+    orders.append(8, tag=b"of the next leader", leader_epoch=1)
+    orders.epochs([(0, 0), (1, 36)])
+    first = payments.segments()[0]
+    first.write_bytes(handmade.flip(first.read_bytes(), handmade.size_of(first.read_bytes()) + 80))
+    source.high_watermarks(orders_0=44, payments_0=20)
+
+
+Change = Callable[[LogDirectory, Partition, Partition], None]
+
+
+def make_scene(forks: list[Forks], scratch: Path, change: Change | None) -> Scene:
     source = LogDirectory(scratch / "source")
     logs = begin(source)
     lake, before, effects, journals = scratch / "lake", {}, {}, {}
-    if grown:
+    if change is not None:
         assert forks[0].run(Turn(str(lake), str(source.path))).code == 0
-        grow(source, *logs)
+        change(source, *logs)
     undisturbed: dict[str, list[str]] = {}
     for job in JOBS:
         before[job] = scratch / f"before-{job}"
