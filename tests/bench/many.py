@@ -5,6 +5,7 @@ A batch's checksum does not cover its base offset, so one batch, packed by hand,
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ def segments(folder: Path, count: int) -> int:
     watermarks = {}
     for first in range(0, count, SEGMENTS_A_LOG):
         number, here = first // SEGMENTS_A_LOG, min(SEGMENTS_A_LOG, count - first)
-        partition = directory.partition(f"many-{number}-0")
+        partition = directory.partition(f"many-{number}-0", _topic_id(number))
         for segment in range(here):
             base = segment * _RECORDS
             (partition.path / f"{base:020d}.log").write_bytes(_at(batch, base))
@@ -48,6 +49,11 @@ def batches(folder: Path, count: int) -> int:
             stream.write(rows.tobytes())
     directory.high_watermarks(tiny_0=count)
     return count
+
+
+def _topic_id(number: int) -> str:
+    """Another one for each topic, as Kafka writes it: topics of one id would be one log."""
+    return base64.urlsafe_b64encode((1000 + number).to_bytes(16, "big")).decode().rstrip("=")
 
 
 def _at(batch: bytes, base_offset: int) -> bytes:
