@@ -6,17 +6,20 @@ they stand, so that a rerun that finds nothing new shows the same picture.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from pipelines.lakes import lake_name
 from pipelines.open_transactions import OpenTransaction, read_open_transactions
 from pipelines.partitions import natural_order
 from pipelines.standing import ABOUT_A_RANGE, ABOUT_ROWS, alarming_ranges, overlap, standing_findings
+from spark_jobs.lake import storage
 from spark_jobs.lake.archive import LogRow, Segment, read_logs, read_segments
 from spark_jobs.lake.frontier import LedgerRow, read_ledger
-from spark_jobs.lake.tables import open_table, read_rows
+from spark_jobs.lake.tables import TABLES, read_rows, table_uri
 
 STATES = (
     "present",
@@ -173,11 +176,36 @@ class Alarm:
 
 
 def read_state(lake: str, logs: Collection[str] | None = None) -> LakeState:
-    """The lake as its tables stand now; ``logs`` restricts it to these log keys."""
-    chosen = None if logs is None else sorted(logs)
+    """The lake as its tables stand now; ``logs`` restricts it to these log keys.
+
+    Steps ask for it before and after each job: what was read is kept until a table has another version.
+    """
+    chosen = None if logs is None else tuple(sorted(logs))
+    return _read_state(lake, chosen) if storage.is_remote(lake) else _kept_state(lake, chosen, _versions(lake))
+
+
+def _versions(lake: str) -> tuple[str, ...]:
+    """The newest commit file of each table of a lake in a local directory."""
+    newest = []
+    for name in TABLES:
+        try:
+            names = os.listdir(os.path.join(table_uri(lake, name), "_delta_log"))
+        except OSError:
+            names = []
+        newest.append(max((each for each in names if each.endswith(".json")), default=""))
+    return tuple(newest)
+
+
+@lru_cache(maxsize=4)
+def _kept_state(lake: str, chosen: tuple[str, ...] | None, versions: tuple[str, ...]) -> LakeState:
+    """``versions`` were looked at before reading, so that what is kept is never older than they are."""
+    return _read_state(lake, chosen)
+
+
+def _read_state(lake: str, chosen: tuple[str, ...] | None) -> LakeState:
     rows = read_logs(lake, chosen)
     segments = read_segments(lake, chosen, live=False)
-    where = None if chosen is None else [("log", "in", chosen)]
+    where = None if chosen is None else [("log", "in", list(chosen))]
     columns = ["segment_id", "log", "batches", "records", "control_records", "quarantined_bytes"]
     validations = {v["segment_id"]: v for v in read_rows(lake, "validations", columns, where).to_pylist()}
     findings: dict[str, Counter[str]] = {}
@@ -253,24 +281,3 @@ def read_stops(lake: str) -> tuple[Alarm, ...]:
         for row in sorted(rows, key=lambda row: natural_order(row.topic_partition))
         if row.stopped is not None
     )
-
-
-def row_counts(lake: str) -> dict[tuple[str, int], int]:
-    """Rows of ``records`` by topic and partition, from the file statistics: no data file is opened.
-
-    Raises:
-        ValueError: a file that holds more than one partition, or lacks statistics; the layout forbids both.
-    """
-    table = open_table(lake, "records")
-    counted: Counter[tuple[str, int]] = Counter()
-    if table is None:
-        return {}
-    import pyarrow as pa
-
-    files = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-    for file in files:
-        low, high = file.get("min.partition"), file.get("max.partition")
-        if low is None or low != high or file["num_records"] is None:
-            raise ValueError(f"{file['path']} in table records does not hold exactly one partition by its statistics.")
-        counted[file["partition.topic"], low] += file["num_records"]
-    return dict(counted)

@@ -164,11 +164,14 @@ def _range(
 
 
 def _crc_failures(lake: str, logs: Sequence[str]) -> dict[str, list[int]]:
-    """Offsets expected where a batch's crc does not fit, by log."""
+    """Offsets expected where a batch's crc does not fit, by log; not of bytes that better ones have replaced."""
     where: list[tuple[str, str, object]] = [("log", "in", list(logs)), ("verdict", "==", str(CorruptionReason.CRC))]
     failures: dict[str, list[int]] = {}
-    for row in read_rows(lake, "batches", ["log", "base_offset"], where).to_pylist():
-        failures.setdefault(row["log"], []).append(row["base_offset"])
+    found = read_rows(lake, "batches", ["log", "segment_id", "base_offset"], where).to_pylist()
+    feeding = {s.segment_id for s in archive.ingested_segments(lake, sorted({row["log"] for row in found}))}
+    for row in found:
+        if row["segment_id"] in feeding:
+            failures.setdefault(row["log"], []).append(row["base_offset"])
     return failures
 
 

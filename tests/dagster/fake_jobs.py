@@ -194,6 +194,11 @@ def _pieces(start: int, end: int, bad: tuple[int, int] | None) -> list[tuple[int
     return [piece for piece in pieces if piece[1] > piece[0]]
 
 
+def _row(schema: pa.Schema, first: LedgerRow, offset: int) -> dict[str, Any]:
+    place = {"topic": first.topic, "partition": first.partition, "log_id": first.log_id, "offset": offset}
+    return {**dict.fromkeys(schema.names), **place}
+
+
 def _publish(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
     changes = []
     schema = TABLES["records"].schema
@@ -206,11 +211,7 @@ def _publish(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
             continue
         first = ranges[0]
         offsets = [o for r in ranges if r.state is OffsetState.PRESENT for o in range(r.start_offset, r.end_offset)]
-        rows = [
-            {**dict.fromkeys(schema.names), "topic": first.topic, "partition": first.partition, "offset": offset}
-            for offset in offsets
-            if start <= offset < end
-        ]
+        rows = [_row(schema, first, offset) for offset in offsets if start <= offset < end]
         guard = Guard(frontier.application_id(log), at, end)
         commits.append(config.lake, "records", pa.Table.from_pylist(rows, schema=schema), config.run_id, [guard])
         frontier.sync_published(config.lake, config.run_id, [log])
@@ -235,11 +236,7 @@ def _replace(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
                 changes.append(LogChange(log, first.topic, first.partition, {"start_offset": config.start_offset}))
         elif late:
             schema = TABLES["records"].schema
-            rows = [
-                {**dict.fromkeys(schema.names), "topic": first.topic, "partition": first.partition, "offset": offset}
-                for r in late
-                for offset in range(r.start_offset, r.end_offset)
-            ]
+            rows = [_row(schema, first, offset) for r in late for offset in range(r.start_offset, r.end_offset)]
             commits.append(config.lake, "records", pa.Table.from_pylist(rows, schema=schema), config.run_id)
             frontier.commit_ledger(
                 config.lake, [replace(r, published=r.published or r in late) for r in ranges], [log], config.run_id

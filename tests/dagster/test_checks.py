@@ -30,7 +30,7 @@ def test_damage_is_a_red_check_that_names_the_place_and_stops_nobody_else(
     assert "orders-1" not in (check.description or "")
     assert materialized(result, "records") == ["orders-0", "orders-1"]
     assert check_of(result, "every_offset_accounted_for").passed
-    assert check_of(result, "rows_equal_ledger").metadata["rows"].value == 4 + 9
+    assert check_of(result, "rows_equal_ledger").metadata["records published by the ledger"].value == 4 + 9
 
 
 def test_damage_stays_red_in_later_runs_also_in_those_of_another_lake(
