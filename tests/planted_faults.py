@@ -664,6 +664,8 @@ FAULTS = (
         "        if at is None and not is_last:",
         "        if not is_last:",
         ("tests/unit/lake/test_completeness.py",),
+    ),
+    Fault(
         "lineage believes the stored checksum",
         "spark_jobs/lake/archived_batch.py",
         "        return self.crc == self.crc_computed",

@@ -236,8 +236,14 @@ def _replace(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
                 changes.append(LogChange(log, first.topic, first.partition, {"start_offset": config.start_offset}))
         elif late:
             schema = TABLES["records"].schema
-            rows = [_row(schema, first, offset) for r in late for offset in range(r.start_offset, r.end_offset)]
-            commits.append(config.lake, "records", pa.Table.from_pylist(rows, schema=schema), config.run_id)
+            rows = [
+                _row(schema, first, offset)
+                for r in ranges
+                if r.state is OffsetState.PRESENT and (r.published or r in late)
+                for offset in range(r.start_offset, r.end_offset)
+            ]
+            predicate = f"topic = '{first.topic}' AND partition = {first.partition}"
+            commits.replace(config.lake, "records", predicate, pa.Table.from_pylist(rows, schema=schema), config.run_id)
             frontier.commit_ledger(
                 config.lake, [replace(r, published=r.published or r in late) for r in ranges], [log], config.run_id
             )
