@@ -36,6 +36,7 @@ _LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.proper
 # A local JVM lives for a minute, and the bulk of the work is in Python: the second compiler and the parallel collector
 # cost more than they give (a small job: 16 s with these, 21 s without). spark.driver.extraJavaOptions replaces them.
 _LOCAL_JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_FOR_WORKERS = re.compile(r"PYTHONPATH$|LOGLAKE_(?!SPARK_|JARS_|IVY_)")
 
 # Spark's own "active session" belongs to a thread; ours belongs to the process, whichever thread a step runs in.
 _session: SparkSession | None = None
@@ -77,7 +78,8 @@ def stop_session() -> None:
 
 def session_settings(lake: str | Path | None = None, conf: Mapping[str, str] | None = None) -> dict[str, str]:
     """All that :func:`get_session` would tell Spark, by name; ours, the environment's, then `conf`."""
-    settings = _our_settings(lake) | _settings_of_object_store() | _settings_of_environment() | dict(conf or {})
+    settings = _our_settings(lake) | _settings_of_environment() | dict(conf or {})
+    settings = _settings_of_workers(local=settings["spark.master"].startswith("local")) | settings
     local = settings["spark.master"].startswith("local")
     java_options = settings.get("spark.driver.extraJavaOptions", _LOCAL_JVM_OPTIONS if local else "")
     settings["spark.driver.extraJavaOptions"] = f"{_LOGGING} {java_options}".strip()
@@ -102,9 +104,18 @@ def _our_settings(lake: str | Path | None) -> dict[str, str]:
     }
 
 
-def _settings_of_object_store() -> dict[str, str]:
-    """Workers read and write a lake on an object store themselves. Spark keeps secrets out of what it shows."""
-    return {f"spark.executorEnv.{name}": value for name, value in os.environ.items() if name.startswith("AWS_")}
+def _settings_of_workers(*, local: bool) -> dict[str, str]:
+    """What workers find in their environment: they read and write the lake themselves, with the driver's credentials.
+    Spark keeps secrets out of what it shows.
+
+    On a cluster also where packages are, and one place for compiled kernels: each application has a working directory
+    of its own there, and would compile them again.
+    """
+    given = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    if not local:
+        given |= {name: value for name, value in os.environ.items() if _FOR_WORKERS.match(name)}
+        given["LOGLAKE_HOME"] = str(local_home())
+    return {f"spark.executorEnv.{name}": value for name, value in given.items()}
 
 
 def _settings_of_environment() -> dict[str, str]:
@@ -131,3 +142,5 @@ def _prepare_environment(*, local: bool) -> None:
     if local:
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable  # not the PATH's python3
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # at the same path on every worker, or named by hand

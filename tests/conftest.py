@@ -30,9 +30,9 @@ os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
 
 _FOLDERS_IN_ORDER = (
     *("unit", "property", "repository", "conformance", "kafka"),
-    *("dagster", "spark", "crash", "object_store", "journey"),
+    *("dagster", "spark", "crash", "cluster", "object_store", "journey"),
 )
-_SLOW_MARKERS = ("kafka", "object_store", "dagster", "spark", "crash")
+_SLOW_MARKERS = ("kafka", "object_store", "dagster", "spark", "crash", "cluster")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -43,6 +43,8 @@ SOURCE_CHANGES = "tests/spark/test_source_changes.py"
 CORPUS_TABLES = "tests/conformance/test_tables.py"
 OPTIMIZE = "tests/spark/test_optimize.py"
 
+EVERY_SIDE_EFFECT = "tests/crash/test_every_side_effect.py"
+
 FAULTS = (
     Fault(
         "skip the crc",
@@ -692,6 +694,65 @@ FAULTS = (
         '        if f["segment_id"] not in gone\n        and stands',
         "        if stands",
         ("tests/dagster/test_what_still_stands.py", "-k", "filled"),
+    ),
+    Fault(
+        "a version that passed the planned one is as good",
+        "spark_jobs/lake/commits.py",
+        "        if found[guard.application_id] != guard.planned:",
+        "        if (found[guard.application_id] or 0) < (guard.planned or 0):",
+        ("tests/unit/lake/test_commits.py",),
+    ),
+    Fault(
+        "what another run committed since the plan does not count",
+        "spark_jobs/lake/commits.py",
+        "        if found != (planned or 0):",
+        "        if False:",
+        ("tests/unit/lake/test_commits.py", "-k", "whole_table"),
+    ),
+    Fault(
+        "an append that stands on a whole table is rebased",
+        "spark_jobs/lake/commits.py",
+        "        properties = _properties(run_id, guards, 0 if guards or standing else APPEND_RETRIES)",
+        "        properties = _properties(run_id, guards, 0 if guards else APPEND_RETRIES)",
+        ("tests/unit/lake/test_commits.py", "-k", "whole_table"),
+    ),
+    Fault(
+        "the frontier is not in the commit",
+        "spark_jobs/publish.py",
+        "        guards = [log.guard for log in standing]",
+        "        guards = [log.guard for log in standing[:0]]",
+        (EVERY_SIDE_EFFECT, "-k", "killed_before and first-publish"),
+    ),
+    Fault(
+        "a lost answer is not looked for",
+        "spark_jobs/publish.py",
+        "            unanswered = error\n",
+        "            raise\n",
+        ("tests/crash/test_unanswered.py", "-k", "lost_answer and first"),
+    ),
+    Fault(
+        "a file is not on disk when it is committed",
+        "spark_jobs/lake/storage.py",
+        "        sync(self.path)\n",
+        "",
+        (EVERY_SIDE_EFFECT, "-k", "on_disk"),
+    ),
+    Fault(
+        "a new folder is not on disk when its files are committed",
+        "spark_jobs/lake/storage.py",
+        "        for _ in range(_SYNCED_AROUND):",
+        "        for _ in range(0):",
+        (EVERY_SIDE_EFFECT, "-k", "on_disk"),
+    ),
+    Fault(
+        "the ledger says published before anything is",
+        "spark_jobs/publish.py",
+        "    committed, strange = _commit(",
+        "    held = frontier.read_ledger(config.lake, list(files))\n"
+        "    rows = [r for ranges in held.values() for r in frontier.with_published(ranges, ranges[-1].end_offset)]\n"
+        "    frontier.commit_ledger(config.lake, rows, list(files), config.run_id)\n"
+        "    committed, strange = _commit(",
+        (EVERY_SIDE_EFFECT, "-k", "killed_before and first-publish"),
     ),
 )
 

@@ -8,8 +8,10 @@ process, so that effects of driver and workers have one order.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -41,6 +43,10 @@ class Turn:
     policies: str | None = None
     options: dict[str, dict[str, Any]] = field(default_factory=dict)
     """More fields of a job's configuration, by job."""
+    constants: dict[str, Any] = field(default_factory=dict)
+    """Constants that are another in this turn, by ``module.NAME``."""
+    shuffled: int | None = None
+    """Seed of an order in which tasks are done; None: as they come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +136,11 @@ def _run_forked(value: dict[str, Any]) -> None:
     said: dict[str, Any] = {}
     code = 0
     try:
-        stand_in_for_spark()
+        stand_in_for_spark(turn.shuffled)
+        for name, constant in turn.constants.items():
+            module, _, last = name.rpartition(".")
+            getattr(importlib.import_module(module), last)
+            setattr(importlib.import_module(module), last, constant)
         run(turn, said)
     except BaseException as error:  # noqa: BLE001
         said["error"] = f"{type(error).__name__}: {error}"
@@ -172,8 +182,8 @@ def configuration(turn: Turn, job: str) -> Any:
     return CONFIGS[job].from_dict({"lake": turn.lake, "run_id": turn.run_id, "as_of_ms": AS_OF_MS, **more})
 
 
-def stand_in_for_spark() -> None:
-    """Tasks run here, one after another; no JVM."""
+def stand_in_for_spark(shuffled: int | None = None) -> None:
+    """Tasks run here, one after another, in their order or one that comes of a seed; no JVM."""
     import spark_jobs.session
     import spark_jobs.spread
 
@@ -183,7 +193,11 @@ def stand_in_for_spark() -> None:
         work: Callable[[dict[str, Any]], dict[str, Any]],
         sizes: object = None,
     ) -> list[dict[str, Any]]:
-        return [json.loads(json.dumps(work(json.loads(json.dumps(task))))) for task in tasks]
+        order = list(range(len(tasks)))
+        if shuffled is not None:
+            random.Random(shuffled).shuffle(order)
+        done = {at: json.loads(json.dumps(work(json.loads(json.dumps(tasks[at]))))) for at in order}
+        return [done[at] for at in range(len(tasks))]
 
     original = spark_jobs.spread.spread
     for module in list(sys.modules.values()):

@@ -21,6 +21,7 @@ def _killed_before(module: Any, name: str) -> None:
     def die(*_: Any, **__: Any) -> None:
         _kill()
 
+    getattr(module, name)  # a point that is gone by that name would be passed by alive
     setattr(module, name, die)
 
 
@@ -44,7 +45,7 @@ def plant(point: str) -> None:
     points: dict[str, Callable[[], None]] = {
         "segment copied before its row is committed": lambda: _killed_before(archive, "commit_segments"),
         "segments committed before the row of the log": lambda: _killed_before(archive, "commit_logs"),
-        "between batches and validations": lambda: _killed_before(validate, "_commit_ledger"),
+        "between batches and validations": lambda: _killed_before(validate, "_commit_transactions"),
         "ledger committed before validations": lambda: _killed_before(validate, "_commit_validations"),
         "Parquet written before the publish commit": lambda: _killed_before(publish, "_commit"),
         "publish commit landed before its answer": lambda: _killed_behind(

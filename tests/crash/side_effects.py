@@ -189,7 +189,7 @@ class SideEffects:
             raise OSError(due.errno, os.strerror(due.errno), path)
         self._happening = None
         Path(due.signals, "paused").touch()
-        wait_for(Path(due.signals, "go-on"))
+        wait_for(Path(due.signals, "go-on"), 600)
         Path(due.signals, "resumed").touch()
 
     def _audited(self, event: str, args: tuple[Any, ...]) -> None:

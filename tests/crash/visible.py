@@ -65,11 +65,11 @@ def _rows_end_at_frontiers(lake: Path, published: list[dict[str, Any]]) -> None:
     )
     for log in {row["log"] for row in ledger}:
         frontier = (None if table is None else table.transaction_version(f"records/{log}")) or 0
-        counted = sum(
-            row["records"]
-            for row in ledger
-            if row["log"] == log and row["state"] == "present" and row["end_offset"] <= frontier
-        )
+        ranges = [row for row in ledger if row["log"] == log]
+        early = [row for row in ranges if row["published"] and row["end_offset"] > frontier]
+        assert not early, f"{log}: published, says the ledger, above the frontier {frontier}"
+        present = [row for row in ranges if row["state"] == "present" and row["end_offset"] <= frontier]
+        counted = sum(row["records"] for row in present)
         mine = [row["offset"] for row in published if f"{row['log_id']}/{row['partition']}" == log]
         assert all(offset < frontier for offset in mine), f"{log}: rows at or above its frontier {frontier}"
         assert len(mine) == counted, f"{log}: {len(mine)} rows where the ledger counts {counted} below {frontier}"

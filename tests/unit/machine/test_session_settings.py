@@ -60,3 +60,24 @@ def test_settings_that_cannot_be_read_are_the_callers_mistake(monkeypatch, given
     monkeypatch.setenv("LOGLAKE_SPARK_CONF", given)
     with pytest.raises(UsageError, match="LOGLAKE_SPARK_CONF"):
         session_settings()
+
+
+def test_workers_of_a_cluster_are_told_of_packages_kernels_and_the_store_and_of_nothing_else(monkeypatch, tmp_path):
+    monkeypatch.setenv("LOGLAKE_SPARK_MASTER", "spark://127.0.0.1:7077")
+    monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", "/packages")
+    monkeypatch.setenv("LOGLAKE_ENGINE", "reference")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("LOGLAKE_SPARK_CONF", '{"spark.executorEnv.LOGLAKE_ENGINE": "numpy"}')
+    prefix = "spark.executorEnv."
+    settings = {k.removeprefix(prefix): v for k, v in session_settings().items() if k.startswith(prefix)}
+    expected = {
+        "LOGLAKE_HOME": str(tmp_path),
+        "PYTHONPATH": "/packages",
+        "LOGLAKE_ENGINE": "numpy",
+        "AWS_REGION": "us-east-1",
+    }
+    assert {name: settings[name] for name in expected} == expected
+    assert not any(name.startswith(("LOGLAKE_SPARK_", "LOGLAKE_JARS_", "LOGLAKE_IVY_")) for name in settings)
+    monkeypatch.setenv("LOGLAKE_SPARK_MASTER", "local[2]")
+    assert "spark.executorEnv.PYTHONPATH" not in session_settings()
