@@ -100,6 +100,17 @@ class Held:
         ]
         return min(clocks, default=None)
 
+    def is_judged(self, log: str, start: int, end: int) -> bool:
+        """Whether the bytes of offsets [start, end) are those that the ledger was made from.
+
+        They are not where ingest cut a tail back, or filled a hole, and validation has not seen what came instead.
+        """
+        segments = self.segments.get(log, ())
+        if segments and segments[-1].next_offset < end:
+            return False
+        there = (s.segment_id for s in segments if s.base_offset < end and s.next_offset > start)
+        return all(identity in self.validated_ms for identity in there)
+
     def _cut(self, segment: Segment) -> list[Piece]:
         cuts = [(position, offset) for position, offset in self.splits.get(segment.segment_id, ())]
         cuts = [(position, offset) for position, offset in cuts if 0 < position < segment.size]

@@ -120,6 +120,8 @@ def plan(config: PublishConfig) -> PublishPlan:
         if end > start:
             pending[log] = (start, end)
     held = Held.of(config.lake, ledger if config.isolation_level == READ_UNCOMMITTED else pending)
+    # Other bytes stand there since the ledger was made: what it says is not of them, so the log waits for validation.
+    pending = {log: (start, end) for log, (start, end) in pending.items() if held.is_judged(log, start, end)}
     waiting = [
         log
         for log, (start, end) in pending.items()

@@ -246,6 +246,8 @@ def _plan_log(
     if decided == begun and digest == (recorded[of_tail] or 0):
         return None
     start, removed = _made_again(ranges, begun, files)
+    if not held.is_judged(first.log, start, end):
+        return None
     states = _states(ranges, start, decided) + tail
     settled = [r for r in ranges if r.start_offset >= start and r.end_offset <= end and _is_settled(r)]
     tasks = [

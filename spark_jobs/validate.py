@@ -5,10 +5,11 @@
     commit         `batches`, `quarantine`, `findings`, `transactions`, `offset_ledger`, last `validations`
 
 Only a segment's row in ``validations`` means validated. A run that died before it left rows of that segment in the
-other tables: they are deleted and made again. The ledger of a log that has grown is made again from its first ``open``
-offset, so what was decided before is not read again; that of a log whose bytes changed (a range was filled late, its
-end was cut back) from there. What comes back to the driver is bounded by transactions and by changes of state in the
-ledger behind that offset: a plain log gives a handful of values however many batches it has.
+other tables: they are deleted and made again. The row of a segment that was cut back goes, because it may come again.
+The ledger of a log that has grown is made again from its first ``open`` offset, so what was decided before is not read
+again; that of a log whose bytes changed (a range was filled late, its end was cut back) from there. What comes back to
+the driver is bounded by transactions and by changes of state in the ledger behind that offset: a plain log gives a
+handful of values however many batches it has.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ class LogPlan:
     feeding: tuple[Segment, ...]
     """Those that transactions and ledger are made from, of them what reaches the resume offset."""
     facts: LogFacts
+    taken_back: tuple[str, ...] = ()
+    """Segments that were judged and cut back since: judged no more, so that they can come again."""
 
     @property
     def resume_offset(self) -> int:
@@ -111,8 +114,12 @@ def plan(config: ValidateConfig) -> ValidatePlan:
     rows = archive.read_logs(config.lake, config.logs)
     done = set(read_rows(config.lake, "validations", ["segment_id"])["segment_id"].to_pylist())
     feeding: dict[str, list[Segment]] = {}
-    for segment in archive.ingested_segments(config.lake, config.logs):
-        feeding.setdefault(segment.log, []).append(segment)
+    taken_back: dict[str, list[Segment]] = {}
+    for segment in archive.read_segments(config.lake, config.logs, live=False):
+        if segment.feeds:
+            feeding.setdefault(segment.log, []).append(segment)
+        elif segment.retired_because == archive.CUT_BACK and segment.segment_id in done:
+            taken_back.setdefault(segment.log, []).append(segment)
     ledger = frontier.read_ledger(config.lake, config.logs)
     due: list[tuple[LogRow, list[Segment]]] = []
     for log, row in sorted(rows.items()):
@@ -123,9 +130,9 @@ def plan(config: ValidateConfig) -> ValidatePlan:
         ranges = ledger.get(log, [])
         ends_elsewhere = row.next_offset != (ranges[-1].end_offset if ranges else 0)
         moved = min(row.publish_limit(), row.next_offset) > frontier.ledger_high_watermark(ranges)
-        if waiting or ends_elsewhere or moved:
+        if waiting or ends_elsewhere or moved or log in taken_back:
             due.append((row, waiting))
-    plans = _plans(config, due, feeding, ledger) if due else ()
+    plans = _plans(config, due, feeding, taken_back, ledger) if due else ()
     new = [segment.segment_id for _, waiting in due for segment in waiting]
     unfinished: set[str] = set()
     for table in ("batches", "quarantine"):
@@ -138,6 +145,7 @@ def _plans(
     config: ValidateConfig,
     due: Sequence[tuple[LogRow, list[Segment]]],
     feeding: Mapping[str, Sequence[Segment]],
+    taken_back: Mapping[str, Sequence[Segment]],
     ledger: Mapping[str, Sequence[LedgerRow]],
 ) -> Iterator[LogPlan]:
     policies = read_policies(config.policies)
@@ -147,7 +155,9 @@ def _plans(
     for row, waiting in due:
         before = frontier.with_published(ledger.get(row.log, ()), frontiers[row.log])
         transactions = known[row.log]
-        resume = rebuild_offset(before, _changed_from(row, waiting, before), transactions.earliest_in_progress)
+        gone = taken_back.get(row.log, ())
+        changed = _changed_from(row, (*waiting, *gone), before)
+        resume = rebuild_offset(before, changed, transactions.earliest_in_progress)
         policy = policies.for_topic(row.topic)
         facts = LogFacts.of(
             row,
@@ -157,13 +167,17 @@ def _plans(
             tuple(kept_borders(before, resume, frontiers[row.log] or 0)),
         )
         reaching = tuple(s for s in feeding.get(row.log, ()) if s.next_offset >= resume)
-        yield LogPlan(row, tuple(waiting), reaching, facts)
+        yield LogPlan(row, tuple(waiting), reaching, facts, tuple(segment.segment_id for segment in gone))
 
 
-def _changed_from(row: LogRow, waiting: Sequence[Segment], ledger: Sequence[LedgerRow]) -> int | None:
-    """The lowest offset whose bytes are not those that the ledger was made from; None where the log only grew."""
+def _changed_from(row: LogRow, moved: Sequence[Segment], ledger: Sequence[LedgerRow]) -> int | None:
+    """The lowest offset whose bytes are not those that the ledger was made from; None where the log only grew.
+
+    Args:
+        moved: segments that came or went since.
+    """
     end = ledger[-1].end_offset if ledger else 0
-    changed = [segment.base_offset for segment in waiting if segment.base_offset < end]
+    changed = [segment.base_offset for segment in moved if segment.base_offset < end]
     if row.next_offset < end:
         changed.append(row.next_offset)
     return min(changed, default=None)
@@ -209,6 +223,11 @@ def apply(plan: ValidatePlan, config: ValidateConfig, spark: SparkSession) -> Jo
     moved = [log for log in ledger if ledger[log] != before.get(log, [])]
     rows = [row for log in moved for row in ledger[log]]
     frontier.commit_ledger(config.lake, rows, moved, config.run_id, standing)
+    taken_back = [identity for log in plan.logs for identity in log.taken_back]
+    if taken_back:
+        commits.delete(
+            config.lake, "validations", commits.equal_to_any("segment_id", taken_back), config.run_id, standing
+        )
     _commit_validations(judged, config, standing)
     return JobReport(
         job=config.JOB,

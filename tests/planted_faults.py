@@ -418,6 +418,20 @@ FAULTS = (
         ("tests/spark/test_cut_back.py", "-k", "between_plan_and_commit"),
     ),
     Fault(
+        "publish trusts a ledger that was made of other bytes",
+        "spark_jobs/publish.py",
+        " if held.is_judged(log, start, end)}",
+        "}",
+        ("tests/spark/test_cut_back.py", "-k", "only_as_validation"),
+    ),
+    Fault(
+        "what was cut back stays validated",
+        "spark_jobs/validate.py",
+        "    if taken_back:\n",
+        "    if False:\n",
+        ("tests/spark/test_cut_back.py", "-k", "judged_again"),
+    ),
+    Fault(
         "what was cut back still feeds the log",
         "spark_jobs/lake/archive.py",
         "and self.retired_because not in (CUT_BACK, FILLED)",

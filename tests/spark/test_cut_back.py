@@ -325,3 +325,53 @@ def test_rows_of_a_tail_that_was_cut_back_leave_the_uncommitted_table(source, la
 
 def values(partition: Partition) -> dict[int, bytes | None]:
     return {offset: value for offset, (_, value) in partition.rows.items()}
+
+
+def test_what_came_in_the_place_of_a_tail_is_published_only_as_validation_judged_it(source, lake):
+    orders = source.partition("orders-0")
+    orders.append(30)
+    source.high_watermarks(orders_0=30)
+    lake.turn(source.path, publish=False)
+    orders.truncate(20)
+    transactional = {"attributes": handmade.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    orders.append(10, leader_epoch=1, **transactional)
+    orders.epochs([(0, 0), (1, 20)])
+    config = IngestConfig(str(lake.path), (str(source.path),), "cut", AS_OF_MS)
+    assert launch.run("ingest", config).changed
+    # The ledger still says that all thirty offsets are visible.
+    for level in ("read_committed", "read_uncommitted"):
+        publish = PublishConfig(str(lake.path), f"early-{level}", AS_OF_MS, isolation_level=level)
+        early = launch.run("publish", publish)
+        assert not (early.used_spark or early.changed or early.findings)
+    assert lake.published("orders") == {}
+    assert lake.rows("records_uncommitted") == []
+    lake.turn(source.path)
+    assert set(lake.published("orders")) == set(range(20))
+    assert states(lake.ledger("orders")) == {"present": 20, "open": 10}
+
+
+def test_bytes_that_come_again_are_judged_again_though_they_were_once(source, lake):
+    orders = source.partition("orders-0")
+    orders.append(10)
+    orders.roll()
+    ours = orders.append(4, producer_id=7, producer_epoch=0, attributes=handmade.TRANSACTIONAL, base_sequence=0)
+    ours += handmade.marker(14, handmade.ABORT, producer_id=7, leader_epoch=0)
+    orders.segments()[-1].write_bytes(ours)
+    source.high_watermarks(orders_0=15)
+    lake.turn(source.path, publish=False)
+    orders.truncate(10)
+    orders.roll()
+    orders.append(5, tag=b"other", leader_epoch=1)
+    orders.epochs([(0, 0), (1, 10)])
+    lake.turn(source.path, publish=False)
+    assert states(lake.ledger("orders")) == {"present": 15}
+    orders.truncate(10)
+    orders.roll().write_bytes(ours)
+    orders.epochs([(0, 0)])
+    lake.turn(source.path)
+    assert states(lake.ledger("orders")) == {"present": 10, "aborted": 4, "control": 1}
+    assert set(lake.published("orders")) == set(range(10))
+    assert "output-mismatch" not in lake.rules()
+    versions = lake.versions()
+    assert not any(report.used_spark or report.changed for report in lake.turn(source.path).values())
+    assert lake.versions() == versions
