@@ -265,10 +265,7 @@ def _merge(
     for (table, _), of_topic in groupby(written, key=lambda each: (each[0].table, each[0].topic)):
         committed += _commit(config, table, list(of_topic))
     landed = [merge for merge, _ in committed]
-    overtaken = [(merge, files) for merge, files in written if merge not in landed]
-    for merge, files in overtaken:
-        discard(table_uri(config.lake, merge.table), [file.path for file in files])
-    return committed, [merge for merge, _ in overtaken], failed
+    return committed, [merge for merge, _ in written if merge not in landed], failed
 
 
 def _task(lake: str, merge: Merge) -> MergeTask:
@@ -288,22 +285,34 @@ def _task(lake: str, merge: Merge) -> MergeTask:
 def _commit(
     config: OptimizeConfig, table: str, merges: Sequence[tuple[Merge, list[WrittenFile]]]
 ) -> list[tuple[Merge, list[WrittenFile]]]:
-    """One commit of all merges whose files are all still live; another commit in between makes it look again."""
+    """One commit of all merges whose files are all still live; another commit in between makes it look again.
+
+    A commit may land although it is told that another was first: a store answers so to a put that its client repeats.
+    So what was once to be committed is looked for before it counts as overtaken, and is never deleted here.
+    """
+    standing: list[tuple[Merge, list[WrittenFile]]] = []
+    tried: set[str] = set()
     for attempt in range(COMMIT_ATTEMPTS):
         opened = open_table(config.lake, table)
         live = {file.path for file in live_files(opened)} if opened is not None else set()
+        added = {file.path for _, files in standing for file in files}
+        if added and added <= live:
+            break
         standing = [(merge, files) for merge, files in merges if all(file.path in live for file in merge.files)]
         if not standing:
-            return []
+            break
         removed = [file.path for merge, _ in standing for file in merge.files]
-        added = [file for _, files in standing for file in files]
+        new = [file for _, files in standing for file in files]
+        tried |= {file.path for file in new}
         try:
-            commits.rewrite_files(config.lake, table, removed, added, config.run_id, data_change=False)
+            commits.rewrite_files(config.lake, table, removed, new, config.run_id, data_change=False)
+            break
         except ConcurrentChange:
             time.sleep(0.05 * 2**attempt)
-            continue
-        return standing
-    return []
+    else:
+        standing = []
+    discard(table_uri(config.lake, table), [f.path for _, files in merges for f in files if f.path not in tried])
+    return standing
 
 
 def _check_off(config: OptimizeConfig, floor_ms: int) -> int:
