@@ -16,6 +16,7 @@ import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -173,7 +174,7 @@ def apply(plan: UncommittedPlan, lake: str, run_id: str, spark: SparkSession | N
 
 def begin_again(lake: str, offsets: Mapping[str, int], run_id: str) -> None:
     """Have the next plan make rows again from these offsets on, where they are decided already: what ``records`` has
-    of them was replaced. Nothing to do writes nothing.
+    of them was replaced, or the ledger says something else of them. Nothing to do writes nothing.
 
     Raises:
         ConcurrentChange: another commit came between.
@@ -185,6 +186,19 @@ def begin_again(lake: str, offsets: Mapping[str, int], run_id: str) -> None:
     guards = [Guard(ids[log], recorded[ids[log]], at) for log, at in offsets.items() if at < (recorded[ids[log]] or 0)]
     if guards:
         commits.add_files(lake, TABLE, [], run_id, guards)
+
+
+def first_difference(before: Sequence[LedgerRow], after: Sequence[LedgerRow]) -> int | None:
+    """The first offset at which two ledgers of a log differ in which offsets have rows, or in what these say of their
+    transactions; None where they do not."""
+    old, new = (_states(rows, 0, rows[-1].end_offset) if rows else [] for rows in (before, after))
+    for left, right in zip_longest(old, new):
+        if left is None or right is None:
+            return int((left or right)[0])
+        if left != right:
+            alike = left[0] == right[0] and left[2] == right[2]
+            return min(left[1], right[1]) if alike else min(left[0], right[0])
+    return None
 
 
 def write_uncommitted(value: dict[str, Any]) -> dict[str, Any]:
@@ -249,7 +263,7 @@ def _plan_log(
     if not held.is_judged(first.log, start, end):
         return None
     states = _states(ranges, start, decided) + tail
-    settled = [r for r in ranges if r.start_offset >= start and r.end_offset <= end and _is_settled(r)]
+    settled = [r for r in ranges if r.end_offset > start and r.end_offset <= end and _is_settled(r)]
     tasks = [
         *held.tasks(first, merged((s, e) for s, e, _ in _states(ranges, start, decided))),
         *held.tasks(first, merged((s, e) for s, e, _ in tail)),
@@ -263,7 +277,7 @@ def _plan_log(
         end_offset=end,
         removed=tuple(file.path for file in removed),
         states=tuple(states),
-        counted=sum(row.records for row in settled),
+        counted=sum(min(row.records, row.end_offset - start) for row in settled),
         tasks=tuple(tasks),
         guards=(Guard(of_decided, recorded[of_decided], decided), Guard(of_tail, recorded[of_tail], digest)),
     )
@@ -271,8 +285,10 @@ def _plan_log(
 
 def _made_again(ranges: Sequence[LedgerRow], begun: int, files: Sequence[LiveFile]) -> tuple[int, list[LiveFile]]:
     """Where rows are made again from, and the files that go for it: those of the old tail, and whole ranges with each
-    file that somebody merged across its border."""
-    start = begun
+    file that somebody merged across its border. Never from inside of a range that has gaps: nobody can tell how many
+    records of it lie behind."""
+    inside = (row.start_offset for row in ranges if row.gaps and row.start_offset < begun < row.end_offset)
+    start = next(inside, begun)
     while True:
         removed = [file for file in files if file.max_offset is None or file.max_offset >= start]
         least = min((file.min_offset or 0 for file in removed), default=start)

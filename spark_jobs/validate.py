@@ -222,6 +222,7 @@ def apply(plan: ValidatePlan, config: ValidateConfig, spark: SparkSession) -> Jo
     _commit_transactions(plan, passes, config, standing)
     moved = [log for log in ledger if ledger[log] != before.get(log, [])]
     rows = [row for log in moved for row in ledger[log]]
+    _begin_again(plan, before, ledger, config)
     frontier.commit_ledger(config.lake, rows, moved, config.run_id, standing)
     taken_back = [identity for log in plan.logs for identity in log.taken_back]
     if taken_back:
@@ -326,6 +327,30 @@ def _ledgers(
         except ValueError as error:
             raise ConcurrentChange(f"{log.row.topic_partition} was published meanwhile: {error}.") from error
     return ledgers
+
+
+def _begin_again(
+    plan: ValidatePlan,
+    before: Mapping[str, Sequence[LedgerRow]],
+    ledger: Mapping[str, Sequence[LedgerRow]],
+    config: ValidateConfig,
+) -> None:
+    """Have `records_uncommitted` made again from where a late fill changed what was decided already: aborted rows and
+    outcomes are no business of `records`, so no replacement brings them. In front of the ledger's commit: a run that
+    dies between does it again."""
+    changed = {}
+    for log in plan.logs:
+        known = before.get(log.row.log, ())
+        if any(row.published and row.end_offset > log.resume_offset for row in known):
+            from spark_jobs.uncommitted import first_difference
+
+            offset = first_difference(known, ledger[log.row.log])
+            if offset is not None:
+                changed[log.row.log] = offset
+    if changed:
+        from spark_jobs.uncommitted import begin_again
+
+        begin_again(config.lake, changed, config.run_id)
 
 
 def _of_log_columns(row: LogRow, columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:

@@ -199,3 +199,26 @@ def test_what_is_filled_behind_the_frontier_is_published_as_a_replacement(police
     versions = policed.lake.versions()
     assert not policed.turn(isolation_level=isolation_level).used_spark
     assert policed.lake.versions() == versions
+
+
+def test_an_aborted_transaction_that_was_filled_behind_the_frontier_comes_to_who_reads_uncommitted(
+    policed, orders, tmp_path
+):
+    orders.append(5)
+    orders.append(5, producer_id=8, **TRANSACTIONAL)
+    orders.marker(8, handmade.ABORT)
+    orders.append(5)
+    orders.roll()
+    orders.append(5)
+    policed.source.high_watermarks(orders_0=21)
+    shutil.copytree(orders.path, tmp_path / "replica" / "orders-0")
+    flip_batch(orders, 1)
+    policed.say(salvage="permissive")
+    reading: dict[str, Any] = {"at_once": True, "isolation_level": "read_uncommitted"}
+    policed.turn(**reading)
+    before = {row["offset"]: row["transaction_state"] for row in policed.lake.rows("records_uncommitted")}
+    assert set(before) == {*range(5), *range(11, 21)}
+    policed.turn(fill_from=(str(tmp_path / "replica"),), **reading)
+    after = {row["offset"]: row["transaction_state"] for row in policed.lake.rows("records_uncommitted")}
+    assert after == before | dict.fromkeys(range(5, 10), "aborted")
+    assert not policed.turn(**reading).used_spark

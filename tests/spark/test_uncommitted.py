@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
-from spark_jobs import publish, uncommitted
-from spark_jobs.contracts import IngestConfig, JobReport, PublishConfig, ValidateConfig
+from spark_jobs import pieces, publish, uncommitted
+from spark_jobs.contracts import IngestConfig, JobReport, PublishConfig, ReplaceConfig, ValidateConfig
 from spark_jobs.launch import run
 from spark_jobs.session import get_session
 from tests import handmade
@@ -189,3 +190,19 @@ def consumed(lines: list[dict[str, Any]]) -> list[tuple[str, int, int, bytes | N
 
     ours = [line for line in lines if not line["topic"].startswith("__")]
     return sorted((r["topic"], r["partition"], r["offset"], decoded(r["key"]), decoded(r["value"])) for r in ours)
+
+
+def test_a_replacement_from_the_middle_of_a_decided_range_is_made_again_from_there(source, reading, monkeypatch):
+    monkeypatch.setattr(pieces, "TASK_BYTES", 1)
+    orders = source.partition("orders-0")
+    orders.append(10)
+    orders.roll()
+    orders.append(10)
+    source.high_watermarks(orders_0=20)
+    reading.turn(source.path)
+    DeltaTable(str(reading.lake.path / "tables" / "records")).delete("offset >= 12")
+    run("replace", ReplaceConfig(str(reading.lake.path), "replace", AS_OF_MS, start_offset=10))
+    report = reading.turn(source.path)
+    assert (report.findings, report.metrics["uncommitted_records"]) == ((), 10)
+    assert reading.states("orders") == dict.fromkeys(range(20), "committed")
+    assert not reading.turn(source.path).used_spark
