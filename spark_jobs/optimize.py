@@ -221,7 +221,8 @@ def _plan_merges(config: OptimizeConfig, names: Sequence[str]) -> tuple[tuple[Me
         if name == "records_uncommitted":
             # Behind the decided offsets lies a section that is replaced as a whole: no file may reach into it.
             logs = {f"{log_id}/{partition}" for (_, partition), ids in log_ids.items() for log_id in ids}
-            ends = {log: table.transaction_version(f"{name}/{log}") for log in logs}
+            decided = commits.versions(config.lake, name, [f"{name}/{log}" for log in logs])
+            ends = {log: decided[f"{name}/{log}"] for log in logs}
         of_records, without_log = record_merges(name, files, sizes, log_ids, ends)
         merges += of_records
         unplaced += [f"{name}/{topic}" for topic in without_log]

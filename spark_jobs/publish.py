@@ -13,6 +13,7 @@ whose written rows are not what the ledger counts, leaves the commit; the others
 from __future__ import annotations
 
 import fnmatch
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -113,6 +114,10 @@ def plan(config: PublishConfig) -> PublishPlan:
     chosen = {log: row for log, row in rows.items() if _is_published(config, row.topic)}
     ledger = frontier.read_ledger(config.lake, list(chosen))
     frontiers = frontier.read_frontiers(config.lake, list(ledger))
+    told = ledger
+    # Cut at the frontier: of a range that goes through it, what lies behind is still to be published.
+    ledger = {log: frontier.with_published(ranges, frontiers[log]) for log, ranges in told.items()}
+    stale = [log for log in ledger if ledger[log] != told[log]]
     pending = {}
     for log, ranges in sorted(ledger.items()):
         start = frontiers[log] or 0
@@ -133,7 +138,6 @@ def plan(config: PublishConfig) -> PublishPlan:
     refused = _mismatches(config.lake, table, plans)
     wrong = {placed.log for placed in refused}
     plans = [log for log in plans if log.log not in wrong]
-    stale = [log for log, ranges in ledger.items() if frontier.with_published(ranges, frontiers[log]) != ranges]
     decided = {log: frontiers[log] or 0 for log in ledger if log not in wrong} | {p.log: p.end_offset for p in plans}
     tails = UncommittedPlan()
     if config.isolation_level == READ_UNCOMMITTED:
@@ -301,11 +305,14 @@ def _mismatches(lake: str, table: DeltaTable | None, logs: Sequence[LogPlan]) ->
     if table is None or not logs:
         return []
     highest = _highest_offsets(table)
-    # The statistics clear almost every log; another incarnation of it, or an odd file, makes rows worth a look.
+    # The statistics clear almost every log; a file that does not tell whose rows it has makes them worth a look.
     suspects = [
         log
         for log in logs
-        if highest.get((log.topic, log.partition), -1) >= log.start_offset or (log.topic, None) in highest
+        if any(
+            highest.get((log.topic, *place), -1) >= log.start_offset
+            for place in ((log.partition, log.log_id), (log.partition, None), (None, None))
+        )
     ]
     return [
         _mismatch(log, f"the table records already holds rows at or above offset {log.start_offset}")
@@ -314,15 +321,13 @@ def _mismatches(lake: str, table: DeltaTable | None, logs: Sequence[LogPlan]) ->
     ]
 
 
-def _highest_offsets(table: DeltaTable) -> dict[tuple[str, int | None], int]:
-    """Greatest offset by topic and partition, by the statistics of the files; partition None: some do not tell."""
-    highest: dict[tuple[str, int | None], int] = {}
+def _highest_offsets(table: DeltaTable) -> dict[tuple[str, int | None, str | None], float]:
+    """Greatest offset by topic, partition and log id, by the statistics of the files; None: some do not tell."""
+    highest: dict[tuple[str, int | None, str | None], float] = {}
     for file in live_files(table):
-        topic = file.partition_values["topic"]
-        if file.max_offset is None or file.partition is None:
-            highest[topic, None] = 0
-        else:
-            highest[topic, file.partition] = max(file.max_offset, highest.get((topic, file.partition), -1))
+        topic, end = file.partition_values["topic"], math.inf if file.max_offset is None else file.max_offset
+        place = (topic, None, None) if file.partition is None else (topic, file.partition, file.log_id)
+        highest[place] = max(end, highest.get(place, -1))
     return highest
 
 

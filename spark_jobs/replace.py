@@ -28,7 +28,7 @@ from deltalake import DeltaTable
 from spark_jobs import uncommitted
 from spark_jobs.contracts import JobReport, LogChange, ReplaceConfig
 from spark_jobs.lake import archive, commits, finding_rows, frontier, removals
-from spark_jobs.lake.commits import Guard, WrittenFile
+from spark_jobs.lake.commits import Guard, Standing, WrittenFile
 from spark_jobs.lake.errors import ConcurrentChange, OutputMismatch
 from spark_jobs.lake.finding_rows import PlacedFinding
 from spark_jobs.lake.frontier import LedgerRow
@@ -311,11 +311,13 @@ def _rewrite(
         files = by_topic(live_files(table))
         for rewrite in kept:
             laid = rewrite.laid
-            if (
-                archived.files.of(files.get(laid.request.topic, ()), laid.request.named, laid.request.ranges)
-                != laid.files
-            ):
-                raise ConcurrentChange(f"Table {TABLE}: files of {laid.request.log} were changed since they were read.")
+            request = laid.request
+            try:
+                now = archived.files.of(files.get(request.topic, ()), request.named, request.ranges)
+            except MixedFile as mixed:
+                raise ConcurrentChange(f"Table {TABLE}: {mixed}.") from mixed  # refused by name when looked at again
+            if now != laid.files:
+                raise ConcurrentChange(f"Table {TABLE}: files of {request.log} were changed since they were read.")
 
     guard = Guard(application, planned, (planned or 0) + 1)
     commits.rewrite_files(config.lake, TABLE, removed, added, config.run_id, [guard], data_change=True, check=check)
@@ -332,10 +334,11 @@ def _mark_published(lake: str, done: Mapping[str, Sequence[tuple[int, int]]], ru
     """Set the ledger's `published` on what was replaced; nothing to set writes nothing."""
     if not done:
         return
-    ledger = frontier.sync_published(lake, run_id, list(done))
+    standing = Standing.of(lake, "offset_ledger")
+    ledger = frontier.sync_published(lake, run_id, list(done), standing)
     marked = {log: _marked(lake, rows, done[log]) for log, rows in ledger.items()}
     moved = [log for log in marked if marked[log] != ledger[log]]
-    frontier.commit_ledger(lake, [row for log in moved for row in marked[log]], moved, run_id)
+    frontier.commit_ledger(lake, [row for log in moved for row in marked[log]], moved, run_id, standing)
 
 
 def _marked(lake: str, rows: Sequence[LedgerRow], ranges: Sequence[tuple[int, int]]) -> list[LedgerRow]:

@@ -78,10 +78,13 @@ class RecordFiles:
         for file in files:
             if file.partition_values["topic"] != log.topic or file.partition not in (None, log.partition):
                 continue
+            if file.log_id not in (None, log.log_id):
+                continue
             start, end = file.min_offset, None if file.max_offset is None else file.max_offset + 1
             if start is not None and end is not None and not meets(ranges, start, end):
                 continue
-            if start is None or end is None or file.partition is None or (log.topic, log.partition) in self._shared:
+            shared = file.log_id is None and (log.topic, log.partition) in self._shared
+            if start is None or end is None or file.partition is None or shared:
                 owners, start, end = self._look_into(file.path)
                 if (log.partition, log.log_id) not in owners or not meets(ranges, start, end):
                     continue

@@ -7,6 +7,7 @@ Belongs here: what lies in a table's directory and what its log says of it. Does
 from __future__ import annotations
 
 import json
+import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -102,12 +103,15 @@ class History:
     """When a file was last removed (epoch milliseconds), by path."""
     longest_wait_ms: int
     """The longest that a file lay uncommitted, from when it was written to its commit."""
+    version: int
+    """The newest commit that was read; -1: none."""
 
 
 def read_history(lake: str, name: str) -> History:
     """Every commit and checkpoint that the table's log still holds; nothing of a table that was never created."""
     removed: dict[str, int] = {}
     longest = 0
+    newest = -1
     root = table_uri(lake, name)
     for file in storage.files_below(storage.join(root, LOG_DIRECTORY)):
         if file.path.endswith(".checkpoint.parquet"):
@@ -117,6 +121,8 @@ def read_history(lake: str, name: str) -> History:
             actions = [{"remove": remove} for remove in column.to_pylist() if remove is not None]
         elif file.path.endswith(".json"):
             actions = [json.loads(line) for line in storage.read(file.path).splitlines() if line.strip()]
+            said = posixpath.basename(file.path).removesuffix(".json")
+            newest = max(newest, int(said) if said.isdecimal() else -1)
         else:
             continue
         infos = [action["commitInfo"] for action in actions if "commitInfo" in action]
@@ -128,7 +134,7 @@ def read_history(lake: str, name: str) -> History:
                 removed[gone] = max(at, removed.get(gone, at))
             elif "add" in action and committed:
                 longest = max(longest, committed - action["add"].get("modificationTime", committed))
-    return History(removed, longest)
+    return History(removed, longest, newest)
 
 
 def idle_files(lake: str, name: str, history: History) -> list[IdleFile]:
@@ -144,6 +150,8 @@ def idle_files(lake: str, name: str, history: History) -> list[IdleFile]:
     if table is None:
         return []
     live = {file.path for file in live_files(table)}
+    if table.version() > history.version:  # or what was removed since would count from when it was written
+        history = read_history(lake, name)
     idle = []
     for path, file in on_disk:
         if path not in live and not path.startswith(f"{LOG_DIRECTORY}/"):
