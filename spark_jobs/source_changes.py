@@ -57,7 +57,8 @@ def plan_change(
     published = published_to(config.lake, [known.log])[known.log]
     live = [s for s in held.feeding(known.log) if s.retired_ms is None]
     if end > published:
-        fork = _fork(config, source, known, live, not_below=published)
+        is_whole = live == held.feeding(known.log)  # retention, or another job, took nothing of it
+        fork = _fork(config, source, known, live, not_below=published, is_whole=is_whole)
         cleaned = [s for s in held.segments[known.log] if s.retired_ms is None and not s.feeds]
         if fork is not None and not any(s.next_offset > fork.offset for s in cleaned):
             return _cut_back(config, source, known, held, policy, live, fork)
@@ -85,11 +86,17 @@ def _parted(
 
 
 def _fork(
-    config: IngestConfig, source: SourceLog, known: LogRow, live: Sequence[Segment], not_below: int | None
+    config: IngestConfig,
+    source: SourceLog,
+    known: LogRow,
+    live: Sequence[Segment],
+    not_below: int | None,
+    is_whole: bool = False,
 ) -> Fork | None:
     ours = ArchiveReader(config.lake, live)
     parts = [HeldSegment(s.base_offset, s.next_offset, ours.file_of(s), s.start, s.start + s.size) for s in live]
-    return find_fork(parts, source, LocalReader(), ours, known_epochs=epochs_of(known), not_below=not_below)
+    epochs = epochs_of(known)
+    return find_fork(parts, source, LocalReader(), ours, known_epochs=epochs, not_below=not_below, is_whole=is_whole)
 
 
 def _cut_back(
@@ -101,18 +108,17 @@ def _cut_back(
     live: Sequence[Segment],
     fork: Fork,
 ) -> tuple[LogPlan, list[PlacedFinding]] | None:
-    if fork.tail is None or fork.held is None or fork.position is None:
-        return None
     growth = _decide(fork.tail, source, known)
     if growth.stop is not None and not growth.takes:
         return None
-    agreeing = live[fork.held]
-    retired = list(live[fork.held + 1 :])
-    parts = []
-    keep = fork.position - agreeing.start
-    if keep < agreeing.size:
-        retired.insert(0, agreeing)
-        parts.append(part_of(config.lake, agreeing, 0, keep, agreeing.base_offset, fork.offset))
+    retired, parts = list(live), []
+    if fork.held is not None and fork.position is not None:
+        agreeing = live[fork.held]
+        retired = list(live[fork.held + 1 :])
+        keep = fork.position - agreeing.start
+        if keep < agreeing.size:
+            retired.insert(0, agreeing)
+            parts.append(part_of(config.lake, agreeing, 0, keep, agreeing.base_offset, fork.offset))
     if not retired:
         return None
     end = held.tails[known.log].next_offset

@@ -6,7 +6,8 @@ offset and leader epoch mean the same history up to there, so the newest segment
 enough; base offset and leader epoch lie outside of a batch's crc, so all three are compared.
 
     asked of the source                                              else
-    one of our batches is there, with base offset, epoch and crc     it never was this log, or was rewritten: no fork
+    one of our batches is there, with base offset, epoch and crc     it never was this log, or was rewritten: no fork,
+                                                                     unless a newer leader's log begins where ours does
     behind the last such batch another one follows                   it only ends earlier: no fork
     that one passes its crc, lies behind, and its epoch is known     it may be damage: no fork
     the leader epochs do not part below                              they contradict the batches: no fork
@@ -79,12 +80,14 @@ def find_fork(
     *,
     known_epochs: Sequence[tuple[int, int]] = (),
     not_below: int | None = None,
+    is_whole: bool = False,
 ) -> Fork | None:
     """The fork of a source from what is held; None where there is none, or it cannot be told.
 
     held: in offset order, read through `archive`. known_epochs: the leader epochs that our log was written in.
     not_below: a fork below that offset is of no use to the caller, and is not looked for; without it a source of which
-    nothing agrees has a fork too, at its beginning. Never raises for what either side holds.
+    nothing agrees has a fork too, at its beginning. is_whole: nothing below `held` was ever ours; then a fork may lie
+    at its beginning too. Never raises for what either side holds.
     """
     try:
         for index in reversed(range(len(held))):
@@ -103,7 +106,11 @@ def find_fork(
                 if not_below is not None and fork.offset < not_below:
                     return None
                 return fork if _epochs_allow(fork.offset, held[-1].next_offset, known_epochs, source) else None
-        return _fork_at_start(source, reader) if not_below is None else None
+        if not_below is None:
+            return _fork_at_start(source, reader)
+        if is_whole and held and held[0].base_offset >= not_below:
+            return _fork_before(held, source, reader, archive, known_epochs)
+        return None
     except (LogError, Stopped):
         return None
 
@@ -191,6 +198,32 @@ def _fork_at_start(source: SourceLog, reader: CheckingReader) -> Fork | None:
         if header is None or not _is_written((segment, position), header, None, source, reader):
             return None
         return Fork(max(source.log_start_offset, source.segments[0].base_offset))
+    return None
+
+
+def _fork_before(
+    held: Sequence[HeldSegment],
+    source: SourceLog,
+    reader: CheckingReader,
+    archive: SourceReader,
+    known_epochs: Sequence[tuple[int, int]],
+) -> Fork | None:
+    """Nothing agrees, and both logs begin at one offset: a newer leader never had any of ours, and its history says so.
+
+    A follower truncates to its beginning then; without a history it may as well be another log.
+    """
+    begin, end = held[0].base_offset, held[-1].next_offset
+    ours = next((header for header, _ in _headers_of(held[0], archive)), None)
+    if not source.segments or source.unreadable or source.segments[0].base_offset != begin or ours is None:
+        return None
+    bound = epochs_part_at(our_epochs(known_epochs, end), source.leader_epochs, end)
+    if bound is None or bound > begin or begin < (source.cleaner_checkpoint or 0):
+        return None
+    for place, header in walk(source, reader, source.segments[0]):
+        is_newer = header is not None and header.partition_leader_epoch > ours.partition_leader_epoch
+        if header is None or header.base_offset != begin or not is_newer:
+            return None
+        return Fork(begin) if _is_written(place, header, ours, source, reader) else None
     return None
 
 

@@ -376,3 +376,35 @@ def test_bytes_that_come_again_are_judged_again_though_they_were_once(source, la
     versions = lake.versions()
     assert not any(report.used_spark or report.changed for report in lake.turn(source.path).values())
     assert lake.versions() == versions
+
+
+def test_a_tail_of_which_nothing_agrees_is_cut_back_whole_where_nothing_is_published(source, lake):
+    orders = source.partition("orders-0")
+    orders.append(5)
+    source.high_watermarks(orders_0=0)
+    lake.turn(source.path)
+    # The leader failed before its first batch was anywhere else: a follower truncates to 0 (KIP-101).
+    orders.truncate(0)
+    orders.append(15, tag=b"other", leader_epoch=1)
+    orders.epochs([(1, 0)])
+    source.high_watermarks(orders_0=10)
+    lake.turn(source.path)
+    assert lake.stopped() == {"orders-0": None}
+    assert lake.published("orders") == dict(list(orders.rows.items())[:10])
+    assert archived(lake) == [(0, 15, None), (0, 5, "cut-back")]
+    assert feeding_bytes(lake) == source_bytes(orders)
+    versions = lake.versions()
+    assert not any(report.used_spark or report.changed for report in lake.turn(source.path).values())
+    assert lake.versions() == versions
+
+
+def test_another_log_that_no_leader_epoch_tells_apart_is_not_cut_back_whole(source, lake):
+    orders = source.partition("orders-0")
+    orders.append(5)
+    source.high_watermarks(orders_0=0)
+    lake.turn(source.path)
+    orders.truncate(0)
+    orders.append(15, tag=b"other")
+    lake.turn(source.path)
+    assert lake.stopped() == {"orders-0": "source-diverged"}
+    assert archived(lake) == [(0, 5, None)]

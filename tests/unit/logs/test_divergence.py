@@ -35,14 +35,16 @@ class Sides(Source):
             if header is DAMAGE:
                 return
 
-    def fork(self, not_below: int | None = 0, known: tuple[tuple[int, int], ...] = ((0, 0),)) -> Fork | None:
+    def fork(
+        self, not_below: int | None = 0, known: tuple[tuple[int, int], ...] = ((0, 0),), is_whole: bool = False
+    ) -> Fork | None:
         held = []
         for base, headers in sorted(self.ours.items()):
             last = headers[-1]
             end = base if last is None else last.next_offset
             file = SegmentFile(base + ARCHIVED, f"archived-{base}", SIZE * len(headers), 0, 0)
             held.append(HeldSegment(base, end, file, 0, SIZE * len(headers)))
-        return find_fork(held, self.log(), self, self, known_epochs=known, not_below=not_below)
+        return find_fork(held, self.log(), self, self, known_epochs=known, not_below=not_below, is_whole=is_whole)
 
 
 def sides(theirs: dict[int, Headers], **fields: object) -> Sides:
@@ -96,6 +98,23 @@ def test_where_nothing_agrees_there_is_a_fork_only_for_who_may_give_up_everythin
     parted = sides(theirs, epochs=((2, 0),))
     assert parted.fork(0) is None
     assert parted.fork(None) == Fork(0)
+
+
+def test_a_newer_leaders_log_that_begins_where_ours_does_and_never_had_any_of_it_parts_at_the_beginning():
+    theirs: dict[int, Headers] = {0: [batch(0, epoch=2, crc=7), batch(10, epoch=2, crc=8)]}
+    assert sides(dict(theirs), epochs=((2, 0),)).fork(0, is_whole=True) == Fork(0)
+    for why_not in (
+        sides(dict(theirs), epochs=((2, 0),)).fork(1, is_whole=True),  # something is published
+        sides(dict(theirs), epochs=()).fork(0, is_whole=True),
+        sides(dict(theirs), epochs=((2, 0),)).fork(0, known=(), is_whole=True),
+        sides(dict(theirs), epochs=((0, 0), (2, 10))).fork(0, is_whole=True),  # the history is ours up to 10
+        sides(dict(theirs), epochs=((2, 0),), cleaned=10).fork(0, is_whole=True),
+        sides(dict(theirs), epochs=((2, 0),), broken=(0,)).fork(0, is_whole=True),
+        sides({0: [batch(0, crc=7)]}).fork(0, is_whole=True),  # the same leader wrote both
+        sides({10: [batch(10, epoch=2, crc=7)]}, epochs=((2, 10),)).fork(0, is_whole=True),
+        sides({0: [DAMAGE]}, epochs=((2, 0),)).fork(0, is_whole=True),
+    ):
+        assert why_not is None
 
 
 @pytest.mark.parametrize(
