@@ -167,7 +167,10 @@ def _fill(
     batches = _batches_around(lake, feeding, start, end)
     lost = [b for b in batches if b["last_offset"] is None and start <= b["base_offset"] < end]
     if state == MISSING:
-        lost = [_gap_in(s, batches, start, end) for s in feeding if s.base_offset < end and s.next_offset > start]
+        inside = [s for s in feeding if s.base_offset < end and s.next_offset > start]
+        if not _are_validated(lake, inside):
+            return None  # filled already: the ledger says `missing` only until validation has seen it
+        lost = [_gap_in(s, batches, start, end) for s in inside]
     damage = tuple(sorted(lost, key=lambda b: (b["base_offset"], b["position"])))
     live = {s.segment_id for s in feeding if s.retired_ms is None}
     if (state == CORRUPT and not damage) or any(d["segment_id"] not in live for d in damage):
@@ -193,6 +196,12 @@ def _batches_around(lake: str, feeding: Sequence[Segment], start: int, end: int)
     ids = [s.segment_id for s in (*before, *inside, *after)]
     columns = ["segment_id", "position", "size", "base_offset", "last_offset", "leader_epoch", "crc"]
     return read_rows(lake, "batches", columns, [("segment_id", "in", ids)]).to_pylist() if ids else []
+
+
+def _are_validated(lake: str, segments: Iterable[Segment]) -> bool:
+    ids = {s.segment_id for s in segments}
+    rows = read_rows(lake, "validations", ["segment_id"], [("segment_id", "in", sorted(ids))]) if ids else None
+    return rows is None or ids <= set(rows["segment_id"].to_pylist())
 
 
 def _gap_in(segment: Segment, batches: Iterable[Mapping[str, Any]], start: int, end: int) -> dict[str, Any]:

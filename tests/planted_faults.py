@@ -418,6 +418,20 @@ FAULTS = (
         ("tests/spark/test_cut_back.py", "-k", "between_plan_and_commit"),
     ),
     Fault(
+        "a hole that was filled a moment ago is filled again",
+        "spark_jobs/late_segments.py",
+        "        if not _are_validated(lake, inside):",
+        "        if False:",
+        ("tests/spark/test_late_segments.py", "-k", "filled_again"),
+    ),
+    Fault(
+        "a log begins anew without a word of its leader epochs",
+        "logcore/logs/divergence.py",
+        "    if bound is None or bound > begin or begin",
+        "    if begin",
+        ("tests/unit/logs/test_divergence.py",),
+    ),
+    Fault(
         "publish trusts a ledger that was made of other bytes",
         "spark_jobs/publish.py",
         " if held.is_judged(log, start, end)}",

@@ -320,3 +320,26 @@ def test_batches_that_are_missing_between_two_of_a_segment_are_put_between_them(
     assert feeding_bytes(lake) == b"".join(good) + orders.segments()[1].read_bytes()
     assert archived(lake)[-1] == (0, 20, "filled")
     idle(lake, source.path, fill_from=(str(replica),))
+
+
+def test_what_was_filled_and_is_not_validated_yet_is_not_filled_again_from_another_copy(source, lake, tmp_path):
+    orders = source.partition("orders-0")
+    orders.append(10)
+    source.high_watermarks(orders_0=10)
+    lake.turn(source.path)
+    orders.append(10)
+    replica = copy_of(orders, tmp_path / "replica", tmp_path)
+    second = copy_of(orders, tmp_path / "second", tmp_path)
+    orders.segments()[0].unlink()
+    orders.roll()
+    orders.append(5)
+    source.checkpoint("log-start", orders_0=20)
+    source.high_watermarks(orders_0=25)
+    lake.turn(source.path)
+    assert lake.ledger("orders") == [(0, 10, "present"), (10, 20, "missing"), (20, 25, "present")]
+    for run, copy in (("one", replica), ("two", second)):
+        launch.run("ingest", IngestConfig(str(lake.path), (str(source.path),), run, AS_OF_MS, fill_from=(str(copy),)))
+    assert archived(lake) == [(0, 10, None), (10, 20, None), (20, 25, None)]
+    assert filled(lake) == [(10, 20)]
+    lake.turn(source.path)
+    assert lake.published("orders") == orders.rows
