@@ -406,8 +406,8 @@ FAULTS = (
     Fault(
         "a tail is cut back below the frontier",
         "spark_jobs/source_changes.py",
-        "not_below=published)",
-        "not_below=0)",
+        "not_below=published,",
+        "not_below=0,",
         ("tests/spark/test_cut_back.py", "-k", "never_cut_back"),
     ),
     Fault(
