@@ -46,6 +46,11 @@ def test_no_file_knows_the_machine_it_was_written_on():
     assert {name: found for name, content in texts() if (found := MACHINE_PATH.findall(content))} == {}
 
 
+def test_no_file_is_left_half_merged():
+    marker = re.compile(rb"^(?:<{7} |>{7} |={7}$)", re.MULTILINE)
+    assert [name for name, content in texts() if marker.search(content)] == []
+
+
 def test_the_lock_names_versions_and_digests_only():
     lines = (REPOSITORY / "requirements.lock").read_text().splitlines()
     entry = re.compile(r"[a-z0-9.-]+==[\w.+!]+( ; [^\\]+?)?( \\)?")
