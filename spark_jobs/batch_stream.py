@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from logcore.columns.fact_runs import FACT_COLUMNS
-from spark_jobs.lake.table_files import open_parquet
+from spark_jobs.lake.live_files import open_parquet
 
 CHUNK_ROWS = 65_536
 """Rows that are decoded at a time."""

@@ -23,9 +23,9 @@ from spark_jobs.lake.archive import LogRow
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.finding_rows import PlacedFinding
 from spark_jobs.lake.frontier import LedgerRow
+from spark_jobs.lake.live_files import newest_files
 from spark_jobs.lake.removals import count_records, cut
-from spark_jobs.lake.table_files import data_files
-from spark_jobs.lake.tables import read_rows
+from spark_jobs.lake.tables import read_rows, table_uri
 from spark_jobs.published_rows import ByPlace, CountTask, count_rows
 
 if TYPE_CHECKING:
@@ -194,11 +194,13 @@ def _measure(spark: SparkSession, lake: str, ranges: Sequence[RangePlan]) -> dic
     """Counts by log key."""
     from spark_jobs.spread import spread
 
-    files = ByPlace(data_files(lake, "records", ("partition", "offset", "log_id")))
+    files = ByPlace(newest_files(lake, "records"))
+    root = table_uri(lake, "records")
     chosen = [files.of(r.topic, r.partition, r.log_id, r.start_offset, r.end_offset) for r in ranges]
     tasks = [
-        asdict(CountTask(r.log_id, r.partition, r.start_offset, r.end_offset, tuple(file.path for file in mine)))
+        asdict(CountTask(r.log_id, r.partition, r.start_offset, r.end_offset, paths))
         for r, mine in zip(ranges, chosen, strict=True)
+        for paths in [tuple(storage.join(root, file.path) for file in mine)]
     ]
     results = spread(spark, tasks, count_rows, [sum(file.size for file in mine) for mine in chosen])
     return {r.log: result for r, result in zip(ranges, results, strict=True)}

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from logcore.columns.schema import MAX_TIMESTAMP_MS
-from spark_jobs.lake.table_files import DataFile, open_parquet
+from spark_jobs.lake.live_files import LiveFile, open_parquet
 
 COLUMNS = ("partition", "log_id", "offset", "timestamp", "timestamp_ms")
 CHUNK_ROWS = 65_536
@@ -53,14 +53,12 @@ class RowCounts:
 class ByPlace:
     """Files of ``records`` by topic and partition."""
 
-    def __init__(self, files: Iterable[DataFile]) -> None:
-        self._files: dict[tuple[str | None, int | None], list[DataFile]] = {}
+    def __init__(self, files: Iterable[LiveFile]) -> None:
+        self._files: dict[tuple[str | None, int | None], list[LiveFile]] = {}
         for file in files:
-            partition = file.least.get("partition")
-            known = partition if partition == file.greatest.get("partition") else None
-            self._files.setdefault((file.partition.get("topic"), known), []).append(file)
+            self._files.setdefault((file.partition_values.get("topic"), file.partition), []).append(file)
 
-    def of(self, topic: str, partition: int, log_id: str, start: int, end: int) -> tuple[DataFile, ...]:
+    def of(self, topic: str, partition: int, log_id: str, start: int, end: int) -> tuple[LiveFile, ...]:
         """Those that may hold rows of a range of a log, by their lowest offset."""
         chosen = [
             file

@@ -25,16 +25,16 @@ from logcore.logs.ledger_history import changed_findings, kept_borders, made_aga
 from logcore.logs.offset_ledger import OffsetState
 from spark_jobs.batch_stream import BatchFile, SegmentPlace
 from spark_jobs.contracts import JobReport, LogChange, ValidateConfig
-from spark_jobs.lake import archive, commits, finding_rows, frontier
+from spark_jobs.lake import archive, commits, finding_rows, frontier, storage
 from spark_jobs.lake.archive import LogRow, Segment
 from spark_jobs.lake.commits import Standing, WrittenFile
 from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.finding_rows import PlacedFinding
 from spark_jobs.lake.frontier import LedgerRow
+from spark_jobs.lake.live_files import ByLog, LiveFile, newest_files
 from spark_jobs.lake.log_transactions import read_transactions
 from spark_jobs.lake.policies import read_policies
-from spark_jobs.lake.table_files import ByLog, DataFile, data_files
-from spark_jobs.lake.tables import TRANSACTIONS, VALIDATIONS, read_rows
+from spark_jobs.lake.tables import TRANSACTIONS, VALIDATIONS, read_rows, table_uri
 from spark_jobs.log_pass import LogFacts, LogTask, judge_log
 from spark_jobs.segment_pass import RULES_VERSION, validate_one
 
@@ -251,8 +251,8 @@ def _log_passes(plan: ValidatePlan, config: ValidateConfig, spark: SparkSession)
     """Transactions and ledger of each log, made in workers from the log's batches behind its resume offset."""
     from spark_jobs.spread import spread
 
-    columns = ("log", "segment_id", "base_offset", "last_offset")
-    files = ByLog(data_files(config.lake, "batches", columns)) if plan.logs else ByLog(())
+    root = table_uri(config.lake, "batches")
+    files = ByLog(newest_files(config.lake, "batches")) if plan.logs else ByLog(())
     tasks, sizes = [], []
     for log in plan.logs:
         chosen = _files_to_read(log, files)
@@ -260,21 +260,19 @@ def _log_passes(plan: ValidatePlan, config: ValidateConfig, spark: SparkSession)
             SegmentPlace(s.segment_id, s.base_offset, s.next_offset, s.local_path(config.lake), s.start)
             for s in log.feeding
         ]
-        opened = tuple(BatchFile(file.path, file.least.get("base_offset")) for file in chosen)
+        opened = tuple(BatchFile(storage.join(root, f.path), f.least.get("base_offset")) for f in chosen)
         tasks.append(asdict(LogTask(log.facts, tuple(places), opened)))
         sizes.append(sum(file.size for file in chosen))
     results = spread(spark, tasks, judge_log, sizes)
     return {log.row.log: result for log, result in zip(plan.logs, results, strict=True)}
 
 
-def _files_to_read(log: LogPlan, files: ByLog) -> list[DataFile]:
+def _files_to_read(log: LogPlan, files: ByLog) -> list[LiveFile]:
     """Those that may hold a row behind the resume offset of a segment that feeds the log."""
     ids = {segment.segment_id for segment in log.feeding}
     chosen = []
     for file in files.of(log.row.log):
-        of_one = (
-            file.least.get("segment_id") if file.least.get("segment_id") == file.greatest.get("segment_id") else None
-        )
+        of_one = file.only("segment_id")
         reaches = any(file.may_reach(name, log.resume_offset) for name in ("base_offset", "last_offset"))
         if reaches and (of_one is None or of_one in ids):
             chosen.append(file)

@@ -18,9 +18,10 @@ from itertools import accumulate, pairwise
 import pyarrow.compute as pc
 
 from logcore.logs.offset_ledger import OffsetState
-from spark_jobs.lake import frontier
+from spark_jobs.lake import frontier, storage
 from spark_jobs.lake.frontier import LedgerRow
-from spark_jobs.lake.table_files import DataFile, data_files, open_parquet
+from spark_jobs.lake.live_files import LiveFile, newest_files, open_parquet
+from spark_jobs.lake.tables import table_uri
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +48,10 @@ def differences(lake: str, logs: Sequence[str] | None = None) -> tuple[Differenc
     """
     ledger = frontier.read_ledger(lake, logs)
     frontiers = frontier.read_frontiers(lake, list(ledger))
-    files: dict[str, list[DataFile]] = {}
+    files: dict[str, list[LiveFile]] = {}
     found: list[Difference] = []
-    for file in data_files(lake, "records", ("partition", "offset", "log_id")):
-        log, why = _log_of(file)
+    for file in newest_files(lake, "records"):
+        log, why = _log_of(lake, file)
         if log is not None:
             files.setdefault(log, []).append(file)
         elif logs is None:
@@ -61,35 +62,35 @@ def differences(lake: str, logs: Sequence[str] | None = None) -> tuple[Differenc
     return tuple(found)
 
 
-def _log_of(file: DataFile) -> tuple[str | None, str]:
+def _log_of(lake: str, file: LiveFile) -> tuple[str | None, str]:
     """Log key of a file's rows, or why there is none."""
-    if "partition" not in file.least or "offset" not in file.least or file.rows is None:
+    if "partition" not in file.least or "offset" not in file.least or file.rows < 0:
         return None, f"the file {file.path} has no statistics"
     partition = file.least["partition"]
     if partition != file.greatest["partition"]:
         return None, f"the file {file.path} holds several partitions"
     names = {file.least.get("log_id"), file.greatest.get("log_id")}
     if None in names:  # written before its statistics were kept: the one case in which a file is opened
-        with open_parquet(file.path) as parquet:
+        with open_parquet(storage.join(table_uri(lake, "records"), file.path)) as parquet:
             names = set(pc.unique(parquet.read(["log_id"])["log_id"]).to_pylist())
     if len(names) != 1:
         return None, f"the file {file.path} holds several logs"
     return f"{names.pop()}/{partition}", ""
 
 
-def _strange(file: DataFile, why: str) -> Difference:
-    topic, partition = file.partition.get("topic", ""), file.least.get("partition", -1)
+def _strange(file: LiveFile, why: str) -> Difference:
+    topic, partition = file.partition_values.get("topic", ""), file.least.get("partition", -1)
     end = file.greatest.get("offset", -1) + 1
-    return Difference("", topic, partition, file.least.get("offset", 0), end, 0, file.rows or 0, why)
+    return Difference("", topic, partition, file.least.get("offset", 0), end, 0, max(file.rows, 0), why)
 
 
-def _of_log(log: str, ledger: Sequence[LedgerRow], files: list[DataFile]) -> Iterator[Difference]:
+def _of_log(log: str, ledger: Sequence[LedgerRow], files: list[LiveFile]) -> Iterator[Difference]:
     published = [r for r in ledger if r.published and r.state is OffsetState.PRESENT]
     files.sort(key=lambda file: (file.least["offset"], file.greatest["offset"]))
     if ledger:
         topic, partition = ledger[0].topic, ledger[0].partition
     elif files:
-        topic, partition = files[0].partition["topic"], files[0].least["partition"]
+        topic, partition = files[0].partition_values["topic"], files[0].least["partition"]
     else:
         return
 
@@ -104,7 +105,7 @@ def _of_log(log: str, ledger: Sequence[LedgerRow], files: list[DataFile]) -> Ite
     start = rows = 0
     first = None
     for number, file in enumerate(files):
-        rows += file.rows or 0
+        rows += file.rows
         first = file if first is None else first
         border = file.greatest["offset"] + 1
         is_last = number == len(files) - 1

@@ -1,14 +1,14 @@
 """The data files of a table: those that its newest version names, and those that are only on disk.
 
-Belongs here: what lies in a table's directory and what its log says of it. Does not: changing either (``commits``,
-``optimize``).
+Belongs here: what lies in a table's directory, what its log says of it, and opening one of its files; what is read of
+that is the job's that asks. Does not: changing either (``commits``, ``optimize``).
 """
 
 from __future__ import annotations
 
 import json
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -59,6 +59,16 @@ class LiveFile:
         log_id: str | None = self.only("log_id")
         return log_id
 
+    def may_hold(self, column: str, value: Any) -> bool:
+        """Whether a row of the file can have this value; what nothing is known of can."""
+        if column not in self.least or column not in self.greatest:
+            return True
+        return bool(self.least[column] <= value <= self.greatest[column])
+
+    def may_reach(self, column: str, value: Any) -> bool:
+        """Whether a row of the file can have this value or a greater one."""
+        return bool(column not in self.greatest or self.greatest[column] >= value)
+
     def only(self, column: str) -> Any:
         """The one value that a column has in all rows; None where there are several, or nothing is known."""
         value = self.least.get(column)
@@ -93,6 +103,37 @@ def live_files(table: DeltaTable) -> list[LiveFile]:
         for action in actions
     ]
     return sorted(files, key=lambda file: file.path)
+
+
+def newest_files(lake: str, name: str) -> list[LiveFile]:
+    """Files of the newest version of table ``name``, by path; none where it was never created."""
+    table = open_table(lake, name)
+    return [] if table is None else live_files(table)
+
+
+class ByLog:
+    """Files by the log whose rows they may hold: most hold one log's, some, after tables were optimized, several's."""
+
+    def __init__(self, files: Iterable[LiveFile]) -> None:
+        self._of_one: dict[str, list[LiveFile]] = {}
+        self._of_several: list[LiveFile] = []
+        for file in files:
+            log = file.only("log")
+            if log is not None:
+                self._of_one.setdefault(log, []).append(file)
+            else:
+                self._of_several.append(file)
+
+    def of(self, log: str) -> Iterator[LiveFile]:
+        """Files that may hold rows of a log."""
+        yield from self._of_one.get(log, ())
+        yield from (file for file in self._of_several if file.may_hold("log", log))
+
+
+def open_parquet(path: str, **given: Any) -> pq.ParquetFile:
+    """A file of a table, by its full path; ``given`` as pyarrow takes it."""
+    root, name = posixpath.split(path)
+    return pq.ParquetFile(name, filesystem=storage.arrow_filesystem(root), **given)
 
 
 @dataclass(frozen=True, slots=True)

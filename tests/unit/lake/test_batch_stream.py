@@ -11,7 +11,7 @@ import pytest
 
 from spark_jobs import batch_stream
 from spark_jobs.batch_stream import BatchFile, SegmentPlace, stream_batches
-from spark_jobs.lake import table_files
+from spark_jobs.lake import live_files
 from spark_jobs.lake.tables import BATCHES
 
 WIDTH = 100
@@ -109,7 +109,7 @@ def test_a_file_is_opened_only_when_the_log_comes_to_it_and_row_groups_below_the
             groups.append(len(row_groups))
             return super().iter_batches(batch_size, row_groups, **given)
 
-    monkeypatch.setattr(table_files.pq, "ParquetFile", Watched)
+    monkeypatch.setattr(live_files.pq, "ParquetFile", Watched)
     stream = stream_batches(files, segments, 180)
     for _ in range(3):
         next(stream)

@@ -11,7 +11,7 @@ from logcore.logs.offset_ledger import OffsetState
 from spark_jobs.lake import completeness
 from spark_jobs.lake.completeness import Difference, differences
 from spark_jobs.lake.frontier import LedgerRow
-from spark_jobs.lake.table_files import DataFile
+from spark_jobs.lake.live_files import LiveFile
 
 
 def held(start: int, end: int, gaps: int = 0, state: str = "present", log_id: str = "a.0", **given: Any) -> LedgerRow:
@@ -30,16 +30,16 @@ def held(start: int, end: int, gaps: int = 0, state: str = "present", log_id: st
     )
 
 
-def file(low: int, high: int, rows: int | None = None, log_id: str | None = "a.0", partition: int = 0) -> DataFile:
+def file(low: int, high: int, rows: int | None = None, log_id: str | None = "a.0", partition: int = 0) -> LiveFile:
     """Offsets from low to high, both held."""
     count = high - low + 1 if rows is None else rows
     least: dict[str, Any] = {"partition": partition, "offset": low} | ({"log_id": log_id} if log_id else {})
-    return DataFile(f"{low}-{high}", 1, count, {"topic": "t"}, least, least | {"offset": high})
+    return LiveFile(f"{low}-{high}", 1, count, {"topic": "t"}, least, least | {"offset": high})
 
 
 @pytest.fixture
 def compare(monkeypatch: pytest.MonkeyPatch):
-    def told(ledger: list[LedgerRow], files: list[DataFile], logs: list[str] | None = None) -> tuple[Difference, ...]:
+    def told(ledger: list[LedgerRow], files: list[LiveFile], logs: list[str] | None = None) -> tuple[Difference, ...]:
         by_log: dict[str, list[LedgerRow]] = {}
         for row in ledger:
             by_log.setdefault(row.log, []).append(row)
@@ -47,7 +47,7 @@ def compare(monkeypatch: pytest.MonkeyPatch):
         ends = {log: max((r.end_offset for r in rows if r.published), default=0) for log, rows in by_log.items()}
         monkeypatch.setattr(completeness.frontier, "read_ledger", lambda lake, chosen: by_log)
         monkeypatch.setattr(completeness.frontier, "read_frontiers", lambda lake, chosen: ends)
-        monkeypatch.setattr(completeness, "data_files", lambda lake, name, columns: files)
+        monkeypatch.setattr(completeness, "newest_files", lambda lake, name: files)
         return differences("lake", logs)
 
     return told
@@ -126,8 +126,8 @@ def test_incarnations_of_one_topic_partition_are_logs_of_their_own_though_their_
 
 def test_a_file_whose_log_can_not_be_told_is_a_difference(compare):
     bounds = [{"partition": 0, "offset": offset, "log_id": log_id} for offset, log_id in ((0, "a"), (4, "b"))]
-    mixed = DataFile("m", 1, 5, {"topic": "t"}, *bounds)
-    blind = DataFile("n", 1, None, {"topic": "t"}, {}, {})
+    mixed = LiveFile("m", 1, 5, {"topic": "t"}, *bounds)
+    blind = LiveFile("n", 1, -1, {"topic": "t"}, {}, {})
     assert [d.what for d in compare([], [mixed, blind])] == [
         "the file m holds several logs",
         "the file n has no statistics",
@@ -141,4 +141,6 @@ def test_a_file_without_its_log_in_the_statistics_is_asked_itself(compare, tmp_p
     path = tmp_path / "old.parquet"
     pq.write_table(pa.table({"log_id": ["a.0"] * 10}), path)
     known = file(0, 9, log_id=None)
-    assert compare([held(0, 10)], [DataFile(str(path), 1, 10, known.partition, known.least, known.greatest)]) == ()
+    assert (
+        compare([held(0, 10)], [LiveFile(str(path), 1, 10, known.partition_values, known.least, known.greatest)]) == ()
+    )

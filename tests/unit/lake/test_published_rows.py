@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_jobs import published_rows
-from spark_jobs.lake.table_files import DataFile
+from spark_jobs.lake.live_files import LiveFile
 from spark_jobs.published_rows import ByPlace, count_rows
 
 SCHEMA = pa.schema(
@@ -90,9 +90,9 @@ def test_a_timestamp_is_lost_only_where_there_could_be_one(tmp_path, millisecond
 
 
 def test_files_that_cannot_hold_the_range_are_not_read_and_those_of_unknown_content_are():
-    def file(name: str, topic: str = "t", **bounds: tuple[object, object]) -> DataFile:
+    def file(name: str, topic: str = "t", **bounds: tuple[object, object]) -> LiveFile:
         least, greatest = ({k: v[side] for k, v in bounds.items()} for side in (0, 1))
-        return DataFile(name, 1, 1, {"topic": topic}, least, greatest)
+        return LiveFile(name, 1, 1, {"topic": topic}, least, greatest)
 
     files = ByPlace(
         [
