@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import zip_longest
@@ -148,7 +149,7 @@ def apply(plan: UncommittedPlan, lake: str, run_id: str, spark: SparkSession | N
     if spark is not None:
         from spark_jobs.spread import spread
 
-        tasks = [asdict(task) | {"states": log.states} for log in plan.logs for task in log.tasks]
+        tasks = [asdict(task) | {"states": states_of(task, log.states)} for log in plan.logs for task in log.tasks]
         sizes = [task.size for log in plan.logs for task in log.tasks]
         results = iter(spread(spark, tasks, write_uncommitted, sizes))
     removed: list[str] = []
@@ -199,6 +200,14 @@ def first_difference(before: Sequence[LedgerRow], after: Sequence[LedgerRow]) ->
             alike = left[0] == right[0] and left[2] == right[2]
             return min(left[1], right[1]) if alike else min(left[0], right[0])
     return None
+
+
+def states_of(task: WriteTask, states: Sequence[tuple[int, int, str]]) -> Sequence[tuple[int, int, str]]:
+    """What a task has to know of the states of its log, which may have as many as transactions."""
+    if not task.visible:
+        return ()
+    first = bisect_right(states, task.visible[0][0], key=lambda each: each[1])
+    return states[first : bisect_left(states, task.visible[-1][1], key=lambda each: each[0])]
 
 
 def write_uncommitted(value: dict[str, Any]) -> dict[str, Any]:
