@@ -17,6 +17,10 @@ from spark_jobs.lake.commits import Standing
 from spark_jobs.lake.tables import OFFSET_LEDGER, read_rows
 
 
+CHUNK_ROWS = 65_536
+"""Rows of the ledger that are held twice while it is read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRow(LedgerRange):
     """A row of ``offset_ledger``: a range of a log, and whether the archive still holds it."""
@@ -44,8 +48,16 @@ def read_ledger(lake: str, logs: Sequence[str] | None = None) -> dict[str, list[
     """Ledger rows by log key, in offset order."""
     where = None if logs is None else [("log", "in", sorted(logs))]
     ledger: dict[str, list[LedgerRow]] = {}
-    for row in read_rows(lake, "offset_ledger", where=where).to_pylist():
-        ledger.setdefault(row["log"], []).append(LedgerRow(**row | {"state": OffsetState(row["state"])}))
+    # A log may have a range a transaction: words that come again and again are held once, and few rows at a time twice.
+    words: dict[object, object] = {state.value: state for state in OffsetState}
+    for chunk in read_rows(lake, "offset_ledger", where=where).to_batches(CHUNK_ROWS):
+        columns = [
+            [words.setdefault(value, value) for value in values] if pa.types.is_string(field.type) else values
+            for field, values in zip(chunk.schema, (column.to_pylist() for column in chunk.columns), strict=True)
+        ]
+        for values in zip(*columns, strict=True):
+            row = LedgerRow(**dict(zip(chunk.schema.names, values, strict=True)))
+            ledger.setdefault(row.log, []).append(row)
     for rows in ledger.values():
         rows.sort(key=lambda row: row.start_offset)
     return ledger
