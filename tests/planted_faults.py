@@ -47,6 +47,27 @@ EVERY_SIDE_EFFECT = "tests/crash/test_every_side_effect.py"
 
 FAULTS = (
     Fault(
+        "a merge that landed unheard loses its files",
+        "spark_jobs/optimize.py",
+        "for f in files if f.path not in tried]",
+        "for f in files if not standing or f.path not in tried]",
+        ("tests/unit/lake/test_merge_commits.py",),
+    ),
+    Fault(
+        "a range through the frontier is passed over",
+        "spark_jobs/publish.py",
+        "ledger = {log: frontier.with_published(ranges, frontiers[log]) for log, ranges in told.items()}",
+        "ledger = told",
+        ("tests/unit/lake/test_publish_plan.py",),
+    ),
+    Fault(
+        "a late fill of aborted rows stays unseen to who reads uncommitted",
+        "spark_jobs/validate.py",
+        "                changed[log.row.log] = offset",
+        "                pass",
+        ("tests/spark/test_salvage.py", "-k", "reads_uncommitted"),
+    ),
+    Fault(
         "skip the crc",
         "logcore/segments/scan.py",
         "        if not crc_matches(self._buf, position, header):\n            message = \"the batch's crc",

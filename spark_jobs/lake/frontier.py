@@ -16,7 +16,6 @@ from spark_jobs.lake import commits
 from spark_jobs.lake.commits import Standing
 from spark_jobs.lake.tables import OFFSET_LEDGER, read_rows
 
-
 CHUNK_ROWS = 65_536
 """Rows of the ledger that are held twice while it is read."""
 
