@@ -63,10 +63,19 @@ def plan_change(
         if fork is not None and not any(s.next_offset > fork.offset for s in cleaned):
             return _cut_back(config, source, known, held, policy, live, fork)
     if policy is not None and policy.on_truncate == "follow":
-        fork = _fork(config, source, known, live, not_below=None)
+        fork = _fork(config, source, known, [*_earlier(known, held), *live], not_below=None)
         if fork is not None:
             return _followed(config, source, known, held, policy, fork)
     return _parted(config, source, known, growth, held) if growth.stop.rule == "source-behind" else None
+
+
+def _earlier(known: LogRow, held: Held) -> list[Segment]:
+    """What is held of the incarnations before this one, oldest first: a source may part below the beginning of this
+    one, and then goes on from where it still agrees with one of those."""
+    rows = (row for row in held.rows.values() if row.topic_partition == known.topic_partition)
+    before = [row for row in rows if row.topic_id == known.topic_id and row.incarnation < known.incarnation]
+    before.sort(key=lambda row: row.incarnation)
+    return [s for row in before for s in held.feeding(row.log) if s.retired_ms is None]
 
 
 def _parted(

@@ -453,6 +453,13 @@ FAULTS = (
         ("tests/unit/logs/test_divergence.py",),
     ),
     Fault(
+        "a fork is looked for in the newest incarnation alone",
+        "spark_jobs/source_changes.py",
+        "[*_earlier(known, held), *live]",
+        "live",
+        ("tests/spark/test_incarnations.py", "-k", "parts_below_the_beginning"),
+    ),
+    Fault(
         "publish trusts a ledger that was made of other bytes",
         "spark_jobs/publish.py",
         " if held.is_judged(log, start, end)}",

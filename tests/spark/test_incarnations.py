@@ -114,6 +114,24 @@ def test_a_fork_is_followed_twice_if_the_source_parts_twice(source, lake, polici
     assert third == {offset: row for offset, row in orders.rows.items() if offset >= 20}
 
 
+def test_a_source_that_parts_below_the_beginning_of_an_incarnation_is_followed_from_where_the_one_before_it_agrees(
+    source, lake, policies
+):
+    orders = source.partition("orders-0")
+    orders.append(20)
+    lake.turn(source.path)
+    for epoch, fork in ((1, 15), (2, 10)):
+        orders.truncate(fork)
+        orders.append(10, tag=b"epoch%d-" % epoch, leader_epoch=epoch)
+        orders.epochs([(0, 0), (epoch, fork)])
+        lake.turn(source.path, policies=policies)
+    assert set(rows_of(lake, FIRST)) == set(range(20))
+    assert set(rows_of(lake, SECOND)) == set(range(15, 25))
+    third = rows_of(lake, f"{TOPIC_ID}.2")
+    assert third == {offset: row for offset, row in orders.rows.items() if offset >= 10}
+    assert ledger_of(lake, f"{TOPIC_ID}.2") == [(0, 10, "trimmed"), (10, 20, "present")]
+
+
 def test_a_source_that_only_ends_earlier_is_not_followed(source, lake, policies):
     orders = source.partition("orders-0")
     orders.append(20)
