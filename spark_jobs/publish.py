@@ -274,6 +274,7 @@ def _commit(
         if unanswered is not None:
             raise unanswered
         standing = [log for log in logs if now[log.log] == log.frontier]
+        standing = _still_fed(config.lake, standing)
         if not standing:
             return [], refused
         chosen = [file for log in standing for file in files[log.log]]
@@ -292,6 +293,12 @@ def _commit(
         else:
             return standing, refused
     raise ConcurrentChange(f"Table records: {COMMIT_ATTEMPTS} attempts were overtaken by other commits; run again.")
+
+
+def _still_fed(lake: str, logs: Sequence[LogPlan]) -> list[LogPlan]:
+    """Logs all of whose planned bytes are still theirs: ingest may have cut a tail back since, without the lease."""
+    feeding = {segment.segment_id for segment in archive.ingested_segments(lake, [log.log for log in logs])}
+    return [log for log in logs if all(p.segment_id in feeding for task in log.tasks for p in task.pieces)]
 
 
 def _are_live(lake: str, paths: Sequence[str]) -> bool:

@@ -460,6 +460,13 @@ FAULTS = (
         ("tests/spark/test_incarnations.py", "-k", "parts_below_the_beginning"),
     ),
     Fault(
+        "publish commits what was cut back since its plan",
+        "spark_jobs/publish.py",
+        "if all(p.segment_id in feeding for task in log.tasks for p in task.pieces)]",
+        "]",
+        ("tests/spark/test_cut_back.py", "-k", "planned_before_a_cut"),
+    ),
+    Fault(
         "publish trusts a ledger that was made of other bytes",
         "spark_jobs/publish.py",
         " if held.is_judged(log, start, end)}",

@@ -84,10 +84,10 @@ def find_fork(
 ) -> Fork | None:
     """The fork of a source from what is held; None where there is none, or it cannot be told.
 
-    held: in offset order, those of an earlier incarnation before, read through `archive`. known_epochs: the leader epochs that our log was written in.
-    not_below: a fork below that offset is of no use to the caller, and is not looked for; without it a source of which
-    nothing agrees has a fork too, at its beginning. is_whole: nothing below `held` was ever ours; then a fork may lie
-    at its beginning too. Never raises for what either side holds.
+    held: in offset order, those of an earlier incarnation before, read through `archive`. known_epochs: the leader
+    epochs that our log was written in. not_below: a fork below that offset is of no use to the caller, and is not
+    looked for; without it a source of which nothing agrees has a fork too, at its beginning. is_whole: nothing below
+    `held` was ever ours; then a fork may lie at its beginning too. Never raises for what either side holds.
     """
     try:
         for index in reversed(range(len(held))):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs import ingest, launch
+from spark_jobs import ingest, launch, publish
 from spark_jobs.contracts import IngestConfig, PublishConfig
 from spark_jobs.lake import archive
 from spark_jobs.lake.errors import ConcurrentChange
@@ -340,8 +340,8 @@ def test_what_came_in_the_place_of_a_tail_is_published_only_as_validation_judged
     assert launch.run("ingest", config).changed
     # The ledger still says that all thirty offsets are visible.
     for level in ("read_committed", "read_uncommitted"):
-        publish = PublishConfig(str(lake.path), f"early-{level}", AS_OF_MS, isolation_level=level)
-        early = launch.run("publish", publish)
+        config = PublishConfig(str(lake.path), f"early-{level}", AS_OF_MS, isolation_level=level)
+        early = launch.run("publish", config)
         assert not early.used_spark
         assert early.findings == ()
     assert lake.published("orders") == {}
@@ -408,3 +408,20 @@ def test_another_log_that_no_leader_epoch_tells_apart_is_not_cut_back_whole(sour
     lake.turn(source.path)
     assert lake.stopped() == {"orders-0": "source-diverged"}
     assert archived(lake) == [(0, 5, None)]
+
+
+def test_a_publish_planned_before_a_cut_does_not_commit_what_was_cut(source, lake):
+    orders = source.partition("orders-0")
+    orders.append(30)
+    source.high_watermarks(orders_0=30)
+    lake.turn(source.path, publish=False)
+    config = PublishConfig(str(lake.path), "overtaken", AS_OF_MS)
+    overtaken = publish.plan(config)
+    orders.truncate(20)
+    orders.append(10, tag=b"other", leader_epoch=1)
+    orders.epochs([(0, 0), (1, 20)])
+    assert launch.run("ingest", IngestConfig(str(lake.path), (str(source.path),), "cut", AS_OF_MS)).changed
+    publish.apply(overtaken, config, get_session(str(lake.path)))
+    assert lake.published("orders") == {}
+    lake.turn(source.path)
+    assert lake.published("orders") == orders.rows
