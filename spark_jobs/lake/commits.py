@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -335,16 +336,21 @@ def _versions(lake: str, name: str, table: DeltaTable, application_ids: Sequence
 
 
 def _kept(lake: str, name: str, table: DeltaTable, planned: int) -> None:
-    """Return when what was committed behind version ``planned`` is on disk: until then the power may fail and take a
-    commit back, while files and commits made after it stay."""
-    log = storage.join(table_uri(lake, name), "_delta_log")
-    if storage.is_remote(log):
+    """Return when what was committed behind version ``planned`` is on disk, with the files that it added: until then
+    the power may fail and take it back, while files and commits made after it stay. ``deltalake`` syncs nothing."""
+    root = table_uri(lake, name)
+    if storage.is_remote(root):
         return
     table.update_incremental()
     for version in range(planned + 1 if planned else 0, table.version() + 1):
+        commit = delta_log.read_commit(lake, name, version)
+        added = [storage.join(root, file.path) for file in commit.added] if commit is not None else []
+        for path in (*added, *{os.path.dirname(path) for path in added}):
+            with contextlib.suppress(FileNotFoundError):  # merged and removed meanwhile
+                storage.sync(path)
         with contextlib.suppress(FileNotFoundError):
-            storage.sync(storage.join(log, f"{version:020d}.json"))
-    storage.sync(log)
+            storage.sync(storage.join(root, "_delta_log", f"{version:020d}.json"))
+    storage.sync(storage.join(root, "_delta_log"))
 
 
 def _properties(run_id: str, guards: Sequence[Guard], retries: int) -> CommitProperties:
