@@ -230,9 +230,16 @@ def _plan_merges(config: OptimizeConfig, names: Sequence[str]) -> tuple[tuple[Me
 
 
 def _plan_vacuum(config: OptimizeConfig, histories: Mapping[str, History], floor_ms: int) -> Iterator[Vacuumed]:
+    """Files that are old by the run's clock, and by the time of whoever keeps them: a run that was given a clock ahead
+    of time must not take the files of a publish that is still at work."""
+    now_ms = config.as_of_ms
+    is_asked = config.force
     for name in TABLES:
         for file in idle_files(config.lake, name, histories[name]):
-            age = config.as_of_ms - file.since_ms
+            if now_ms - file.since_ms > floor_ms and not is_asked:
+                now_ms = min(now_ms, storage.clock_ms(config.lake))
+                is_asked = True
+            age = now_ms - file.since_ms
             if age > floor_ms:
                 yield Vacuumed(name, file, age)
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from spark_jobs.lake import object_store, storage
 from spark_jobs.lake.errors import LeaseHeld, StorageError
 
-LEASE_FILE, CLOCK_FILE = "lease.json", "lease-clock"
+LEASE_FILE = "lease.json"
 RENEW_SECONDS, EXPIRES_SECONDS = 20, 120
 _TAKE_ATTEMPTS = 3
 
@@ -154,9 +154,7 @@ class _ObjectLease:
 
     def _age_ms(self, about: object_store.StoredObject) -> int:
         """Age by the store's clock, told from an object put just now."""
-        clock = storage.join(os.path.dirname(self._url), CLOCK_FILE)
-        object_store.put(clock, b"")
-        return object_store.head(clock).modified_ms - about.modified_ms
+        return storage.clock_ms(os.path.dirname(self._url)) - about.modified_ms
 
 
 def _holder(purpose: str) -> dict[str, str | int]:

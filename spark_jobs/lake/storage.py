@@ -25,6 +25,9 @@ from pyarrow import fs
 from logcore.storage.local import SourceUnreadable, map_file
 from spark_jobs.lake import object_store
 
+CLOCK_FILE = "lease-clock"
+"""Written anew to learn an object store's time."""
+
 _SYNCED_AROUND = 4
 """Directories around that of a file which are on disk with it: as many as a lake has between itself and its files."""
 
@@ -247,6 +250,17 @@ def answers(path: str) -> Iterator[None]:
         return
     with object_store.answers(path):
         yield
+
+
+def clock_ms(root: str) -> int:
+    """The time that whoever keeps the files below ``root`` gives a file written now, in epoch milliseconds: what ages
+    of files are told by, whatever clock a run was given. Raises OSError."""
+    if is_remote(root):
+        probe = join(root, CLOCK_FILE)
+        object_store.put(probe, b"")
+        return object_store.head(probe).modified_ms
+    with tempfile.TemporaryFile(dir=root) as file:
+        return os.fstat(file.fileno()).st_mtime_ns // 1_000_000
 
 
 def arrow_filesystem(root: str) -> fs.FileSystem:

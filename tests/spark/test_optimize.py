@@ -23,7 +23,7 @@ from logcore.columns.schema import RECORDS_SCHEMA
 from spark_jobs import optimize
 from spark_jobs.batch_stream import BatchFile, SegmentPlace, stream_batches
 from spark_jobs.contracts import MaintainConfig, OptimizeConfig
-from spark_jobs.lake import commits, frontier
+from spark_jobs.lake import commits, frontier, storage
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.live_files import live_files
 from spark_jobs.lake.tables import TABLES, open_table, read_rows, table_uri
@@ -362,7 +362,20 @@ def _age(written_ms: int, *paths: Path) -> None:
         os.utime(path, ns=(written_ms * 1_000_000,) * 2)
 
 
-def test_only_files_behind_the_floor_that_no_version_names_are_removed(scattered):
+@pytest.fixture
+def years_later(monkeypatch):
+    """The disk's own time is far ahead, so that files are as old as a run's clock says."""
+    monkeypatch.setattr(storage, "clock_ms", lambda root: 2 * NOW_MS)
+
+
+def test_a_run_with_a_clock_ahead_of_time_leaves_the_files_of_a_publish_at_work(scattered):
+    at_work = Path(table_uri(str(scattered), "records"), "topic=a", "part-not-committed-yet.parquet")
+    at_work.write_bytes(b"half written")
+    assert run("optimize", _config(scattered, as_of_ms=NOW_MS)).metrics["removed_files"] == 0
+    assert at_work.exists()
+
+
+def test_only_files_behind_the_floor_that_no_version_names_are_removed(scattered, years_later):
     run("optimize", _config(scattered))
     root = Path(table_uri(str(scattered), "records"))
     live = {root / file.path for file in live_files(open_table(str(scattered), "records"))}
@@ -412,7 +425,7 @@ def test_a_floor_below_seven_days_is_refused_unless_it_is_forced(scattered):
     assert not orphan.exists()
 
 
-def test_files_younger_than_twice_the_longest_wait_for_a_commit_stay(tmp_path):
+def test_files_younger_than_twice_the_longest_wait_for_a_commit_stay(tmp_path, years_later):
     """A publish that takes five days has files of five days that no version names yet."""
     spec, root = TABLES["records"], table_uri(str(tmp_path), "records")
     chunk = pa.RecordBatch.from_pylist(_rows("a", 0, "a.0", 0, 5), schema=RECORDS_SCHEMA)
