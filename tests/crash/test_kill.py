@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import DeltaTable
 
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
+from tests.crash.visible import OF_THE_RUN, TABLES, rows
 
 pytestmark = pytest.mark.crash
 
@@ -28,18 +28,6 @@ POINTS = [
     "publish commit landed before its answer",
     "inside the next job",
 ]
-TABLES = [
-    "logs",
-    "segments",
-    "validations",
-    "batches",
-    "findings",
-    "quarantine",
-    "transactions",
-    "offset_ledger",
-    "records",
-]
-OF_THE_RUN = {"run_id"}
 
 
 def _source(path: Path) -> LogDirectory:
@@ -71,13 +59,10 @@ def _run(source: Path, lake: Path, point: str | None = None) -> subprocess.Compl
 
 def _tables(lake: Path) -> dict[str, list[dict[str, Any]]]:
     """Every table's rows, without what names the run; sorted, so that equal means equal as sets."""
-    tables = {}
-    for name in TABLES:
-        path = lake / "tables" / name
-        rows = DeltaTable(str(path)).to_pyarrow_table().to_pylist() if path.is_dir() else []
-        plain = [{key: value for key, value in row.items() if key not in OF_THE_RUN} for row in rows]
-        tables[name] = sorted(plain, key=repr)
-    return tables
+    return {
+        name: sorted(({k: v for k, v in row.items() if k not in OF_THE_RUN} for row in rows(lake, name)), key=repr)
+        for name in TABLES
+    }
 
 
 @pytest.fixture(scope="module")

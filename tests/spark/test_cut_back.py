@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -14,22 +13,12 @@ from spark_jobs.lake import archive
 from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.session import get_session
 from tests import handmade
-from tests.broker_directory import LogDirectory, Partition
+from tests.broker_directory import Partition
 from tests.spark.cycle import AS_OF_MS, Lake, states
 
 pytestmark = pytest.mark.spark
 
 BATCH = 5
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> LogDirectory:
-    return LogDirectory(tmp_path / "source")
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path / "lake")
 
 
 def archived(lake: Lake) -> list[tuple[int, int, str | None]]:

@@ -7,22 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker_directory import OTHER_TOPIC_ID, TOPIC_ID, LogDirectory
+from tests.broker_directory import OTHER_TOPIC_ID, TOPIC_ID
 from tests.spark.cycle import Lake, states
 
 pytestmark = pytest.mark.spark
 
 FIRST, SECOND = f"{TOPIC_ID}.0", f"{TOPIC_ID}.1"
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> LogDirectory:
-    return LogDirectory(tmp_path / "source")
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path / "lake")
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from deltalake import DeltaTable
 
@@ -23,16 +21,6 @@ topics:
     cleanup.policy: delete
     salvage: permissive
 """
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> LogDirectory:
-    return LogDirectory(tmp_path / "source")
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path / "lake")
 
 
 @pytest.fixture

@@ -19,16 +19,6 @@ from tests.spark.test_cut_back import archived, feeding_bytes, put_back
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture
-def source(tmp_path: Path) -> LogDirectory:
-    return LogDirectory(tmp_path / "source")
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path / "lake")
-
-
 def batches(data: bytes) -> list[bytes]:
     found, position = [], 0
     while position < len(data):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from deltalake import DeltaTable
 
@@ -14,19 +12,9 @@ from spark_jobs.lake import archive
 from spark_jobs.lake.errors import LakeRefused
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory, Partition
-from tests.spark.cycle import AS_OF_MS, Lake, states
+from tests.spark.cycle import AS_OF_MS, states
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> LogDirectory:
-    return LogDirectory(tmp_path / "source")
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path / "lake")
 
 
 @pytest.fixture

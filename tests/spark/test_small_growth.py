@@ -17,16 +17,6 @@ DELAY_MS = 60_000
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> LogDirectory:
-    return LogDirectory(tmp_path / "source")
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path / "lake")
-
-
-@pytest.fixture
 def policies(tmp_path: Path) -> str:
     path = tmp_path / "policies.yaml"
     path.write_text(f'topics:\n  "*": {{active.min.growth: 400, publish.max.delay: {DELAY_MS}}}\n')

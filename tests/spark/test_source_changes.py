@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 import pytest
 
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
-from tests.spark.cycle import Lake, states
+from tests.spark.cycle import states
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> LogDirectory:
-    return LogDirectory(tmp_path / "source")
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path / "lake")
 
 
 def test_what_was_appended_between_runs_is_added_once_and_a_run_without_news_writes_nothing(source, lake):

@@ -14,7 +14,7 @@ from spark_jobs.contracts import IngestConfig, JobReport, PublishConfig, Replace
 from spark_jobs.launch import run
 from spark_jobs.session import get_session
 from tests import handmade
-from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory, Partition
+from tests.broker_directory import OTHER_TOPIC_ID, Partition
 from tests.spark.cycle import AS_OF_MS, Lake
 
 pytestmark = pytest.mark.spark
@@ -53,11 +53,6 @@ class Reading:
     def values(self, topic: str) -> dict[int, tuple[bytes | None, bytes | None]]:
         rows = [row for row in self.lake.rows("records_uncommitted") if row["topic"] == topic]
         return {row["offset"]: (row["key"], row["value"]) for row in rows}
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> LogDirectory:
-    return LogDirectory(tmp_path / "source")
 
 
 @pytest.fixture
