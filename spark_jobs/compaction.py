@@ -20,7 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from logcore.logs.compaction import CleanableRange, RefusalReason, cleanable_range, why_not_now
+from logcore.logs.compaction.selection import (
+    CleanableRange,
+    RefusalReason,
+    cleanable_range,
+    why_not_now,
+)
 from logcore.logs.findings import found
 from logcore.segments.scan import End
 from spark_jobs.contracts import CompactionConfig, JobReport

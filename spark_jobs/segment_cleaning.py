@@ -16,14 +16,14 @@ from typing import Any
 
 from logcore.columns.engines import judge_segment
 from logcore.errors import LogError
-from logcore.logs.compaction import (
+from logcore.logs.compaction.key_cleaning import (
     CleanedSegment,
     NewestOffsets,
-    Refusal,
     clean_segment,
     difference,
     newest_offset_by_key,
 )
+from logcore.logs.compaction.selection import Refusal
 from logcore.segments.scan import End
 from spark_jobs.lake import archive, storage
 from spark_jobs.lake.archive import Segment

@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logcore.logs.compaction import CleanedSegment, NewestOffsets, clean_segment, difference, newest_offset_by_key
+from logcore.logs.compaction.key_cleaning import (
+    CleanedSegment,
+    NewestOffsets,
+    clean_segment,
+    difference,
+    newest_offset_by_key,
+)
 from tests import handmade
 
 Row = tuple[int, bytes, bytes | None]

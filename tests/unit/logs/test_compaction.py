@@ -6,16 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from logcore.logs.compaction import (
+from logcore.logs.compaction.key_cleaning import (
     CleanedSegment,
     NewestOffsets,
+    clean_segment,
+    difference,
+    newest_offset_by_key,
+)
+from logcore.logs.compaction.selection import (
     Refusal,
     RefusalReason,
-    clean_segment,
     cleanable_range,
-    difference,
     dirty_ratio,
-    newest_offset_by_key,
     why_not_now,
 )
 from logcore.logs.retention import SegmentFacts

@@ -27,117 +27,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import zip_longest
 
-from logcore.logs.retention import SegmentFacts, check_order
+from logcore.logs.compaction.selection import Refusal, RefusalReason
 from logcore.records.batch import MAGIC_V2, BatchHeader, TimestampType
 from logcore.records.builder import build_batch
 from logcore.records.record import DEFAULT_LIMITS, Limits, Record, read_records
 from logcore.records.varint import Buffer
 from logcore.segments.scan import ScannedBatch, Stretch, scan
-
-
-class RefusalReason(StrEnum):
-    """Why a log, or a segment, is not cleaned."""
-
-    TRANSACTIONAL = "transactional"
-    CONTROL = "control-batches"
-    UNSUPPORTED_FORMAT = "unsupported-format"
-    CORRUPT = "corrupt"
-    NO_KEY = "records-without-key"
-    NOT_REBUILDABLE = "not-rebuildable"
-    NOTHING_CLEANABLE = "nothing-cleanable"
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A reason, and one sentence for a person."""
-
-    reason: RefusalReason
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class CleanableRange:
-    """Where cleaning would work. segments: all below `end_offset`, from the oldest: those to rewrite.
-
-    first_dirty, end_offset: what was not cleaned before lies in [first_dirty, end_offset).
-    clean_bytes and cleanable_bytes: a segment that holds first_dirty in its middle counts in both, as in Kafka.
-    """
-
-    segments: tuple[SegmentFacts, ...]
-    first_dirty: int
-    end_offset: int
-    clean_bytes: int
-    cleanable_bytes: int
-
-    @property
-    def dirty_ratio(self) -> float:
-        """Cleanable share of the bytes looked at; 0 for an empty log."""
-        return dirty_ratio(self.clean_bytes, self.cleanable_bytes)
-
-
-def dirty_ratio(clean_bytes: int, cleanable_bytes: int) -> float:
-    """cleanable / (clean + cleanable), 0 for nothing (LogToClean)."""
-    total = clean_bytes + cleanable_bytes
-    return cleanable_bytes / total if total else 0.0
-
-
-def cleanable_range(
-    segments: Sequence[SegmentFacts],
-    *,
-    first_dirty: int | None,
-    limit_offset: int,
-    log_start_offset: int,
-    log_end_offset: int,
-    as_of_ms: int,
-    min_compaction_lag_ms: int = 0,
-) -> CleanableRange:
-    """Kafka's choice of what may be cleaned (LogCleanerManager.cleanableOffsets), below `limit_offset`.
-
-    segments: all live ones; the last counts as the active one and is never cleaned. first_dirty: where the last
-    cleaning ended, None if there was none; one outside the log counts as none. limit_offset: nothing at or above it is
-    touched (the frontier).
-
-    Raises ValueError for segments whose base offsets do not rise.
-    """
-    check_order(segments)
-    if first_dirty is None or not log_start_offset <= first_dirty <= log_end_offset:
-        first_dirty = log_start_offset
-    if not segments:
-        return CleanableRange((), first_dirty, first_dirty, 0, 0)
-    limit = min(limit_offset, segments[-1].base_offset)
-    if min_compaction_lag_ms > 0:
-        young = as_of_ms - min_compaction_lag_ms
-        dirty = segments[_holding(segments, first_dirty) : -1]
-        limit = min([limit, *(s.base_offset for s in dirty if s.largest_timestamp > young)])
-    # Rounded down to the base of the segment that holds it: that segment as a whole stays.
-    holding = _holding(segments, max(first_dirty, limit))
-    end_offset = segments[holding].base_offset
-    start = _holding(segments, min(first_dirty, end_offset))
-    return CleanableRange(
-        segments=tuple(segments[:holding]),
-        first_dirty=first_dirty,
-        end_offset=end_offset,
-        clean_bytes=sum(s.size for s in segments if s.base_offset < first_dirty),
-        cleanable_bytes=sum(s.size for s in segments[start:holding]),
-    )
-
-
-def _holding(segments: Sequence[SegmentFacts], offset: int) -> int:
-    """Index of the segment whose offsets hold this one; the first where it lies before all."""
-    return max(sum(segment.base_offset <= offset for segment in segments) - 1, 0)
-
-
-def why_not_now(chosen: CleanableRange, *, min_cleanable_dirty_ratio: float) -> Refusal | None:
-    """A refusal if there is nothing to clean, or too little by `min.cleanable.dirty.ratio`."""
-    if not chosen.cleanable_bytes:
-        return Refusal(RefusalReason.NOTHING_CLEANABLE, f"no whole segment at or above offset {chosen.first_dirty}")
-    if chosen.dirty_ratio > min_cleanable_dirty_ratio:
-        return None
-    ratio = f"{chosen.dirty_ratio:.3f} of its bytes are dirty, min.cleanable.dirty.ratio is {min_cleanable_dirty_ratio}"
-    return Refusal(RefusalReason.NOTHING_CLEANABLE, ratio)
 
 
 def _refuse_batch(transactional: bool, offset: int) -> Refusal:

@@ -1,0 +1,100 @@
+"""What `recover`, `reindex`, `retain` and `compact` share: their arguments, and one partition read by them.
+
+    loglake <command> SRC --out DST [--plan] [--config name=value ...] [--as-of TIME] [--compat LINE] [...]
+
+SRC is only read. DST must not exist and becomes a complete partition directory; with `--plan` nothing is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from logcore.cli import arguments as options
+from logcore.logs.broker_line import DEFAULT_LINE, BrokerLine
+from logcore.logs.findings import Finding
+from logcore.logs.partition_directory import PartitionDirectory, RootLines
+from logcore.logs.topic_config import TopicConfig, topic_config
+from logcore.storage.partition_directories import partition_directory
+from logcore.storage.partition_output import write_root_files
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """SRC and the options of every maintenance command."""
+    parser.add_argument("source", metavar="SRC", help="a partition directory (orders-0); it is only read")
+    parser.add_argument("--out", metavar="DST", help="the new partition directory; it must not exist yet")
+    parser.add_argument("--plan", action="store_true", help="print the decision as JSON and write nothing")
+    parser.add_argument(
+        "--config",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="topic configuration by Kafka's name; repeatable",
+    )
+    parser.add_argument("--as-of", type=options.time_ms, metavar="TIME", help="the clock (default: now)")
+    parser.add_argument(
+        "--compat",
+        type=BrokerLine,
+        choices=list(BrokerLine),
+        default=DEFAULT_LINE,
+        help="the broker line whose bytes to write; 4.0 stands for 4.0 to 4.3 (default: %(default)s)",
+    )
+    for option, meaning in (
+        ("--recovery-point", "first offset not known to be on disk"),
+        ("--log-start-offset", "first offset that is part of the log"),
+        ("--high-watermark", "first offset that is not known to be committed"),
+        ("--first-dirty-offset", "where the last cleaning ended"),
+        ("--cleaner-upper-bound", "nothing at or above it is cleaned"),
+    ):
+        parser.add_argument(
+            option, type=options.natural, metavar="N", help=f"{meaning} (default: what the root files beside SRC say)"
+        )
+    parser.add_argument(
+        "--checkpoints-out",
+        metavar="DIR",
+        help="also write the root files of a log directory there, with this partition's lines brought up to date",
+    )
+
+
+def check_arguments(arguments: argparse.Namespace) -> TopicConfig:
+    """The topic configuration of a command line. Ends in wrong usage (64) where the options do not go together."""
+    parser: argparse.ArgumentParser = arguments.parser
+    if not arguments.plan and arguments.out is None:
+        parser.error("name the new directory with --out DST, or ask for the decision alone with --plan")
+    values: dict[str, str] = {}
+    for text in arguments.config:
+        name, equals, value = text.partition("=")
+        if not equals:
+            parser.error(f"--config takes NAME=VALUE, not {text!r}")
+        values[name.strip()] = value
+    try:
+        return topic_config(values)
+    except ValueError as error:
+        parser.error(str(error))
+
+
+def as_of_ms(arguments: argparse.Namespace) -> int:
+    """The clock of the command."""
+    return int(arguments.now_ms if arguments.as_of is None else arguments.as_of)
+
+
+@contextmanager
+def source(arguments: argparse.Namespace, findings: list[Finding]) -> Iterator[PartitionDirectory]:
+    """SRC with what the options override. Raises as `partition_directory`."""
+    with partition_directory(arguments.source, findings) as directory:
+        stated = {
+            name: getattr(arguments, name)
+            for name in ("recovery_point", "log_start_offset", "high_watermark", "first_dirty_offset")
+            if getattr(arguments, name) is not None
+        }
+        yield replace(directory, **stated)
+
+
+def write_checkpoints(arguments: argparse.Namespace, directory: PartitionDirectory, lines: RootLines) -> None:
+    """`--checkpoints-out`, if it was asked for."""
+    if arguments.checkpoints_out is not None:
+        parent = os.path.dirname(os.path.abspath(arguments.source))
+        write_root_files(parent, arguments.checkpoints_out, directory.topic_partition, lines)

@@ -1,0 +1,35 @@
+"""The lines of Kafka releases whose brokers write different bytes, and what differs.
+
+    line   brokers      what it changes
+    3.9    3.9.x        cleaning keeps the format of v0 and v1 messages
+    4.0    4.0 to 4.3   cleaning rewrites them as v2 (KAFKA-13093); like 3.9 it keeps the batch that ends the range
+    4.4    4.4 on       cleaning keeps the batch that ends at the high watermark instead (KAFKA-20452)
+
+Belongs here: the names and what follows from them. Does not: how cleaning works.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class BrokerLine(StrEnum):
+    """A line of releases; the values are what `--compat` takes."""
+
+    V3_9 = "3.9"
+    V4_0 = "4.0"
+    V4_4 = "4.4"
+
+    @property
+    def converts_old_formats(self) -> bool:
+        """Whether cleaning rewrites v0 and v1 messages as v2 batches."""
+        return self is not BrokerLine.V3_9
+
+    @property
+    def keeps_batch_at_high_watermark(self) -> bool:
+        """Whether cleaning keeps an empty batch that ends at the high watermark; earlier lines keep the one that ends
+        the cleaned range."""
+        return self is BrokerLine.V4_4
+
+
+DEFAULT_LINE = BrokerLine.V4_4

@@ -1,0 +1,116 @@
+"""The configuration of a topic as maintenance needs it, by Kafka's own names and with Kafka's defaults.
+
+Times are in milliseconds, sizes in bytes. `producer.id.expiration.ms` and `log.cleaner.dedupe.buffer.size` belong to a
+broker in Kafka; they are taken here because they decide what maintenance of a topic leaves.
+
+Source: Kafka LogConfig, TopicConfig, CleanerConfig, TransactionLogConfig. Belongs here: names, defaults and bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+UNLIMITED = -1
+_INT32_MAX = 2**31 - 1
+_INT64_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """One attribute for each name, dots and dashes as underscores."""
+
+    cleanup_policy: tuple[str, ...] = ("delete",)
+    """Of `compact` and `delete`; may be empty."""
+    retention_ms: int = 604_800_000
+    retention_bytes: int = UNLIMITED
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 604_800_000
+    segment_index_bytes: int = 10 << 20
+    index_interval_bytes: int = 4096
+    delete_retention_ms: int = 86_400_000
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = _INT64_MAX
+    max_message_bytes: int = 1_048_588
+    file_delete_delay_ms: int = 60_000
+    flush_messages: int = _INT64_MAX
+    flush_ms: int = _INT64_MAX
+    message_timestamp_type: str = "CreateTime"
+    producer_id_expiration_ms: int = 86_400_000
+    log_cleaner_dedupe_buffer_size: int | None = None
+    """Bytes of Kafka's offset map, 24 a key and filled to nine tenths: a round ends where it would be full. None: a
+    round never ends for that."""
+
+    @property
+    def compacts(self) -> bool:
+        """Whether `cleanup.policy` has `compact`."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def deletes(self) -> bool:
+        """Whether `cleanup.policy` has `delete`."""
+        return "delete" in self.cleanup_policy
+
+
+def kafka_name(attribute: str) -> str:
+    """The name that Kafka has for an attribute of `TopicConfig`."""
+    return attribute.replace("_", ".")
+
+
+_LEAST = {
+    "retention_ms": -1,
+    "retention_bytes": -1,
+    "segment_bytes": 14,
+    "segment_ms": 1,
+    "segment_index_bytes": 4,
+    "flush_messages": 1,
+    "log_cleaner_dedupe_buffer_size": 24,
+}
+_INT32 = {"segment_bytes", "segment_index_bytes", "index_interval_bytes", "max_message_bytes"}
+_POLICIES = ("compact", "delete")
+_TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
+
+
+def topic_config(values: Mapping[str, str]) -> TopicConfig:
+    """The configuration that these values give, by Kafka's names; what is not named has its default.
+
+    Raises ValueError for a name that is not known here, and for a value that Kafka would refuse.
+    """
+    known = {kafka_name(field.name): field.name for field in fields(TopicConfig)}
+    read: dict[str, Any] = {}
+    for name, text in values.items():
+        if name not in known:
+            raise ValueError(f"{name!r} is no configuration that matters here; known are {', '.join(sorted(known))}")
+        read[known[name]] = _value(known[name], name, text.strip())
+    return TopicConfig(**read)
+
+
+def _value(attribute: str, name: str, text: str) -> Any:
+    if attribute == "cleanup_policy":
+        policies = tuple(sorted({part.strip() for part in text.split(",") if part.strip()}))
+        if not set(policies) <= set(_POLICIES):
+            raise ValueError(f"{name} is made of compact and delete, not {text!r}")
+        return policies
+    if attribute == "message_timestamp_type":
+        if text not in _TIMESTAMP_TYPES:
+            raise ValueError(f"{name} is CreateTime or LogAppendTime, not {text!r}")
+        return text
+    if attribute == "min_cleanable_dirty_ratio":
+        return _ratio(name, text)
+    least = _LEAST.get(attribute, 0)
+    most = _INT32_MAX if attribute in _INT32 else _INT64_MAX
+    if not text.removeprefix("-").isascii() or not text.removeprefix("-").isdigit() or not least <= int(text) <= most:
+        raise ValueError(f"{name} is a number from {least} to {most}, not {text!r}")
+    return int(text)
+
+
+def _ratio(name: str, text: str) -> float:
+    try:
+        ratio = float(text)
+    except ValueError:
+        ratio = -1.0
+    if not 0 <= ratio <= 1:
+        raise ValueError(f"{name} is a number from 0 to 1, not {text!r}")
+    return ratio
