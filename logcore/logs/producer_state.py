@@ -10,9 +10,11 @@ begins. This is what a producer snapshot holds, and what decides the entries of 
     empty marker       a control batch whose record was cleaned away: nothing
     everything else    batches without a producer id: nothing
 
-The sequence is not judged and stale epochs are taken as they come, as when a replica or a recovery replays a log.
-Producers that a broker forgot because they were silent (`producer.id.expiration.ms`) are still known here. Brokers of
-0.11 put the offset of a producer's marker in the place of its last data offset, with offset delta 0.
+The sequence is not judged and stale epochs are taken as they come, as when a replica or a recovery replays a log. A
+batch outside of a transaction while its producer has one open keeps a broker from loading the log; here that is an
+error only if it is asked for. A producer that was silent for `producer.id.expiration.ms` is forgotten by a broker,
+unless it has a transaction open: `without_expired`. Brokers of 0.11 put the offset of a producer's marker in the place
+of its last data offset, with offset delta 0.
 
 Source: Kafka ProducerStateManager, ProducerAppendInfo, ProducerStateEntry. Belongs here: the replay. The snapshot's
 bytes are in `logcore.segments.producer_state`, outcomes below a high watermark in `logcore.logs.transactions`.
@@ -21,19 +23,24 @@ bytes are in `logcore.segments.producer_state`, outcomes below a high watermark 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+from logcore.errors import CorruptRecordError, InvalidRecordError
 from logcore.logs.transactions import Ongoing
-from logcore.records.control import ControlType
+from logcore.records.control import ControlType, control_type, coordinator_epoch
+from logcore.records.model import MAGIC_V2, BatchHeader
+from logcore.records.record import read_records
+from logcore.records.varint import Buffer
+from logcore.segments.file_batches import file_batches
 from logcore.segments.producer_state import NONE, ProducerEntry
 from logcore.segments.transaction_index import AbortedTransaction
 
 _MAX_SEQUENCE = 2**31 - 1
 
 
-class ProducerBatch(Protocol):
-    """What the replay looks at; `logcore.logs.validation.BatchVerdict` has it."""
+class DataBatch(Protocol):
+    """What the replay looks at in a batch of data; `BatchHeader` has it."""
 
     @property
     def base_offset(self) -> int: ...
@@ -48,9 +55,14 @@ class ProducerBatch(Protocol):
     @property
     def base_sequence(self) -> int: ...
     @property
-    def record_count(self) -> int: ...
-    @property
     def is_transactional(self) -> bool: ...
+
+
+class ProducerBatch(DataBatch, Protocol):
+    """What the replay looks at in any batch; `logcore.logs.validation.BatchVerdict` has it."""
+
+    @property
+    def record_count(self) -> int: ...
     @property
     def is_control(self) -> bool: ...
     @property
@@ -65,6 +77,70 @@ class Completed:
     first_offset: int
     marker_offset: int
     is_aborted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EndMarker:
+    """What a transaction marker says. timestamp: of the record, in ms."""
+
+    is_abort: bool
+    coordinator_epoch: int | None
+    timestamp: int
+
+
+def read_end_marker(buf: Buffer, position: int, header: BatchHeader) -> EndMarker | None:
+    """What the control batch at a position says; None if its record was cleaned away.
+
+    Raises CorruptRecordError for a record that cannot be read, InvalidRecordError for one that ends no transaction,
+    which a broker does not expect of a producer.
+    """
+    if header.record_count == 0:
+        return None
+    record = next(iter(read_records(buf, position, replace(header, magic=MAGIC_V2))))
+    kind = control_type(record.key)
+    if kind not in (ControlType.ABORT, ControlType.COMMIT):
+        raise InvalidRecordError(f"a control record {kind} in the name of a producer", position=position)
+    return EndMarker(kind is ControlType.ABORT, coordinator_epoch(record.value), record.timestamp)
+
+
+def is_expired(entry: ProducerEntry, as_of_ms: int, expiration_ms: int) -> bool:
+    """Whether a broker has forgotten a producer at that time."""
+    return entry.open_transaction is None and as_of_ms - entry.timestamp >= expiration_ms
+
+
+def without_expired(entries: Iterable[ProducerEntry], as_of_ms: int, expiration_ms: int) -> dict[int, ProducerEntry]:
+    """The producers that a broker still knows at that time, by producer id."""
+    return {entry.producer_id: entry for entry in entries if not is_expired(entry, as_of_ms, expiration_ms)}
+
+
+def producers_at_end(
+    segments: Iterable[Buffer], as_of_ms: int, expiration_ms: int, entries: Iterable[ProducerEntry] = ()
+) -> dict[int, ProducerEntry]:
+    """What a broker knows of the producers of a log at a time, by producer id: all of it replayed, the silent left out.
+
+    segments: contents, in the order of offsets; entries: the state in front of the first one. `last_offset` of an entry
+    is that of the producer's last data batch, -1 where only markers of it are known: Kafka's lastDataOffset. As in a
+    broker's replay no checksum is verified; of a segment that cannot be walked, what lies in front of that counts, and
+    markers that cannot be read do not.
+    """
+    replay = ProducerReplay(entries)
+    for content in segments:
+        try:
+            for position, header in file_batches(content):
+                if header.producer_id < 0:
+                    continue
+                if not header.is_control:
+                    replay.take_data(header)
+                    continue
+                try:
+                    marker = read_end_marker(content, position, header)
+                except (CorruptRecordError, InvalidRecordError):
+                    continue
+                if marker is not None:
+                    replay.take_marker(header, marker)
+        except CorruptRecordError:
+            continue
+    return without_expired(replay.entries().values(), as_of_ms, expiration_ms)
 
 
 def ongoing(entries: Iterable[ProducerEntry], end_offset: int) -> tuple[Ongoing, ...]:
@@ -86,7 +162,7 @@ def ongoing(entries: Iterable[ProducerEntry], end_offset: int) -> tuple[Ongoing,
     )
 
 
-def last_sequence(batch: ProducerBatch) -> int:
+def last_sequence(batch: DataBatch) -> int:
     """Sequence of a batch's last record; -1 if it has none. Sequences go on at 0 behind 2^31-1."""
     if batch.base_sequence < 0:
         return NONE
@@ -112,26 +188,28 @@ class _Producer:
 
 
 class ProducerReplay:
-    """The state after the batches taken so far, begun empty or with the entries of a snapshot."""
+    """The state after the batches taken so far, begun empty or with the entries of a snapshot.
 
-    def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
+    is_strict: a batch outside of a transaction while one of its producer is open is an InvalidRecordError.
+    """
+
+    def __init__(self, entries: Iterable[ProducerEntry] = (), *, is_strict: bool = False) -> None:
+        self._is_strict = is_strict
         self._producers: dict[int, _Producer] = {}
         self._open: dict[int, int] = {}
-        """First offset of each open transaction by producer id. Transactions begin in the order of offsets, so the
-        first in here is the earliest."""
-        known = list(entries)
-        for entry in known:
+        """First offset of each open transaction by producer id."""
+        for entry in entries:
+            has_data = entry.last_offset >= 0
             self._producers[entry.producer_id] = _Producer(
                 entry.producer_epoch,
-                entry.last_sequence,
-                entry.last_offset,
-                entry.offset_delta,
+                entry.last_sequence if has_data else NONE,
+                entry.last_offset if has_data else NONE,
+                entry.offset_delta if has_data else 0,
                 entry.timestamp,
                 entry.coordinator_epoch,
-                entry.current_txn_first_offset,
+                max(entry.current_txn_first_offset, NONE),
             )
-        for entry in sorted(known, key=lambda entry: entry.current_txn_first_offset):
-            if entry.open_transaction is not None:
+            if entry.current_txn_first_offset >= 0:
                 self._open[entry.producer_id] = entry.current_txn_first_offset
 
     def take(self, batch: ProducerBatch, coordinator_epoch: int | None = None) -> Completed | None:
@@ -142,8 +220,16 @@ class ProducerReplay:
         """
         if batch.producer_id < 0:
             return None
-        if batch.is_control:
-            return self._mark(batch, coordinator_epoch)
+        if not batch.is_control:
+            self.take_data(batch)
+            return None
+        if batch.record_count == 0 or batch.control_type not in (ControlType.COMMIT, ControlType.ABORT):
+            return None
+        is_abort = batch.control_type == ControlType.ABORT
+        return self.take_marker(batch, EndMarker(is_abort, coordinator_epoch, batch.max_timestamp))
+
+    def take_data(self, batch: DataBatch) -> None:
+        """Account for a batch of data that has a producer id. Raises InvalidRecordError if strict."""
         known = self._producers.get(batch.producer_id)
         if known is None:
             known = self._producers[batch.producer_id] = _Producer(batch.producer_epoch)
@@ -155,23 +241,27 @@ class ProducerReplay:
         if batch.is_transactional and known.open_from == NONE:
             known.open_from = batch.base_offset
             self._open[batch.producer_id] = batch.base_offset
-        return None
+        elif not batch.is_transactional and known.open_from != NONE and self._is_strict:
+            message = (
+                f"producer {batch.producer_id} wrote outside of its transaction that is open since offset "
+                f"{known.open_from}"
+            )
+            raise InvalidRecordError(message, offset=batch.base_offset)
 
-    def _mark(self, batch: ProducerBatch, coordinator_epoch: int | None) -> Completed | None:
-        if batch.record_count == 0 or batch.control_type not in (ControlType.COMMIT, ControlType.ABORT):
-            return None
+    def take_marker(self, batch: DataBatch, marker: EndMarker) -> Completed | None:
+        """Account for a transaction marker; the transaction that it ends, if one is open."""
         known = self._producers.get(batch.producer_id)
         if known is None:
             known = self._producers[batch.producer_id] = _Producer(batch.producer_epoch)
         known.take_epoch(batch.producer_epoch)
-        known.coordinator_epoch = coordinator_epoch
-        known.timestamp = batch.max_timestamp
+        known.coordinator_epoch = marker.coordinator_epoch
+        known.timestamp = marker.timestamp
         known.marker = batch.base_offset
         first_offset, known.open_from = known.open_from, NONE
         self._open.pop(batch.producer_id, None)
         if first_offset == NONE:
             return None
-        return Completed(batch.producer_id, first_offset, batch.base_offset, batch.control_type == ControlType.ABORT)
+        return Completed(batch.producer_id, first_offset, batch.base_offset, marker.is_abort)
 
     def aborted(self, completed: Completed) -> AbortedTransaction:
         """The entry of the transaction index for an aborted transaction that the last batch taken ended."""
@@ -179,7 +269,7 @@ class ProducerReplay:
             completed.producer_id,
             completed.first_offset,
             completed.marker_offset,
-            next(iter(self._open.values()), completed.marker_offset + 1),
+            min(self._open.values(), default=completed.marker_offset + 1),
         )
 
     def entries(self) -> dict[int, ProducerEntry]:

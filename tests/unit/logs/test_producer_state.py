@@ -4,10 +4,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from logcore.logs.producer_state import Completed, ProducerReplay, last_sequence, ongoing
+from logcore.errors import InvalidRecordError
+from logcore.logs.producer_state import Completed, ProducerReplay, last_sequence, ongoing, producers_at_end
 from logcore.logs.transactions import Ongoing
 from logcore.segments.producer_state import ProducerEntry
 from logcore.segments.transaction_index import AbortedTransaction
+from tests import handmade
 
 
 @dataclass(frozen=True)
@@ -117,3 +119,51 @@ def test_a_coordinator_epoch_that_was_not_looked_at_is_not_claimed_to_be_known()
     replay.take(marker(1, 2, "COMMIT"))
     assert not replay.knows_coordinator_epoch(1)
     assert not replay.knows_coordinator_epoch(2)
+
+
+def test_a_batch_outside_of_the_open_transaction_is_an_error_only_if_asked_for() -> None:
+    outside = data(1, 12, 12, 2, is_transactional=False)
+    assert replayed(data(1, 10, 11), outside).entries()[1].last_offset == 12
+    strict = ProducerReplay(is_strict=True)
+    strict.take(data(1, 10, 11))
+    with pytest.raises(InvalidRecordError, match="outside of its transaction"):
+        strict.take(outside)
+
+
+def written(base_offset: int, producer: int, timestamp: int, sequence: int = 0, transactional: bool = False) -> bytes:
+    return handmade.simple_batch(
+        base_offset,
+        [(b"k", b"v"), (b"k", b"w")],
+        producer_id=producer,
+        producer_epoch=0,
+        base_sequence=sequence,
+        base_timestamp=timestamp,
+        max_timestamp=timestamp,
+        attributes=handmade.TRANSACTIONAL if transactional else 0,
+    )
+
+
+SEGMENTS = [
+    written(0, 1, 1000) + written(2, 2, 5000) + handmade.simple_batch(4, [(b"k", b"v")]),
+    written(5, 3, 1000, transactional=True)
+    + handmade.marker(7, handmade.COMMIT, producer_id=4, coordinator_epoch=6, base_timestamp=5000),
+]
+
+
+def test_producers_at_the_end_of_a_log_are_those_not_silent_for_too_long() -> None:
+    """Expired to the millisecond, and never one with a transaction open."""
+    last = {
+        1: ProducerEntry(1, 0, 1, 1, 1, 1000, -1, -1),
+        2: ProducerEntry(2, 0, 1, 3, 1, 5000, -1, -1),
+        3: ProducerEntry(3, 0, 1, 6, 1, 1000, -1, 5),
+        4: ProducerEntry(4, 0, -1, -1, 0, 5000, 6, -1),
+    }
+    assert producers_at_end(SEGMENTS, 1999, 1000) == last
+    assert set(producers_at_end(SEGMENTS, 2000, 1000)) == {2, 3, 4}
+    assert set(producers_at_end(SEGMENTS, 6000, 1000)) == {3}
+
+
+def test_producers_at_the_end_go_on_from_a_snapshot_and_past_what_cannot_be_walked() -> None:
+    known = [ProducerEntry(9, 2, 5, 50, 0, 4000, -1, -1)]
+    junk = written(0, 1, 1000) + bytes(40)
+    assert set(producers_at_end([junk, SEGMENTS[1]], 4500, 10_000, known)) == {1, 3, 4, 9}
