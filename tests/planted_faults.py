@@ -175,8 +175,8 @@ FAULTS = (
     Fault(
         "retention takes what is exactly as old as the limit",
         "logcore/logs/retention.py",
-        "if age > limit else None",
-        "if age >= limit else None",
+        "_Verdict(age > limit,",
+        "_Verdict(age >= limit,",
         ("tests/unit/logs",),
     ),
     Fault(

@@ -10,13 +10,16 @@ a segment in the future of the clock keeps all behind it. The largest timestamp 
 (markers included); where no batch has one, the modification time of the file stands for it, as in Kafka.
 
 Never goes, whatever the rules say: a segment whose end lies above the high watermark; one whose end lies above the
-limit that the caller names (here: what is published); an empty last segment. Which rules run follows from
+limit that the caller names (an archive's: what is published); an empty last segment. Which rules run follows from
 `cleanup.policy`: with `delete` all, else the first alone.
 
 All segments may go. A broker rolls a new, empty segment first then; what to keep instead is the caller's to decide.
 
+A segment whose bytes are damaged may not know its largest timestamp, and a damaged last one not its end: what is not
+known stays. So damage never makes more go than would have gone without it.
+
 Source: Kafka UnifiedLog.deleteOldSegments, LogSegment.largestTimestamp. Belongs here: the decision. Does not: tiered
-storage, reading of policies, deleting.
+storage, reading of policies and of segments, what becomes of files (`retention_plan`).
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
+from typing import Generic, Protocol, TypeVar
 
 CLEANUP_DELETE = "delete"
 CLEANUP_COMPACT = "compact"
@@ -37,6 +41,23 @@ class RetentionRule(StrEnum):
     LOG_START_OFFSET = "log-start-offset"
     RETENTION_BYTES = "retention.bytes"
     RETENTION_MS = "retention.ms"
+
+
+class RetainedSegment(Protocol):
+    """What the rules look at. Asked for in this order, and only as far as a decision needs it."""
+
+    @property
+    def base_offset(self) -> int: ...
+    @property
+    def size(self) -> int:
+        """Bytes of batches in the log file."""
+
+    @property
+    def largest_timestamp(self) -> int | None:
+        """Milliseconds; None if it cannot be known."""
+
+
+SegmentT = TypeVar("SegmentT", bound=RetainedSegment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +83,41 @@ class SegmentFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Deletion:
+class Deletion(Generic[SegmentT]):
     """A segment to delete. why: one sentence for a person."""
 
-    segment: SegmentFacts
+    segment: SegmentT
     rule: RetentionRule
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class Stay(Generic[SegmentT]):
+    """A segment that stays. why: one sentence from each rule that was asked and let it stay."""
+
+    segment: SegmentT
+    why: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[SegmentT]):
+    """Every segment, once: those that go, then those that stay, oldest first."""
+
+    deletions: tuple[Deletion[SegmentT], ...]
+    stays: tuple[Stay[SegmentT], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    goes: bool
+    why: str
+
+
+_Judge = Callable[[SegmentT, SegmentT | None], _Verdict]
+
+
 def segments_to_delete(
-    segments: Sequence[SegmentFacts],
+    segments: Sequence[SegmentT],
     *,
     retention_ms: int,
     retention_bytes: int,
@@ -81,38 +127,70 @@ def segments_to_delete(
     log_end_offset: int,
     limit_offset: int,
     cleanup_policy: Collection[str] = (CLEANUP_DELETE,),
-) -> tuple[Deletion, ...]:
-    """What one round of retention deletes, oldest first.
+) -> tuple[Deletion[SegmentT], ...]:
+    """What one round of retention deletes, oldest first; as `decide`, with a limit.
 
-    segments: all live ones. limit_offset: nothing at or above it goes (the frontier). Limits below 0: without limit.
+    limit_offset: nothing at or above it goes (the frontier).
+    """
+    return decide(
+        segments,
+        retention_ms=retention_ms,
+        retention_bytes=retention_bytes,
+        as_of_ms=as_of_ms,
+        high_watermark=min(high_watermark, limit_offset),
+        log_start_offset=log_start_offset,
+        log_end_offset=log_end_offset,
+        cleanup_policy=cleanup_policy,
+    ).deletions
+
+
+def decide(
+    segments: Sequence[SegmentT],
+    *,
+    retention_ms: int,
+    retention_bytes: int,
+    as_of_ms: int,
+    high_watermark: int,
+    log_start_offset: int,
+    log_end_offset: int | None,
+    cleanup_policy: Collection[str] = (CLEANUP_DELETE,),
+) -> Decision[SegmentT]:
+    """What one round of retention makes of all segments of a log.
+
+    Limits below 0: without limit. log_end_offset: None if it cannot be told; the last segment stays then.
 
     Raises ValueError for segments whose base offsets do not rise, or a cleanup.policy that is not known.
     """
     check_cleanup_policy(cleanup_policy)
     check_order(segments)
-    remaining = list(segments)
-    deletions: list[Deletion] = []
-    ceiling = min(high_watermark, limit_offset)
+    deletions: list[Deletion[SegmentT]] = []
+    reasons: list[str] = []
 
-    def sweep(rule: RetentionRule, goes: Callable[[SegmentFacts, SegmentFacts | None], str | None]) -> None:
-        while remaining:
-            segment, following = remaining[0], remaining[1] if len(remaining) > 1 else None
-            end = log_end_offset if following is None else following.base_offset
-            if end > ceiling or (following is None and segment.size == 0):
+    def sweep(rule: RetentionRule, judge: _Judge[SegmentT]) -> None:
+        for number in range(len(deletions), len(segments)):
+            segment = segments[number]
+            following = segments[number + 1] if number + 1 < len(segments) else None
+            guarded = _guard(segment, following, log_end_offset, high_watermark)
+            verdict = _Verdict(False, guarded) if guarded else judge(segment, following)
+            if not verdict.goes:
+                if verdict.why not in reasons:
+                    reasons.append(verdict.why)
                 return
-            why = goes(segment, following)
-            if why is None:
-                return
-            deletions.append(Deletion(remaining.pop(0), rule, why))
+            deletions.append(Deletion(segment, rule, verdict.why))
+            reasons.clear()  # they were of a segment that goes now
 
     sweep(RetentionRule.LOG_START_OFFSET, _below(log_start_offset))
-    if CLEANUP_DELETE in cleanup_policy:
-        total = sum(segment.size for segment in remaining)
+    if CLEANUP_DELETE not in cleanup_policy:
+        reasons.append("cleanup.policy has no delete: neither size nor age matters")
+    else:
         if retention_bytes >= 0:
-            sweep(RetentionRule.RETENTION_BYTES, _beyond(total, retention_bytes))
+            sweep(RetentionRule.RETENTION_BYTES, _beyond(segments[len(deletions) :], retention_bytes))
         if retention_ms >= 0:
             sweep(RetentionRule.RETENTION_MS, _older(as_of_ms, retention_ms))
-    return tuple(deletions)
+    left = segments[len(deletions) :]
+    behind = f"the segment of base offset {left[0].base_offset} stays, and so do all behind it" if left else ""
+    stays = (Stay(segment, (behind,) if number else tuple(reasons)) for number, segment in enumerate(left))
+    return Decision(tuple(deletions), tuple(stays))
 
 
 def check_cleanup_policy(names: Collection[str]) -> None:
@@ -122,38 +200,59 @@ def check_cleanup_policy(names: Collection[str]) -> None:
             raise ValueError(f"cleanup.policy is made of {CLEANUP_COMPACT!r} and {CLEANUP_DELETE!r}, not {name!r}")
 
 
-def check_order(segments: Sequence[SegmentFacts]) -> None:
+def check_order(segments: Sequence[RetainedSegment]) -> None:
     """ValueError unless the base offsets of the segments rise."""
     for before, after in pairwise(segments):
         if after.base_offset <= before.base_offset:
             raise ValueError(f"the segment of base offset {after.base_offset} stands behind {before.base_offset}")
 
 
-def _below(log_start_offset: int) -> Callable[[SegmentFacts, SegmentFacts | None], str | None]:
-    def goes(segment: SegmentFacts, following: SegmentFacts | None) -> str | None:
-        if following is None or following.base_offset > log_start_offset:
-            return None
-        return f"all its offsets are below the log start offset {log_start_offset}"
-
-    return goes
-
-
-def _beyond(total: int, limit: int) -> Callable[[SegmentFacts, SegmentFacts | None], str | None]:
-    excess = total - limit
-
-    def goes(segment: SegmentFacts, following: SegmentFacts | None) -> str | None:
-        nonlocal excess
-        if excess - segment.size < 0:
-            return None
-        excess -= segment.size
-        return f"{limit + excess} bytes are left without it, retention.bytes is {limit}"
-
-    return goes
+def _guard(
+    segment: RetainedSegment, following: RetainedSegment | None, log_end_offset: int | None, high_watermark: int
+) -> str | None:
+    """Why a segment stays whatever the rules say; None if nothing keeps it from going."""
+    end = log_end_offset if following is None else following.base_offset
+    if end is None:
+        return "it is the last segment and damaged: where the log ends is not known"
+    if end > high_watermark:
+        return f"it ends at offset {end}, above {high_watermark}, and what is not committed stays"
+    if following is None and segment.size == 0:
+        return "it is the last segment and empty"
+    return None
 
 
-def _older(as_of_ms: int, limit: int) -> Callable[[SegmentFacts, SegmentFacts | None], str | None]:
-    def goes(segment: SegmentFacts, following: SegmentFacts | None) -> str | None:
-        age = as_of_ms - segment.largest_timestamp
-        return f"its newest record is {age} ms old, retention.ms is {limit}" if age > limit else None
+def _below(log_start_offset: int) -> _Judge[RetainedSegment]:
+    def judge(segment: RetainedSegment, following: RetainedSegment | None) -> _Verdict:
+        if following is None:
+            return _Verdict(False, "it is the last segment: the log start offset alone removes none")
+        if following.base_offset > log_start_offset:
+            return _Verdict(False, f"it holds offsets at or above the log start offset {log_start_offset}")
+        return _Verdict(True, f"all its offsets are below the log start offset {log_start_offset}")
 
-    return goes
+    return judge
+
+
+def _beyond(segments: Sequence[RetainedSegment], limit: int) -> _Judge[RetainedSegment]:
+    left = sum(segment.size for segment in segments)
+
+    def judge(segment: RetainedSegment, _: RetainedSegment | None) -> _Verdict:
+        nonlocal left
+        if left - segment.size < limit:
+            return _Verdict(False, f"without it {left - segment.size} bytes were left, retention.bytes is {limit}")
+        left -= segment.size
+        return _Verdict(True, f"{left} bytes are left without it, retention.bytes is {limit}")
+
+    return judge
+
+
+def _older(as_of_ms: int, limit: int) -> _Judge[RetainedSegment]:
+    def judge(segment: RetainedSegment, _: RetainedSegment | None) -> _Verdict:
+        largest = segment.largest_timestamp
+        if largest is None:
+            return _Verdict(False, "it is damaged: how old its newest record is cannot be known")
+        age = as_of_ms - largest
+        if age < 0:
+            return _Verdict(False, f"its newest record lies {-age} ms in the future of the clock")
+        return _Verdict(age > limit, f"its newest record is {age} ms old, retention.ms is {limit}")
+
+    return judge
