@@ -1,9 +1,11 @@
 """Kafka's own distribution on this machine: its jars, a JDK, and our Java compiled against them.
 
-`kafka-<version>.lock` names every jar with its sha256. They are fetched once, into ``$LOGLAKE_HOME/kafka/<version>``,
-by Maven if `mvn` is on the PATH, else by the Ivy that Spark brings along; both ask whatever registry this machine is
-set to ask (Ivy: ``LOGLAKE_IVY_SETTINGS``, ``LOGLAKE_JARS_REPOSITORIES``, as for Spark's jars). The sources in `java/`
-are compiled there too, anew when one of them changes. Both steps end in renames, so processes may race.
+`kafka-<version>.lock` names every jar with its sha256: of a whole Kafka for `VERSION`, which runs as a broker, and of
+the storage classes alone for the others (`storage_oracle.py`). They are fetched once, into
+``$LOGLAKE_HOME/kafka/<version>``, by Maven if `mvn` is on the PATH, else by the Ivy that Spark brings along; both ask
+whatever registry this machine is set to ask (Ivy: ``LOGLAKE_IVY_SETTINGS``, ``LOGLAKE_JARS_REPOSITORIES``, as for
+Spark's jars). The sources in `java/` are compiled there too, anew when one of them changes. Both steps end in renames,
+so processes may race.
 
 Needed beside a registry: a JDK of 17 or later (`JAVA_HOME`, or `java` on the PATH); a runtime without the module
 `jdk.compiler` is not enough. What is missing is said by `Unavailable`.
@@ -20,7 +22,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
@@ -96,19 +98,30 @@ def own_classes(version: str = VERSION) -> Path:
 
     :raises Unavailable: as `class_path` and `jdk`.
     """
-    sources = sorted(SOURCES.glob("*.java"))
-    digest = hashlib.sha256(b"".join(path.name.encode() + path.read_bytes() for path in sources)).hexdigest()
+    return compiled({path.name: path.read_text() for path in sorted(SOURCES.glob("*.java"))}, version)
+
+
+def compiled(sources: Mapping[str, str], version: str = VERSION) -> Path:
+    """Folder with the classes of these source files, compiled against that Kafka if they are not there yet.
+
+    :param sources: text by file name. :raises Unavailable: as `class_path` and `jdk`.
+    """
+    digest = hashlib.sha256("".join(name + text for name, text in sorted(sources.items())).encode()).hexdigest()
     target = _folder(version) / f"classes-{digest[:16]}"
     if target.is_dir():
         return target
     jars = class_path(version)
     with tempfile.TemporaryDirectory(prefix="compile-", dir=_folder(version)) as scratch_name:
         scratch = Path(scratch_name, "classes")
+        files = []
+        for name, text in sources.items():
+            files.append(Path(scratch_name, name))
+            files[-1].write_text(text)
         compiler = [str(jdk()), "-m", "jdk.compiler/com.sun.tools.javac.Main", "--release", "17", "-Xlint:-options"]
-        command = [*compiler, "-proc:none", "-cp", jars, "-d", str(scratch), *map(str, sources)]
+        command = [*compiler, "-proc:none", "-cp", jars, "-d", str(scratch), *map(str, files)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILE_SECONDS, check=False)
         if done.returncode != 0:
-            raise RuntimeError(f"java/ does not compile:\n{done.stderr}{done.stdout}")
+            raise RuntimeError(f"our Java does not compile:\n{done.stderr}{done.stdout}")
         try:
             scratch.rename(target)
         except OSError:  # another process was first, with the same classes
@@ -125,10 +138,12 @@ def command(
     options: Iterable[str] = (),
     log_level: str = "ERROR",
     version: str = VERSION,
+    classes: Path | None = None,
 ) -> list[str]:
     """The command line that runs a class of Kafka's or of ours; log lines from `log_level` up go to stderr.
 
     :param heap: ``-Xmx``. :param collector: of garbage, as in ``-XX:+UseSerialGC``. :param options: more for the JVM.
+    :param classes: ours, those of `own_classes` if no others are named.
     :raises Unavailable: as `class_path` and `jdk`.
     """
     return [
@@ -140,7 +155,7 @@ def command(
         f"-Dloglake.level={log_level}",
         *options,
         "-cp",
-        f"{own_classes(version)}{os.pathsep}{class_path(version)}",
+        f"{classes or own_classes(version)}{os.pathsep}{class_path(version)}",
         main_class,
         *arguments,
     ]

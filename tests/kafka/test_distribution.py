@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
-from tests.kafka import distribution
+from tests.kafka import distribution, storage_oracle
 
 NOWHERE = """<ivysettings><settings defaultResolver="none"/><caches defaultCacheDir="{cache}"/>
 <resolvers><filesystem name="none"><artifact pattern="{cache}/[artifact]"/></filesystem></resolvers></ivysettings>"""
@@ -34,6 +34,14 @@ def test_the_lock_names_each_jar_once_with_its_digest():
     assert {len(jar.sha256) for jar in jars} == {64}
     kafka = [jar.version for jar in jars if jar.group == "org.apache.kafka"]
     assert set(kafka) == {distribution.VERSION}
+
+
+@pytest.mark.parametrize("version", storage_oracle.VERSIONS)
+def test_the_locks_of_the_storage_classes_name_one_kafka_each(version: str):
+    jars = distribution.locked_jars(version)
+    assert len({jar.file_name for jar in jars}) == len(jars)
+    assert {len(jar.sha256) for jar in jars} == {64}
+    assert {jar.version for jar in jars if jar.group == "org.apache.kafka"} == {version}
 
 
 def test_the_lock_of_spark_s_source_fits_the_spark_that_is_installed():
