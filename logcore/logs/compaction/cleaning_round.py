@@ -15,18 +15,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from logcore.errors import LogError
 from logcore.logs.broker_line import BrokerLine
 from logcore.records.varint import Buffer
 from logcore.segments.offset_index import DEFAULT_INTERVAL_BYTES
 from logcore.segments.transaction_index import AbortedTransaction
 
 
+class Uncleanable(LogError):
+    """The round cannot be done by any rule that a broker has: it would mark the partition uncleanable."""
+
+
 @dataclass(frozen=True, slots=True)
 class SourceSegment:
     """A segment to clean. next_base_offset: of the segment behind it, or the end of the round's range.
 
-    offset_index_size, time_index_size: bytes of its indexes as trimmed, which decide about grouping. aborted: the
-    entries of its transaction index.
+    offset_index_size, time_index_size: bytes of its indexes as trimmed, which decide about grouping.
+    aborted: the aborted transactions that begin below `next_base_offset` and whose marker lies in this segment or
+    behind it: what a broker finds in its transaction index and those of the segments that follow, of the whole log.
+    dirty_position: where reading for the map begins, which is what its offset index says about the first dirty offset.
+    unreadable: stretches of the file, [start, end) by position, that are damaged. Who cleans steps over them and
+    trusts the rest, which was verified.
     """
 
     base_offset: int
@@ -36,6 +45,8 @@ class SourceSegment:
     offset_index_size: int
     time_index_size: int
     aborted: tuple[AbortedTransaction, ...] = ()
+    dirty_position: int = 0
+    unreadable: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +86,10 @@ class CleaningRound:
 class CleanedSegment:
     """A group of segments after cleaning. Its log was written to the sink; these go beside it.
 
-    transaction_index: None if no transaction of it was aborted: then there is no such file. records, batches: of the
-    output. removed: records of the input that are gone. rebuilt: batches that are not the bytes they were.
-    max_timestamp: greatest of a batch, None if none has one. last_offset: of the last batch, None without one.
+    digest: SHA-256 of the log, in hex. transaction_index: None if no transaction of it was aborted: then there is no
+    such file. records, batches: of the output. removed: records of the input that are gone. rebuilt: batches of the
+    output that are not the bytes they were. max_timestamp: greatest of a batch, None if none has one. last_offset: of
+    the last batch, None without one.
     """
 
     base_offset: int
