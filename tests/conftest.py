@@ -29,7 +29,7 @@ os.environ["GX_ANALYTICS_ENABLED"] = "false"
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
 
 _FOLDERS_IN_ORDER = (
-    *("unit", "property", "repository", "conformance", "kafka"),
+    *("unit", "property", "model", "repository", "conformance", "kafka"),
     *("dagster", "spark", "crash", "cluster", "object_store", "journey"),
 )
 _SLOW_MARKERS = ("kafka", "object_store", "dagster", "spark", "crash", "cluster")

@@ -1,0 +1,100 @@
+"""The library under the model's histories: a log becomes a partition directory, its plans become a log again."""
+
+from __future__ import annotations
+
+from logcore.logs.broker_line import BrokerLine
+from logcore.logs.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, Proposal, Write
+from logcore.logs.retention_plan import plan_retention
+from logcore.logs.topic_config import TopicConfig
+from logcore.segments.filenames import TopicPartition
+from tests.model.batches import aborted_entries, indexes, transaction_index
+from tests.model.checker import Kept, Settings
+from tests.model.reference_log import ReferenceLog, Segment
+
+INTERVAL = 100
+"""index.interval.bytes: small, so that the logs of a history have entries."""
+
+
+def directory(log: ReferenceLog, *, is_clean: bool = True, with_indexes: bool = True) -> PartitionDirectory:
+    """The log as a broker that stopped in order leaves it; without snapshots, which hold nothing that the log does not.
+
+    with_indexes: else there are logs and transaction indexes alone, as in an archive.
+    """
+    files = {}
+
+    def put(name: str, content: bytes, modified_ms: int) -> None:
+        files[name] = PartitionFile(name, content, modified_ms)
+
+    for segment in log.segments:
+        stem = f"{segment.base_offset:020d}"
+        put(f"{stem}.log", segment.content, segment.modified_ms)
+        if with_indexes:
+            offsets, times = indexes(segment.content, segment.base_offset, INTERVAL)
+            put(f"{stem}.index", offsets, segment.modified_ms)
+            put(f"{stem}.timeindex", times, segment.modified_ms)
+        if segment.aborted:
+            put(f"{stem}.txnindex", transaction_index(segment.aborted), segment.modified_ms)
+    put("leader-epoch-checkpoint", b"0\n1\n0 0\n" if log.end else b"0\n0\n", log.clock_ms)
+    return PartitionDirectory(
+        topic_partition=TopicPartition("history", 0),
+        files=files,
+        recovery_point=log.end if is_clean else 0,
+        log_start_offset=log.log_start or None,
+        high_watermark=log.high_watermark,
+        first_dirty_offset=log.first_dirty,
+        is_clean=is_clean,
+    )
+
+
+def config(settings: Settings, *policies: str) -> TopicConfig:
+    """The topic's configuration."""
+    return TopicConfig(
+        cleanup_policy=policies,
+        retention_ms=settings.retention_ms,
+        retention_bytes=settings.retention_bytes,
+        delete_retention_ms=settings.delete_retention_ms,
+        producer_id_expiration_ms=settings.producer_expiration_ms,
+        segment_bytes=1 << 20 if settings.groups else 14,
+        index_interval_bytes=INTERVAL,
+        min_cleanable_dirty_ratio=0.0,
+        # Slots of 24 bytes, filled to nine tenths: 24 * ceil(10 * keys / 9).
+        log_cleaner_dedupe_buffer_size=None if settings.max_keys is None else -(-10 * settings.max_keys // 9) * 24,
+    )
+
+
+def contents(files: Proposal, source: PartitionDirectory) -> dict[str, tuple[bytes, int]]:
+    """Bytes and time of change of every file that a proposal names."""
+    found = {}
+    for name, file in files.items():
+        match file:
+            case Keep(origin):
+                kept = source.files[origin]
+                found[name] = bytes(kept.content), kept.modified_ms
+            case Cut(origin, size, modified_ms):
+                found[name] = bytes(source.files[origin].content[:size]), modified_ms
+            case Write(content, modified_ms):
+                found[name] = bytes(content), modified_ms
+    return found
+
+
+def segments(files: dict[str, tuple[bytes, int]]) -> tuple[Segment, ...]:
+    """The segments of a directory's files, ascending."""
+    return tuple(
+        Segment(
+            base_offset=int(name[:20]),
+            content=content,
+            modified_ms=modified_ms,
+            aborted=aborted_entries(files[name.replace(".log", ".txnindex")][0])
+            if name.replace(".log", ".txnindex") in files
+            else (),
+        )
+        for name, (content, modified_ms) in sorted(files.items())
+        if name.endswith(".log")
+    )
+
+
+def retain(log: ReferenceLog, settings: Settings) -> Kept:
+    """A pass of retention at the log's clock."""
+    source = directory(log)
+    plan = plan_retention(source, config(settings, "delete"), line=BrokerLine(settings.line), as_of_ms=log.clock_ms)
+    return Kept(segments(contents(plan.files, source)), plan.new_log_start_offset)
