@@ -11,17 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from logcore.errors import CorruptIndexError, CorruptRecordError
+from logcore.errors import CorruptIndexError, CorruptRecordError, InvalidRecordError
 from logcore.logs.partition_directory import PartitionFile
-from logcore.logs.producer_state import Completed, ProducerReplay
-from logcore.logs.validation import BatchVerdict
-from logcore.records.control import ControlType, coordinator_epoch
-from logcore.records.record import read_records
+from logcore.logs.producer_state import Completed, ProducerReplay, read_end_marker, without_expired
+from logcore.records.batch import BatchHeader
 from logcore.records.varint import Buffer
 from logcore.segments import producer_state
+from logcore.segments.file_batches import file_batches
 from logcore.segments.filenames import snapshot_end_offset
 from logcore.segments.producer_state import ProducerEntry
-from logcore.segments.scan import ScannedBatch, scan
 
 Snapshot = tuple[int, tuple[ProducerEntry, ...]]
 """The offset it was taken at (exclusive), and its entries."""
@@ -40,29 +38,36 @@ def newest_snapshot(files: Iterable[PartitionFile], end_offset: int) -> Snapshot
 
 
 def producers_at(
-    snapshot: Snapshot | None, segments: Iterable[tuple[int, Buffer]], expired_before_ms: int
+    snapshot: Snapshot | None, segments: Iterable[Buffer], as_of_ms: int, expiration_ms: int
 ) -> tuple[ProducerEntry, ...]:
-    """The producers behind the last of these segments (base offset and bytes, ascending)."""
+    """The producers behind the last of these segments, which are all of a log, ascending.
+
+    as_of_ms: when the snapshot was loaded. Of a segment that cannot be walked, what lies in front of that counts.
+    """
     start, known = (0, ()) if snapshot is None else snapshot
-    alive = (entry for entry in known if entry.open_transaction is not None or entry.timestamp > expired_before_ms)
-    replay = ProducerReplay(alive)
-    for base_offset, content in segments:
-        for step in scan(content, base_offset=base_offset, sealed=False, decode=False):
-            if isinstance(step, ScannedBatch) and step.header.base_offset >= start:
-                take(replay, content, step)
+    replay = ProducerReplay(without_expired(known, as_of_ms, expiration_ms).values())
+    for content in segments:
+        try:
+            for position, header in file_batches(content):
+                if header.base_offset >= start:
+                    take(replay, content, position, header)
+        except CorruptRecordError:
+            continue
     return tuple(replay.entries().values())
 
 
-def take(replay: ProducerReplay, content: Buffer, batch: ScannedBatch) -> Completed | None:
-    """Account for a batch of these bytes, with what its marker says if it is one."""
-    if batch.header.producer_id < 0:
+def take(replay: ProducerReplay, content: Buffer, position: int, header: BatchHeader) -> Completed | None:
+    """Account for the batch at a position of these bytes; the transaction that it ends, if it is such a marker.
+
+    A marker that cannot be read counts for nothing.
+    """
+    if header.producer_id < 0:
         return None
-    epoch = None
-    if batch.control_type in (ControlType.COMMIT, ControlType.ABORT):
-        try:
-            epoch = next(
-                (coordinator_epoch(r.value) for r in read_records(content, batch.position, batch.header)), None
-            )
-        except CorruptRecordError:
-            epoch = None
-    return replay.take(BatchVerdict.of(batch), epoch)
+    if not header.is_control:
+        replay.take_data(header)
+        return None
+    try:
+        marker = read_end_marker(content, position, header)
+    except (CorruptRecordError, InvalidRecordError):
+        return None
+    return None if marker is None else replay.take_marker(header, marker)

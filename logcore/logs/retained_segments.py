@@ -4,7 +4,9 @@ What a broker goes by is the last entry of a segment's time index, without a loo
 empty makes it take the file's time of change, one that was never trimmed (zeros to its end) makes everything look as
 old as 1970. Here the batches are read, and where the time index would have a broker decide otherwise that is said.
 
-    largest timestamp     of a segment that can be read   greatest of its batches; none has one: the file's time
+    largest timestamp     of a segment that can be read   greatest of its batches; none has one: the file's time;
+                                                          its time index's last entry where that is later, for then it
+                                                          may have lost batches at its end
                           of a damaged one                its time index's last entry, if that is at least the greatest
                                                           of the batches that can be read; else it cannot be known
     size                  bytes of batches: no torn tail, no reserved room, nothing that cannot be trusted
@@ -110,12 +112,11 @@ class DirectorySegment:
         return None if self._largest is None else self._largest[1]
 
     def _find_largest(self) -> tuple[int | None, TimestampSource]:
-        greatest = self.reading.max_timestamp
-        if self.reading.is_damaged:
-            indexed = self._indexed()
-            if indexed is None or indexed < max(greatest, 0):
-                return None, TimestampSource.UNKNOWN
+        greatest, indexed = self.reading.max_timestamp, self._indexed()
+        if indexed is not None and (indexed > greatest or (self.reading.is_damaged and indexed == greatest)):
             return indexed, TimestampSource.TIME_INDEX
+        if self.reading.is_damaged:
+            return None, TimestampSource.UNKNOWN
         if greatest >= 0:
             return greatest, TimestampSource.BATCHES
         return self.log.modified_ms, TimestampSource.FILE

@@ -29,7 +29,12 @@ from logcore.logs.broker_line import BrokerLine
 from logcore.logs.findings import Finding, found
 from logcore.logs.partition_directory import Keep, PartitionDirectory, Proposal, ProposedFile, RootLines, Write
 from logcore.logs.producers_at import newest_snapshot, producers_at
-from logcore.logs.retained_segments import DirectorySegment, directory_segments, read_segment
+from logcore.logs.retained_segments import (
+    DirectorySegment,
+    TimestampSource,
+    directory_segments,
+    read_segment,
+)
 from logcore.logs.retention import Decision, decide
 from logcore.logs.topic_config import TopicConfig
 from logcore.segments import checkpoints, leader_epochs, producer_state
@@ -177,8 +182,7 @@ def plan_retention(
         new_start = max(new_start, first_base)
     files = _kept_files(directory, start, {each.segment.base_offset for each in decision.deletions})
     if new_segment is not None:
-        expired = as_of_ms - config.producer_id_expiration_ms
-        files |= _new_segment(directory, start, segments, new_segment, expired, as_of_ms)
+        files |= _new_segment(directory, start, segments, new_segment, config, as_of_ms)
     epochs = _leader_epochs(directory, findings)
     if epochs is not None and new_start > log_start:
         cut = leader_epochs.truncate_from_start(epochs, new_start)
@@ -264,7 +268,7 @@ def _new_segment(
     start: StartFiles,
     segments: Sequence[DirectorySegment],
     base_offset: int,
-    expired_before_ms: int,
+    config: TopicConfig,
     as_of_ms: int,
 ) -> dict[str, ProposedFile]:
     """The files of an empty segment at the log end, with the snapshot that rolling it takes."""
@@ -276,7 +280,8 @@ def _new_segment(
     name = segment_file_name(base_offset, PRODUCER_SNAPSHOT_SUFFIX)
     known = newest_snapshot(snapshots.values(), base_offset)
     if known is None or known[0] != base_offset:
-        entries = producers_at(known, ((each.base_offset, each.log.content) for each in segments), expired_before_ms)
+        contents = (each.log.content for each in segments)
+        entries = producers_at(known, contents, as_of_ms, config.producer_id_expiration_ms)
         files[name] = Write(producer_state.encode(entries), as_of_ms)
     return files
 
@@ -340,6 +345,13 @@ def _is_recovered(directory: PartitionDirectory, segment: DirectorySegment) -> b
 
 def _index_finding(segment: DirectorySegment, config: TopicConfig, as_of_ms: int) -> Iterator[Finding]:
     """What a broker would make of a time index that does not say what the batches do."""
+    if segment.timestamp_source is TimestampSource.TIME_INDEX and not segment.reading.is_damaged:
+        yield found(
+            "time-index-differs",
+            f"{segment.log.name}: its time index ends later than any of its batches, which may have been cut short; "
+            "the later time counts, as it does for a broker",
+            file=segment_file_name(segment.base_offset, TIME_INDEX_SUFFIX),
+        )
     seen = segment.seen_by_broker()
     if seen is None:
         return
