@@ -76,8 +76,9 @@ class PartitionOutput:
 
 
 def write_root_files(source: str, directory: str, topic_partition: TopicPartition, lines: RootLines) -> None:
-    """Write the four checkpoints of a log directory: those of `source` (the parent of the partition that was read) with
-    the partition's lines replaced. A checkpoint that has no line at all is not written. Raises LogError, OSError."""
+    """Write the four checkpoints of a log directory with the partition's lines replaced: those that are in `directory`
+    already (of other partitions put there before), else those of `source`, the parent of the partition that was read. A
+    checkpoint that neither has, and that gets no line, is not written. Raises LogError, OSError."""
     stated = {
         filenames.RECOVERY_POINT_FILE: lines.recovery_point,
         filenames.LOG_START_FILE: lines.log_start_offset,
@@ -86,17 +87,14 @@ def write_root_files(source: str, directory: str, topic_partition: TopicPartitio
     }
     os.makedirs(directory, exist_ok=True)
     for name, offset in stated.items():
-        offsets = _offsets(os.path.join(source, name))
+        path = os.path.join(directory, name)
+        origin = next((each for each in (path, os.path.join(source, name)) if os.path.lexists(each)), None)
+        offsets = checkpoints.parse_offset_checkpoint(b"" if origin is None else read_file(origin))
         offsets.pop(topic_partition, None)
         if offset is not None:
             offsets[topic_partition] = offset
-        if offsets:
-            _replace(os.path.join(directory, name), checkpoints.format_offset_checkpoint(offsets))
-
-
-def _offsets(path: str) -> dict[TopicPartition, int]:
-    content = read_file(path) if os.path.lexists(path) else b""
-    return checkpoints.parse_offset_checkpoint(content)
+        if offsets or origin is not None:
+            _replace(path, checkpoints.format_offset_checkpoint(offsets))
 
 
 def _replace(path: str, content: Buffer) -> None:
