@@ -158,6 +158,7 @@ def plan_retention(
     log_end = _log_end(directory, segments)
     high_watermark = _high_watermark(directory, segments, log_end)
     log_start = max(directory.log_start_offset or 0, segments[0].base_offset if segments else 0)
+    start = start.without_old_snapshots(log_start)
     if log_end is not None and segments and log_start > log_end:
         raise LogError(
             f"its log start offset {log_start} lies behind its log end {log_end}: a broker's start would drop every "

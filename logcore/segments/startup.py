@@ -58,6 +58,7 @@ class DropReason(StrEnum):
     REPLACED = "a cleaned segment takes its place"
     NO_SEGMENT = "its segment is not there"
     STRAY_SNAPSHOT = "no segment begins where this producer snapshot stands"
+    OLD_SNAPSHOT = "the log does not start before where this producer snapshot stands"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,17 @@ class StartFiles:
     def swapped(self) -> tuple[str, ...]:
         """Names of the segments that would lose their suffix `.swap`."""
         return tuple(now for name, now in self.kept.items() if name != now and name.endswith(LOG_SUFFIX))
+
+    def without_old_snapshots(self, log_start_offset: int) -> StartFiles:
+        """Without those that no part of the log is in front of: a start removes them once it knows where the log
+        starts (ProducerStateManager.truncateAndReload)."""
+        old = [
+            name
+            for name in self.kept
+            if name.endswith(PRODUCER_SNAPSHOT_SUFFIX) and _must_offset(name) <= log_start_offset
+        ]
+        kept = {name: now for name, now in self.kept.items() if name not in old}
+        return StartFiles(kept, self.dropped | {self.kept[name]: DropReason.OLD_SNAPSHOT for name in old})
 
     def beside(self, base_offset: int) -> dict[str, str]:
         """Names, as they are now, of the indexes and the producer snapshot of a segment, by suffix."""

@@ -34,7 +34,6 @@ import re
 import select
 import subprocess
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -48,19 +47,15 @@ _SOURCES = Path(__file__).resolve().parent / "java-oracle"
 _RECORD_CLASS = re.compile(r"^(import org\.apache\.kafka\.common\.record)\.(?!TimestampType)(?=[A-Z])", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
 class Thrown(Exception):
-    """What Kafka threw instead of an answer."""
+    """What Kafka threw instead of an answer.
 
-    kind: str
-    """Name of the Java class."""
-    message: str
-    cause: str | None
-    at: str
-    """The innermost places of the stack."""
+    kind: name of the Java class. at: the innermost places of the stack.
+    """
 
-    def __str__(self) -> str:
-        return f"{self.kind}: {self.message} ({self.cause or 'no cause'}) at {self.at}"
+    def __init__(self, kind: str, message: str, cause: str | None, at: str) -> None:
+        super().__init__(f"{kind}: {message} ({cause or 'no cause'}) at {at}")
+        self.kind, self.message, self.cause, self.at = kind, message, cause, at
 
 
 class OracleDied(Exception):

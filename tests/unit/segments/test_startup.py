@@ -157,3 +157,10 @@ def test_snapshots_stay_at_segments_bases_and_one_above_the_last() -> None:
 def test_a_snapshot_below_the_last_segment_at_nobodys_base_goes_even_if_it_is_the_highest() -> None:
     plan = kept_at_start([*PLAIN, f"{60:020d}.snapshot"], never)
     assert plan.dropped == {f"{60:020d}.snapshot": DropReason.STRAY_SNAPSHOT}
+
+
+def test_snapshots_that_no_part_of_the_log_is_in_front_of_go() -> None:
+    snapshots = names(0, kinds=(".snapshot",)) + names(40, kinds=(".snapshot",)) + names(80, kinds=(".snapshot",))
+    plan = kept_at_start([*PLAIN, *snapshots], never).without_old_snapshots(40)
+    assert plan.dropped == dict.fromkeys(snapshots[:2], DropReason.OLD_SNAPSHOT)
+    assert set(plan.kept) == {*PLAIN, snapshots[2]}

@@ -1,0 +1,197 @@
+"""A log made from a seed, and what is done with it: a round of cleaning, another one, a start after a crash, retention.
+
+All draws of a case come from its number; the version decides only who makes and changes the log.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from logcore.logs.partition_directory import PartitionFile
+from tests.differential import directories, injuries
+from tests.differential.directories import Files
+from tests.differential.specifications import BEGIN_MS, Specification, specification
+from tests.differential.trials import OPERATIONS, Left, Trial, by_kafka
+from tests.kafka.storage_oracle import StorageOracle
+
+_NUMBERS_A_SEED = 1_000_003
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """A generated log: its files, where it ends and when its last batch was written."""
+
+    files: Files
+    spec: Specification
+    end_offset: int
+    end_ms: int
+    size: int
+
+    @property
+    def base_offsets(self) -> list[int]:
+        return sorted(int(name[:20]) for name in self.files if name.endswith(".log"))
+
+
+def trials(
+    kafka: StorageOracle, seed: int, number: int, scratch: Path, operations: Sequence[str] = OPERATIONS
+) -> Iterator[tuple[Trial, Left]]:
+    """The trials of one case, each with what Kafka left. scratch: a folder in memory, if there is one."""
+    case_seed = seed * _NUMBERS_A_SEED + number
+    log = _generated(kafka, specification(case_seed), scratch)
+    common = Trial(
+        name=f"{kafka.version}-{seed}-{number}",
+        version=kafka.version,
+        operation="",
+        config={**log.spec.config, "min.cleanable.dirty.ratio": "0"},
+        as_of_ms=log.end_ms + 1000,
+        log_start_offset=log.spec.log_start_offset,
+        recovery_point=log.end_offset,
+        high_watermark=log.end_offset,
+        first_dirty_offset=None,
+        is_clean=True,
+        delete_records_before=None,
+        injuries=(),
+        codecs=tuple(log.spec.fields["codec"]),
+        files=log.files,
+    )
+    cleaned: Left | None = None
+    if "clean" in operations:
+        first = _cleaning(random.Random(f"clean {case_seed}"), common, log)
+        cleaned = by_kafka(kafka, first, scratch)
+        yield first, cleaned
+        if "clean2" in operations and cleaned.refusal is None:
+            second = _cleaning_again(random.Random(f"clean2 {case_seed}"), first, cleaned)
+            yield second, by_kafka(kafka, second, scratch)
+    if "recover" in operations:
+        started = _start(random.Random(f"recover {case_seed}"), common, log, cleaned)
+        yield started, by_kafka(kafka, started, scratch)
+    if "retain" in operations:
+        retained = _retention(random.Random(f"retain {case_seed}"), common, log)
+        yield retained, by_kafka(kafka, retained, scratch)
+
+
+def _generated(kafka: StorageOracle, spec: Specification, scratch: Path) -> _Log:
+    directory = scratch / "t-0"
+    directories.write(directory, {})
+    directory.rmdir()
+    made = kafka.ask(
+        "generate",
+        directory=directory,
+        now=BEGIN_MS,
+        config=spec.config,
+        log_start_offset=spec.log_start_offset,
+        specification=spec.fields,
+    )
+    files = directories.read(directory)
+    bases = sorted({name[:20] for name in files if name.endswith(".log")})
+    for number, base in enumerate(bases):
+        modified_ms = spec.first_modified_ms + number * spec.modified_step_ms
+        for name in (f"{base}.log", f"{base}.index", f"{base}.timeindex"):
+            if name in files:
+                files[name] = replace(files[name], modified_ms=modified_ms)
+    return _Log(files, spec, made["log_end_offset"], made["end_ms"], made["size"])
+
+
+def _cleaning(draw: random.Random, common: Trial, log: _Log) -> Trial:
+    changes: dict[str, Any] = {"config": {**common.config, "cleanup.policy": "compact"}}
+    bases = log.base_offsets
+    if draw.randrange(3) == 0 and len(bases) > 2:  # else all is dirty; it may begin in the middle of a segment
+        changes["first_dirty_offset"] = min(bases[-1], draw.choice(bases[1:]) + draw.choice([0, draw.randrange(5)]))
+    if draw.randrange(6) == 0:  # a map that is full before the end
+        changes["config"]["log.cleaner.dedupe.buffer.size"] = str(24 * draw.randint(4, 44))
+    if draw.randrange(8) == 0:
+        changes["high_watermark"] = draw.randint(log.spec.log_start_offset, log.end_offset)
+    if draw.randrange(8) == 0:  # producers are forgotten
+        changes["config"]["producer.id.expiration.ms"] = str(draw.randint(1, 200_000))
+    return replace(common, name=f"{common.name}-clean", operation="clean", **changes)
+
+
+def _cleaning_again(draw: random.Random, first: Trial, cleaned: Left) -> Trial:
+    retention = int(first.config["delete.retention.ms"])
+    return replace(
+        first,
+        name=first.name + "2",
+        operation="clean2",
+        files=cleaned.files,
+        as_of_ms=first.as_of_ms + 1000 + draw.choice([0, retention]),
+        first_dirty_offset=cleaned.first_dirty_offset,
+    )
+
+
+def _start(draw: random.Random, common: Trial, log: _Log, cleaned: Left | None) -> Trial:
+    files = dict(log.files)
+    is_clean = draw.randrange(5) == 0
+    words = []
+    if cleaned is not None and cleaned.refusal is None and draw.randrange(4) == 0:
+        words.append(_broken_off(draw, files, cleaned.files))
+    choices = injuries.LEFT_UNDER_A_CLEAN_MARK if is_clean else injuries.LEFT_BY_A_CRASH
+    for _ in range(draw.choice([0, 1, 1, 1, 2])):
+        words.append(draw.choice(choices)(draw, files))
+    point = draw.choice([0, 0, draw.choice(log.base_offsets), draw.randint(0, log.end_offset)])
+    return replace(
+        common,
+        name=f"{common.name}-recover",
+        operation="recover",
+        files=files,
+        recovery_point=log.end_offset if is_clean else point,
+        high_watermark=None,
+        is_clean=is_clean,
+        injuries=tuple(word for word in words if word),
+    )
+
+
+def _broken_off(draw: random.Random, files: Files, cleaned: Files) -> str:
+    """The files of a cleaning that broke off: a group still `.cleaned`, or renamed to `.swap`, its sources there, or
+    some of them away already."""
+    changed = [
+        name[:20]
+        for name in cleaned
+        if name.endswith(".log") and name in files and cleaned[name].content != files[name].content
+    ]
+    if not changed:
+        return "nothing to break off"
+    base = draw.choice(sorted(changed))
+    suffix = draw.choice([".cleaned", ".swap", ".swap"])
+    later = sorted(int(name[:20]) for name in cleaned if name.endswith(".log") and name[:20] > base)
+    end = later[0] if later else 1 << 62
+    parts = [name for name in sorted(cleaned) if name.startswith(base) and not name.endswith(".snapshot")]
+    for name in parts:
+        files[name + suffix] = PartitionFile(name + suffix, cleaned[name].content, cleaned[name].modified_ms)
+    gone = []
+    if suffix == ".swap":
+        sources = [name for name in sorted(files) if name.endswith(".log") and int(base) <= int(name[:20]) < end]
+        for source in sources[: draw.randint(0, len(sources))]:
+            for name in [name for name in files if name.startswith(source[:20]) and not name.endswith(".swap")]:
+                gone.append(name)
+                content = files.pop(name)
+                if draw.randrange(2) and not name.endswith(".snapshot"):
+                    deleted = name + ".deleted"
+                    files[deleted] = PartitionFile(deleted, content.content, content.modified_ms)
+    return f"{', '.join(parts)} as {suffix}" + (f", without {', '.join(gone)}" if gone else "")
+
+
+def _retention(draw: random.Random, common: Trial, log: _Log) -> Trial:
+    span = max(1, log.end_ms - BEGIN_MS)
+    policy = draw.choice(["delete", "delete", "delete", "compact,delete", "compact"])
+    config = {**common.config, "cleanup.policy": policy}
+    config["retention.ms"] = str(int(draw.random() * span)) if draw.randrange(2) else "-1"
+    config["retention.bytes"] = str(int(draw.random() * log.size)) if draw.randrange(2) else "-1"
+    high_watermark = log.end_offset
+    if draw.randrange(5) == 0:
+        high_watermark = draw.randint(log.spec.log_start_offset, log.end_offset)
+    before = None
+    if policy != "compact" and draw.randrange(3) == 0:
+        before = draw.randint(log.spec.log_start_offset, high_watermark)
+    return replace(
+        common,
+        name=f"{common.name}-retain",
+        operation="retain",
+        config=config,
+        as_of_ms=common.as_of_ms + draw.choice([0, draw.randrange(2 * span)]),
+        high_watermark=high_watermark,
+        delete_records_before=before,
+    )
