@@ -129,8 +129,7 @@ def _start(draw: random.Random, common: Trial, log: _Log, cleaned: Left | None) 
     if cleaned is not None and cleaned.refusal is None and draw.randrange(4) == 0:
         words.append(_broken_off(draw, files, cleaned.files))
     choices = injuries.LEFT_UNDER_A_CLEAN_MARK if is_clean else injuries.LEFT_BY_A_CRASH
-    for _ in range(draw.choice([0, 1, 1, 1, 2])):
-        words.append(draw.choice(choices)(draw, files))
+    words += [draw.choice(choices)(draw, files) for _ in range(draw.choice([0, 1, 1, 1, 2]))]
     point = draw.choice([0, 0, draw.choice(log.base_offsets), draw.randint(0, log.end_offset)])
     return replace(
         common,
