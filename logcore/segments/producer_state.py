@@ -16,8 +16,8 @@
 
 The number in the name is the exclusive end of the offsets that the state covers: it is taken when a segment is rolled
 (so it carries the new segment's base offset), at shutdown and at the end of a recovery. The entries' order is that of a
-Java hash map and means nothing; `parse` keeps it and `encode` writes the order it is given. Only the last batch of each
-producer is stored, although a broker remembers five.
+Java hash map (`java_order`) and means nothing; `parse` keeps it and `encode` writes the order it is given. Only the
+last batch of each producer is stored, although a broker remembers five.
 
 A broker deletes a snapshot it cannot read, takes the next older one and replays the log from there. So every
 contradiction, another version too, is a CorruptIndexError. Sources: Kafka ProducerStateManager, ProducerSnapshot.json.
@@ -26,7 +26,7 @@ contradiction, another version too, is a CorruptIndexError. Sources: Kafka Produ
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from logcore.errors import CorruptIndexError
@@ -104,3 +104,20 @@ def encode(entries: Sequence[ProducerEntry]) -> bytes:
         except struct.error as error:
             raise ValueError(f"{entry} does not fit a producer snapshot") from error
     return struct.pack(">hI", VERSION, castagnoli(bytes(packed))) + bytes(packed)
+
+
+def java_order(entries: Iterable[ProducerEntry]) -> tuple[ProducerEntry, ...]:
+    """Entries, given as they were put in, in the order in which a Java hash map that never was larger gives them out.
+
+    A map that held more producers before has more buckets, and a crowded bucket is a tree: there the order may differ.
+    """
+    given = list(entries)
+    buckets = 16
+    while len(given) > buckets * 3 // 4:
+        buckets *= 2
+
+    def bucket(entry: ProducerEntry) -> int:
+        folded = (entry.producer_id ^ entry.producer_id >> 32) & 0xFFFFFFFF
+        return (folded ^ folded >> 16) & (buckets - 1)
+
+    return tuple(sorted(given, key=bucket))

@@ -94,8 +94,10 @@ class StartFiles:
         return {suffix: self.kept[name] for suffix, name in names.items() if name in self.kept}
 
 
-def kept_at_start(names: Iterable[str], next_offset: Callable[[str], int]) -> StartFiles:
+def kept_at_start(names: Iterable[str], next_offset: Callable[[str], int], *, with_strays: bool = False) -> StartFiles:
     """What a broker's start would make of the files of these names.
+
+    with_strays: leave out step 5, which comes only after segments were recovered, with snapshots that they may need.
 
     next_offset: asked for each `<20 digits>.log.swap` that is in force: the offset behind its last batch, or its base
     offset if it holds none.
@@ -133,7 +135,8 @@ def kept_at_start(names: Iterable[str], next_offset: Callable[[str], int]) -> St
     for name in list(kept):
         if name.endswith(INDEX_SUFFIXES) and _must_offset(name) not in bases:
             dropped[kept.pop(name)] = DropReason.NO_SEGMENT
-    _drop_stray_snapshots(kept, dropped, bases)
+    if not with_strays:
+        _drop_stray_snapshots(kept, dropped, bases)
     return StartFiles(dict(sorted(kept.items())), dropped)
 
 

@@ -1,0 +1,303 @@
+"""The plan of a recovery: what a broker's start would leave of a partition directory, and what would be lost by it.
+
+A broker says little of what it loses. It cuts a segment at the first byte that is wrong and drops every segment behind
+it; and it lets through what a recovery does not look at. All of that is in `losses`:
+
+    cut                 good batches, or bytes that may have been some, behind the place where a segment is cut
+    torn-tail           (warning) a batch whose writing was under way, or zeros, at the end of the last segment
+    dropped-segment     a later segment that goes with a cut, or all of them where the log ends below its start
+    damage-kept         bytes that stay in the log and that no reader can read: not looked at, or not seen
+    log-end-fell        the log's end is read off a wrong index entry, and readers end there
+    index-misleads      an offset index stays that points where nothing begins: readers may start too late
+    time-index-empty    (warning) a time index was missing: retention goes by the file's time of change
+    producers-forgotten without any snapshot a clean start knows no producer, sequence or open transaction
+    end-jumps           the last segment is empty and begins above the log's end: readers wait in the gap
+    metadata-missing    (warning) without partition.metadata a KRaft broker puts the log aside as a stray
+
+Source: see `loading`; the losses were seen on brokers.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from logcore.errors import CorruptIndexError, CorruptRecordError
+from logcore.logs.broker_line import DEFAULT_LINE, BrokerLine
+from logcore.logs.findings import Finding, Severity
+from logcore.logs.partition_directory import Cut, Keep, PartitionDirectory, Proposal, RootLines, Write
+from logcore.logs.recovery.loading import CutSegment, LoadedSegment, Loading, Step
+from logcore.logs.recovery.segment_recovery import (
+    IndexRules,
+    OffsetsDoNotRise,
+    OffsetsOverflow,
+    Recover,
+    RecoveredSegment,
+    WouldNotStart,
+    recover_segment,
+)
+from logcore.logs.topic_config import TopicConfig
+from logcore.records.batch import MAGIC_AT, MAGIC_V2, crc_matches, read_header
+from logcore.records.varint import Buffer
+from logcore.segments import filenames, offset_index
+from logcore.segments.file_batches import file_batches
+from logcore.segments.filenames import OFFSET_INDEX_SUFFIX, PARTITION_METADATA_FILE, segment_file_name
+from logcore.segments.leader_epochs import Epochs
+from logcore.segments.scan import ScannedBatch, Stretch, scan
+
+_WARNINGS = {"torn-tail", "time-index-empty", "metadata-missing"}
+_LOOKED_THROUGH = 1 << 20
+_FATAL_ROOT_FILES = {
+    filenames.RECOVERY_POINT_FILE: "recovery_point",
+    filenames.LOG_START_FILE: "log_start_offset",
+    filenames.HIGH_WATERMARK_FILE: "high_watermark",
+    filenames.CLEANER_FILE: "first_dirty_offset",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Something a broker loses, hides or gets wrong. position, nbytes: in the file; offset: of the log, where known."""
+
+    kind: str
+    file: str
+    message: str
+    position: int | None = None
+    nbytes: int | None = None
+    offset: int | None = None
+
+    @property
+    def severity(self) -> Severity:
+        """WARNING where nothing that was whole is lost."""
+        return Severity.WARNING if self.kind in _WARNINGS else Severity.ERROR
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryPlan:
+    """files: the new directory. dropped: files that are not in it, and why. refusal: why a broker would not start; then
+    there are no files."""
+
+    files: Proposal
+    dropped: dict[str, str] = field(default_factory=dict)
+    steps: tuple[Step, ...] = ()
+    losses: tuple[Loss, ...] = ()
+    root: RootLines = RootLines()  # noqa: RUF009 - a frozen value
+    leader_epochs: Epochs = ()
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+    refusal: str | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """0 nothing lost · 1 warnings · 2 something is lost · 3 a broker would not start."""
+        if self.refusal is not None:
+            return 3
+        if any(loss.severity is Severity.ERROR for loss in self.losses):
+            return 2
+        return 1 if self.losses else 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON, without any file's bytes."""
+        return {
+            "refusal": self.refusal,
+            "log_start_offset": self.log_start_offset,
+            "log_end_offset": self.log_end_offset,
+            "files": shown_files(self.files),
+            "dropped": dict(sorted(self.dropped.items())),
+            "steps": [asdict(step) for step in self.steps],
+            "losses": [{**asdict(loss), "severity": str(loss.severity)} for loss in self.losses],
+            "leader_epochs": [[entry.epoch, entry.start_offset] for entry in self.leader_epochs],
+            "root": asdict(self.root),
+        }
+
+
+def shown_files(files: Proposal) -> dict[str, dict[str, Any]]:
+    """A proposal for JSON: what is to become of each file, its bytes left out."""
+    shown: dict[str, dict[str, Any]] = {}
+    for name, file in sorted(files.items()):
+        match file:
+            case Keep(source):
+                shown[name] = {"keep": source}
+            case Cut(source, size, modified_ms):
+                shown[name] = {"cut": source, "size": size, "modified_ms": modified_ms}
+            case Write(content, modified_ms):
+                shown[name] = {"write": len(content), "modified_ms": modified_ms}
+    return shown
+
+
+def root_refusal(findings: Iterable[Finding], stated: Collection[str] = ()) -> str | None:
+    """Why a broker would not start with the root files that gave rise to these findings; None if it would.
+
+    stated: attributes of `RootLines` that are known otherwise, so that their file does not matter here.
+    """
+    for finding in findings:
+        name = posixpath.basename(finding.file or "")
+        is_fatal = finding.rule == "broken-root-file" and name in _FATAL_ROOT_FILES
+        if is_fatal and _FATAL_ROOT_FILES[name] not in stated:
+            return f"A broker would not start with this: file {name}: {finding.message}"
+    return None
+
+
+def plan_recovery(
+    directory: PartitionDirectory,
+    config: TopicConfig,
+    *,
+    line: BrokerLine = DEFAULT_LINE,
+    as_of_ms: int,
+    salvage: bool = False,
+    heeds_clean_mark: bool = False,
+    recover: Recover = recover_segment,
+) -> RecoveryPlan:
+    """What a broker's start leaves of a partition directory.
+
+    line: recovers alike in all lines from 3.9 on. salvage: keep what the start would lose, see `salvage`.
+    heeds_clean_mark: start as after a clean stop if the directory says so; else it counts as stopped uncleanly. Index
+    files may be missing: then all is recovered. Indexes of the active segment are as the next stop trims them. Never
+    raises for what the files hold.
+    """
+    if salvage:
+        from logcore.logs.recovery.salvage import plan_salvage
+
+        return plan_salvage(directory, config, as_of_ms=as_of_ms, recover=recover)
+    is_clean = heeds_clean_mark and directory.is_clean
+    loading = Loading(directory, config, as_of_ms, recover, is_clean=is_clean)
+    try:
+        loading.run()
+    except WouldNotStart as error:
+        return RecoveryPlan({}, steps=tuple(loading.steps), refusal=f"A broker would not start with this: {error}")
+    losses = tuple(_losses(loading, directory, config, recover))
+    return RecoveryPlan(
+        dict(sorted(loading.files.items())),
+        loading.dropped,
+        tuple(loading.steps),
+        losses,
+        root_lines(loading, directory),
+        loading.epochs,
+        loading.log_start_offset,
+        loading.log_end_offset,
+    )
+
+
+def root_lines(loading: Loading, directory: PartitionDirectory) -> RootLines:
+    """What the root files are to say of a log once it is started."""
+    watermark = directory.high_watermark
+    if watermark is not None:
+        watermark = min(max(watermark, loading.log_start_offset), loading.log_end_offset)
+    is_above = loading.log_start_offset > min(loading.segments)
+    return RootLines(
+        loading.recovery_point,
+        loading.log_start_offset if is_above else None,
+        watermark,
+        directory.first_dirty_offset,
+    )
+
+
+def _losses(loading: Loading, directory: PartitionDirectory, config: TopicConfig, recover: Recover) -> Iterator[Loss]:
+    if PARTITION_METADATA_FILE not in directory.files:
+        message = "it is missing: a KRaft broker takes the log for a stray and puts an empty replica in its place"
+        yield Loss("metadata-missing", PARTITION_METADATA_FILE, message)
+    for cut in loading.cuts:
+        yield _cut(cut, is_last=not loading.removed and cut.base_offset == max(loading.segments))
+    for segment in loading.removed:
+        name, nbytes = segment_file_name(segment.base_offset), len(segment.content)
+        message = f"the segment goes with all its {nbytes} bytes: {loading.dropped.get(name, '')}"
+        yield Loss("dropped-segment", name, message, 0, nbytes, segment.base_offset)
+    for base_offset in sorted(loading.without_time_index):
+        name = segment_file_name(base_offset, ".timeindex")
+        message = "it is missing and not made again: retention goes by the segment's time of change"
+        yield Loss("time-index-empty", name, message, offset=base_offset)
+    if loading.forgot_producers:
+        message = "there is no producer snapshot: a clean start forgets every sequence and every open transaction"
+        yield Loss("producers-forgotten", segment_file_name(loading.log_end_offset, ".snapshot"), message)
+    yield from _left_in_place(loading, config, recover)
+
+
+def _cut(cut: CutSegment, *, is_last: bool) -> Loss:
+    name, nbytes = segment_file_name(cut.base_offset), len(cut.content) - cut.kept_bytes
+    lost = len(cut.content) - cut.kept_bytes
+    if is_last and not cut.is_emptied:
+        walk = scan(cut.content, base_offset=cut.base_offset, sealed=False, decode=False, start=cut.kept_bytes)
+        for _ in walk:
+            pass
+        is_tail = walk.accounting.tail + walk.accounting.padding == lost
+        if is_tail and not _holds_batch(cut.content, cut.kept_bytes):
+            message = f"{lost} bytes at the end of the log are cut, none of them a whole batch: {cut.reason}"
+            return Loss("torn-tail", name, message, cut.kept_bytes, nbytes)
+    message = f"{lost} bytes are cut, whatever good batches are among them: {cut.reason}"
+    return Loss("cut", name, message, cut.kept_bytes, nbytes)
+
+
+def _holds_batch(content: Buffer, start: int) -> bool:
+    """Whether a whole v2 batch stands in the bytes behind a cut, near it: then a size was wrong, and more is lost than
+    a write under way. It may be the value of a record; so it is only said, and nothing is taken from there."""
+    data = bytes(memoryview(content)[start + 1 : start + _LOOKED_THROUGH])
+    at = data.find(MAGIC_V2.to_bytes())
+    while at >= 0:
+        position = at - MAGIC_AT
+        if position >= 0:
+            try:
+                if crc_matches(data, position, read_header(data, position)):
+                    return True
+            except CorruptRecordError:
+                pass
+        at = data.find(MAGIC_V2.to_bytes(), at + 1)
+    return False
+
+
+def _left_in_place(loading: Loading, config: TopicConfig, recover: Recover) -> Iterator[Loss]:
+    """What is wrong in segments that stay, and the start did not see or not mind."""
+    rules = IndexRules(config.index_interval_bytes, config.segment_index_bytes)
+    end = min(loading.segments)
+    bases = sorted(loading.segments)
+    for base_offset in bases:
+        segment = loading.segments[base_offset]
+        name, is_last = segment_file_name(base_offset), base_offset == bases[-1]
+        made = segment.recovered if segment.recovered is not None else _looked_at(segment, rules, recover)
+        if made is None or made.is_odd or made.valid_bytes < len(segment.content):
+            yield from _damage(segment, is_last)
+        if segment.recovered is None and (made is None or made.offset_index != segment.index):
+            yield from _misleading(segment)
+        if made is None:
+            continue
+        if is_last and made.next_offset > loading.log_end_offset:
+            message = f"the broker takes the log to end at {loading.log_end_offset}, and it ends at {made.next_offset}"
+            yield Loss("log-end-fell", name, message, offset=loading.log_end_offset)
+        if is_last and not len(segment.content) and len(bases) > 1 and base_offset > end:
+            message = f"the log ends at {end}, and an empty segment makes the broker take {base_offset} for its end"
+            yield Loss("end-jumps", name, message, offset=end)
+        end = made.next_offset
+
+
+def _looked_at(segment: LoadedSegment, rules: IndexRules, recover: Recover) -> RecoveredSegment | None:
+    """What a recovery would have found; None if it would not have come through."""
+    try:
+        return recover(segment.content, segment.base_offset, rules)
+    except (OffsetsDoNotRise, OffsetsOverflow, WouldNotStart):
+        return None
+
+
+def _damage(segment: LoadedSegment, is_last: bool) -> Iterator[Loss]:
+    walk = scan(segment.content, base_offset=segment.base_offset, sealed=not is_last, decode=False)
+    for item in walk:
+        if isinstance(item, Stretch) and not item.tail:
+            message = f"{item.size} bytes stay in the log and cannot be read: {item.message}"
+            name = segment_file_name(segment.base_offset)
+            yield Loss("damage-kept", name, message, item.position, item.size, item.offset)
+
+
+def _misleading(segment: LoadedSegment) -> Iterator[Loss]:
+    batches: list[ScannedBatch] = []
+    with suppress(CorruptRecordError):  # as far as a broker can walk
+        batches += (ScannedBatch(position, header, None) for position, header in file_batches(segment.content))
+    name = segment_file_name(segment.base_offset, OFFSET_INDEX_SUFFIX)
+    try:
+        wrong = offset_index.unexplained(offset_index.parse(segment.index, segment.base_offset), batches)
+    except CorruptIndexError as error:
+        yield Loss("index-misleads", name, f"it stays as it is, and {error.message}", error.position)
+        return
+    if wrong:
+        message = f"{len(wrong)} of its entries point where no batch of theirs begins, and it stays as it is"
+        yield Loss("index-misleads", name, message)

@@ -1,0 +1,175 @@
+"""Producer snapshots through a broker's start: which one is loaded, which are taken, which are removed.
+
+    rebuilding up to an offset    snapshots above it, and at or below the log's start, are removed; the newest that can
+                                  be read is loaded without the producers that are expired; the log is replayed from
+                                  there; snapshots are taken at the bases of the last two segments, and at the end
+    taking one                    only if the state has moved since the last one
+    strays                        of snapshots at no segment's base the highest stays, if it lies above every segment
+    clean, and no snapshot        an upgrade from before there were any: empty ones are written, and nothing is replayed
+
+Several states work on the same files, as in a broker: one for every segment that is recovered, and the log's own.
+Source: Kafka ProducerStateManager, UnifiedLog.rebuildProducerState.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from logcore.errors import CorruptIndexError, CorruptRecordError, InvalidRecordError
+from logcore.logs.producer_state import ProducerReplay, read_end_marker, without_expired
+from logcore.logs.recovery.segment_recovery import WouldNotStart
+from logcore.records.model import BatchHeader
+from logcore.records.varint import Buffer
+from logcore.segments.producer_state import encode, java_order, parse
+
+
+class SnapshotFiles(Protocol):
+    """The snapshots on disk, by the offset in their names."""
+
+    def snapshot_offsets(self) -> set[int]: ...
+    def read_snapshot(self, offset: int) -> bytes: ...
+    def write_snapshot(self, offset: int, content: bytes) -> None: ...
+    def remove_snapshot(self, offset: int, why: str) -> None: ...
+
+
+class ReplayedSegment(Protocol):
+    """A segment as the replay reads it."""
+
+    @property
+    def base_offset(self) -> int: ...
+    @property
+    def content(self) -> Buffer: ...
+    def batches(self, offset: int) -> Iterator[tuple[int, BatchHeader]]:
+        """From the one that holds an offset on, as the segment's offset index finds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expiry:
+    """The clock, and `producer.id.expiration.ms`."""
+
+    as_of_ms: int
+    after_ms: int
+
+
+class ProducerStates:
+    """The state of a log's producers, and the snapshots it knows of."""
+
+    def __init__(self, files: SnapshotFiles, expiry: Expiry) -> None:
+        self._files, self._expiry = files, expiry
+        self.replay = ProducerReplay(is_strict=True)
+        self._known = files.snapshot_offsets()
+        self._is_empty = True
+        self.map_end = 0
+        """The state covers the offsets below this one."""
+        self._taken_at = 0
+        self.lost_on_upgrade = False
+        """Whether the log was taken for one from before there were snapshots, and its producers were forgotten."""
+
+    def take_snapshot(self) -> None:
+        """Write what is known now, unless a snapshot of it was the last thing done."""
+        if self.map_end > self._taken_at:
+            entries = java_order(self.replay.entries().values())
+            self._files.write_snapshot(self.map_end, encode(entries))
+            self._known.add(self.map_end)
+            self._taken_at = self.map_end
+
+    def finish_segment(self, replayed_to: int | None) -> None:
+        """The state was moved over a segment whose v2 batches end there, and a snapshot is taken. None: it has none."""
+        if replayed_to is not None:
+            self.map_end = replayed_to
+        self.take_snapshot()
+
+    def remove_strays(self, base_offsets: Sequence[int]) -> None:
+        """Look at the files anew and remove the snapshots at no segment's base, but for the highest above them all."""
+        self._known = self._files.snapshot_offsets()
+        strays = sorted(self._known.difference(base_offsets))
+        if strays and strays[-1] >= max(base_offsets, default=0):
+            strays.pop()
+        for offset in strays:
+            self._remove(offset, "no segment begins where this producer snapshot stands")
+
+    def start_anew(self, offset: int) -> None:
+        """Forget everything; the log now begins, empty, at an offset."""
+        for known in sorted(self._known):
+            self._remove(known, "all segments in front of the log's start are gone")
+        self.replay = ProducerReplay(is_strict=True)
+        self._taken_at, self.map_end = 0, offset
+
+    def remove_with_segment(self, base_offset: int) -> None:
+        """The snapshot at a segment's base goes with the segment."""
+        if base_offset in self._known:
+            self._remove(base_offset, "its segment is dropped")
+
+    def rebuild(self, segments: Sequence[ReplayedSegment], log_start: int, end_offset: int, *, is_clean: bool) -> None:
+        """Make the state what it was at an offset of the log. Raises WouldNotStart."""
+        bases = [segment.base_offset for segment in segments]
+        at_bases = set(bases[-2:])
+        if is_clean and not self._known:
+            self.lost_on_upgrade = True
+            for offset in (*sorted(at_bases), end_offset):
+                self.map_end = offset
+                self.take_snapshot()
+            return
+        self._reload(log_start, end_offset)
+        if end_offset > self.map_end:
+            for segment in _between(segments, self.map_end, end_offset):
+                start = max(segment.base_offset, self.map_end, log_start)
+                self.map_end = start
+                if segment.base_offset in at_bases:
+                    self.take_snapshot()
+                self._replay(segment, start, end_offset)
+        self.map_end = end_offset
+        self.take_snapshot()
+
+    def _reload(self, log_start: int, end_offset: int) -> None:
+        for offset in sorted(self._known):
+            if offset > end_offset or offset <= log_start:
+                why = "lies above what is rebuilt" if offset > end_offset else "lies at or below the log's start"
+                self._remove(offset, f"it {why}")
+        if end_offset == self.map_end:
+            self.map_end = max(self.map_end, log_start)
+            self._taken_at = max(self._known, default=log_start)
+            return
+        self.replay = ProducerReplay(is_strict=True)
+        while self._known:
+            newest = max(self._known)
+            try:
+                entries = parse(self._files.read_snapshot(newest))
+            except CorruptIndexError as error:
+                self._remove(newest, f"it cannot be read: {error.message}")
+                continue
+            alive = without_expired(entries, self._expiry.as_of_ms, self._expiry.after_ms)
+            self.replay = ProducerReplay(alive.values(), is_strict=True)
+            self.map_end = self._taken_at = newest
+            return
+        self.map_end = self._taken_at = log_start
+
+    def _replay(self, segment: ReplayedSegment, start: int, end_offset: int) -> None:
+        try:
+            for position, header in segment.batches(start):
+                if header.last_offset >= end_offset:
+                    return
+                if header.producer_id < 0:
+                    continue
+                if not header.is_control:
+                    self.replay.take_data(header)
+                    continue
+                marker = read_end_marker(segment.content, position, header)
+                if marker is not None:
+                    self.replay.take_marker(header, marker)
+        except (CorruptRecordError, InvalidRecordError) as error:
+            message = f"the producers' state cannot be replayed from segment {segment.base_offset}: {error.message}"
+            raise WouldNotStart(message, position=error.position, offset=error.offset) from error
+
+    def _remove(self, offset: int, why: str) -> None:
+        self._known.discard(offset)
+        self._files.remove_snapshot(offset, why)
+
+
+def _between(segments: Iterable[ReplayedSegment], start: int, end: int) -> list[ReplayedSegment]:
+    """The segments that reach into [start, end): from the one that holds `start` on."""
+    below = [segment for segment in segments if segment.base_offset < end]
+    first = max((at for at, segment in enumerate(below) if segment.base_offset <= start), default=0)
+    return below[first:]

@@ -1,0 +1,200 @@
+"""The side files of a log made again, its segments untouched: `.index`, `.timeindex`, `.txnindex`, `.snapshot`.
+
+They are what a broker's recovery from the first segment on writes. A segment that such a recovery would cut, or that
+has offsets which cannot be right, is refused: what lies beside it stays as it is, and a finding says so. The segments
+behind it still get their offset and time indexes; which transactions were aborted in them, and the state of producers,
+depend on the damaged one, so those files stay too. A batch whose writing was under way at the log's end is not indexed,
+and otherwise let be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from logcore.errors import LogError
+from logcore.logs.broker_line import DEFAULT_LINE, BrokerLine
+from logcore.logs.partition_directory import Keep, PartitionDirectory, PartitionFile, ProposedFile, RootLines, Write
+from logcore.logs.producer_state import ProducerReplay
+from logcore.logs.recovery.loading import Loading, Step
+from logcore.logs.recovery.plan import Loss, RecoveryPlan
+from logcore.logs.recovery.segment_recovery import (
+    DEFAULT_RULES,
+    IndexRules,
+    Recover,
+    RecoveredSegment,
+    WouldNotStart,
+    recover_segment,
+)
+from logcore.logs.topic_config import TopicConfig
+from logcore.records.varint import Buffer
+from logcore.segments.filenames import (
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    PRODUCER_SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    segment_file_name,
+)
+from logcore.segments.leader_epochs import Epochs
+from logcore.segments.startup import INDEX_SUFFIXES, is_plain_name
+
+_SIDE_SUFFIXES = (*INDEX_SUFFIXES, PRODUCER_SNAPSHOT_SUFFIX)
+
+
+def plan_reindex(
+    directory: PartitionDirectory,
+    config: TopicConfig,
+    *,
+    line: BrokerLine = DEFAULT_LINE,
+    as_of_ms: int,
+    recover: Recover = recover_segment,
+) -> RecoveryPlan:
+    """The plan of a rebuild of side files; its `losses` are what was refused. line: all from 3.9 on write alike."""
+    swapped = [name for name in directory.files if name.endswith(SWAP_SUFFIX)]
+    if swapped:
+        why = f"file {swapped[0]}: a cleaning did not end, and decides which segments are the log; recover it first."
+        return RecoveryPlan({}, refusal=why)
+    logs = {name: file for name, file in sorted(directory.files.items()) if is_plain_name(name) and _is_log(name)}
+    whole = _all_at_once(directory, logs, config, as_of_ms, recover)
+    if whole is not None:
+        return whole
+    rules = IndexRules(config.index_interval_bytes, config.segment_index_bytes)
+    losses: list[Loss] = []
+    sound, made = _indexes(logs, rules, recover, losses, as_of_ms)
+    first_damaged = next((int(name[:20]) for name in logs if name not in sound), None)
+    believed = {name: file for name, file in sound.items() if first_damaged is None or int(name[:20]) < first_damaged}
+    steps: tuple[Step, ...] = ()
+    if believed:
+        try:
+            derived, steps = _derived(directory, believed, config, as_of_ms, recover)
+        except WouldNotStart as error:
+            losses.append(Loss("damaged-segment", error.file or "", f"producers cannot be replayed: {error}"))
+            first_damaged = min(int(name[:20]) for name in logs)
+        else:
+            made |= derived
+    return _plan(directory, made, first_damaged, steps, losses)
+
+
+def _all_at_once(
+    directory: PartitionDirectory,
+    logs: dict[str, PartitionFile],
+    config: TopicConfig,
+    as_of_ms: int,
+    recover: Recover,
+) -> RecoveryPlan | None:
+    """The plan for segments that are all sound, looked at once; None if one of them is not."""
+
+    def watched(
+        content: Buffer,
+        base_offset: int,
+        rules: IndexRules = DEFAULT_RULES,
+        *,
+        epochs: Epochs = (),
+        producers: ProducerReplay | None = None,
+    ) -> RecoveredSegment:
+        result = recover(content, base_offset, rules, epochs=epochs, producers=producers)
+        if result.is_odd or result.valid_bytes < len(content):
+            raise WouldNotStart("it is damaged")
+        return result
+
+    try:
+        made, steps = _derived(directory, logs, config, as_of_ms, watched)
+    except WouldNotStart:
+        return None
+    return _plan(directory, made, None, steps, [])
+
+
+def _plan(
+    directory: PartitionDirectory,
+    made: dict[str, ProposedFile],
+    first_damaged: int | None,
+    steps: tuple[Step, ...],
+    losses: list[Loss],
+) -> RecoveryPlan:
+    files, dropped = _with_the_rest(directory, made, first_damaged)
+    root = RootLines(
+        directory.recovery_point, directory.log_start_offset, directory.high_watermark, directory.first_dirty_offset
+    )
+    return RecoveryPlan(dict(sorted(files.items())), dropped, steps, tuple(losses), root)
+
+
+def _is_log(name: str) -> bool:
+    return name.endswith(LOG_SUFFIX)
+
+
+def _indexes(
+    logs: dict[str, PartitionFile], rules: IndexRules, recover: Recover, losses: list[Loss], as_of_ms: int
+) -> tuple[dict[str, PartitionFile], dict[str, ProposedFile]]:
+    """The segments that are sound, as far as they are valid, and the offset and time indexes of each."""
+    sound: dict[str, PartitionFile] = {}
+    made: dict[str, ProposedFile] = {}
+    for name, file in logs.items():
+        base_offset, is_last = int(name[:20]), name == max(logs)
+        try:
+            result = recover(file.content, base_offset, rules)
+        except LogError as error:
+            losses.append(Loss("damaged-segment", name, f"its indexes cannot be made: {error.message}"))
+            continue
+        left = len(file.content) - result.valid_bytes
+        if result.is_odd or (left and not (is_last and _is_tail(file.content, result.valid_bytes))):
+            why = result.stopped_by or (
+                "offsets that cannot be right" if result.is_odd else "a batch that is not whole"
+            )
+            losses.append(Loss("damaged-segment", name, f"its side files stay: {why}", result.valid_bytes, left))
+            continue
+        content: Buffer = file.content
+        if left:
+            losses.append(Loss("torn-tail", name, f"{left} bytes at the end are not indexed", result.valid_bytes, left))
+            content = memoryview(content)[: result.valid_bytes]
+        sound[name] = replace(file, content=content)
+        made[segment_file_name(base_offset, OFFSET_INDEX_SUFFIX)] = Write(result.offset_index, as_of_ms)
+        made[segment_file_name(base_offset, TIME_INDEX_SUFFIX)] = Write(result.time_index, as_of_ms)
+    return sound, made
+
+
+def _is_tail(content: Buffer, start: int) -> bool:
+    """Whether the rest is what a write under way, or room that was reserved, leaves."""
+    rest = memoryview(content)[start:]
+    size = int.from_bytes(rest[8:12], "big", signed=True) + 12 if len(rest) >= 12 else len(rest) + 1
+    return size > len(rest) or not any(rest)
+
+
+def _derived(
+    directory: PartitionDirectory,
+    logs: dict[str, PartitionFile],
+    config: TopicConfig,
+    as_of_ms: int,
+    recover: Recover,
+) -> tuple[dict[str, ProposedFile], tuple[Step, ...]]:
+    """All side files of segments, by a recovery of them alone. Raises WouldNotStart."""
+    alone = replace(directory, files=logs, recovery_point=0, is_clean=False)
+    loading = Loading(alone, config, as_of_ms, recover, is_clean=False)
+    loading.run()
+    if loading.removed:  # all of it lies below the log's start; what is asked for are its indexes all the same
+        loading = Loading(replace(alone, log_start_offset=None), config, as_of_ms, recover, is_clean=False)
+        loading.run()
+    made = {name: file for name, file in loading.files.items() if name.endswith(_SIDE_SUFFIXES)}
+    return made, tuple(loading.steps)
+
+
+def _with_the_rest(
+    directory: PartitionDirectory, made: dict[str, ProposedFile], first_damaged: int | None
+) -> tuple[dict[str, ProposedFile], dict[str, str]]:
+    """The new directory: what was made, unless it is there already, and everything else as it is."""
+    files: dict[str, ProposedFile] = {}
+    dropped: dict[str, str] = {}
+    for name, file in directory.files.items():
+        is_kept = not is_plain_name(name) or _is_log(name)
+        if is_kept or (first_damaged is not None and int(name[:20]) >= first_damaged):
+            files[name] = Keep(name)
+        elif name not in made and name.endswith(TRANSACTION_INDEX_SUFFIX):
+            made[name] = Write(b"", file.modified_ms)  # as a recovery leaves one without entries
+        elif name not in made:
+            dropped[name] = "nothing in the log stands for it"
+    for name, proposed in made.items():
+        source = directory.files.get(name)
+        content = proposed.content if isinstance(proposed, Write) else b""
+        is_same = source is not None and len(source.content) == len(content) and bytes(source.content) == content
+        files[name] = Keep(name) if is_same else proposed
+    return files, dropped
