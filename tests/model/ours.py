@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from logcore.logs.broker_line import BrokerLine
 from logcore.logs.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, Proposal, Write
+from logcore.logs.recovery.plan import RecoveryPlan, plan_recovery
 from logcore.logs.retention_plan import plan_retention
 from logcore.logs.topic_config import TopicConfig
 from logcore.segments.filenames import TopicPartition
@@ -98,3 +101,23 @@ def retain(log: ReferenceLog, settings: Settings) -> Kept:
     source = directory(log)
     plan = plan_retention(source, config(settings, "delete"), line=BrokerLine(settings.line), as_of_ms=log.clock_ms)
     return Kept(segments(contents(plan.files, source)), plan.new_log_start_offset)
+
+
+def recover(log: ReferenceLog, recovery_point: int, *, salvage: bool = False) -> tuple[RecoveryPlan, dict[str, bytes]]:
+    """What an unclean start makes of the log; its files by name."""
+    source = replace(directory(log, is_clean=False), recovery_point=recovery_point)
+    plan = plan_recovery(source, config(Settings(), "delete"), as_of_ms=log.clock_ms, salvage=salvage)
+    return plan, {name: content for name, (content, _) in contents(plan.files, source).items()}
+
+
+def recover_again(log: ReferenceLog, plan: RecoveryPlan, files: dict[str, bytes]) -> dict[str, bytes]:
+    """The same of what it made."""
+    source = replace(
+        directory(log, is_clean=False),
+        files={name: PartitionFile(name, content, log.clock_ms) for name, content in files.items()},
+        recovery_point=0,
+        log_start_offset=plan.root.log_start_offset,
+        high_watermark=plan.root.high_watermark,
+    )
+    again = plan_recovery(source, config(Settings(), "delete"), as_of_ms=log.clock_ms)
+    return {name: content for name, (content, _) in contents(again.files, source).items()}
