@@ -137,12 +137,14 @@ def _rotated(value: int, bits: int) -> int:
 
 def build_frame(data: bytes, header: bytes = HEADER) -> bytes:
     """The frame that Kafka's producer makes of `data` at its default level."""
-    import lz4.block
+    from cramjam import (
+        lz4,
+    )  # the reference's fast blocks, as Java's; those of the package `lz4` are other ones at times
 
     out = [header]
     for start in range(0, len(data), BLOCK):
         plain = data[start : start + BLOCK]
-        block = lz4.block.compress(plain, store_size=False)
+        block = bytes(lz4.compress_block(plain, store_size=False))
         if len(block) < len(plain):
             out += [_UINT32_LE.pack(len(block)), block]
         else:

@@ -112,3 +112,13 @@ def why_not_now(chosen: CleanableRange, *, min_cleanable_dirty_ratio: float) -> 
         return None
     ratio = f"{chosen.dirty_ratio:.3f} of its bytes are dirty, min.cleanable.dirty.ratio is {min_cleanable_dirty_ratio}"
     return Refusal(RefusalReason.NOTHING_CLEANABLE, ratio)
+
+
+def is_overdue(first_timestamps: Sequence[int], *, as_of_ms: int, max_compaction_lag_ms: int) -> bool:
+    """Whether a log has to be cleaned however clean it is (`max.compaction.lag.ms`).
+
+    first_timestamps: of each dirty segment but the active one, the max timestamp of its first batch; what is not above
+    0 says nothing.
+    """
+    oldest = min((timestamp for timestamp in first_timestamps if timestamp > 0), default=None)
+    return oldest is not None and oldest < as_of_ms - max(max_compaction_lag_ms, 0)

@@ -1,0 +1,411 @@
+"""A round of cleaning over a partition directory: first as a plan, then carried out by any way of cleaning.
+
+    bounds      log start, first dirty offset, high watermark, last stable offset: where the round begins and ends
+    clocks      the round's own, and the one that tombstones of v0 and v1 go by
+    damage      every batch was verified. A group with a damaged segment stays as it is; above the first damaged offset
+                nothing is garbage but what a readable newer record replaces; the checkpoint stays at or below the
+                damaged segment's base, so that tombstones are in the map for as long as the damage is there
+    groups      which segments become one
+
+A log that is not dirty enough by `min.cleanable.dirty.ratio` is planned all the same: whoever asks decides, the plan
+says it (`CompactionPlan.why_not`). Where nothing can be cleaned there is a refusal.
+
+What cannot be known before the map was made: with `log.cleaner.dedupe.buffer.size` the round may end earlier, and with
+it the groups.
+
+Source: Kafka LogCleanerManager, Cleaner.doClean, LocalLog.replaceSegments. Belongs here: decisions and what becomes of
+the files. Reading the log over is `surveyed_log`, the cleaning itself `cleaner`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from logcore.errors import LogError
+from logcore.logs.broker_line import BrokerLine
+from logcore.logs.compaction.cleaner import Cleaner
+from logcore.logs.compaction.cleaning_round import CleanedSegment, CleaningRound, SourceSegment
+from logcore.logs.compaction.grouping import group_segments
+from logcore.logs.compaction.selection import (
+    CleanableRange,
+    Refusal,
+    RefusalReason,
+    cleanable_range,
+    is_overdue,
+    why_not_now,
+)
+from logcore.logs.compaction.surveyed_log import Reader, SurveyedLog, SurveyedSegment, read_plainly, survey
+from logcore.logs.findings import Finding
+from logcore.logs.partition_directory import (
+    ByteSink,
+    Keep,
+    PartitionDirectory,
+    Proposal,
+    ProposedFile,
+    RootLines,
+    Write,
+)
+from logcore.logs.retention import SegmentFacts
+from logcore.logs.topic_config import TopicConfig
+from logcore.segments import offset_index, time_index
+from logcore.segments.filenames import (
+    LOG_SUFFIX,
+    MAX_OFFSET,
+    OFFSET_INDEX_SUFFIX,
+    PRODUCER_SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    segment_base_offset,
+    segment_file_name,
+)
+from logcore.segments.scan import scan
+from logcore.segments.startup import StartFiles, is_plain_name, kept_at_start
+
+_BYTES_A_KEY = 24
+_LOAD_FACTOR = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedGroup:
+    """Neighbours that become one segment. refusal: why they stay as they are instead; None: they do not."""
+
+    segments: tuple[SourceSegment, ...]
+    refusal: str | None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "segments": [each.base_offset for each in self.segments],
+            "bytes": sum(len(each.content) for each in self.segments),
+            "action": "keep" if self.refusal else "clean",
+            "why": self.refusal or "below the end of the round",
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """What a round is to do. segments: all below the round's upper bound. why_not: what keeps a broker from it; None if
+    nothing does. start: what a broker's start makes of the directory's names."""
+
+    directory: PartitionDirectory
+    config: TopicConfig
+    start: StartFiles
+    round: CleaningRound
+    segments: tuple[SourceSegment, ...]
+    damaged: tuple[int, ...]
+    chosen: CleanableRange
+    why_not: Refusal | None
+    log_end_offset: int
+    last_stable_offset: int
+    assumed_high_watermark: bool
+    findings: tuple[Finding, ...]
+
+    @property
+    def dirty_segments(self) -> tuple[SourceSegment, ...]:
+        """Those the map is made of."""
+        first = self.round.first_dirty_offset
+        return tuple(each for each in self.segments if each.next_base_offset > first)
+
+    def groups(self, end_offset: int | None = None) -> tuple[PlannedGroup, ...]:
+        """What becomes one segment; end_offset: where the map ended, by default the round's upper bound."""
+        end = self.round.upper_bound_offset if end_offset is None else end_offset
+        groups = group_segments(
+            [each for each in self.segments if each.base_offset < end],
+            segment_bytes=self.config.segment_bytes,
+            segment_index_bytes=self.config.segment_index_bytes,
+            upper_bound_offset=self.round.upper_bound_offset,
+        )
+        return tuple(PlannedGroup(group, self._refusal(group)) for group in groups)
+
+    def _refusal(self, group: Sequence[SourceSegment]) -> str | None:
+        damaged = [each.base_offset for each in group if each.base_offset in self.damaged]
+        if not damaged:
+            return None
+        return f"segment {damaged[0]} is damaged, and writing it again would put a right checksum on what is wrong"
+
+    def next_first_dirty(self, end_offset: int) -> int:
+        """The line of the cleaner checkpoint, where the map ended at `end_offset`."""
+        return min((end_offset, *self.damaged))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as plain values, for `--plan`."""
+        round = self.round
+        return {
+            "command": "compact",
+            "topic": self.directory.topic_partition.topic,
+            "partition": self.directory.topic_partition.partition,
+            "compat": str(round.line),
+            "as_of_ms": round.as_of_ms,
+            "log_start_offset": round.log_start_offset,
+            "log_end_offset": self.log_end_offset,
+            "high_watermark": round.high_watermark,
+            "high_watermark_is_assumed": self.assumed_high_watermark,
+            "last_stable_offset": self.last_stable_offset,
+            "first_dirty_offset": {
+                "before": round.first_dirty_offset,
+                "after": self.next_first_dirty(round.upper_bound_offset),
+                "is_exact": round.max_keys is None,
+            },
+            "upper_bound_offset": round.upper_bound_offset,
+            "clean_bytes": self.chosen.clean_bytes,
+            "cleanable_bytes": self.chosen.cleanable_bytes,
+            "dirty_ratio": _rounded(self.chosen.dirty_ratio),
+            "a_broker_would": "clean" if self.why_not is None else "wait",
+            "why": "asked for" if self.why_not is None else f"asked for, although {self.why_not.message}",
+            "max_keys": round.max_keys,
+            "active_producers": len(round.producers),
+            "legacy_horizon_ms": round.legacy_horizon_ms,
+            "delete_horizon_ms": round.as_of_ms + round.delete_retention_ms,
+            "frozen_from": round.frozen_from,
+            "groups": [group.as_dict() for group in self.groups()],
+            "removed": {name: str(reason) for name, reason in sorted(self.start.dropped.items())},
+            "findings": [
+                {"rule": each.rule, "severity": str(each.severity), "file": each.file, "message": each.message}
+                for each in self.findings
+            ],
+        }
+
+
+def _rounded(ratio: float) -> float:
+    """To six places, so that a plan is told alike everywhere."""
+    return float(f"{ratio:.6f}")
+
+
+def plan_compaction(
+    directory: PartitionDirectory,
+    config: TopicConfig,
+    *,
+    line: BrokerLine,
+    as_of_ms: int,
+    upper_bound: int | None = None,
+    read: Reader = read_plainly,
+) -> CompactionPlan | Refusal:
+    """What a round of cleaning at this clock does to a directory, or why there is nothing for it to do.
+
+    upper_bound: nothing at or above it is cleaned. read: how segments are walked over and verified.
+
+    Raises LogError for a directory that a broker would begin anew, because its log start offset lies behind its end.
+    """
+    start = kept_at_start(directory.files, lambda name: _next_offset(directory, name))
+    first = min((base for name in start.kept if (base := segment_base_offset(name)) is not None), default=None)
+    if first is None:
+        return Refusal(RefusalReason.NOTHING_CLEANABLE, "there is no segment")
+    log_start = max(directory.log_start_offset or 0, first)
+    start = start.without_old_snapshots(log_start)
+    log = survey(
+        directory,
+        start,
+        interval_bytes=config.index_interval_bytes,
+        as_of_ms=as_of_ms,
+        expiration_ms=config.producer_id_expiration_ms,
+        read=read,
+    )
+    log_end = log.log_end_offset
+    if log_start > log_end:
+        raise LogError(
+            f"its log start offset {log_start} lies behind its log end {log_end}: a broker's start would drop every "
+            "segment and begin anew",
+            topic_partition=str(directory.topic_partition),
+            advice="See what `loglake recover` makes of it.",
+        )
+    stated = log_end if directory.high_watermark is None else directory.high_watermark
+    high_watermark = min(max(stated, log_start), log_end)
+    unstable = log.first_unstable_offset(high_watermark)
+    last_stable = high_watermark if unstable is None else min(unstable, high_watermark)
+    facts = [_facts(each) for each in log.segments]
+    chosen = cleanable_range(
+        facts,
+        first_dirty=directory.first_dirty_offset,
+        limit_offset=last_stable if upper_bound is None else min(last_stable, upper_bound),
+        log_start_offset=log_start,
+        log_end_offset=log_end,
+        as_of_ms=as_of_ms,
+        min_compaction_lag_ms=config.min_compaction_lag_ms,
+    )
+    if not chosen.cleanable_bytes:
+        return Refusal(RefusalReason.NOTHING_CLEANABLE, _why_nothing(chosen, log, last_stable, upper_bound))
+    count = len(chosen.segments)
+    damaged = [(each.base_offset, each.damage[0].offset) for each in log.segments[:count] if each.damage]
+    return CompactionPlan(
+        directory=directory,
+        config=config,
+        start=start,
+        round=CleaningRound(
+            log_start_offset=log_start,
+            first_dirty_offset=chosen.first_dirty,
+            upper_bound_offset=chosen.end_offset,
+            high_watermark=high_watermark,
+            as_of_ms=as_of_ms,
+            delete_retention_ms=config.delete_retention_ms,
+            legacy_horizon_ms=_legacy_horizon(facts, chosen.first_dirty, config.delete_retention_ms),
+            line=line,
+            producers=log.active_producers(),
+            index_interval_bytes=config.index_interval_bytes,
+            max_keys=_max_keys(config),
+            frozen_from=min((offset for _, offset in damaged), default=None),
+        ),
+        segments=tuple(_source(log, number, log_start, chosen) for number in range(count)),
+        damaged=tuple(base for base, _ in damaged),
+        chosen=chosen,
+        why_not=_why_not(log, chosen, config, as_of_ms),
+        log_end_offset=log_end,
+        last_stable_offset=last_stable,
+        assumed_high_watermark=directory.high_watermark is None,
+        findings=tuple(log.findings),
+    )
+
+
+def _next_offset(directory: PartitionDirectory, name: str) -> int:
+    walk = scan(directory.files[name].content, base_offset=int(name[:20]), sealed=False, decode=False)
+    for _ in walk:
+        pass
+    return walk.next_offset
+
+
+def _facts(segment: SurveyedSegment) -> SegmentFacts:
+    return SegmentFacts(
+        segment_id=str(segment.base_offset),
+        base_offset=segment.base_offset,
+        size=len(segment.log.content),
+        max_timestamp=segment.max_timestamp,
+        modified_ms=segment.log.modified_ms,
+    )
+
+
+def _source(log: SurveyedLog, number: int, log_start: int, chosen: CleanableRange) -> SourceSegment:
+    segment = log.segments[number]
+    following = segment.next_base_offset
+    if following is None:  # the active segment is never cleaned
+        following = chosen.end_offset
+    return SourceSegment(
+        base_offset=segment.base_offset,
+        next_base_offset=following,
+        content=segment.log.content,
+        modified_ms=segment.log.modified_ms,
+        offset_index_size=len(segment.offset_entries) * offset_index.ENTRY_SIZE,
+        time_index_size=segment.time_entry_count * time_index.ENTRY_SIZE,
+        aborted=log.aborted_from(number, log_start_offset=log_start, upper=following),
+        dirty_position=offset_index.lookup(segment.offset_entries, chosen.first_dirty, segment.base_offset).position,
+        unreadable=tuple((each.position, each.end) for each in segment.damage),
+    )
+
+
+def _legacy_horizon(facts: Sequence[SegmentFacts], first_dirty: int, delete_retention_ms: int) -> int:
+    """Tombstones of v0 and v1 go by the age of the clean part's last segment; without a clean part by none."""
+    clean = [each for each in facts if each.base_offset < first_dirty]
+    return clean[-1].modified_ms - delete_retention_ms if clean else 0
+
+
+def _max_keys(config: TopicConfig) -> int | None:
+    size = config.log_cleaner_dedupe_buffer_size
+    return None if size is None else int(size // _BYTES_A_KEY * _LOAD_FACTOR)
+
+
+def _why_not(log: SurveyedLog, chosen: CleanableRange, config: TopicConfig, as_of_ms: int) -> Refusal | None:
+    dirty = [
+        each.first_timestamp for each in log.segments[:-1] if (each.next_base_offset or MAX_OFFSET) > chosen.first_dirty
+    ]
+    if is_overdue(dirty, as_of_ms=as_of_ms, max_compaction_lag_ms=config.max_compaction_lag_ms):
+        return None
+    return why_not_now(chosen, min_cleanable_dirty_ratio=config.min_cleanable_dirty_ratio)
+
+
+def _why_nothing(chosen: CleanableRange, log: SurveyedLog, last_stable: int, upper_bound: int | None) -> str:
+    active = log.segments[-1].base_offset
+    bounds = [
+        (active, f"the active segment begins at {active}"),
+        (last_stable, f"the last stable offset is {last_stable}"),
+    ]
+    if upper_bound is not None:
+        bounds.append((upper_bound, f"the bound asked for is {upper_bound}"))
+    lowest, why = min(bounds)
+    ends = (each.next_base_offset for each in log.segments[:-1])
+    if any(end is not None and chosen.first_dirty < end <= lowest for end in ends):
+        why = "what is dirty is younger than min.compaction.lag.ms"
+    return f"no whole segment can be cleaned at or above the first dirty offset {chosen.first_dirty}: {why}"
+
+
+OpenStream = Callable[[str, int], AbstractContextManager[ByteSink]]
+"""Opens a new file by its name, with its time of change; what is written to it is large."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionOutcome:
+    """files: of the new directory, but for the cleaned logs, which were written already. segments: the cleaned ones,
+    and the bases of those that each took the place of. removed: files that are gone, and why."""
+
+    files: Proposal
+    segments: tuple[CleanedSegment, ...]
+    replaced: tuple[tuple[int, ...], ...]
+    first_dirty_offset: int
+    root: RootLines
+    removed: dict[str, str]
+
+
+def run_compaction(plan: CompactionPlan, open_stream: OpenStream, cleaner: Cleaner) -> CompactionOutcome:
+    """Carry a plan out. Raises what `Cleaner.clean` does; then nothing of what was written is of use."""
+    end = cleaner.build_map(plan.dirty_segments, plan.round)
+    files = _kept_files(plan)
+    removed = {name: str(reason) for name, reason in plan.start.dropped.items()}
+    cleaned: list[CleanedSegment] = []
+    replaced: list[tuple[int, ...]] = []
+    for group in plan.groups(end):
+        if group.refusal is not None:
+            continue
+        base, modified_ms = group.segments[0].base_offset, group.segments[-1].modified_ms
+        with open_stream(segment_file_name(base), modified_ms) as sink:
+            segment = cleaner.clean(group.segments, sink)
+        for each in group.segments:
+            _drop(files, removed, each.base_offset, base)
+        files |= _side_files(segment, plan.round.as_of_ms)
+        cleaned.append(segment)
+        replaced.append(tuple(each.base_offset for each in group.segments))
+    first_dirty = plan.next_first_dirty(end)
+    directory = plan.directory
+    return CompactionOutcome(
+        files=files,
+        segments=tuple(cleaned),
+        replaced=tuple(replaced),
+        first_dirty_offset=first_dirty,
+        root=RootLines(
+            recovery_point=directory.recovery_point,
+            log_start_offset=directory.log_start_offset,
+            high_watermark=directory.high_watermark,
+            first_dirty_offset=first_dirty,
+        ),
+        removed=removed,
+    )
+
+
+def _kept_files(plan: CompactionPlan) -> dict[str, ProposedFile]:
+    start = plan.start
+    files: dict[str, ProposedFile] = {name: Keep(now) for name, now in start.kept.items()}
+    for name in plan.directory.files:
+        if name not in start.dropped and not is_plain_name(name) and name not in start.kept.values():
+            files[name] = Keep(name)
+    return files
+
+
+def _drop(files: dict[str, ProposedFile], removed: dict[str, str], base_offset: int, new_base_offset: int) -> None:
+    """Take a source segment's files out; its producer snapshot goes too, unless a segment is still based there."""
+    suffixes = [LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX]
+    if base_offset != new_base_offset:
+        suffixes.append(PRODUCER_SNAPSHOT_SUFFIX)
+    for suffix in suffixes:
+        kept = files.pop(segment_file_name(base_offset, suffix), None)
+        if isinstance(kept, Keep):
+            removed[kept.source] = f"it was cleaned into segment {new_base_offset}"
+
+
+def _side_files(segment: CleanedSegment, as_of_ms: int) -> dict[str, ProposedFile]:
+    """The indexes; the first two are as old as the log, the third is not."""
+    base = segment.base_offset
+    files: dict[str, ProposedFile] = {
+        segment_file_name(base, OFFSET_INDEX_SUFFIX): Write(segment.offset_index, segment.modified_ms),
+        segment_file_name(base, TIME_INDEX_SUFFIX): Write(segment.time_index, segment.modified_ms),
+    }
+    if segment.transaction_index is not None:
+        files[segment_file_name(base, TRANSACTION_INDEX_SUFFIX)] = Write(segment.transaction_index, as_of_ms)
+    return files

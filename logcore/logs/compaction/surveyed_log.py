@@ -1,0 +1,278 @@
+"""A whole log looked over before a round of cleaning: every batch verified, and what the round has to know of it.
+
+    of each segment     stretches that are damaged, offsets, timestamps, its indexes and their sizes
+    of the log          its end, the producers a broker would know, the aborted transactions, the last stable offset
+
+Index files are taken where they are there and make sense; for a segment without an offset index all of them are made
+from its batches, as a recovery would. A transaction index is held against the markers: an entry without its marker is
+no entry, and an aborted transaction that it misses is added, so that a wrong index neither drops committed data nor
+shows aborted ones.
+
+Source: Kafka UnifiedLog.{firstUnstableOffset, collectAbortedTransactions}, ProducerStateManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from logcore.errors import CorruptIndexError, CorruptionReason, UnsupportedFormatError
+from logcore.logs.compaction.cleaning_round import ActiveProducer
+from logcore.logs.findings import Finding, found
+from logcore.logs.partition_directory import PartitionDirectory, PartitionFile
+from logcore.logs.producer_state import ProducerReplay, without_expired
+from logcore.logs.producers_at import newest_snapshot
+from logcore.logs.validation import BatchVerdict
+from logcore.records.control import ControlType
+from logcore.records.varint import Buffer
+from logcore.segments import offset_index, time_index, transaction_index
+from logcore.segments.filenames import (
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    PRODUCER_SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    segment_base_offset,
+)
+from logcore.segments.offset_index import OffsetEntry
+from logcore.segments.producer_state import ProducerEntry
+from logcore.segments.scan import Stretch, scan
+from logcore.segments.startup import StartFiles
+from logcore.segments.time_index import NO_TIMESTAMP
+from logcore.segments.transaction_index import AbortedTransaction
+
+Reader = Callable[[Buffer, int, int | None], Iterable[BatchVerdict | Stretch]]
+"""Walks over a segment (bytes, base offset, that of the next segment or None) and verifies all of it. Reserved room in
+a sealed segment is a stretch too."""
+
+
+def read_plainly(content: Buffer, base_offset: int, next_base_offset: int | None) -> Iterator[BatchVerdict | Stretch]:
+    """A `Reader`, record by record."""
+    sealed = next_base_offset is not None
+    walk = scan(content, base_offset=base_offset, sealed=sealed, next_base_offset=next_base_offset)
+    for step in walk:
+        yield step if isinstance(step, Stretch) else BatchVerdict.of(step)
+    padding = walk.accounting.padding
+    if sealed and padding:
+        message = f"the last {padding} bytes are zeros, although a later segment follows"
+        yield Stretch(len(content) - padding, padding, CorruptionReason.LENGTH, message, walk.next_offset)
+
+
+@dataclass(slots=True)
+class SurveyedSegment:
+    """next_base_offset: None of the active segment. next_offset: behind its last batch. first_timestamp: the max
+    timestamp of its first batch, -1 without one. damage: stretches, a torn tail of the active segment left out."""
+
+    base_offset: int
+    next_base_offset: int | None
+    log: PartitionFile
+    next_offset: int
+    max_timestamp: int = NO_TIMESTAMP
+    first_timestamp: int = NO_TIMESTAMP
+    damage: list[Stretch] = field(default_factory=list)
+    offset_entries: tuple[OffsetEntry, ...] = ()
+    time_entry_count: int = 0
+    aborted: tuple[AbortedTransaction, ...] = ()
+    """The entries of its transaction index."""
+
+
+@dataclass(slots=True)
+class SurveyedLog:
+    """first_open_offset: of the transaction that is open longest, None without one. decided: first offset of data and
+    offset of the marker of each transaction that ended."""
+
+    segments: list[SurveyedSegment]
+    log_end_offset: int
+    producers: dict[int, ProducerEntry]
+    decided: list[tuple[int, int]]
+    findings: list[Finding]
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """Of the first transaction that is open, or whose marker is not below the high watermark."""
+        unstable = [
+            each.current_txn_first_offset for each in self.producers.values() if each.open_transaction is not None
+        ]
+        unstable += [first for first, marker in self.decided if marker >= high_watermark]
+        return min(unstable, default=None)
+
+    def aborted_from(self, number: int, *, log_start_offset: int, upper: int) -> tuple[AbortedTransaction, ...]:
+        """What a broker finds about the offsets from segment `number` on up to `upper`."""
+        found_here: list[AbortedTransaction] = []
+        for segment in self.segments[number:]:
+            entries, complete = transaction_index.collect(segment.aborted, log_start_offset, upper)
+            found_here += entries
+            if complete:
+                break
+        return tuple(found_here)
+
+    def active_producers(self) -> dict[int, ActiveProducer]:
+        """What cleaning has to know of them."""
+        return {
+            producer_id: ActiveProducer(each.producer_epoch, each.last_offset if each.last_offset >= 0 else None)
+            for producer_id, each in self.producers.items()
+        }
+
+
+def survey(
+    directory: PartitionDirectory,
+    start: StartFiles,
+    *,
+    interval_bytes: int,
+    as_of_ms: int,
+    expiration_ms: int,
+    read: Reader = read_plainly,
+) -> SurveyedLog:
+    """Look over every segment of a directory. start: what a broker's start would make of its names."""
+    bases = sorted(base for name in start.kept if (base := segment_base_offset(name)) is not None)
+    log = SurveyedLog([], 0, {}, [], [])
+    # From the beginning for the transactions; from the newest snapshot on for the producers, as a broker knows them.
+    everything = ProducerReplay()
+    snapshots = [directory.files[now] for name, now in start.kept.items() if name.endswith(PRODUCER_SNAPSHOT_SUFFIX)]
+    taken_at, known = _snapshot(snapshots, directory, start, bases)
+    recent = ProducerReplay(without_expired(known, as_of_ms, expiration_ms).values())
+    for number, base in enumerate(bases):
+        next_base = bases[number + 1] if number + 1 < len(bases) else None
+        names = {LOG_SUFFIX: start.kept[f"{base:020d}{LOG_SUFFIX}"], **start.beside(base)}
+        files = {suffix: directory.files[now] for suffix, now in names.items()}
+        segment = SurveyedSegment(base, next_base, files[LOG_SUFFIX], base)
+        offsets, times = _Rebuilt(interval_bytes), 0
+        derived: list[AbortedTransaction] = []
+        aborts: set[tuple[int, int]] = set()
+        for step in read(segment.log.content, base, next_base):
+            if isinstance(step, Stretch):
+                if not step.tail:
+                    segment.damage.append(step)
+                continue
+            if segment.first_timestamp == NO_TIMESTAMP and segment.next_offset == base:
+                segment.first_timestamp = step.max_timestamp
+            segment.next_offset = step.last_offset + 1
+            segment.max_timestamp = max(segment.max_timestamp, step.max_timestamp)
+            offsets.take(step)
+            if step.producer_id >= 0:
+                done = everything.take(step)
+                if step.base_offset >= taken_at:
+                    recent.take(step)
+                if step.is_control and step.control_type == ControlType.ABORT:
+                    aborts.add((step.producer_id, step.last_offset))
+                if done is not None:
+                    log.decided.append((done.first_offset, done.marker_offset))
+                    if done.is_aborted:
+                        derived.append(everything.aborted(done))
+        times = offsets.time_entries()
+        _take_indexes(segment, files, offsets.entries, times, log.findings)
+        segment.aborted = _aborted(segment, files, derived, aborts, log.findings)
+        log.segments.append(segment)
+        log.findings += [
+            found(
+                "corrupt-bytes",
+                f"{each.size} bytes cannot be trusted ({each.reason}): {each.message}",
+                file=segment.log.name,
+                position=each.position,
+                nbytes=each.size,
+                start_offset=each.offset,
+            )
+            for each in segment.damage
+        ]
+    log.log_end_offset = log.segments[-1].next_offset if log.segments else 0
+    log.producers = without_expired(recent.entries().values(), as_of_ms, expiration_ms)
+    return log
+
+
+def _snapshot(
+    snapshots: Sequence[PartitionFile], directory: PartitionDirectory, start: StartFiles, bases: Sequence[int]
+) -> tuple[int, Iterable[ProducerEntry]]:
+    """The newest snapshot that is not beyond the log's end, as far as that is known before the log was read."""
+    if not bases:
+        return 0, ()
+    last = directory.files[start.kept[f"{bases[-1]:020d}{LOG_SUFFIX}"]]
+    walk = scan(last.content, base_offset=bases[-1], sealed=False, decode=False)
+    for _ in walk:
+        pass
+    return newest_snapshot(snapshots, walk.next_offset) or (0, ())
+
+
+class _Rebuilt:
+    """The entries of an offset index, and the number of those of a time index, as a recovery would make them."""
+
+    def __init__(self, interval_bytes: int) -> None:
+        self._interval = interval_bytes
+        self._last_at = 0
+        self._greatest = self._written = NO_TIMESTAMP
+        self._times = 0
+        self.entries: list[OffsetEntry] = []
+
+    def take(self, batch: BatchVerdict) -> None:
+        self._greatest = max(self._greatest, batch.max_timestamp)
+        if batch.position - self._last_at > self._interval:
+            self.entries.append(OffsetEntry(batch.last_offset, batch.position))
+            self._consider()
+            self._last_at = batch.position
+
+    def time_entries(self) -> int:
+        self._consider()
+        return self._times
+
+    def _consider(self) -> None:
+        if self._greatest > self._written:
+            self._written = self._greatest
+            self._times += 1
+
+
+def _take_indexes(
+    segment: SurveyedSegment,
+    files: dict[str, PartitionFile],
+    offsets: list[OffsetEntry],
+    times: int,
+    findings: list[Finding],
+) -> None:
+    segment.offset_entries, segment.time_entry_count = tuple(offsets), times
+    file = files.get(OFFSET_INDEX_SUFFIX)
+    if file is None:
+        return
+    try:
+        segment.offset_entries = offset_index.parse(bytes(file.content), segment.base_offset)
+    except CorruptIndexError as error:
+        findings.append(_ignored(file, error))
+    file = files.get(TIME_INDEX_SUFFIX)
+    if file is None:
+        return
+    try:
+        segment.time_entry_count = len(time_index.parse(bytes(file.content), segment.base_offset))
+    except CorruptIndexError as error:
+        findings.append(_ignored(file, error))
+
+
+def _aborted(
+    segment: SurveyedSegment,
+    files: dict[str, PartitionFile],
+    derived: list[AbortedTransaction],
+    aborts: set[tuple[int, int]],
+    findings: list[Finding],
+) -> tuple[AbortedTransaction, ...]:
+    """The entries of the transaction index, without those whose marker is not there, with those that are missing."""
+    file = files.get(TRANSACTION_INDEX_SUFFIX)
+    if OFFSET_INDEX_SUFFIX not in files and file is None:
+        return tuple(derived)  # a broker would recover the segment
+    try:
+        stated = () if file is None else transaction_index.parse(bytes(file.content), segment.base_offset)
+    except (CorruptIndexError, UnsupportedFormatError) as error:
+        if file is not None:
+            findings.append(_ignored(file, error))
+        return tuple(derived)
+    known = {(each.producer_id, each.last_offset) for each in stated}
+    good = [each for each in stated if (each.producer_id, each.last_offset) in aborts or segment.damage]
+    missing = [each for each in derived if (each.producer_id, each.last_offset) not in known]
+    if len(good) != len(stated) or missing:
+        findings.append(
+            found(
+                "transaction-index-differs",
+                f"{len(stated) - len(good)} of its entries have no marker, {len(missing)} aborted transactions are not "
+                "in it; the log's own markers are gone by",
+                file=f"{segment.base_offset:020d}{TRANSACTION_INDEX_SUFFIX}",
+            )
+        )
+    return tuple(sorted((*good, *missing), key=lambda each: each.last_offset))
+
+
+def _ignored(file: PartitionFile, error: Exception) -> Finding:
+    return found("corrupt-index", f"{error}; it is made again from the batches", file=file.name)
