@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from logcore.errors import CorruptRecordError
-from logcore.records.compression import XERIAL_HEADER, XERIAL_MAGIC, Codec, decompress
+from logcore.records.compression import XERIAL_HEADER, XERIAL_MAGIC, ZSTD_LEVEL, Codec, decompress
 
 ARENA_BYTES = 2 << 20
 """Ordinary size: about what fits the second cache, and enough for a few large batches."""
@@ -29,6 +29,8 @@ _GZIP_RATIO = 1032
 
 
 _SNAPPY = int(Codec.SNAPPY)
+_ZSTD_PARAMETERS = ((100, ZSTD_LEVEL), (200, 0), (201, 0))
+"""compressionLevel, contentSizeFlag, checksumFlag."""
 _XERIAL_BYTES = len(XERIAL_HEADER)
 
 
@@ -167,6 +169,36 @@ class ZstdState:
         if self.state and free:
             ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p)(free)(self.state)
         self.state = self.function = 0
+
+
+def lz4_encoder() -> int:
+    """Address of LZ4_compress_default; 0 where it is not found."""
+    return _function("lz4.block._block", "LZ4_compress_default")
+
+
+class ZstdEncoder:
+    """What ZSTD_compressStream2 works in, set as `logcore.records.compression.compress` sets it; its address and those
+    of the functions, all 0 where they are not found. For one thread at a time."""
+
+    def __init__(self) -> None:
+        names = ("ZSTD_createCCtx", "ZSTD_CCtx_setParameter", "ZSTD_compressStream2", "ZSTD_CCtx_reset")
+        create, set_parameter, self.function, self.reset = (_function("zstandard._cffi", name) for name in names)
+        self.state = 0
+        if create and set_parameter and self.function and self.reset:
+            self.state = int(ctypes.CFUNCTYPE(ctypes.c_void_p)(create)() or 0)
+            given = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int, ctypes.c_int)(set_parameter)
+            # What is no error is the value that was set; errors are the highest numbers there are.
+            if self.state and any(given(self.state, *each) > 1 << 31 for each in _ZSTD_PARAMETERS):
+                self.close()
+        if not self.state:
+            self.function = self.reset = 0
+
+    def close(self) -> None:
+        """Free it."""
+        free = _function("zstandard._cffi", "ZSTD_freeCCtx")
+        if self.state and free:
+            ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p)(free)(self.state)
+        self.state = self.function = self.reset = 0
 
 
 @cache

@@ -22,6 +22,8 @@ from logcore.columns.kernels.library import ENGINE_VARIABLE, KernelsUnavailable,
 from logcore.columns.lanes import CarefulLane, FastLane, SegmentRows
 from logcore.columns.reference import to_columns
 from logcore.columns.wanted import EVERYTHING, Place, Wanted
+from logcore.logs.compaction.cleaned_transactions import TransactionState
+from logcore.logs.compaction.cleaner import Cleaner, PlainCleaner
 from logcore.logs.validation import SegmentValidation, validate_segment
 from logcore.records.model import DEFAULT_LIMITS, BatchHeader, Limits, Record
 from logcore.records.varint import Buffer
@@ -125,3 +127,18 @@ def segment_extent(
     walk = scan(buf, base_offset=base_offset, sealed=sealed, decode=False, next_base_offset=next_base_offset)
     greatest = max((item.header.max_timestamp for item in walk if isinstance(item, ScannedBatch)), default=-1)
     return walk.next_offset, None if greatest < 0 else greatest, walk.last_batch
+
+
+def new_cleaner(
+    engine: Engine | None = None, *, transactions: TransactionState | None = None, limits: Limits = DEFAULT_LIMITS
+) -> Cleaner:
+    """A way of cleaning for one round, by the best engine there is: all leave the same bytes. transactions: what is
+    known of them in front of the first group, if that is not the log's first.
+
+    Raises KernelsUnavailable if `engine` names the kernels and they do not work here.
+    """
+    if (default_engine() if engine is None else engine) is not Engine.KERNELS:
+        return PlainCleaner(transactions, limits)
+    from logcore.columns.cleaning import CompiledCleaner
+
+    return CompiledCleaner(transactions, limits)

@@ -12,11 +12,14 @@ import llvmlite.binding as llvm
 import numba as nb
 
 from logcore.columns.kernels.batches import hop, walk_kernel
+from logcore.columns.kernels.cleaning import index, rewrite_kernel, survivors
 from logcore.columns.kernels.deflate import judge_gzip
 from logcore.columns.kernels.frames import inflate
 from logcore.columns.kernels.intrinsics import FRAME
+from logcore.columns.kernels.keyed import hash_bytes, hash_keys
 from logcore.columns.kernels.lines import lines
 from logcore.columns.kernels.messages import emit_messages, unfold
+from logcore.columns.kernels.newest import find_newest, move_part, put_newest, spread_part, take_part
 from logcore.columns.kernels.processor import Processor
 from logcore.columns.kernels.records import records_kernel
 
@@ -33,6 +36,16 @@ def sources(processor: Processor) -> dict[str, Callable[..., Any]]:
         "unfold": unfold,
         "emit_messages": emit_messages,
         "lines": lines,
+        "hash_keys": hash_keys,
+        "hash_bytes": hash_bytes,
+        "put_newest": put_newest,
+        "find_newest": find_newest,
+        "spread_part": spread_part,
+        "move_part": move_part,
+        "take_part": take_part,
+        "survivors": survivors,
+        "rewrite": rewrite_kernel(processor.has_crc32c),
+        "index": index,
     }
 
 

@@ -275,3 +275,91 @@ def moved(typing, base, distance):
         return _at(builder, args[0], args[1])
 
     return BYTES(base, types.int64), generate
+
+
+@intrinsic
+def prefetched(typing, base, distance):
+    """Ask for the cache line of the byte that far behind a pointer; it need not exist."""
+
+    def generate(context, builder, signature, args):
+        char, kind = _I8.as_pointer(), [_I8.as_pointer(), _I32, _I32, _I32]
+        ask = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), kind), "llvm.prefetch.p0")
+        builder.call(ask, [builder.bitcast(_at(builder, *args), char), _I32(0), _I32(3), _I32(1)])
+        return context.get_dummy_value()
+
+    return types.void(base, types.int64), generate
+
+
+@intrinsic
+def to_bytes(typing, address):
+    """The byte pointer to an address."""
+
+    def generate(context, builder, signature, args):
+        return builder.inttoptr(args[0], _I8.as_pointer())
+
+    return BYTES(types.int64), generate
+
+
+@intrinsic
+def to_address(typing, base):
+    """The address that a byte pointer holds."""
+
+    def generate(context, builder, signature, args):
+        return builder.ptrtoint(args[0], _I64)
+
+    return types.int64(base), generate
+
+
+@intrinsic
+def stored64(typing, target, index, value):
+    """Store eight bytes at any place, lowest first."""
+
+    def generate(context, builder, signature, args):
+        _store(builder, args[0], args[1], args[2])
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, types.uint64), generate
+
+
+@intrinsic
+def store_big16(typing, target, index, value):
+    """Store a big-endian int16 at any place."""
+
+    def generate(context, builder, signature, args):
+        _store(builder, args[0], args[1], _swapped(builder, builder.trunc(args[2], _I16)))
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, types.int64), generate
+
+
+@intrinsic
+def store_big32(typing, target, index, value):
+    """Store a big-endian int32 at any place."""
+
+    def generate(context, builder, signature, args):
+        _store(builder, args[0], args[1], _swapped(builder, builder.trunc(args[2], _I32)))
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, types.int64), generate
+
+
+@intrinsic
+def store_big64(typing, target, index, value):
+    """Store a big-endian int64 at any place."""
+
+    def generate(context, builder, signature, args):
+        _store(builder, args[0], args[1], _swapped(builder, args[2]))
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, types.int64), generate
+
+
+@intrinsic
+def call_with_four(typing, function, first, second, third, fourth):
+    """Call a function of four integers or addresses at the address `function`, and take its result as an int64."""
+
+    def generate(context, builder, signature, args):
+        kind = ir.FunctionType(_I64, [_I64] * 4)
+        return builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
+
+    return types.int64(*[types.int64] * 5), generate

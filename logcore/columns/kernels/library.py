@@ -23,7 +23,11 @@ from logcore.storage.object_code import cached_object_code, source_digest
 
 _LOG = logging.getLogger(__name__)
 
-NAMES = ("walk", "hop", "inspect", "emit", "inflate", "judge_gzip", "unfold", "emit_messages", "lines")
+NAMES = (
+    *("walk", "hop", "inspect", "emit", "inflate", "judge_gzip", "unfold", "emit_messages", "lines"),
+    *("hash_keys", "hash_bytes", "put_newest", "find_newest", "spread_part", "move_part", "take_part"),
+    *("survivors", "rewrite", "index"),
+)
 SHORT_BLOCK = 256
 
 ENGINE_VARIABLE = "LOGLAKE_ENGINE"
