@@ -3,7 +3,7 @@
 ::
 
     job `loglake`       archived_segments → validated_segments → records
-    job `maintenance`   records → retained_log → compacted_log → rebuilt_indexes
+    job `maintenance`   records → retained_log → compacted_log → tidy_archive → rebuilt_indexes
                         records → optimized_tables
 
 Each job of the picture is one graph of ops, one op a step, so that a step runs after the one before it whether or not
@@ -144,6 +144,20 @@ MAINTENANCE = (
         ),
     ),
     Step(
+        "maintain",
+        steps.maintain,
+        Product(
+            "tidy_archive",
+            "**The archive without what nobody needs**: files of segments that were retired long enough ago, and "
+            "copies that came to nothing, are deleted; slices of one source segment are joined. Never what a live row, "
+            "a reader or an unpublished range needs; only a plan unless the run is told to apply it.",
+            "log_actions",
+            ("spark", "deltalake", "file"),
+            reporting.maintenance_metadata,
+            ("compacted_log",),
+        ),
+    ),
+    Step(
         "rebuild_indexes",
         steps.rebuild_indexes,
         Product(
@@ -152,7 +166,7 @@ MAINTENANCE = (
             "segments",
             ("spark", "file"),
             reporting.maintenance_metadata,
-            ("compacted_log",),
+            ("tidy_archive",),
         ),
     ),
     Step(

@@ -35,7 +35,8 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "last_batch_end": "of its last batch: position behind it in the origin file",
         "retired_ms": "when retention, compaction or merging replaced it; empty while it is live",
         "replaced_by": "segment that stands in its place",
-        "retired_because": "why: retention, compaction, cut-back, filled; empty while it is live",
+        "retired_because": "why: retention, compaction, cut-back, filled, merged; empty while it is live",
+        "deleted_ms": "when its files were deleted; empty while they are kept",
     },
     "offset_ledger": {
         **_LOG,
@@ -69,8 +70,8 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
     "log_actions": {
         **_LOG,
         "run_id": "run that decided it",
-        "segment_id": "segment that was retired",
-        "action": "retention or compaction",
+        "segment_id": "segment that was retired, merged or deleted",
+        "action": "retention, compaction, recovery, merge, delete or delete-orphan",
         "rule": "the setting that led to it",
         "reason": "in words",
         "bytes_before": "bytes of the retired segment",

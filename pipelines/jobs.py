@@ -18,9 +18,11 @@ loglake = dg.define_asset_job(
 )
 maintenance = dg.define_asset_job(
     MAINTENANCE_JOB,
-    selection=dg.AssetSelection.assets("retained_log", "compacted_log", "rebuilt_indexes", "optimized_tables"),
-    description="Retention, compaction and indexes of the archive, by the lake's policies; then upkeep of the tables. "
-    "Only a plan unless `apply`.",
+    selection=dg.AssetSelection.assets(
+        "retained_log", "compacted_log", "tidy_archive", "rebuilt_indexes", "optimized_tables"
+    ),
+    description="Retention, compaction, deletion, merging and indexes of the archive, by the lake's policies; then "
+    "upkeep of the tables. Only a plan unless `apply`.",
     executor_def=dg.in_process_executor,
 )
 JOBS = [loglake, maintenance]

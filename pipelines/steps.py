@@ -265,23 +265,29 @@ def _planned_or_done(run: Run, asset: str, config: Callable[[tuple[str, ...] | N
     return Done(observations=[plan])
 
 
-def rebuild_indexes(run: Run) -> Done:
-    """Write the side files of live segments that lack them, and list what could be deleted and merged."""
+def maintain(run: Run) -> Done:
+    """Delete files of the archive that nobody needs, and join small slices."""
     policies = run.settings.policy_file(run.lake)
     done = _planned_or_done(
+        run,
+        "tidy_archive",
+        lambda logs: MaintainConfig(run.lake, run.run_id, run.as_of_ms, policies, run.settings.apply),
+    )
+    did = {name: count for report in done.reports for name, count in report.metrics.items() if count}
+    if did:  # also what was of no log
+        figures = {"lake": dg.MetadataValue.path(run.lake), "did": dg.MetadataValue.json(did)}
+        done.observations.append(dg.AssetObservation("tidy_archive", metadata=figures))
+    return done
+
+
+def rebuild_indexes(run: Run) -> Done:
+    """Write the side files of live segments that lack them."""
+    policies = run.settings.policy_file(run.lake)
+    return _planned_or_done(
         run,
         "rebuilt_indexes",
         lambda logs: RebuildIndexesConfig(run.lake, run.run_id, run.as_of_ms, logs, policies, run.settings.apply),
     )
-    leftovers = run.launcher.run(MaintainConfig(run.lake, run.run_id, run.as_of_ms, policies))
-    done.observations.append(
-        dg.AssetObservation(
-            checks.ARCHIVED,
-            description="What could be deleted and merged; nothing was done.",
-            metadata={"lake": dg.MetadataValue.path(run.lake), "plan": dg.MetadataValue.json(dict(leftovers.plan))},
-        )
-    )
-    return done
 
 
 def optimize(run: Run) -> Done:

@@ -120,7 +120,7 @@ def plan_lines(outcome: RunOutcome) -> list[str]:
         more = f" and {len(keys) - 8} more" if len(keys) > 8 else ""
         lines.append(f"  {asset}: {', '.join(keys[:8])}{more}")
     for asset, plan in outcome.plans.items():
-        lines += [f"  {asset}, a plan only:" if asset != "archived_segments" else "  could be deleted or merged:"]
+        lines.append(f"  {asset}, a plan only:")
         lines += [f"    {line}" for line in describe(plan)]
     return lines
 

@@ -228,7 +228,7 @@ class RebuildIndexesConfig(JsonContract):
 
 @dataclass(frozen=True, slots=True)
 class MaintainConfig(JsonContract):
-    """Lists what could be deleted and merged; deletes nothing."""
+    """Delete files of the archive that nobody needs, join small slices; without ``apply`` only the plan."""
 
     JOB: ClassVar[str] = "maintain"
     lake: str
@@ -236,6 +236,14 @@ class MaintainConfig(JsonContract):
     as_of_ms: int
     policies: str | None = None
     """Path of a ``policies.yaml``; its ``file.delete.delay.ms`` and ``segment.bytes`` count."""
+    apply: bool = False
+    longest_run_ms: int = 86_400_000
+    """A run, or a reader of the archive, has ended after so long."""
+    orphan_after_ms: int = 7 * 86_400_000
+    """Age from which files go that no row names; at least seven days and twice the longest run."""
+    force: bool = False
+    """Nobody else reads or writes this lake: only the run's clock, `file.delete.delay.ms` and ``orphan_after_ms``
+    count."""
 
 
 JobConfig = (

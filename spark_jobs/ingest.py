@@ -47,7 +47,7 @@ class IngestPlan:
     """Not said before."""
     cluster: str | None
     taken_back: frozenset[str] = frozenset()
-    """Ids of segments that were cut back or filled: the same bytes may come again."""
+    """Ids of segments that were cut back, filled or merged: the same bytes may come again."""
 
     @property
     def needs_spark(self) -> bool:
@@ -250,7 +250,7 @@ def _taken_back(held: Held, plans: Sequence[LogPlan]) -> frozenset[str]:
         for log in plans
         if log.moves_segments
         for segment in held.segments.get(log.observed.log, ())
-        if segment.retired_because in (archive.CUT_BACK, archive.FILLED)
+        if segment.retired_because in (archive.CUT_BACK, archive.FILLED, archive.MERGED)
     )
 
 

@@ -42,6 +42,7 @@ class Fault:
 SOURCE_CHANGES = "tests/spark/test_source_changes.py"
 CORPUS_TABLES = "tests/conformance/test_tables.py"
 OPTIMIZE = "tests/spark/test_optimize.py"
+MAINTAIN = "tests/spark/test_maintain.py"
 
 EVERY_SIDE_EFFECT = "tests/crash/test_every_side_effect.py"
 
@@ -483,9 +484,37 @@ FAULTS = (
     Fault(
         "what was cut back still feeds the log",
         "spark_jobs/lake/archive.py",
-        "and self.retired_because not in (CUT_BACK, FILLED)",
-        "and self.retired_because != FILLED",
+        "and self.retired_because not in (CUT_BACK, FILLED, MERGED)",
+        "and self.retired_because not in (FILLED, MERGED)",
         ("tests/unit/lake/test_segments_table.py",),
+    ),
+    Fault(
+        "a retired file goes although its offsets are not published",
+        "spark_jobs/archive_removal.py",
+        "        if segment.next_offset > published:",
+        "        if False:",
+        (MAINTAIN, "-k", "keeps_its_files"),
+    ),
+    Fault(
+        "an orphan is as old as its source says",
+        "spark_jobs/archive_removal.py",
+        "min(clocks.as_of_ms, clocks.store_ms) - file.placed_ms",
+        "min(clocks.as_of_ms, clocks.store_ms) - file.modified_ms",
+        (MAINTAIN, "-k", "young_orphans"),
+    ),
+    Fault(
+        "a file is deleted through a link",
+        "spark_jobs/lake/storage.py",
+        "_A_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW",
+        "_A_FOLDER = os.O_RDONLY | os.O_DIRECTORY",
+        ("tests/unit/lake/test_archive_storage.py",),
+    ),
+    Fault(
+        "a slice that was joined still feeds the log",
+        "spark_jobs/lake/archive.py",
+        "and self.retired_because not in (CUT_BACK, FILLED, MERGED)",
+        "and self.retired_because not in (CUT_BACK, FILLED)",
+        (MAINTAIN, "-k", "same_bytes"),
     ),
     Fault(
         "damage at the source is another leader's batch",

@@ -25,6 +25,8 @@ CUT_BACK = "cut-back"
 """Why a segment was retired: its offsets were never valid, the source took them back."""
 FILLED = "filled"
 """Why a segment was retired: better bytes stand in the place of its damaged ones."""
+MERGED = "merged"
+"""Why a segment was retired: its bytes stand, with those of its neighbours, in one file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +59,16 @@ class Segment:
     retired_ms: int | None
     replaced_by: str | None
     retired_because: str | None = None
+    deleted_ms: int | None = None
 
     @property
     def feeds(self) -> bool:
-        """Whether its bytes are the log's: ingested, and neither cut off nor replaced by better ones since.
+        """Whether its bytes are the log's: ingested, and neither cut off nor replaced by better ones, or by the same
+        ones in a larger file, since.
 
         Only these feed transactions, ledger and rows, also when retention or compaction retired them.
         """
-        return self.generation == GENERATION_INGESTED and self.retired_because not in (CUT_BACK, FILLED)
+        return self.generation == GENERATION_INGESTED and self.retired_because not in (CUT_BACK, FILLED, MERGED)
 
     def local_path(self, lake: str) -> str:
         """Where its bytes lie: in the archive, or at the source where they were registered in place."""
@@ -252,8 +256,8 @@ def swap_segments(
     """Retire segments and add their replacements in one commit; retired rows stay as history.
 
     Args:
-        because: why they are retired, for all of them or by segment id: ``retention``, ``compaction``, ``cut-back``
-            or ``filled``.
+        because: why they are retired, for all of them or by segment id: ``retention``, ``compaction``, ``cut-back``,
+            ``filled`` or ``merged``.
         guards: what else this commit stands on and moves.
 
     Raises:
@@ -274,6 +278,20 @@ def swap_segments(
     predicate = commits.equal_to_any("segment_id", [s.segment_id for s in (*retired, *added)])
     moved = [guard_of(log, planned[log]) for log in logs]
     commits.replace(lake, "segments", predicate, rows, run_id, [*moved, *guards])
+
+
+def mark_deleted(
+    lake: str, segments: Sequence[Segment], planned: Mapping[str, int | None], run_id: str, as_of_ms: int
+) -> None:
+    """Say of retired segments, in one commit, that their files are gone; from here on nobody counts on them.
+
+    Raises:
+        ConcurrentChange: a log, or the table, was touched since the plan.
+    """
+    rows = pa.Table.from_pylist([asdict(s) | {"deleted_ms": as_of_ms} for s in segments], schema=SEGMENTS)
+    predicate = commits.equal_to_any("segment_id", [s.segment_id for s in segments])
+    moved = [guard_of(log, planned[log]) for log in sorted({s.log for s in segments})]
+    commits.replace(lake, "segments", predicate, rows, run_id, moved)
 
 
 def commit_logs(lake: str, rows: Sequence[LogRow], run_id: str) -> None:

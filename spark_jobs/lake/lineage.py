@@ -9,7 +9,7 @@ the table was made of (``version_lineage``). Keys and values of records are neve
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,6 +120,10 @@ def _lineage(lake: str, name: str, log: LogRow, offset: int, places: Sequence[Ro
     noted = (place.segment_id, place.position) if place is not None else _noted_batch(lake, log.log, offset, segments)
     segment = segments.get(noted[0]) if noted is not None else _covering(segments.values(), offset)
     held = segment is not None and is_held(lake, segment)
+    if noted is not None and segment is not None and not held:
+        moved = _moved(lake, segment, noted[1], segments.values())
+        if moved is not None:
+            segment, noted, held = moved[0], (moved[0].segment_id, moved[1]), True
     batch = None
     if noted is not None and segment is None:
         problems.append(f"the row names the segment {noted[0]}, which the table segments does not have")
@@ -179,6 +183,22 @@ def _covering(segments: Any, offset: int) -> Segment | None:
     """The ingested segment whose offsets include this one, where no batch is known that has it."""
     fitting = [s for s in segments if s.feeds and s.base_offset <= offset < s.next_offset]
     return fitting[0] if fitting else None
+
+
+def _moved(lake: str, gone: Segment, position: int, segments: Iterable[Segment]) -> tuple[Segment, int] | None:
+    """Where the bytes of a segment lie whose file is gone: slices are joined, damaged ones are cut in parts, and each
+    tells where at the source its bytes come from."""
+    at = gone.origin_position + position
+    for each in segments:
+        is_same = (each.log, each.origin_file, each.origin_base_offset) == (
+            gone.log,
+            gone.origin_file,
+            gone.origin_base_offset,
+        )
+        inside = each.origin_position <= at < each.origin_position + each.size
+        if each.feeds and is_same and inside and is_held(lake, each):
+            return each, at - each.origin_position
+    return None
 
 
 def _noted_batch(lake: str, log: str, offset: int, segments: Mapping[str, Segment]) -> tuple[str, int] | None:

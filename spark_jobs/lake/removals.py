@@ -7,12 +7,13 @@ is completed by the next one to the same rows.
     retired because of                   action      its offsets become
     retention                            retention   `retained-away`
     compaction                           compaction  `compacted-away`, if records left
-    cut-back, filled                     none: they were never the log's, or others stand in their place
+    cut-back, filled, merged             none: they were never the log's, or others stand in their place
 
 In rows from before `retired_because` a segment with another in its place was compacted, any other one retained away.
 
 Offsets of a compacted segment that lost a record are marked as a whole, not record by record: what `archived` answers
-is whether a range can still be read from the archive just as it was published.
+is whether a range can still be read from the archive just as it was published. So once the files of a compacted
+segment are deleted its offsets are `compacted-away` also where no record left.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ class Removal:
         """What became of its offsets."""
         if self.action == RETENTION:
             return Archived.RETAINED_AWAY
-        return Archived.HELD if self.records_after == self.records_before else Archived.COMPACTED_AWAY
+        is_held = self.records_after == self.records_before and self.segment.deleted_ms is None
+        return Archived.HELD if is_held else Archived.COMPACTED_AWAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,15 +152,25 @@ def finish(
         ConcurrentChange: the ledger was touched meanwhile.
     """
     todo = unfinished(lake, logs)
-    if todo.ledgers:
-        by_log = read_removals(lake, todo.ledgers)
-        standing = commits.Standing.of(lake, "offset_ledger")
-        synced = frontier.sync_published(lake, run_id, todo.ledgers, standing)
-        rows = [row for log in todo.ledgers for row in _marked(lake, synced[log], by_log[log])]
-        frontier.commit_ledger(lake, rows, todo.ledgers, run_id, standing)
+    mark_ledgers(lake, run_id, todo.ledgers)
     rows_of_actions = [_action_row(r, run_id, (explain or {}).get(r.segment.segment_id)) for r in todo.actions]
     commits.append(lake, "log_actions", pa.Table.from_pylist(rows_of_actions, schema=LOG_ACTIONS), run_id)
     return list(todo.actions)
+
+
+def mark_ledgers(lake: str, run_id: str, logs: Sequence[str]) -> None:
+    """Bring the ledgers of these logs up to what ``segments`` says; no logs write nothing.
+
+    Raises:
+        ConcurrentChange: the ledger was touched meanwhile.
+    """
+    if not logs:
+        return
+    by_log = read_removals(lake, logs)
+    standing = commits.Standing.of(lake, "offset_ledger")
+    synced = frontier.sync_published(lake, run_id, logs, standing)
+    rows = [row for log in logs for row in _marked(lake, synced[log], by_log[log])]
+    frontier.commit_ledger(lake, rows, logs, run_id, standing)
 
 
 def changes(finished: Iterable[Removal]) -> tuple[LogChange, ...]:
@@ -281,6 +293,9 @@ def count_records(lake: str, row: LedgerRow, at: int) -> int:
         & (pc.field("base_offset") < at)
     )
     columns = ["base_offset", "last_offset", "record_count", "segment_id", "position", "size"]
+    # What was merged, filled or cut back has its batches a second time in what stands in its place.
+    feeding = [segment.segment_id for segment in archive.ingested_segments(lake, [row.log])]
+    condition &= pc.field("segment_id").isin(pa.array(feeding, pa.string()))
     total = 0
     for chunk in open_dataset(lake, "batches", table).scanner(columns=columns, filter=condition).to_batches():
         inside = pc.and_(pc.greater_equal(chunk["base_offset"], row.start_offset), pc.less(chunk["last_offset"], at))

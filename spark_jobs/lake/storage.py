@@ -11,9 +11,11 @@ What a table's commits look like is :mod:`spark_jobs.lake.commits`' business, wh
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import posixpath
+import stat as file_modes
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -24,21 +26,25 @@ from pyarrow import fs
 
 from logcore.storage.local import SourceUnreadable, map_file
 from spark_jobs.lake import object_store
+from spark_jobs.lake.errors import UsageError
 
 CLOCK_FILE = "lease-clock"
 """Written anew to learn an object store's time."""
 
+_A_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _SYNCED_AROUND = 4
 """Directories around that of a file which are on disk with it: as many as a lake has between itself and its files."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file of a lake: its full path, size in bytes and time of change."""
+    """A file of a lake: its full path, size in bytes and time of change, which may be the one it had at the source."""
 
     path: str
     size: int
     modified_ms: int
+    placed_ms: int
+    """When it got to its place, by the clock of whoever keeps it; nobody can set this."""
 
 
 def is_remote(path: str) -> bool:
@@ -91,9 +97,8 @@ def stat(path: str) -> StoredFile:
     """Size and time of change of a file. Raises FileNotFoundError, OSError."""
     if is_remote(path):
         stored = object_store.head(path)
-        return StoredFile(path, stored.size, stored.modified_ms)
-    status = os.stat(path)
-    return StoredFile(path, status.st_size, status.st_mtime_ns // 1_000_000)
+        return StoredFile(path, stored.size, stored.modified_ms, stored.modified_ms)
+    return _stored(path, os.stat(path))
 
 
 def read(path: str) -> bytes:
@@ -214,7 +219,7 @@ def files_below(root: str) -> Iterator[StoredFile]:
     if is_remote(root):
         bucket, _ = object_store.split(root)
         for stored in object_store.listed(root):
-            yield StoredFile(f"s3://{bucket}/{stored.key}", stored.size, stored.modified_ms)
+            yield StoredFile(f"s3://{bucket}/{stored.key}", stored.size, stored.modified_ms, stored.modified_ms)
         return
     for directory, _, names in os.walk(root):
         for name in sorted(names):
@@ -235,6 +240,114 @@ def delete(path: str) -> None:
         return
     with suppress(FileNotFoundError):
         os.unlink(path)
+
+
+def own_files_below(root: str) -> Iterator[StoredFile]:
+    """The regular files below a directory, seen without following a link: what may be deleted there. Raises
+    StorageError."""
+    if is_remote(root):
+        yield from files_below(root)
+        return
+    for directory, _, names in os.walk(root):
+        for name in sorted(names):
+            path = os.path.join(directory, name)
+            with suppress(FileNotFoundError):
+                status = os.lstat(path)
+                if file_modes.S_ISREG(status.st_mode):
+                    yield _stored(path, status)
+
+
+def delete_below(root: str, path: str, *, placed_before_ms: int) -> bool:
+    """Delete the file at ``path``, relative to ``root``, if it is still the one that was there before a time; False
+    where it is not. On a local disk no link is followed below ``root``, and folders left empty go too.
+
+    Args:
+        placed_before_ms: by the clock of whoever keeps the file; one that was put there since is another's.
+
+    Raises:
+        UsageError: the path leads out of ``root``.
+        OSError: it can't be deleted, or a part of its path is a link.
+    """
+    names = path.split("/")
+    if any(name in ("", ".", "..") for name in names):
+        raise UsageError(f"{path!r} is no path below {root}.")
+    if is_remote(root):
+        full = join(root, path)
+        with suppress(FileNotFoundError):
+            if stat(full).placed_ms <= placed_before_ms:
+                object_store.delete(full)
+                return True
+        return False
+    folders = [os.open(root, _A_FOLDER & ~os.O_NOFOLLOW)]
+    try:
+        for name in names[:-1]:
+            folders.append(os.open(name, _A_FOLDER, dir_fd=folders[-1]))
+        status = os.stat(names[-1], dir_fd=folders[-1], follow_symlinks=False)
+        if not file_modes.S_ISREG(status.st_mode) or status.st_ctime_ns // 1_000_000 > placed_before_ms:
+            return False
+        os.unlink(names[-1], dir_fd=folders[-1])
+        _remove_empty(folders, names[:-1])
+    except FileNotFoundError:
+        return False
+    finally:
+        for folder in folders:
+            os.close(folder)
+    return True
+
+
+def empty_folders(root: str, name: str, *, unchanged_since_ms: int) -> list[str]:
+    """Folders below the folder ``name`` of ``root``, as paths relative to ``root``, that have no file in them or below
+    and were last changed before a time; the innermost first. No link is followed; an object store has none."""
+    if is_remote(root) or not os.path.isdir(os.path.join(root, name)):
+        return []
+    found: list[str] = []
+    going: set[str] = set()
+    for path, folders, names, within in os.fwalk(os.path.join(root, name), topdown=False):
+        here = os.path.relpath(path, root)
+        is_old = os.fstat(within).st_mtime_ns // 1_000_000 <= unchanged_since_ms
+        # A link to a folder is among the folders, and nobody walks into it: it stays, and what is around it.
+        if here != name and is_old and not names and all(os.path.join(here, folder) in going for folder in folders):
+            going.add(here)
+            found.append(here)
+    return found
+
+
+def remove_folder(root: str, path: str) -> bool:
+    """Remove the folder at ``path``, relative to ``root``, if it is empty, through no link; whether it was. Raises
+    OSError."""
+    folders = [os.open(root, _A_FOLDER & ~os.O_NOFOLLOW)]
+    try:
+        *around, name = path.split("/")
+        for each in around:
+            folders.append(os.open(each, _A_FOLDER, dir_fd=folders[-1]))
+        return _is_removed(name, folders[-1])
+    except FileNotFoundError:
+        return False
+    finally:
+        for folder in folders:
+            os.close(folder)
+
+
+def _remove_empty(folders: list[int], names: list[str]) -> None:
+    """Remove folders that are empty now, the innermost first; the outermost stays."""
+    for name, around in reversed(list(zip(names[1:], folders[1:], strict=False))):
+        if not _is_removed(name, around):
+            return
+
+
+def _is_removed(name: str, around: int) -> bool:
+    """Whether a folder was empty, and is gone now."""
+    try:
+        os.rmdir(name, dir_fd=around)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        return False
+    return True
+
+
+def _stored(path: str, status: os.stat_result) -> StoredFile:
+    return StoredFile(path, status.st_size, status.st_mtime_ns // 1_000_000, status.st_ctime_ns // 1_000_000)
 
 
 def delta_options(root: str) -> dict[str, str] | None:

@@ -70,7 +70,8 @@ SEGMENTS = pa.schema(
         pa.field("last_batch_end", pa.int64()),  # position behind it in the origin file
         pa.field("retired_ms", pa.int64()),
         pa.field("replaced_by", pa.string()),
-        pa.field("retired_because", pa.string()),  # retention, compaction, cut-back, filled; null while it is live
+        pa.field("retired_because", pa.string()),  # retention, compaction, cut-back, filled, merged; null while live
+        pa.field("deleted_ms", pa.int64()),  # null while its files are kept
     ]
 )
 
@@ -193,7 +194,7 @@ LOG_ACTIONS = pa.schema(
         pa.field("run_id", pa.string()),
         *LOG_COLUMNS,
         pa.field("segment_id", pa.string()),
-        pa.field("action", pa.string()),  # retention, compaction
+        pa.field("action", pa.string()),  # retention, compaction, recovery, merge, delete, delete-orphan
         pa.field("rule", pa.string()),
         pa.field("reason", pa.string()),
         pa.field("bytes_before", pa.int64()),

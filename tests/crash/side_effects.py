@@ -204,7 +204,10 @@ class SideEffects:
         elif event in _AUDITED:
             # a rename is named by where it leads: that is what becomes visible
             leads = event in ("os.rename", "os.link", "os.symlink")
-            self.effect(_AUDITED[event], args[1] if leads else args[0], args[0] if leads else None)
+            path = args[1] if leads else args[0]
+            if event in ("os.remove", "os.rmdir") and args[1] >= 0:  # named by the folder that is open
+                path = os.path.join(os.readlink(f"/proc/self/fd/{args[1]}"), path)
+            self.effect(_AUDITED[event], path, args[0] if leads else None)
 
     def _watch_syncs(self) -> None:
         for name in ("fsync", "fdatasync"):

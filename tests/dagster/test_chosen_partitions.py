@@ -64,6 +64,7 @@ def test_all_assets_of_a_chosen_one_are_made_in_one_run(
         "records",
         "retained_log",
         "compacted_log",
+        "tidy_archive",
         "rebuilt_indexes",
         "optimized_tables",
     ]:

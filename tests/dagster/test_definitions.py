@@ -25,6 +25,7 @@ ASSETS = {
     "records",
     "retained_log",
     "compacted_log",
+    "tidy_archive",
     "rebuilt_indexes",
     "optimized_tables",
 }
@@ -67,7 +68,7 @@ def test_the_commands_are_declared_without_dagster() -> None:
 def test_each_asset_comes_from_the_one_before_it() -> None:
     graph = defs.resolve_asset_graph()
     chain = ["kafka_log_directories", "archived_segments", "validated_segments", "records", "retained_log",
-             "compacted_log", "rebuilt_indexes"]  # fmt: skip
+             "compacted_log", "tidy_archive", "rebuilt_indexes"]  # fmt: skip
     assert graph.get(dg.AssetKey("optimized_tables")).parent_keys == {dg.AssetKey("records")}
     for before, after in itertools.pairwise(chain):
         assert graph.get(dg.AssetKey(after)).parent_keys == {dg.AssetKey(before)}

@@ -17,6 +17,8 @@ from tests.dagster.fake_jobs import World
 
 pytestmark = [pytest.mark.dagster, pytest.mark.stored]
 
+MAINTENANCE = ("retention", "compaction", "maintain", "rebuild_indexes", "optimize")
+
 NOON = 1_800_000_000_000
 NIGHT = datetime(2026, 3, 1, 3, 0, tzinfo=UTC)
 
@@ -52,13 +54,13 @@ def test_a_night_asks_for_one_dry_run_of_maintenance_a_lake_and_it_runs(
     assert [request.run_key for request in requests] == ["shop 2026-03-01", "store 2026-03-01"]
     assert [result.success for result in results] == [True, True]
     assert [config.lake for config in world.of("retention")] == two_lakes
-    asked = [config for job in ("retention", "compaction", "rebuild_indexes", "optimize") for config in world.of(job)]
-    assert len(asked) == 8
+    asked = [config for job in MAINTENANCE for config in world.of(job)]
+    assert len(asked) == 10
     assert not any(config.apply for config in asked)
     assert materialized(results[0], "retained_log") == []
     plans = [e for e in results[0].all_events if e.event_type is dg.DagsterEventType.ASSET_OBSERVATION]
     observed = {e.asset_observation_data.asset_observation.asset_key.to_user_string() for e in plans}
-    assert observed == {"retained_log", "compacted_log", "rebuilt_indexes", "optimized_tables", "archived_segments"}
+    assert observed == {"retained_log", "compacted_log", "tidy_archive", "rebuilt_indexes", "optimized_tables"}
 
 
 def test_a_night_acts_only_on_a_lake_whose_owner_wrote_so(
@@ -72,7 +74,7 @@ def test_a_night_acts_only_on_a_lake_whose_owner_wrote_so(
     result = launch(definitions, instance, "maintenance", requests[0])
     launch(definitions, instance, "maintenance", requests[1])
 
-    for job in ("retention", "optimize"):
+    for job in MAINTENANCE:
         assert [config.apply for config in world.of(job)] == [True, False]
     assert materialized(result, "retained_log") == ["orders-0", "orders-1"]
 
