@@ -37,13 +37,13 @@ COMMANDS = {
     "offsets": "what a broker's ListOffsets would answer",
     "verify": "every rule over every byte",
     "retain": "the segments left after retention",
+    "compact": "one cleaner round, as the broker would do it",
 }
 """The commands of this package, each a module of its name; only the one that is asked for is imported."""
 
 NOT_BUILT = {
     "recover": "what a broker's unclean start would leave",
     "reindex": "index files as a broker's recovery writes them",
-    "compact": "one cleaner round, as the broker would do it",
 }
 
 JOINED = {

@@ -165,7 +165,8 @@ def survey(
         log.findings += [
             found(
                 "corrupt-bytes",
-                f"{each.size} bytes cannot be trusted ({each.reason}): {each.message}",
+                f"{segment.log.name}: {each.size} bytes at position {each.position}, offset {each.offset}, cannot be "
+                f"trusted ({each.reason}): {each.message}",
                 file=segment.log.name,
                 position=each.position,
                 nbytes=each.size,
@@ -263,16 +264,17 @@ def _aborted(
     good = [each for each in stated if (each.producer_id, each.last_offset) in aborts or segment.damage]
     missing = [each for each in derived if (each.producer_id, each.last_offset) not in known]
     if len(good) != len(stated) or missing:
+        name = f"{segment.base_offset:020d}{TRANSACTION_INDEX_SUFFIX}"
         findings.append(
             found(
                 "transaction-index-differs",
-                f"{len(stated) - len(good)} of its entries have no marker, {len(missing)} aborted transactions are not "
-                "in it; the log's own markers are gone by",
-                file=f"{segment.base_offset:020d}{TRANSACTION_INDEX_SUFFIX}",
+                f"{name}: {len(stated) - len(good)} of its entries have no marker, {len(missing)} aborted transactions "
+                "are not in it; the log's own markers are gone by",
+                file=name,
             )
         )
     return tuple(sorted((*good, *missing), key=lambda each: each.last_offset))
 
 
 def _ignored(file: PartitionFile, error: Exception) -> Finding:
-    return found("corrupt-index", f"{error}; it is made again from the batches", file=file.name)
+    return found("corrupt-index", f"{file.name}: {error}; it is made again from the batches", file=file.name)

@@ -64,7 +64,7 @@ def test_help_names_every_command_of_the_contract(capsys: Captured) -> None:
     assert {*main.COMMANDS, *main.NOT_BUILT, *main.JOINED} == contract | {"lineage"}
 
 
-@pytest.mark.parametrize("command", ["recover", "reindex", "compact"])
+@pytest.mark.parametrize("command", ["recover", "reindex"])
 def test_a_command_that_is_not_built_refuses_clearly(command: str, capsys: Captured) -> None:
     assert main.main([command, "orders-0", "--whatever"]) == 3
     assert "not built yet" in capsys.readouterr().err

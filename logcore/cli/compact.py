@@ -1,0 +1,124 @@
+"""`loglake compact`: a partition directory after one round of the log cleaner, as a broker would have left it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from typing import Any
+
+from logcore.cli import maintenance
+from logcore.cli.looking import Notes
+from logcore.errors import LogError
+from logcore.logs.compaction.cleaner import PlainCleaner
+from logcore.logs.compaction.plan import CompactionOutcome, CompactionPlan, plan_compaction, run_compaction
+from logcore.logs.compaction.selection import Refusal
+from logcore.logs.findings import Finding
+from logcore.logs.partition_directory import Keep, PartitionDirectory, RootLines
+from logcore.storage.files import shown
+from logcore.storage.partition_output import PartitionOutput
+
+
+def add_parser(
+    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], parent: argparse.ArgumentParser
+) -> None:
+    """Add `compact` to the command line."""
+    parser = subparsers.add_parser(
+        "compact",
+        parents=[parent],
+        help="one cleaner round, as the broker would do it",
+        description="Make a copy of a partition directory that is cleaned by key, as one round of a broker's log "
+        "cleaner leaves it: from the first segment up to the active one, the last stable offset, or segments younger "
+        "than min.compaction.lag.ms. It is done however clean the log is, and whatever its cleanup.policy says. Every "
+        "batch is verified first: segments that are damaged, and those they would be put together with, are copied as "
+        "they are.",
+    )
+    maintenance.add_arguments(parser)
+    parser.set_defaults(func=run, parser=parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command; returns its exit code."""
+    config = maintenance.check_arguments(arguments)
+    notes = Notes()
+    read: list[Finding] = []
+    with maintenance.source(arguments, read) as directory:
+        for finding in read:
+            # A high watermark that was given is one that is stated.
+            if finding.rule != "no-high-watermark" or arguments.high_watermark is None:
+                notes.say(finding)
+        try:
+            plan = plan_compaction(
+                directory,
+                config,
+                line=arguments.compat,
+                as_of_ms=maintenance.as_of_ms(arguments),
+                upper_bound=arguments.cleaner_upper_bound,
+            )
+            if isinstance(plan, Refusal):
+                _leave(arguments, directory, plan)
+                return notes.exit_code
+            for finding in plan.findings:
+                notes.say(finding)
+            if arguments.plan:
+                _print(plan.as_dict())
+                return notes.exit_code
+            with PartitionOutput(arguments.source, arguments.out) as output:
+                outcome = run_compaction(plan, output.stream, PlainCleaner())
+                output.put(outcome.files)
+        except LogError as error:
+            raise error.at(file=shown(arguments.source)) from error.__cause__
+        maintenance.write_checkpoints(arguments, directory, outcome.root)
+        sys.stdout.write(_summary(plan, outcome, arguments.out))
+    return notes.exit_code
+
+
+def _leave(arguments: argparse.Namespace, directory: PartitionDirectory, refusal: Refusal) -> None:
+    """There is nothing to clean: the new directory is the old one."""
+    if arguments.plan:
+        _print(
+            {
+                "command": "compact",
+                "topic": directory.topic_partition.topic,
+                "partition": directory.topic_partition.partition,
+                "compat": str(arguments.compat),
+                "as_of_ms": maintenance.as_of_ms(arguments),
+                "groups": [],
+                "refused": str(refusal.reason),
+                "why": refusal.message,
+            }
+        )
+        return
+    with PartitionOutput(arguments.source, arguments.out) as output:
+        output.put({name: Keep(name) for name in directory.files})
+    lines = RootLines(
+        directory.recovery_point, directory.log_start_offset, directory.high_watermark, directory.first_dirty_offset
+    )
+    maintenance.write_checkpoints(arguments, directory, lines)
+    sys.stdout.write(f"{shown(os.path.normpath(arguments.out))}: copied as it is; {refusal.message}\n")
+
+
+def _print(plan: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(plan, indent=2) + "\n")
+
+
+def _summary(plan: CompactionPlan, outcome: CompactionOutcome, out: str) -> str:
+    lines = []
+    before = 0
+    sizes = {each.base_offset: len(each.content) for each in plan.segments}
+    for segment, replaced in zip(outcome.segments, outcome.replaced, strict=True):
+        took = sum(sizes[base] for base in replaced)
+        before += took
+        lines.append(
+            f"{segment.base_offset:020d}.log: {took} bytes of {len(replaced)} segments -> {segment.size}; "
+            f"{segment.removed} records gone, {segment.records} stay, {segment.rebuilt} of {segment.batches} batches "
+            "written again\n"
+        )
+    after = sum(segment.size for segment in outcome.segments)
+    round = plan.round
+    lines.append(
+        f"{shown(os.path.normpath(out))}: {before} -> {after} bytes; first dirty offset {round.first_dirty_offset} -> "
+        f"{outcome.first_dirty_offset}\n"
+    )
+    return "".join(lines)

@@ -1,0 +1,129 @@
+"""`compact` writes a partition directory as one round of a broker's cleaner leaves it, or says why it does not."""
+
+import json
+import os
+import struct
+from pathlib import Path
+
+import pytest
+
+from logcore.cli.main import main
+from tests import handmade
+from tests.handmade import batch, record, simple_batch
+
+Captured = pytest.CaptureFixture[str]
+T = 1_700_000_000_000
+NONE = bytes.fromhex("000148674bc700000000")
+
+
+def rows(base: int, *keys: bytes, value: bytes | None = b"v") -> bytes:
+    return simple_batch(base, [(key, value) for key in keys], base_timestamp=T - 1000)
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> Path:
+    """`orders-0`: segments at 0, 2, 4 and the active one at 5. Never cleaned; high watermark 6."""
+    path = tmp_path / "logs" / "orders-0"
+    path.mkdir(parents=True)
+    segments = {0: rows(0, b"a", b"b"), 2: rows(2, b"a", b"c"), 4: rows(4, b"d", value=None), 5: rows(5, b"e")}
+    for base, content in segments.items():
+        name = f"{base:020d}"
+        (path / f"{name}.log").write_bytes(content)
+        (path / f"{name}.index").write_bytes(b"")
+        (path / f"{name}.timeindex").write_bytes(struct.pack(">qi", T - 1000, 0))
+        if base:
+            (path / f"{name}.snapshot").write_bytes(NONE)
+    (path / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    for number, file in enumerate(sorted(path.iterdir())):
+        os.utime(file, ns=(10**18, 10**18 + number * 1_000_000_007))
+    root = path.parent
+    (root / "replication-offset-checkpoint").write_text("0\n1\norders 0 6\n")
+    (root / "cleaner-offset-checkpoint").write_text("0\n1\nother 3 7\n")
+    return path
+
+
+def compacted(orders: Path, out: Path, *arguments: str, code: int = 0) -> list[str]:
+    out.parent.mkdir(exist_ok=True)
+    assert main(["compact", str(orders), "--out", str(out), "--as-of", str(T), *arguments]) == code
+    return sorted(path.name for path in out.iterdir())
+
+
+def test_the_new_directory_is_what_a_cleaner_leaves(orders: Path, tmp_path: Path, capsys: Captured):
+    before = {path: path.read_bytes() for path in orders.parent.rglob("*") if path.is_file()}
+    out = tmp_path / "new" / "orders-0"
+    names = compacted(orders, out, "--checkpoints-out", str(out.parent))
+    kept = batch([record(1, b"b", b"v")], last_offset_delta=1, base_timestamp=T - 1000)
+    horizon = T + 86_400_000
+    stamped = batch(
+        [record(0, b"d", None, timestamp_delta=T - 1000 - horizon)],
+        base_offset=4,
+        attributes=handmade.DELETE_HORIZON,
+        base_timestamp=horizon,
+        max_timestamp=T - 1000,
+    )
+    assert (out / f"{0:020d}.log").read_bytes() == kept + rows(2, b"a", b"c") + stamped
+    assert names == [
+        *(f"{0:020d}.{suffix}" for suffix in ("index", "log", "timeindex")),
+        *(f"{5:020d}.{suffix}" for suffix in ("index", "log", "snapshot", "timeindex")),
+        "leader-epoch-checkpoint",
+    ]
+    last = (orders / f"{4:020d}.log").stat().st_mtime_ns // 1_000_000
+    assert {(out / f"{0:020d}.{s}").stat().st_mtime_ns // 1_000_000 for s in ("log", "index", "timeindex")} == {last}
+    assert (out / f"{5:020d}.log").stat().st_mtime_ns == (orders / f"{5:020d}.log").stat().st_mtime_ns
+    assert (out.parent / "cleaner-offset-checkpoint").read_text() == "0\n2\norders 0 5\nother 3 7\n"
+    assert "first dirty offset 0 -> 5" in capsys.readouterr().out
+    assert before == {path: path.read_bytes() for path in orders.parent.rglob("*") if path.is_file()}
+
+
+def test_a_plan_is_printed_and_nothing_is_written(orders: Path, tmp_path: Path, capsys: Captured):
+    size = len(rows(0, b"a", b"b"))
+    assert main(["compact", str(orders), "--plan", "--as-of", str(T), "--config", f"segment.bytes={2 * size}"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert [group["segments"] for group in plan["groups"]] == [[0, 2], [4]]
+    assert (plan["a_broker_would"], plan["high_watermark"], plan["upper_bound_offset"]) == ("clean", 6, 5)
+    assert list(tmp_path.iterdir()) == [orders.parent]
+
+
+def test_what_the_options_say_goes_in_front_of_the_root_files(orders: Path, capsys: Captured):
+    options = ["--first-dirty-offset", "2", "--high-watermark", "5", "--cleaner-upper-bound", "4", "--compat", "3.9"]
+    assert main(["compact", str(orders), "--plan", "--as-of", str(T), *options]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["first_dirty_offset"]["before"] == 2
+    assert (plan["high_watermark"], plan["upper_bound_offset"], plan["compat"]) == (5, 4, "3.9")
+
+
+def test_nothing_to_clean_is_a_sentence_and_a_copy(orders: Path, tmp_path: Path, capsys: Captured):
+    out = tmp_path / "new" / "orders-0"
+    names = compacted(orders, out, "--first-dirty-offset", "5")
+    assert names == sorted(path.name for path in orders.iterdir())
+    assert "no whole segment can be cleaned at or above the first dirty offset 5" in capsys.readouterr().out
+    assert main(["compact", str(orders), "--plan", "--first-dirty-offset", "5"]) == 0
+    assert json.loads(capsys.readouterr().out)["refused"] == "nothing-cleanable"
+
+
+def test_a_damaged_segment_is_copied_as_it_is_and_the_command_ends_in_2(orders: Path, tmp_path: Path, capsys: Captured):
+    broken = handmade.flip(rows(2, b"a", b"c"), 70)
+    (orders / f"{2:020d}.log").write_bytes(broken)
+    out = tmp_path / "new" / "orders-0"
+    options = ["--config", "segment.bytes=14", "--checkpoints-out", str(out.parent)]
+    compacted(orders, out, *options, code=2)
+    assert (out / f"{2:020d}.log").read_bytes() == broken
+    assert (out / f"{0:020d}.log").read_bytes() == rows(0, b"a", b"b")
+    assert (out.parent / "cleaner-offset-checkpoint").read_text() == "0\n2\norders 0 2\nother 3 7\n"
+    assert f"{2:020d}.log: {len(broken)} bytes at position 0, offset 2, cannot be trusted" in capsys.readouterr().err
+
+
+def test_what_no_broker_can_clean_is_refused_and_leaves_nothing(orders: Path, tmp_path: Path, capsys: Captured):
+    (orders / f"{4:020d}.log").write_bytes(handmade.message_v1(4, T, None, b"x"))
+    out = tmp_path / "new" / "orders-0"
+    out.parent.mkdir()
+    assert main(["compact", str(orders), "--out", str(out), "--compat", "3.9", "--as-of", str(T)]) == 3
+    assert list(out.parent.iterdir()) == []
+    assert "that format has no empty batches" in capsys.readouterr().err
+
+
+def test_wrong_usage_is_said(orders: Path, capsys: Captured):
+    assert main(["compact", str(orders)]) == 64
+    assert main(["compact", str(orders), "--plan", "--config", "no.such=1"]) == 64
+    assert main(["compact", str(orders), "--plan", "--compat", "2.8"]) == 64
+    capsys.readouterr()
