@@ -71,7 +71,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         **_LOG,
         "run_id": "run that decided it",
         "segment_id": "segment that was retired, merged or deleted",
-        "action": "retention, compaction, recovery, merge, delete or delete-orphan",
+        "action": "retention, compaction, keep, recovery, merge, delete or delete-orphan",
         "rule": "the setting that led to it",
         "reason": "in words",
         "bytes_before": "bytes of the retired segment",

@@ -11,6 +11,7 @@ Names are Kafka's own where it has one.
       customers:
         cleanup.policy: compact
         on_truncate: follow        # a source that diverges from what is published begins a new incarnation
+        on_trim: follow            # what the source trimmed from the beginning of the log leaves here too
       "clicks-*":                  # without cleanup.policy nothing is ever removed
         salvage: permissive        # publish behind damage too
         active.min.growth: 1048576
@@ -64,6 +65,8 @@ class TopicPolicy:
     """``stop``, or ``follow``: a source that diverges below a frontier begins a new incarnation of the log."""
     on_recreate: str = "stop"
     """``stop``, or ``append``: a topic made again under its name begins a new incarnation of the log."""
+    on_trim: str = "keep"
+    """``keep``, or ``follow``: retention also takes what lies below a log start that was moved at the source."""
     salvage: str = "strict"
     """``strict``: publish up to the first damage; ``permissive``: go on behind it."""
     active_min_growth: int = 0
@@ -82,6 +85,11 @@ class TopicPolicy:
     def deletes(self) -> bool:
         """Whether ``cleanup.policy`` has ``delete``."""
         return "delete" in self.cleanup_policy
+
+    @property
+    def follows_trims(self) -> bool:
+        """Whether ``on_trim`` says that a log start moved at the source counts here too."""
+        return self.on_trim == "follow"
 
     @property
     def passes_damage(self) -> bool:
@@ -265,6 +273,7 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[str], float]]] = {
 _CHOICES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "on_truncate": ("on_truncate", ("stop", "follow")),
     "on_recreate": ("on_recreate", ("stop", "append")),
+    "on_trim": ("on_trim", ("keep", "follow")),
     "salvage": ("salvage", ("strict", "permissive")),
 }
 

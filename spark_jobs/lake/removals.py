@@ -137,13 +137,40 @@ def unfinished(lake: str, logs: Sequence[str] | None = None) -> Unfinished:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Something else to be told of a segment, with the removals of its run."""
+
+    segment: Segment
+    action: str
+    rule: str
+    reason: str
+    as_of_ms: int
+
+    def row(self, run_id: str) -> dict[str, Any]:
+        """The row of ``log_actions``: nothing of the segment changed."""
+        of = {name: getattr(self.segment, name) for name in ("log", "topic", "log_id", "partition", "segment_id")}
+        said = {"run_id": run_id, "action": self.action, "rule": self.rule, "reason": self.reason}
+        return (
+            of
+            | said
+            | {"bytes_before": self.segment.size, "bytes_after": self.segment.size}
+            | {"as_of_ms": self.as_of_ms}
+        )
+
+
 def finish(
-    lake: str, run_id: str, logs: Sequence[str] | None, explain: Mapping[str, tuple[str, str]] | None = None
+    lake: str,
+    run_id: str,
+    logs: Sequence[str] | None,
+    explain: Mapping[str, tuple[str, str]] | None = None,
+    more: Sequence[Told] = (),
 ) -> list[Removal]:
     """Bring ``log_actions`` and the ledger up to what ``segments`` says; nothing to bring writes nothing.
 
     Args:
         explain: rule and reason of a removal by segment id, where the caller can tell them.
+        more: what else is to be told, in the same commit.
 
     Returns:
         The removals that got their row in ``log_actions`` now.
@@ -154,6 +181,8 @@ def finish(
     todo = unfinished(lake, logs)
     mark_ledgers(lake, run_id, todo.ledgers)
     rows_of_actions = [_action_row(r, run_id, (explain or {}).get(r.segment.segment_id)) for r in todo.actions]
+    if rows_of_actions:
+        rows_of_actions += [told.row(run_id) for told in more]
     commits.append(lake, "log_actions", pa.Table.from_pylist(rows_of_actions, schema=LOG_ACTIONS), run_id)
     return list(todo.actions)
 

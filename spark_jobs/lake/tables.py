@@ -194,7 +194,7 @@ LOG_ACTIONS = pa.schema(
         pa.field("run_id", pa.string()),
         *LOG_COLUMNS,
         pa.field("segment_id", pa.string()),
-        pa.field("action", pa.string()),  # retention, compaction, recovery, merge, delete, delete-orphan
+        pa.field("action", pa.string()),  # retention, compaction, keep, recovery, merge, delete, delete-orphan
         pa.field("rule", pa.string()),
         pa.field("reason", pa.string()),
         pa.field("bytes_before", pa.int64()),

@@ -90,11 +90,14 @@ def test_what_is_due_leaves_and_every_table_says_so(lake):
         (20, 35, "present", 15, 0, "held"),
         (35, 40, "open", 5, 0, "held"),
     ]
-    actions = sorted(lake.rows("log_actions"), key=lambda row: -row["as_of_ms"])
+    actions = sorted(lake.rows("log_actions"), key=lambda row: row["action"])
     assert [(a["action"], a["rule"], a["records_before"], a["records_after"]) for a in actions] == [
-        ("retention", "retention.ms", 10, 0)
-    ] * 2
+        ("keep", "retention", None, None),
+        *[("retention", "retention.ms", 10, 0)] * 2,
+    ]
     assert all("retention.ms is 2000" in action["reason"] for action in actions)
+    [kept] = [row for row in lake.rows("segments") if row["segment_id"] == actions[0]["segment_id"]]
+    assert (kept["base_offset"], kept["retired_ms"]) == (20, None)
     retired = [row for row in lake.rows("segments") if row["retired_ms"] is not None]
     assert {(row["base_offset"], row["retired_ms"], row["replaced_by"]) for row in retired} == {
         (0, NEWEST + 500, None),
@@ -109,8 +112,7 @@ def test_the_size_rule_leaves_at_least_the_limit(lake):
     size = next(row["size"] for row in lake.rows("segments") if row["topic"] == "orders")
     retain(lake, f"topics: {{orders: {{cleanup.policy: delete, retention.bytes: {4 * size - size - 1}}}}}")
     assert spans(lake, "orders") == [(10, 20), (20, 30), (30, 40)]
-    [action] = lake.rows("log_actions")
-    assert action["rule"] == "retention.bytes"
+    assert {row["rule"] for row in lake.rows("log_actions") if row["action"] == "retention"} == {"retention.bytes"}
 
 
 def test_a_second_run_finds_nothing_and_writes_nothing(lake):
@@ -123,15 +125,65 @@ def test_a_second_run_finds_nothing_and_writes_nothing(lake):
 
 
 def test_an_unpublished_segment_stays_though_it_is_due(lake):
-    retain(lake, ALL)
+    [log] = retain(lake, ALL).plan["logs"]
+    assert (log["stays"], log["why_it_stays"]) == (
+        30,
+        ["it ends at offset 40, and only offsets below 35 are committed"],
+    )
     assert spans(lake, "orders") == [(30, 40)]
 
 
 def test_a_segment_that_is_not_validated_keeps_all_behind_it(lake):
     unvalidated = next(r for r in lake.rows("segments") if (r["topic"], r["base_offset"]) == ("orders", 10))
     commits.delete(str(lake.path), "validations", f"segment_id = '{unvalidated['segment_id']}'", "test")
-    retain(lake, ALL)
+    [log] = retain(lake, ALL).plan["logs"]
+    assert log["why_it_stays"] == ["it ends at offset 20, and only offsets below 10 are validated"]
     assert spans(lake, "orders") == [(10, 20), (20, 30), (30, 40)]
+
+
+def test_where_all_leave_the_log_keeps_its_end_and_grows_on(tmp_path):
+    source, lake = LogDirectory(tmp_path / "source"), Lake(tmp_path / "lake")
+    orders = source.partition("orders-0")
+    append_segment(orders, [(b"k", b"v")] * 10, 1_700_000_001_000)
+    source.high_watermarks(orders_0=10)
+    lake.turn(source.path)
+    [log] = retain(lake, ALL).plan["logs"]
+    assert (log["stays"], log["log_start_offset"]) == (None, 10)
+    assert spans(lake, "orders") == []
+    assert retain(lake, ALL).plan["logs"] == []
+    orders.append(5)
+    source.high_watermarks(orders_0=15)
+    lake.turn(source.path)
+    assert set(lake.published("orders")) == set(range(15))
+    assert spans(lake, "orders") == [(10, 15)]
+    assert ledger(lake, "orders") == [(0, 10, "present", 10, 0, "retained-away"), (10, 15, "present", 5, 0, "held")]
+
+
+@pytest.mark.parametrize("on_trim", ["keep", "follow"])
+def test_what_the_source_trimmed_leaves_only_where_the_policy_follows_it(tmp_path, on_trim):
+    source, lake = LogDirectory(tmp_path / "source"), Lake(tmp_path / "lake")
+    orders = source.partition("orders-0")
+    for second in range(3):
+        append_segment(orders, [(b"k", b"v")] * 10, 1_700_000_001_000 + second)
+    source.high_watermarks(orders_0=30)
+    lake.turn(source.path)
+    source.checkpoint("log-start", orders_0=15)
+    lake.turn(source.path)
+    report = retain(lake, f"topics: {{orders: {{cleanup.policy: [], on_trim: {on_trim}}}}}")
+    if on_trim == "keep":
+        assert report.plan["logs"] == []
+        assert spans(lake, "orders") == [(0, 10), (10, 20), (20, 30)]
+    else:
+        assert [s["rule"] for s in report.plan["logs"][0]["segments"]] == ["log-start-offset"]
+        assert spans(lake, "orders") == [(10, 20), (20, 30)]
+    assert set(lake.published("orders")) == set(range(30))
+
+
+def test_a_policy_of_which_nothing_is_due_says_why(lake):
+    report = retain(lake, 'topics: {orders: {cleanup.policy: delete, retention.ms: "100000000"}}')
+    [other] = report.plan["nothing_due"]
+    assert other["stays"] == 0
+    assert "retention.ms is 100000000" in " ".join(other["why_it_stays"])
 
 
 @pytest.mark.parametrize("policies", ["", "topics: {orders: {cleanup.policy: compact, retention.ms: 0}}"])
