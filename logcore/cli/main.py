@@ -38,13 +38,10 @@ COMMANDS = {
     "verify": "every rule over every byte",
     "retain": "the segments left after retention",
     "compact": "one cleaner round, as the broker would do it",
-}
-"""The commands of this package, each a module of its name; only the one that is asked for is imported."""
-
-NOT_BUILT = {
     "recover": "what a broker's unclean start would leave",
     "reindex": "index files as a broker's recovery writes them",
 }
+"""The commands of this package, each a module of its name; only the one that is asked for is imported."""
 
 JOINED = {
     "run": "the main job: ingest, validate, publish, checks",
@@ -92,9 +89,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     command = next((word for word in arguments if not word.startswith("-")), None)
-    if command in NOT_BUILT:
-        sys.stderr.write(f"error: `loglake {command}` ({NOT_BUILT[command]}) is not built yet.\n")
-        return EXIT_UNCHECKED
     joined = {} if command in COMMANDS else _joined()
     if command in JOINED and command not in joined:
         sys.stderr.write(
@@ -137,8 +131,6 @@ def _build_parser(command: str | None, joined: dict[str, metadata.EntryPoint]) -
             _load(point).add_parser(subparsers)
         else:
             subparsers.add_parser(name, help=JOINED.get(name, f"see `loglake {name} --help`"))
-    for name, meaning in NOT_BUILT.items():
-        subparsers.add_parser(name, help=f"{meaning} (not built yet)")
     return parser
 
 

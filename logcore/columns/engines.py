@@ -24,6 +24,7 @@ from logcore.columns.reference import to_columns
 from logcore.columns.wanted import EVERYTHING, Place, Wanted
 from logcore.logs.compaction.cleaned_transactions import TransactionState
 from logcore.logs.compaction.cleaner import Cleaner, PlainCleaner
+from logcore.logs.recovery.segment_recovery import Recover, recover_segment
 from logcore.logs.validation import SegmentValidation, validate_segment
 from logcore.records.model import DEFAULT_LIMITS, BatchHeader, Limits, Record
 from logcore.records.varint import Buffer
@@ -113,6 +114,15 @@ def judge_segment(
     from logcore.columns.checked import CheckedSegment
 
     return CheckedSegment(buf, base_offset=base_offset, sealed=sealed, file=file, next_base_offset=next_base_offset)
+
+
+def segment_recovery() -> Recover:
+    """`recover_segment` by the best engine there is."""
+    if default_engine() is not Engine.KERNELS:
+        return recover_segment
+    from logcore.columns.recovery import recover_compiled
+
+    return recover_compiled
 
 
 def segment_extent(

@@ -228,8 +228,11 @@ class ProducerReplay:
         is_abort = batch.control_type == ControlType.ABORT
         return self.take_marker(batch, EndMarker(is_abort, coordinator_epoch, batch.max_timestamp))
 
-    def take_data(self, batch: DataBatch) -> None:
-        """Account for a batch of data that has a producer id. Raises InvalidRecordError if strict."""
+    def take_data(self, batch: DataBatch, first_offset: int | None = None) -> None:
+        """Account for a batch of data that has a producer id. Raises InvalidRecordError if strict.
+
+        first_offset: the batch is the last of a run of them that are alike, and this is where the first one began.
+        """
         known = self._producers.get(batch.producer_id)
         if known is None:
             known = self._producers[batch.producer_id] = _Producer(batch.producer_epoch)
@@ -239,8 +242,8 @@ class ProducerReplay:
         known.offset_delta = batch.last_offset - batch.base_offset
         known.timestamp = batch.max_timestamp
         if batch.is_transactional and known.open_from == NONE:
-            known.open_from = batch.base_offset
-            self._open[batch.producer_id] = batch.base_offset
+            known.open_from = batch.base_offset if first_offset is None else first_offset
+            self._open[batch.producer_id] = known.open_from
         elif not batch.is_transactional and known.open_from != NONE and self._is_strict:
             message = (
                 f"producer {batch.producer_id} wrote outside of its transaction that is open since offset "

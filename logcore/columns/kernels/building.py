@@ -22,6 +22,7 @@ from logcore.columns.kernels.messages import emit_messages, unfold
 from logcore.columns.kernels.newest import find_newest, move_part, put_newest, spread_part, take_part
 from logcore.columns.kernels.processor import Processor
 from logcore.columns.kernels.records import records_kernel
+from logcore.columns.kernels.recovering import recover_kernel
 
 
 def sources(processor: Processor) -> dict[str, Callable[..., Any]]:
@@ -46,6 +47,7 @@ def sources(processor: Processor) -> dict[str, Callable[..., Any]]:
         "survivors": survivors,
         "rewrite": rewrite_kernel(processor.has_crc32c),
         "index": index,
+        "recover": recover_kernel(processor.has_crc32c),
     }
 
 

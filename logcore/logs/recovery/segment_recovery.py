@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from logcore.errors import CorruptRecordError, InvalidRecordError, LogError
-from logcore.logs.producer_state import EndMarker, ProducerReplay, read_end_marker
+from logcore.logs.producer_state import DataBatch, EndMarker, ProducerReplay, read_end_marker
 from logcore.records.model import MAGIC_V2, BatchHeader
 from logcore.records.varint import Buffer
 from logcore.segments import leader_epochs, offset_index, time_index, transaction_index
@@ -232,7 +232,7 @@ class SegmentRecovery:
         if marker is not None:
             self.take_marker(header, marker)
 
-    def take_marker(self, header: BatchHeader, marker: EndMarker) -> None:
+    def take_marker(self, header: DataBatch, marker: EndMarker) -> None:
         """Account for a transaction marker."""
         completed = self.producers.take_marker(header, marker)
         if completed is not None and completed.is_aborted:

@@ -61,13 +61,7 @@ def test_help_names_every_command_of_the_contract(capsys: Captured) -> None:
     contract |= {"recover", "reindex", "retain", "compact"}
     for command in contract:
         assert command in shown
-    assert {*main.COMMANDS, *main.NOT_BUILT, *main.JOINED} == contract | {"lineage"}
-
-
-@pytest.mark.parametrize("command", ["recover", "reindex"])
-def test_a_command_that_is_not_built_refuses_clearly(command: str, capsys: Captured) -> None:
-    assert main.main([command, "orders-0", "--whatever"]) == 3
-    assert "not built yet" in capsys.readouterr().err
+    assert {*main.COMMANDS, *main.JOINED} == contract | {"lineage"}
 
 
 def test_an_object_store_is_refused_and_the_rest_goes_on(tmp_path: Path, capsys: Captured) -> None:
