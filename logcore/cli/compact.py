@@ -11,7 +11,6 @@ from typing import Any
 from logcore.cli import maintenance
 from logcore.cli.looking import Notes
 from logcore.errors import LogError
-from logcore.logs.compaction.cleaner import PlainCleaner
 from logcore.logs.compaction.plan import CompactionOutcome, CompactionPlan, plan_compaction, run_compaction
 from logcore.logs.compaction.selection import Refusal
 from logcore.logs.findings import Finding
@@ -48,6 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
             # A high watermark that was given is one that is stated.
             if finding.rule != "no-high-watermark" or arguments.high_watermark is None:
                 notes.say(finding)
+        from logcore.columns.engines import new_cleaner  # slower to import than many a partition is to clean
+
         try:
             plan = plan_compaction(
                 directory,
@@ -65,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
                 _print(plan.as_dict())
                 return notes.exit_code
             with PartitionOutput(arguments.source, arguments.out) as output:
-                outcome = run_compaction(plan, output.stream, PlainCleaner())
+                outcome = run_compaction(plan, output.stream, new_cleaner())
                 output.put(outcome.files)
         except LogError as error:
             raise error.at(file=shown(arguments.source)) from error.__cause__

@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from logcore.columns.engines import new_cleaner
 from logcore.logs.broker_line import BrokerLine
-from logcore.logs.compaction.cleaner import PlainCleaner
+from logcore.logs.compaction.cleaner import Cleaner, PlainCleaner
 from logcore.logs.compaction.plan import CompactionOutcome, CompactionPlan, plan_compaction, run_compaction
 from logcore.logs.compaction.selection import Refusal, RefusalReason
 from logcore.logs.partition_directory import Keep, PartitionDirectory, Write
@@ -80,6 +81,13 @@ def cleaned(directory: PartitionDirectory, config: TopicConfig, line: BrokerLine
     plan = plan_compaction(directory, config, line=line, as_of_ms=now)
     if isinstance(plan, Refusal):
         return plan
+    slow, fast = (carried_out(plan, cleaner) for cleaner in (PlainCleaner(), new_cleaner()))
+    assert slow == fast, "every way of cleaning leaves the same bytes"
+    return fast
+
+
+def carried_out(plan: CompactionPlan, cleaner: Cleaner) -> Cleaned:
+    directory = plan.directory
     files: dict[str, File] = {}
 
     @contextmanager
@@ -88,7 +96,7 @@ def cleaned(directory: PartitionDirectory, config: TopicConfig, line: BrokerLine
         yield sink
         files[name] = File(sink.getvalue(), modified_ms)
 
-    outcome = run_compaction(plan, stream, PlainCleaner())
+    outcome = run_compaction(plan, stream, cleaner)
     for name, file in outcome.files.items():
         assert name not in files
         match file:

@@ -78,8 +78,9 @@ class SurveyedSegment:
 
 @dataclass(slots=True)
 class SurveyedLog:
-    """first_open_offset: of the transaction that is open longest, None without one. decided: first offset of data and
-    offset of the marker of each transaction that ended."""
+    """producers: those that a broker would know which starts on the directory. decided: first offset of data and offset
+    of the marker of each transaction that ended behind the newest producer snapshot: what ended in front of it is over
+    for such a broker, wherever the high watermark is."""
 
     segments: list[SurveyedSegment]
     log_end_offset: int
@@ -150,14 +151,14 @@ def survey(
             offsets.take(step)
             if step.producer_id >= 0:
                 done = everything.take(step)
-                if step.base_offset >= taken_at:
-                    recent.take(step)
+                if done is not None and done.is_aborted:
+                    derived.append(everything.aborted(done))
                 if step.is_control and step.control_type == ControlType.ABORT:
                     aborts.add((step.producer_id, step.last_offset))
-                if done is not None:
-                    log.decided.append((done.first_offset, done.marker_offset))
-                    if done.is_aborted:
-                        derived.append(everything.aborted(done))
+                if step.base_offset >= taken_at:
+                    done = recent.take(step)
+                    if done is not None:
+                        log.decided.append((done.first_offset, done.marker_offset))
         times = offsets.time_entries()
         _take_indexes(segment, files, offsets.entries, times, log.findings)
         segment.aborted = _aborted(segment, files, derived, aborts, log.findings)
