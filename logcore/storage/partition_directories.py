@@ -12,7 +12,8 @@ from contextlib import ExitStack, contextmanager
 from logcore.errors import LogError
 from logcore.logs.findings import Finding
 from logcore.logs.partition_directory import PartitionDirectory, PartitionFile
-from logcore.segments.filenames import LOCK_FILE, parse_partition_directory
+from logcore.segments.filenames import parse_partition_directory
+from logcore.storage.broker_lock import refuse_if_in_use
 from logcore.storage.broker_state import StateReader
 from logcore.storage.files import SourceUnreadable, map_file, open_readonly, shown
 
@@ -30,7 +31,7 @@ def partition_directory(path: str, findings: list[Finding] | None = None) -> Ite
     if parsed is None:
         raise LogError("it is not named <topic>-<partition>", file=shown(path), advice="Name one partition directory.")
     topic_partition, _ = parsed
-    _refuse_if_in_use(parent)
+    refuse_if_in_use(parent)
     state = StateReader()
     root = state.root(parent)
     if findings is not None:
@@ -59,22 +60,3 @@ def partition_directory(path: str, findings: list[Finding] | None = None) -> Ite
             first_dirty_offset=(root.cleaned or {}).get(topic_partition),
             is_clean=root.is_clean,
         )
-
-
-def _refuse_if_in_use(parent: str) -> None:
-    """A broker holds a lock on `.lock` for as long as it uses the log directory; a mere file of that name is left over
-    from one that was killed."""
-    import fcntl
-
-    path = os.path.join(parent, LOCK_FILE)
-    if not os.path.lexists(path):
-        return
-    with open_readonly(path) as stream:
-        try:
-            fcntl.lockf(stream.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError as error:
-            raise LogError(
-                "a running broker holds this log directory, and its files change while they are read",
-                file=shown(path),
-                advice="Stop the broker, or take a copy or a snapshot of the directory.",
-            ) from error

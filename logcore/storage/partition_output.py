@@ -6,45 +6,74 @@ directory beside it, whose name says what it is, and never a part under the fina
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import BinaryIO
 
-from logcore.errors import LogError
+from logcore.errors import CorruptIndexError, LogError
 from logcore.logs.partition_directory import Cut, Keep, Proposal, RootLines, Write
 from logcore.records.varint import Buffer
 from logcore.segments import checkpoints, filenames
 from logcore.segments.filenames import TopicPartition
+from logcore.storage.broker_lock import refuse_if_in_use
 from logcore.storage.files import copy_range, read_file, shown
 
 _UNFINISHED = ".unfinished"
 
 
 class PartitionOutput:
-    """A new partition directory, made from the files of `source`. Use as a context: it takes its name at the end."""
+    """A new partition directory, made from the files of `source`. Use as a context: it takes its name at the end.
+
+    Nothing is ever written below `source`, nor into a log directory that a running broker holds. The directory beside
+    the new one is locked while it is written, so that of two runs at once one is refused.
+    """
 
     def __init__(self, source: str, destination: str) -> None:
         self._source = source
         self._final = os.path.abspath(destination)
         self._path = self._final + _UNFINISHED
+        self._lock = -1
 
     def __enter__(self) -> PartitionOutput:
-        if os.path.lexists(self._final):
-            raise LogError("it exists already", file=shown(self._final), advice="Name a directory that does not exist.")
-        shutil.rmtree(self._path, ignore_errors=True)  # of a run that was killed
-        os.makedirs(self._path)
+        self._refuse()
+        os.makedirs(self._path, exist_ok=True)
+        self._lock = _locked(self._path)
+        try:
+            self._refuse()  # the run that held the lock may just have ended
+            for entry in os.scandir(self._path):  # of a run that was killed
+                shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
+        except BaseException:
+            os.close(self._lock)
+            raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if kind is not None:
-            shutil.rmtree(self._path, ignore_errors=True)
-            return
-        _sync_directory(self._path)
-        os.rename(self._path, self._final)
-        _sync_directory(os.path.dirname(self._final))
+        is_named = False
+        try:
+            if kind is None:
+                _sync_directory(self._path)
+                self._refuse()
+                os.rename(self._path, self._final)
+                is_named = True  # and what has the other name from now on is another run's
+                _sync_directory(os.path.dirname(self._final))
+        finally:
+            if not is_named:
+                shutil.rmtree(self._path, ignore_errors=True)
+            os.close(self._lock)
+
+    def _refuse(self) -> None:
+        """LogError if nothing may be written under the final name."""
+        if os.path.lexists(self._final):
+            raise LogError("it exists already", file=shown(self._final), advice="Name a directory that does not exist.")
+        source, final = os.path.realpath(self._source), os.path.realpath(self._final)
+        if os.path.commonpath([source, final]) == source:
+            raise LogError("it lies in the directory that is read", file=shown(self._final), advice="Name another one.")
+        refuse_if_in_use(os.path.dirname(self._final))
 
     def put(self, files: Proposal) -> None:
         """Write every file of a proposal. Raises SourceUnreadable, SourceChanged, OSError."""
@@ -61,24 +90,39 @@ class PartitionOutput:
     @contextmanager
     def stream(self, name: str, modified_ms: int) -> Iterator[BinaryIO]:
         """A new file to be written piece by piece; on disk, and with its time of change, when the context ends."""
-        path = os.path.join(self._path, name)
-        with open(path, "xb") as stream:
+        with open(os.path.join(self._path, name), "xb") as stream:
             yield stream
             stream.flush()
-            os.fsync(stream.fileno())
-        _set_modified(path, modified_ms * 1_000_000)
+            _settle(stream.fileno(), modified_ms * 1_000_000)
 
     def _copy(self, name: str, source: str, size: int | None, modified_ms: int | None) -> None:
         origin, path = os.path.join(self._source, source), os.path.join(self._path, name)
-        copy_range(origin, 0, size, path)
+        copy_range(origin, 0, size, path, sealed=True)
         # All the digits: a broker reads milliseconds, but a copy that is kept is kept whole.
-        _set_modified(path, os.stat(origin).st_mtime_ns if modified_ms is None else modified_ms * 1_000_000)
+        nanoseconds = os.stat(origin).st_mtime_ns if modified_ms is None else modified_ms * 1_000_000
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            _settle(descriptor, nanoseconds)
+        finally:
+            os.close(descriptor)
 
 
 def write_root_files(source: str, directory: str, topic_partition: TopicPartition, lines: RootLines) -> None:
     """Write the four checkpoints of a log directory with the partition's lines replaced: those that are in `directory`
     already (of other partitions put there before), else those of `source`, the parent of the partition that was read. A
-    checkpoint that neither has, and that gets no line, is not written. Raises LogError, OSError."""
+    checkpoint that neither has, and that gets no line, is not written; one of `source` that cannot be understood counts
+    as absent, as it did when the partition was read.
+
+    Raises LogError for the log directory of `source` itself, for one that a running broker holds, and for a checkpoint
+    in `directory` that cannot be understood; OSError.
+    """
+    if os.path.realpath(directory) == os.path.realpath(source):
+        raise LogError(
+            "these are the root files of the directory that is read",
+            file=shown(directory),
+            advice="Name another directory.",
+        )
+    refuse_if_in_use(directory)
     stated = {
         filenames.RECOVERY_POINT_FILE: lines.recovery_point,
         filenames.LOG_START_FILE: lines.log_start_offset,
@@ -88,13 +132,25 @@ def write_root_files(source: str, directory: str, topic_partition: TopicPartitio
     os.makedirs(directory, exist_ok=True)
     for name, offset in stated.items():
         path = os.path.join(directory, name)
-        origin = next((each for each in (path, os.path.join(source, name)) if os.path.lexists(each)), None)
-        offsets = checkpoints.parse_offset_checkpoint(b"" if origin is None else read_file(origin))
+        offsets, is_there = _offsets(os.path.join(source, name), path)
         offsets.pop(topic_partition, None)
         if offset is not None:
             offsets[topic_partition] = offset
-        if offsets or origin is not None:
+        if offsets or is_there:
             _replace(path, checkpoints.format_offset_checkpoint(offsets))
+
+
+def _offsets(source: str, target: str) -> tuple[dict[TopicPartition, int], bool]:
+    """Lines to go on from, and whether there is a file with such."""
+    if os.path.lexists(target):
+        try:
+            return checkpoints.parse_offset_checkpoint(read_file(target)), True
+        except CorruptIndexError as error:
+            raise error.at(file=shown(target)) from error
+    if os.path.lexists(source):
+        with suppress(CorruptIndexError):
+            return checkpoints.parse_offset_checkpoint(read_file(source)), True
+    return {}, False
 
 
 def _replace(path: str, content: Buffer) -> None:
@@ -107,8 +163,25 @@ def _replace(path: str, content: Buffer) -> None:
     _sync_directory(os.path.dirname(path) or ".")
 
 
-def _set_modified(path: str, nanoseconds: int) -> None:
-    os.utime(path, ns=(nanoseconds, nanoseconds))
+def _settle(descriptor: int, nanoseconds: int) -> None:
+    """A file's time of change, and the file on disk with it."""
+    os.utime(descriptor, ns=(nanoseconds, nanoseconds))
+    os.fsync(descriptor)
+
+
+def _locked(path: str) -> int:
+    """A descriptor of a directory that no other process has locked. LogError if one has."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        is_ours = os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except OSError as error:
+        # A file system that locks no directories cannot tell two runs apart.
+        is_ours = error.errno not in (errno.EWOULDBLOCK, errno.EACCES, errno.ENOENT)
+    if not is_ours:
+        os.close(descriptor)
+        raise LogError("another run is writing it", file=shown(path), advice="Wait until it has ended.")
+    return descriptor
 
 
 def _sync_directory(path: str) -> None:
