@@ -9,7 +9,9 @@ Source: Kafka LogSegment.{append, onBecomeInactiveSegment}.
 
 from __future__ import annotations
 
-from logcore.logs.compaction.cleaning_round import Uncleanable
+from bisect import bisect_right
+
+from logcore.logs.compaction.cleaning_round import CleanedSegment, Uncleanable
 from logcore.records.batch import BatchHeader
 from logcore.segments import offset_index, time_index, transaction_index
 from logcore.segments.offset_index import OffsetEntry
@@ -77,3 +79,29 @@ class OutputIndexes:
     def _consider(self) -> None:
         if self._greatest.timestamp > (self._times[-1].timestamp if self._times else NO_TIMESTAMP):
             self._times.append(self._greatest)
+
+
+def check_room(segment: CleanedSegment, index_bytes: int) -> None:
+    """Whether a broker's indexes, which are made `segment.index.bytes` large, would have held those of a cleaned
+    segment. It fails at an entry for which there is no room; the time index keeps a place free for the entry that
+    closes it. Raises Uncleanable."""
+    base = segment.base_offset
+    room, time_room = index_bytes // offset_index.ENTRY_SIZE, index_bytes // time_index.ENTRY_SIZE - 1
+    used, time_used = (
+        len(segment.offset_index) // offset_index.ENTRY_SIZE,
+        len(segment.time_index) // time_index.ENTRY_SIZE,
+    )
+    if used == 0 or (used <= room and time_used < time_room):
+        return
+    last_time = 0
+    if used > 1:
+        # Every entry of the offset index asks for one of the time index; what was there before the last one asked?
+        offsets, times = offset_index.parse(segment.offset_index, base), time_index.parse(segment.time_index, base)
+        last_time = bisect_right(times, offsets[-2].offset, key=lambda entry: entry.offset)
+    if used > room or last_time >= time_room:
+        raise Uncleanable(
+            f"the indexes of the segment that begins at offset {base} would be larger than segment.index.bytes "
+            f"{index_bytes}; a broker fails at this too",
+            offset=base,
+            advice="Allow for larger ones with --config segment.index.bytes=N.",
+        )

@@ -27,6 +27,7 @@ from logcore.errors import LogError
 from logcore.logs.broker_line import BrokerLine
 from logcore.logs.compaction.cleaner import Cleaner
 from logcore.logs.compaction.cleaning_round import CleanedSegment, CleaningRound, SourceSegment
+from logcore.logs.compaction.output_indexes import check_room
 from logcore.logs.compaction.planned_round import CompactionPlan as CompactionPlan
 from logcore.logs.compaction.planned_round import PlannedGroup as PlannedGroup
 from logcore.logs.compaction.selection import (
@@ -251,6 +252,7 @@ def run_compaction(plan: CompactionPlan, open_stream: OpenStream, cleaner: Clean
         base, modified_ms = group.segments[0].base_offset, group.segments[-1].modified_ms
         with open_stream(segment_file_name(base), modified_ms) as sink:
             segment = cleaner.clean(group.segments, sink)
+        check_room(segment, plan.config.segment_index_bytes)
         for each in group.segments:
             _drop(files, removed, each.base_offset, base)
         files |= _side_files(segment, plan.round.as_of_ms)

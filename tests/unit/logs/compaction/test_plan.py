@@ -15,7 +15,7 @@ import pytest
 from logcore.errors import LogError
 from logcore.logs.broker_line import BrokerLine
 from logcore.logs.compaction.cleaner import PlainCleaner
-from logcore.logs.compaction.cleaning_round import ActiveProducer
+from logcore.logs.compaction.cleaning_round import ActiveProducer, Uncleanable
 from logcore.logs.compaction.plan import CompactionOutcome, CompactionPlan, plan_compaction, run_compaction
 from logcore.logs.compaction.selection import Refusal, RefusalReason
 from logcore.logs.partition_directory import Keep, PartitionDirectory, PartitionFile, Write
@@ -277,3 +277,20 @@ def test_the_map_begins_where_the_offset_index_says():
     plan = planned(directory(log, index, first_dirty_offset=2))
     assert [each.dirty_position for each in plan.segments] == [2 * size]
     assert planned(directory(log, first_dirty_offset=2)).segments[0].dirty_position == 0
+
+
+def indexed(count: int, **config: Any) -> int:
+    """The size of the time index of a segment with this many batches, each with entries but the first."""
+    batches = [rows(at, b"%d" % at, base_timestamp=NOW + at) for at in range(count)]
+    plan = planned(directory({0: batches, count: []}), index_interval_bytes=0, **config)
+    return len(done(plan)[1][f"{0:020d}.timeindex"])
+
+
+def test_a_segment_that_fills_its_indexes_is_refused_as_a_broker_fails_at_it():
+    # Ten batches: nine entries of 8 bytes, nine of 12, and room for one more that would close the index.
+    assert indexed(10, segment_index_bytes=12 * 10) == 12 * 9
+    with pytest.raises(Uncleanable, match=r"segment\.index\.bytes 119"):
+        indexed(10, segment_index_bytes=119)
+    with pytest.raises(Uncleanable, match=r"segment\.index\.bytes 12"):
+        indexed(2, segment_index_bytes=12)
+    assert indexed(1, segment_index_bytes=12) == 12
