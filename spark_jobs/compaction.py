@@ -1,40 +1,37 @@
-"""``compaction``: the archive cleaned by key, as its topics' policies say.
+"""``compaction``: the archive cleaned by key as a broker of a stated line would clean it, as its topics' policies say.
 
     select   logs dirty beyond `min.cleanable.dirty.ratio`, and how far they may be cleaned     (driver, no JVM)
-    clean    one task a log: new files without obsolete records, read again and proven          (workers)
+    clean    one task a log, or many for a large one: new files, read again and proven          (workers)
     swap     one commit: old rows retired, new ones in, and how far each log is clean now       (driver)
     tell     `log_actions` and the ledger's `archived`
 
-A log that can't be cleaned yet is refused with a finding and stays as it is; the others go on. Only offsets below the
-frontier are looked at, so nothing unpublished leaves. Without ``apply`` only the plan is made.
+Only offsets below the frontier are looked at, so nothing unpublished leaves. A group of segments in which damage was
+found stays as it is, with a finding that names the place; the others of its log go on, and the log counts as clean up
+to the damage. Without ``apply`` only the plan is made.
 
 How far a log is clean is the version of application ``cleaned/<log>`` in the table ``segments``: Kafka's cleaner
-checkpoint, recorded in the same commit as the swap.
+checkpoint, recorded in the same commit as the swap. A log that was touched since its plan is left out of the commit and
+planned again; the others are not held up by it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from logcore.logs.compaction.selection import (
-    CleanableRange,
-    RefusalReason,
-    cleanable_range,
-    why_not_now,
-)
+from logcore.logs.compaction.selection import CleanableRange, RefusalReason, cleanable_range, why_not_now
 from logcore.logs.findings import found
-from logcore.segments.scan import End
 from spark_jobs.contracts import CompactionConfig, JobReport
-from spark_jobs.lake import archive, commits, finding_rows, frontier, removals
+from spark_jobs.lake import archive, commits, finding_rows, frontier, removals, run_folder
 from spark_jobs.lake.archive import LogRow, Segment
 from spark_jobs.lake.commits import Guard
+from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.finding_rows import PlacedFinding
 from spark_jobs.lake.log_segments import GovernedLog, governed_logs
-from spark_jobs.lake.policies import read_policies
+from spark_jobs.lake.policies import TopicPolicy, read_policies
 from spark_jobs.lake.removals import Unfinished
 from spark_jobs.lake.tables import VALIDATIONS, read_rows
 from spark_jobs.segment_pass import RULES_VERSION
@@ -42,23 +39,39 @@ from spark_jobs.segment_pass import RULES_VERSION
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+SWAP_ATTEMPTS = 5
+"""How often the swap is tried where others commit to `segments` meanwhile."""
+
 
 @dataclass(frozen=True, slots=True)
 class LogPlan:
-    """A log to clean: its live segments below ``end_offset``."""
+    """A log to clean, with all its live segments; those below ``end_offset`` may be cleaned."""
 
     row: LogRow
+    policy: TopicPolicy
     segments: tuple[Segment, ...]
     first_dirty: int
     end_offset: int
     dirty_ratio: float
+    limit_offset: int
     version: int | None
     cleaned_version: int | None
 
     @property
-    def cleaned(self) -> Guard:
-        """How far the log is clean: as it must be found, and as the swap leaves it."""
-        return Guard(cleaned_id(self.row.log), self.cleaned_version, self.end_offset)
+    def cleaned_segments(self) -> tuple[Segment, ...]:
+        """Those in the range."""
+        return tuple(segment for segment in self.segments if segment.base_offset < self.end_offset)
+
+    @property
+    def bytes(self) -> int:
+        """Of the range."""
+        return sum(segment.size for segment in self.cleaned_segments)
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether many tasks clean it. Not where a map of a stated size ends the round: only one task can count."""
+        stated = self.policy.log_cleaner_dedupe_buffer_size
+        return stated is None and self.bytes > self.policy.compaction_spread_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +89,15 @@ class CompactionPlan:
 
     logs: tuple[LogPlan, ...]
     passed: tuple[Passed, ...]
-    refused: tuple[PlacedFinding, ...]
-    """Not said before."""
     unfinished: Unfinished
+    has_leftovers: bool
+    """A run that was killed left files that its steps had for one another."""
     is_dry_run: bool
 
     @property
     def is_empty(self) -> bool:
-        """No log to clean, nothing new to say."""
-        return not self.logs and not self.refused and not self.unfinished
+        """No log to clean, nothing left to tell or to take away."""
+        return not self.logs and not self.unfinished and not self.has_leftovers
 
     @property
     def needs_spark(self) -> bool:
@@ -98,16 +111,17 @@ class CompactionPlan:
                 {
                     "log": log.row.log,
                     "topic_partition": log.row.topic_partition,
+                    "compat": log.policy.compat,
                     "first_dirty": log.first_dirty,
                     "end_offset": log.end_offset,
                     "dirty_ratio": round(log.dirty_ratio, 3),
-                    "segments": [segment.base_offset for segment in log.segments],
-                    "bytes": sum(segment.size for segment in log.segments),
+                    "segments": [segment.base_offset for segment in log.cleaned_segments],
+                    "bytes": log.bytes,
+                    "spread": log.is_spread,
                 }
                 for log in self.logs
             ],
             "passed": [asdict(passed) for passed in self.passed],
-            "refused": [{"log": placed.log, "message": placed.finding.message} for placed in self.refused],
             "unfinished": {
                 "segments": [removal.segment.segment_id for removal in self.unfinished.actions],
                 "ledgers": list(self.unfinished.ledgers),
@@ -131,28 +145,27 @@ def plan(config: CompactionConfig) -> CompactionPlan:
     logs = [g.row.log for g in governed]
     frontiers = frontier.read_frontiers(lake, logs)
     cleaned = commits.versions(lake, "segments", [cleaned_id(log) for log in logs])
-    obstacles = _Obstacles(lake, logs)
-    plans, passed, refused = [], [], []
+    said = _said_before(lake, logs)
+    plans, passed = [], []
     for g in governed:
         log = g.row.log
         checkpoint = cleaned[cleaned_id(log)]
-        chosen = _cleanable(g, checkpoint, frontiers[log] or 0, config.as_of_ms)
+        limit = min(frontiers[log] or 0, g.validated_to)
+        chosen = _cleanable(g, checkpoint, limit, config.as_of_ms)
         not_now = why_not_now(chosen, min_cleanable_dirty_ratio=g.policy.min_cleanable_dirty_ratio)
+        log_plan = _plan_log(g, chosen, checkpoint, limit)
         if not_now is not None:
             passed.append(Passed(log, g.row.topic_partition, not_now.message))
-            continue
-        log_plan = _plan_log(g, chosen, checkpoint)
-        obstacle = obstacles.of(log_plan)
-        if obstacle is None:
-            plans.append(log_plan)
+        elif _is_known_to_stay(log_plan, said):
+            passed.append(Passed(log, g.row.topic_partition, said[log, log_plan.end_offset][1]))
         else:
-            refused.append(_refusal(log_plan, *obstacle))
+            plans.append(log_plan)
     return CompactionPlan(
         tuple(plans),
         tuple(passed),
-        tuple(finding_rows.unseen(lake, refused)),
         removals.unfinished(lake, config.logs),
-        not config.apply,
+        run_folder.has_leftovers(lake),
+        is_dry_run=not config.apply,
     )
 
 
@@ -160,7 +173,7 @@ def apply(plan: CompactionPlan, config: CompactionConfig, spark: SparkSession | 
     """Clean, prove, swap in one commit, and tell of it; without ``config.apply`` only report the plan.
 
     Raises:
-        ConcurrentChange: a log was touched since the plan.
+        ConcurrentChange: a log was touched since the plan; the others are cleaned.
     """
     report = JobReport(
         job=config.JOB,
@@ -171,17 +184,24 @@ def apply(plan: CompactionPlan, config: CompactionConfig, spark: SparkSession | 
     )
     if not config.apply:
         return report
-    done, placed = _clean(plan, config, spark)
+    if plan.has_leftovers:
+        run_folder.remove(config.lake)
+    done = _clean(plan, config, spark)
     _commit_validations(config, done)
-    _swap(config, done)
+    overtaken = _swap(config, done)
+    new = finding_rows.record(config.lake, _findings_of(done), config.run_id, config.as_of_ms)
     finished = removals.finish(config.lake, config.run_id, config.logs)
-    new = finding_rows.record(config.lake, [*plan.refused, *placed], config.run_id, config.as_of_ms)
+    if overtaken is not None:
+        raise overtaken
+    replaced = [each for log in done for each in log.replaced]
+    cleaned = [removal for removal in finished if removal.replacement is not None]
     metrics = {
         "applied": True,
         "due_logs": len(plan.logs),
-        "cleaned_logs": len(done),
-        "replaced_segments": sum(len(replaced) for _, replaced in done),
-        "removed_records": sum(r.records_before - r.records_after for r in finished if r.replacement is not None),
+        "cleaned_logs": sum(log.moves for log in done),
+        "spread_logs": sum(log.plan.is_spread for log in done),
+        "replaced_segments": sum(len(each["sources"]) for each in replaced),
+        "removed_records": sum(r.records_before - r.records_after for r in cleaned),
     }
     return replace(
         report,
@@ -192,11 +212,11 @@ def apply(plan: CompactionPlan, config: CompactionConfig, spark: SparkSession | 
     )
 
 
-def _cleanable(g: GovernedLog, checkpoint: int | None, published_to: int, as_of_ms: int) -> CleanableRange:
+def _cleanable(g: GovernedLog, checkpoint: int | None, limit_offset: int, as_of_ms: int) -> CleanableRange:
     return cleanable_range(
         [segment.facts for segment in g.segments],
         first_dirty=checkpoint,
-        limit_offset=min(published_to, g.validated_to),
+        limit_offset=limit_offset,
         log_start_offset=g.row.log_start_offset,
         log_end_offset=g.segments[-1].next_offset,
         as_of_ms=as_of_ms,
@@ -204,92 +224,124 @@ def _cleanable(g: GovernedLog, checkpoint: int | None, published_to: int, as_of_
     )
 
 
-def _plan_log(g: GovernedLog, chosen: CleanableRange, checkpoint: int | None) -> LogPlan:
+def _plan_log(g: GovernedLog, chosen: CleanableRange, checkpoint: int | None, limit_offset: int) -> LogPlan:
     return LogPlan(
         row=g.row,
-        segments=tuple(s for each in g.segments if each.base_offset < chosen.end_offset for s in each.slices),
+        policy=g.policy,
+        segments=tuple(s for each in g.segments for s in each.slices),
         first_dirty=chosen.first_dirty,
         end_offset=chosen.end_offset,
         dirty_ratio=chosen.dirty_ratio,
+        limit_offset=limit_offset,
         version=g.version,
         cleaned_version=checkpoint,
     )
 
 
-class _Obstacles:
-    """What tables already know to be in the way of cleaning, so that no worker has to find it again.
-
-    Of a worker's own refusal nothing is known but its finding, which names the offsets: it holds for them.
-    """
-
-    def __init__(self, lake: str, logs: Sequence[str]) -> None:
-        where: list[tuple[str, str, object]] = [("log", "in", sorted(logs))]
-        columns = ["segment_id", "verdict", "control_records"]
-        validations = read_rows(lake, "validations", columns, where) if logs else None
-        self._validations = {row["segment_id"]: row for row in validations.to_pylist()} if validations else {}
-        self._transactional: dict[str, int] = {}
-        for row in read_rows(lake, "transactions", ["log", "first_offset"], where).to_pylist() if logs else ():
-            first = self._transactional.setdefault(row["log"], row["first_offset"])
-            self._transactional[row["log"]] = min(first, row["first_offset"])
-        said = [*where, ("rule", "==", "compaction-refused")]
-        refusals = read_rows(lake, "findings", ["log", "end_offset", "message"], said).to_pylist() if logs else []
-        self._said = {(row["log"], row["end_offset"]): row["message"] for row in refusals}
-
-    def of(self, log: LogPlan) -> tuple[str, str] | None:
-        """Reason and message of a refusal, or None."""
-        said = self._said.get((log.row.log, log.end_offset))
-        if said is not None:
-            return "", said
-        first = self._transactional.get(log.row.log)
-        if first is not None and first < log.end_offset:
-            return str(RefusalReason.TRANSACTIONAL), f"it holds a transaction, at offset {first}"
-        for segment in log.segments:
-            judged = self._validations[segment.segment_id]
-            if judged["verdict"] != str(End.CLEAN):
-                return str(RefusalReason.CORRUPT), f"the segment at base offset {segment.base_offset} is damaged"
-            if judged["control_records"]:
-                at = f"the segment at base offset {segment.base_offset} holds control batches"
-                return str(RefusalReason.CONTROL), at
-        return None
+Said = Mapping[tuple[str, int], tuple[str | None, str]]
+"""By log and end of the range: the segment that was in the way, if it was one, and what was said."""
 
 
-def _refusal(log: LogPlan, reason: str, message: str) -> PlacedFinding:
-    row = log.row
-    text = message if not reason else f"{row.topic_partition} is not cleaned ({reason}): {message}."
-    finding = found("compaction-refused", text, start_offset=log.first_dirty, end_offset=log.end_offset)
-    return PlacedFinding(finding, row.log, row.topic, row.partition)
+def _said_before(lake: str, logs: Sequence[str]) -> Said:
+    """What an earlier run could not clean, so that no worker has to find it again."""
+    if not logs:
+        return {}
+    where: list[tuple[str, str, object]] = [("log", "in", sorted(logs)), ("rule", "==", "compaction-refused")]
+    rows = read_rows(lake, "findings", ["log", "end_offset", "segment_id", "message"], where).to_pylist()
+    return {(row["log"], row["end_offset"]): (row["segment_id"], row["message"]) for row in rows}
 
 
-Done = list[tuple[LogPlan, list[Mapping[str, Any]]]]
-"""Cleaned logs, with what replaces what (see ``segment_cleaning.clean_log``); may be nothing."""
+def _is_known_to_stay(log: LogPlan, said: Said) -> bool:
+    """Whether the same was in the way of the same range; a damaged segment may have been filled since."""
+    known = said.get((log.row.log, log.end_offset))
+    return known is not None and (known[0] is None or known[0] in {s.segment_id for s in log.segments})
 
 
-def _clean(
-    plan: CompactionPlan, config: CompactionConfig, spark: SparkSession | None
-) -> tuple[Done, list[PlacedFinding]]:
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """What came of one log; ``replaced`` as `log_cleaning.clean_log` gives it."""
+
+    plan: LogPlan
+    replaced: tuple[Mapping[str, Any], ...] = ()
+    first_dirty_offset: int | None = None
+    """How far it is clean now; None: nothing was done."""
+    findings: tuple[PlacedFinding, ...] = ()
+
+    @property
+    def moves(self) -> bool:
+        """Whether there is anything to commit."""
+        return bool(self.replaced) or self.first_dirty_offset not in (None, self.plan.cleaned_version)
+
+    @property
+    def retired(self) -> list[Segment]:
+        """The segments that others take the place of."""
+        gone = {identity for each in self.replaced for identity in each["sources"]}
+        return [segment for segment in self.plan.segments if segment.segment_id in gone]
+
+    @property
+    def guards(self) -> list[Guard]:
+        """How far the log is clean: as it must be found, and as the swap leaves it."""
+        assert self.first_dirty_offset is not None
+        return [Guard(cleaned_id(self.plan.row.log), self.plan.cleaned_version, self.first_dirty_offset)]
+
+
+def _clean(plan: CompactionPlan, config: CompactionConfig, spark: SparkSession | None) -> list[Cleaned]:
     if not plan.logs or spark is None:
-        return [], []
-    from spark_jobs.segment_cleaning import CleaningTask, clean_log
+        return []
+    from spark_jobs.log_cleaning import clean_log, task_of
     from spark_jobs.spread import spread
 
-    tasks = [asdict(CleaningTask(config.lake, log.segments, log.end_offset)) for log in plan.logs]
-    done: Done = []
-    placed = []
-    for log, result in zip(plan.logs, spread(spark, tasks, clean_log), strict=True):
-        if result["refusal"] is not None:
-            placed.append(_refusal(log, *result["refusal"]))
-        elif result["unproven"] is not None:
-            message = f"{log.row.topic_partition} is not cleaned: {result['unproven']}."
-            finding = found("compaction-unproven", message, start_offset=log.first_dirty, end_offset=log.end_offset)
-            placed.append(PlacedFinding(finding, log.row.log, log.row.topic, log.row.partition))
-        else:
-            done.append((log, result["replaced"]))
-    return done, placed
+    whole = [log for log in plan.logs if not log.is_spread]
+    tasks = [asdict(task_of(config, log)) for log in whole]
+    results = spread(spark, tasks, clean_log, [log.bytes for log in whole])
+    done = [_cleaned(log, result) for log, result in zip(whole, results, strict=True)]
+    for log in plan.logs:
+        if log.is_spread:
+            from spark_jobs.spread_cleaning import clean_spread
+
+            done.append(_cleaned(log, clean_spread(spark, task_of(config, log))))
+    return done
 
 
-def _commit_validations(config: CompactionConfig, done: Done) -> None:
+def _cleaned(log: LogPlan, result: Mapping[str, Any]) -> Cleaned:
+    row = log.row
+    findings = []
+    if result["refusal"] is not None:
+        reason, message = result["refusal"]
+        if reason == str(RefusalReason.NOTHING_CLEANABLE):
+            return Cleaned(log)
+        findings.append(
+            _finding("compaction-refused", log, f"{row.topic_partition} is not cleaned ({reason}): {message}.")
+        )
+    elif result["unproven"] is not None:
+        message = f"{row.topic_partition} is not cleaned: {result['unproven']}."
+        findings.append(_finding("compaction-unproven", log, message))
+    for damage in result["damage"]:
+        message = (
+            f"{row.topic_partition}: the segment at base offset {damage['base_offset']} is not cleaned, because bytes "
+            f"at position {damage['position']}, offset {damage['offset']}, cannot be trusted: {damage['message']}. "
+            "No tombstone and no marker behind them leaves the log until they are repaired."
+        )
+        findings.append(_finding("compaction-refused", log, message, damage))
+    if result["refusal"] is not None or result["unproven"] is not None:
+        return Cleaned(log, findings=tuple(findings))
+    return Cleaned(log, tuple(result["replaced"]), result["first_dirty_offset"], tuple(findings))
+
+
+def _finding(rule: str, log: LogPlan, message: str, damage: Mapping[str, Any] | None = None) -> PlacedFinding:
+    place = {} if damage is None else {"file": damage["file"], "position": damage["position"]}
+    finding = found(rule, message, start_offset=log.first_dirty, end_offset=log.end_offset, **place)
+    segment_id = None if damage is None else damage["segment_id"]
+    return PlacedFinding(finding, log.row.log, log.row.topic, log.row.partition, segment_id)
+
+
+def _findings_of(done: Sequence[Cleaned]) -> list[PlacedFinding]:
+    return [placed for log in done for placed in log.findings]
+
+
+def _commit_validations(config: CompactionConfig, done: Sequence[Cleaned]) -> None:
     """Before the swap: a live segment is a validated one. A run that died here left the same rows behind."""
-    replaced = {each["segment"]["segment_id"]: each for _, found in done for each in found}
+    replaced = {each["segment"]["segment_id"]: each for log in done for each in log.replaced}
     if not replaced:
         return
     where: list[tuple[str, str, object]] = [("segment_id", "in", sorted(replaced))]
@@ -305,28 +357,57 @@ def _commit_validations(config: CompactionConfig, done: Done) -> None:
     commits.append(config.lake, "validations", pa.Table.from_pylist(rows, schema=VALIDATIONS), config.run_id)
 
 
-def _swap(config: CompactionConfig, done: Done) -> None:
-    """One commit for all logs, also for those in which nothing was obsolete: they are clean up to here."""
-    if not done:
-        return
-    replaced = {each["segment_id"]: Segment(**each["segment"]) for _, found in done for each in found}
-    retired = [segment for log, _ in done for segment in log.segments if segment.segment_id in replaced]
-    guards = [log.cleaned for log, _ in done]
+def _swap(config: CompactionConfig, done: Sequence[Cleaned]) -> ConcurrentChange | None:
+    """One commit for all logs, also for those in which nothing was obsolete: they are clean up to here.
+
+    Returns:
+        Why some were left out, if they were: their guards moved since the plan, and they are to be planned again.
+    """
+    left = [log for log in done if log.moves]
+    overtaken: ConcurrentChange | None = None
+    for _ in range(SWAP_ATTEMPTS):
+        if not left:
+            return overtaken
+        try:
+            _commit_swap(config, left)
+        except ConcurrentChange as error:
+            overtaken = error
+            left = _not_overtaken(config.lake, left)
+        else:
+            return overtaken if len(left) < sum(log.moves for log in done) else None
+    return overtaken
+
+
+def _commit_swap(config: CompactionConfig, logs: Sequence[Cleaned]) -> None:
+    guards = [guard for log in logs for guard in log.guards]
+    versions = {log.plan.row.log: log.plan.version for log in logs}
+    retired = [segment for log in logs for segment in log.retired]
+    touched = {segment.log for segment in retired}
+    guards += [archive.guard_of(log, version) for log, version in versions.items() if log not in touched]
     if not retired:
-        commits.add_files(config.lake, "segments", [], config.run_id, [*guards, *_unmoved(done)])
+        commits.add_files(config.lake, "segments", [], config.run_id, guards)
         return
     archive.swap_segments(
         config.lake,
         retired,
-        list(replaced.values()),
-        {log.row.log: log.version for log, _ in done},
+        [Segment(**each["segment"]) for log in logs for each in log.replaced],
+        {log: versions[log] for log in touched},
         config.run_id,
         config.as_of_ms,
         archive.COMPACTION,
-        {old: new.segment_id for old, new in replaced.items()},
+        {old: each["segment"]["segment_id"] for log in logs for each in log.replaced for old in each["sources"]},
         guards,
     )
 
 
-def _unmoved(done: Done) -> Iterable[Guard]:
-    return [archive.guard_of(log.row.log, log.version) for log, _ in done]
+def _not_overtaken(lake: str, logs: Sequence[Cleaned]) -> list[Cleaned]:
+    """Those whose guards stand where they did."""
+    names = [log.plan.row.log for log in logs]
+    versions = archive.planned_versions(lake, names)
+    cleaned = commits.versions(lake, "segments", [cleaned_id(log) for log in names])
+    return [
+        log
+        for log in logs
+        if versions[log.plan.row.log] == log.plan.version
+        and cleaned[cleaned_id(log.plan.row.log)] == log.plan.cleaned_version
+    ]

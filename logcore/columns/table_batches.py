@@ -76,6 +76,12 @@ def batches_of(table: Table, cuts: Sequence[int] = ()) -> Iterator[TableBatch]:
         yield _batch(row)
 
 
+def each_batch(table: Table) -> Iterator[TableBatch]:
+    """Every batch of a table by itself."""
+    for row in table.tolist():
+        yield _batch(row)
+
+
 def indexed(tables: list[Table]) -> Iterator[IndexedBatch]:
     """The batches of tables made by `for_indexes`."""
     for table in tables:

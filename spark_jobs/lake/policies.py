@@ -10,6 +10,7 @@ Names are Kafka's own where it has one.
         retention.ms: 604800000
       customers:
         cleanup.policy: compact
+        compat: "4.0"              # clean as brokers of 4.0 to 4.3 do; 3.9, 4.0 or 4.4, which is the default
         on_truncate: follow        # a source that diverges from what is published begins a new incarnation
         on_trim: follow            # what the source trimmed from the beginning of the log leaves here too
       "clicks-*":                  # without cleanup.policy nothing is ever removed
@@ -31,11 +32,13 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NoReturn
 
 import yaml
 
+from logcore.logs.broker_line import DEFAULT_LINE, BrokerLine
+from logcore.logs.topic_config import TopicConfig
 from logcore.segments.filenames import is_internal_topic
 from spark_jobs.lake.errors import UsageError
 
@@ -57,10 +60,19 @@ class TopicPolicy:
     retention_bytes: int = UNLIMITED
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = _INT64_MAX
     delete_retention_ms: int = 86_400_000
     segment_bytes: int = 1 << 30
+    segment_index_bytes: int = 10 << 20
     index_interval_bytes: int = 4096
     file_delete_delay_ms: int = 60_000
+    producer_id_expiration_ms: int = 86_400_000
+    log_cleaner_dedupe_buffer_size: int | None = None
+    """Where Kafka's offset map would be full, and a round end; None: nowhere."""
+    compaction_spread_bytes: int = 4 << 30
+    """A log with more to clean than this is cleaned by many tasks."""
+    compat: str = str(DEFAULT_LINE)
+    """The line of brokers whose bytes maintenance writes."""
     on_truncate: str = "stop"
     """``stop``, or ``follow``: a source that diverges below a frontier begins a new incarnation of the log."""
     on_recreate: str = "stop"
@@ -90,6 +102,18 @@ class TopicPolicy:
     def follows_trims(self) -> bool:
         """Whether ``on_trim`` says that a log start moved at the source counts here too."""
         return self.on_trim == "follow"
+
+    @property
+    def line(self) -> BrokerLine:
+        """``compat`` as the value that it names."""
+        return BrokerLine(self.compat)
+
+    @property
+    def config(self) -> TopicConfig:
+        """What maintenance of one partition goes by."""
+        ours = {field.name for field in fields(self)}
+        names = [field.name for field in fields(TopicConfig) if field.name in ours]
+        return TopicConfig(**{name: getattr(self, name) for name in names})
 
     @property
     def passes_damage(self) -> bool:
@@ -254,17 +278,22 @@ def _ratio(text: str) -> float:
     return float(text)
 
 
-# Names, ranges and defaults as in Kafka's LogConfig (the segment size from before 4.0's lower bound of 1 MiB); the last
-# three are ours, with the delay in milliseconds.
+# Names, ranges and defaults as in Kafka's LogConfig and CleanerConfig (the segment size from before 4.0's lower bound
+# of 1 MiB); the last four are ours, with the delay in milliseconds.
 _SETTINGS: Mapping[str, tuple[str, Callable[[str], float]]] = {
     "retention.ms": ("retention_ms", _integer(UNLIMITED)),
     "retention.bytes": ("retention_bytes", _integer(UNLIMITED)),
     "min.cleanable.dirty.ratio": ("min_cleanable_dirty_ratio", _ratio),
     "min.compaction.lag.ms": ("min_compaction_lag_ms", _integer(0)),
+    "max.compaction.lag.ms": ("max_compaction_lag_ms", _integer(1)),
     "delete.retention.ms": ("delete_retention_ms", _integer(0)),
     "segment.bytes": ("segment_bytes", _integer(14, _INT32_MAX)),
+    "segment.index.bytes": ("segment_index_bytes", _integer(4, _INT32_MAX)),
     "index.interval.bytes": ("index_interval_bytes", _integer(0, _INT32_MAX)),
     "file.delete.delay.ms": ("file_delete_delay_ms", _integer(0)),
+    "producer.id.expiration.ms": ("producer_id_expiration_ms", _integer(1)),
+    "log.cleaner.dedupe.buffer.size": ("log_cleaner_dedupe_buffer_size", _integer(24)),
+    "compaction.spread.bytes": ("compaction_spread_bytes", _integer(0)),
     "active.min.growth": ("active_min_growth", _integer(0)),
     "publish.min.bytes": ("publish_min_bytes", _integer(0)),
     "publish.max.delay": ("publish_max_delay_ms", _integer(0)),
@@ -275,6 +304,7 @@ _CHOICES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "on_recreate": ("on_recreate", ("stop", "append")),
     "on_trim": ("on_trim", ("keep", "follow")),
     "salvage": ("salvage", ("strict", "permissive")),
+    "compat": ("compat", tuple(str(line) for line in BrokerLine)),
 }
 
 _REMOVE_NOTHING = frozenset(

@@ -18,6 +18,7 @@ segment are deleted its offsets are `compacted-away` also where no record left.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -28,14 +29,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from logcore.columns.engines import decode_segment
+from logcore.columns.wanted import Place, Wanted
 from logcore.logs.offset_ledger import GAPS_COMPACTED
 from logcore.records.batch import read_header
 from logcore.records.record import read_records
+from logcore.segments.scan import Stretch
 from spark_jobs.contracts import LogChange, Scalar
 from spark_jobs.lake import archive, commits, frontier, storage
 from spark_jobs.lake.archive import COMPACTION, RETENTION, Segment
 from spark_jobs.lake.frontier import LedgerRow
 from spark_jobs.lake.tables import LOG_ACTIONS, open_dataset, open_table, read_rows
+
+_NOWHERE = Place("", 0, "", "")
 
 
 class Archived(StrEnum):
@@ -54,6 +60,8 @@ class Removal:
     replacement: Segment | None
     records_before: int
     records_after: int
+    together: int = 1
+    """How many segments the replacement stands for."""
 
     @property
     def action(self) -> str:
@@ -101,27 +109,56 @@ def read_removals(lake: str, logs: Sequence[str] | None = None) -> dict[str, lis
     by_log = {log: found for log, found in by_log.items() if any(map(_is_removal, found))}
     if not by_log:
         return {}
-    rows = read_rows(lake, "validations", ["segment_id", "records"], [("log", "in", sorted(by_log))]).to_pylist()
+    where: list[tuple[str, str, object]] = [("log", "in", sorted(by_log))]
+    rows = read_rows(lake, "validations", ["segment_id", "records"], where).to_pylist()
     records = {row["segment_id"]: row["records"] for row in rows}
-    return {log: _removals(segments, records) for log, segments in by_log.items()}
+    told = read_rows(lake, "log_actions", ["segment_id", "action", "records_after"], where).to_pylist()
+    left = {row["segment_id"]: row["records_after"] for row in told if row["action"] == COMPACTION}
+
+    def left_of(segment: Segment, replacement: Segment) -> int:
+        known = left.get(segment.segment_id)
+        return _count_records_of(lake, segment, replacement) if known is None else known
+
+    return {log: _removals(segments, records, left_of) for log, segments in by_log.items()}
 
 
-def _removals(segments: Sequence[Segment], records: Mapping[str, int]) -> list[Removal]:
+def _removals(
+    segments: Sequence[Segment],
+    records: Mapping[str, int],
+    left_of: Callable[[Segment, Segment], int] | None = None,
+) -> list[Removal]:
+    """left_of: how many records of a segment are in what stands in its place together with others."""
     by_id = {segment.segment_id: segment for segment in segments}
+    shared = Counter(segment.replaced_by for segment in segments if _is_removal(segment))
     removals = []
     for segment in segments:
         if not _is_removal(segment):
             continue
         replacement = by_id.get(segment.replaced_by) if segment.replaced_by is not None else None
+        if replacement is None:
+            after = 0
+        elif shared[segment.replaced_by] > 1 and left_of is not None:
+            after = left_of(segment, replacement)
+        else:
+            after = records.get(replacement.segment_id, 0)
         removals.append(
-            Removal(
-                segment,
-                replacement,
-                records.get(segment.segment_id, 0),
-                0 if replacement is None else records.get(replacement.segment_id, 0),
-            )
+            Removal(segment, replacement, records.get(segment.segment_id, 0), after, shared[segment.replaced_by])
         )
     return removals
+
+
+def _count_records_of(lake: str, segment: Segment, replacement: Segment) -> int:
+    """Records of a segment in the file that took its place and that of others, told by reading that."""
+    wanted = Wanted(columns=("offset",), visible=((segment.base_offset, segment.next_offset),))
+    bounds = (replacement.start, replacement.start + replacement.size)
+    with storage.mapped(replacement.local_path(lake), *bounds) as mapped, memoryview(mapped) as whole:
+        content = whole[bounds[0] : bounds[1]]
+        base = replacement.base_offset
+        found = decode_segment(content, place=_NOWHERE, base_offset=base, sealed=True, wanted=wanted)
+        total = sum(item.num_rows for item in found if not isinstance(item, Stretch))
+        del found
+        content.release()
+    return total
 
 
 def unfinished(lake: str, logs: Sequence[str] | None = None) -> Unfinished:
@@ -212,7 +249,7 @@ def changes(finished: Iterable[Removal]) -> tuple[LogChange, ...]:
         metrics: dict[str, Scalar] = {
             "segments": len(found),
             "bytes_before": sum(r.segment.size for r in found),
-            "bytes_after": sum(r.replacement.size for r in found if r.replacement is not None),
+            "bytes_after": sum({r.replacement.segment_id: r.replacement.size for r in found if r.replacement}.values()),
             "records_before": sum(r.records_before for r in found),
             "records_after": sum(r.records_after for r in found),
             "up_to_offset": max(r.segment.next_offset for r in found),
@@ -230,7 +267,13 @@ def _action_row(removal: Removal, run_id: str, explained: tuple[str, str] | None
     segment, replacement = removal.segment, removal.replacement
     lost = removal.records_before - removal.records_after
     if replacement is not None:
-        rule, reason = "cleanup.policy", f"{lost} records had a newer one of the same key"
+        with_others = f", with {removal.together - 1} other segments" if removal.together > 1 else ""
+        rule = "cleanup.policy"
+        reason = (
+            f"cleaned into the segment at base offset {replacement.base_offset}{with_others}; {lost} of "
+            f"{removal.records_before} records went: those with a newer one of their key, without a key, of aborted "
+            f"transactions, and tombstones whose delete horizon was not after {segment.retired_ms}"
+        )
     else:
         rule, reason = explained or (RETENTION, "decided by a run that ended before it said why")
     return {
@@ -244,7 +287,8 @@ def _action_row(removal: Removal, run_id: str, explained: tuple[str, str] | None
         "rule": rule,
         "reason": reason,
         "bytes_before": segment.size,
-        "bytes_after": 0 if replacement is None else replacement.size,
+        # Of several segments in one place the first is given its bytes: the sum over rows is that of the files.
+        "bytes_after": 0 if replacement is None or replacement.base_offset != segment.base_offset else replacement.size,
         "records_before": removal.records_before,
         "records_after": removal.records_after,
         "as_of_ms": segment.retired_ms,

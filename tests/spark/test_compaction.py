@@ -1,4 +1,4 @@
-"""Compaction of the archive: the newest record of each key stays, and what can't be cleaned yet is refused by name."""
+"""Compaction of the archive: what a broker would leave, told by the tables; nothing unproven, nothing unpublished."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
+from logcore.records.record import read_records
+from logcore.segments.scan import ScannedBatch, scan
 from spark_jobs import compaction, launch
 from spark_jobs.contracts import CompactionConfig, JobReport
-from spark_jobs.lake import commits
+from spark_jobs.lake import archive, commits
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.spark.archived import Keyed, append_segment, archived_records, files, ledger, live, spans, tables
@@ -99,9 +102,9 @@ def test_the_newest_record_of_each_key_stays_and_the_tables_say_what_left(lake, 
     assert any(value is None for _, value in expected.values()), "a tombstone must be among the newest"
     report = compact(lake, CUSTOMERS)
     assert archived_records(lake, "customers") == expected
-    assert spans(lake, "customers") == [(0, 40), (40, 60), (60, 100), (100, 110)]
-    assert [row["generation"] for row in live(lake, "customers")] == [1, 0, 1, 0]
-    kept = [sum(start <= offset < end for offset in expected) for start, end in spans(lake, "customers")]
+    assert spans(lake, "customers") == [(0, 100), (100, 110)]
+    assert [row["generation"] for row in live(lake, "customers")] == [1, 0]
+    kept = [sum(start <= offset < end for offset in expected) for start, end in ((0, 40), (40, 60), (60, 100))]
     assert ledger(lake, "customers") == [
         (0, 40, "present", 40, 0, "compacted-away"),
         (40, 60, "present", 20, 0, "held"),
@@ -110,20 +113,27 @@ def test_the_newest_record_of_each_key_stays_and_the_tables_say_what_left(lake, 
         (105, 110, "open", 5, 0, "held"),
     ]
     actions = lake.rows("log_actions")
-    assert {(a["action"], a["records_before"], a["records_after"]) for a in actions} == {
-        ("compaction", 40, kept[0]),
-        ("compaction", 40, kept[2]),
+    assert {(a["action"], a["rule"], a["records_before"], a["records_after"]) for a in actions} == {
+        ("compaction", "cleanup.policy", 40, kept[0]),
+        ("compaction", "cleanup.policy", 20, 20),
+        ("compaction", "cleanup.policy", 40, kept[2]),
     }
+    assert all("with 2 other segments" in a["reason"] for a in actions)
+    assert sum(a["bytes_after"] for a in actions) == live(lake, "customers")[0]["size"]
     assert report.metrics["removed_records"] == 80 - kept[0] - kept[2]
     replaced = {row["replaced_by"] for row in lake.rows("segments") if row["retired_ms"] is not None}
-    new = {row["segment_id"] for row in live(lake, "customers") if row["generation"] == 1}
-    assert replaced == new
+    [new] = [row["segment_id"] for row in live(lake, "customers") if row["generation"] == 1]
+    assert replaced == {new}
     verdicts = {v["segment_id"]: (v["verdict"], v["records"]) for v in lake.rows("validations")}
-    assert {verdicts[s] for s in new} == {("clean", kept[0]), ("clean", kept[2])}
+    assert verdicts[new] == ("clean", sum(kept))
     assert lake.published("customers") == published
     after = files(lake.path / "archive")
     assert {name: after[name] for name in archive} == archive, "replaced files stay"
-    assert len(after) == len(archive) + 2
+    assert sorted(Path(name).name for name in after.keys() - archive.keys()) == [
+        "00000000000000000000.index",
+        "00000000000000000000.log",
+        "00000000000000000000.timeindex",
+    ]
 
 
 def test_a_second_run_finds_it_clean(lake):
@@ -136,29 +146,18 @@ def test_a_second_run_finds_it_clean(lake):
     assert lake.versions() == versions
 
 
-def test_a_transactional_log_is_refused_once_by_name_and_stays(lake):
-    before = spans(lake, "ledgers"), archived_bytes(lake, "ledgers")
-    policies = "topics: {ledgers: {cleanup.policy: compact}}"
-    [finding] = compact(lake, policies).findings
-    assert (finding["rule"], finding["severity"]) == ("compaction-refused", "warning")
-    assert "ledgers-0" in finding["message"]
-    assert "transaction" in finding["message"]
-    assert (spans(lake, "ledgers"), archived_bytes(lake, "ledgers")) == before
-    versions = lake.versions()
-    assert compact(lake, policies).findings == ()
-    assert lake.versions() == versions
+def test_a_transactional_log_is_cleaned_and_its_marker_stays_while_data_of_it_is_there(lake):
+    report = compact(lake, "topics: {ledgers: {cleanup.policy: compact}}")
+    assert report.findings == ()
+    kept = archived_records(lake, "ledgers")
+    assert sorted(kept) == [3, 4, 5, 6, 7, 8, 9, 10, 11]
+    assert kept[10][0] == b"\0\0\0\1", "the COMMIT marker"
+    assert len(lake.published("ledgers")) == 11
 
 
-def test_a_log_with_records_without_a_key_is_refused_and_no_worker_is_asked_twice(lake):
-    policies = "topics: {keyless: {cleanup.policy: compact}}"
-    first = compact(lake, policies)
-    assert first.used_spark
-    assert "1 of 3 records have no key" in first.findings[0]["message"]
-    versions = lake.versions()
-    second = compact(lake, policies)
-    assert not second.used_spark
-    assert second.findings == ()
-    assert lake.versions() == versions
+def test_records_without_a_key_leave_as_they_leave_a_broker(lake):
+    compact(lake, "topics: {keyless: {cleanup.policy: compact}}")
+    assert archived_records(lake, "keyless") == {2: (b"k", b"3"), 3: (b"k", b"4")}
     assert spans(lake, "keyless") == [(0, 3), (3, 4)]
 
 
@@ -194,10 +193,10 @@ def test_a_run_that_died_is_completed_by_the_next_to_the_same_tables(lake, rows,
         if dies_in == "log_actions":
             real = commits.append
 
-            def die_at_actions(lake: str, name: str, *rest: object) -> None:
+            def die_at_actions(lake: str, name: str, *rest: object, **more: object) -> None:
                 if name == "log_actions":
                     raise KeyboardInterrupt
-                real(lake, name, *rest)
+                real(lake, name, *rest, **more)
 
             patch.setattr(commits, "append", die_at_actions)
         else:
@@ -220,7 +219,8 @@ def test_only_published_segments_are_cleaned_and_a_log_that_grew_is_cleaned_agai
     lake.turn(source.path)
     compact(lake, CUSTOMERS)
     assert archived_records(lake, "customers") == newest(customers.rows, 40)
-    assert [row["generation"] for row in live(lake, "customers")] == [1, 1, 0, 0]
+    assert [row["generation"] for row in live(lake, "customers")] == [1, 0, 0]
+    assert spans(lake, "customers") == [(0, 40), (40, 60), (60, 80)]
 
     append_segment(customers, rows_of(4, 5, 5), 1_700_000_005_000)
     source.high_watermarks(customers_0=85)
@@ -228,10 +228,79 @@ def test_only_published_segments_are_cleaned_and_a_log_that_grew_is_cleaned_agai
     assert lake.published("customers") == customers.rows
     compact(lake, CUSTOMERS)
     assert archived_records(lake, "customers") == newest(customers.rows, 80)
-    assert spans(lake, "customers") == [(0, 20), (20, 40), (40, 60), (60, 80), (80, 85)]
+    assert spans(lake, "customers") == [(0, 80), (80, 85)]
+    assert [row["generation"] for row in live(lake, "customers")] == [2, 0]
     assert {r["archived"] for r in lake.rows("offset_ledger") if r["end_offset"] <= 80} == {"compacted-away"}
     assert lake.published("customers") == customers.rows
 
 
-def archived_bytes(lake: Lake, topic: str) -> bytes:
-    return b"".join((lake.path / row["path"]).read_bytes() for row in live(lake, topic))
+DAMAGED = """
+topics:
+  customers: {cleanup.policy: compact, segment.bytes: 14, salvage: permissive, delete.retention.ms: 0}
+"""
+
+
+def test_a_damaged_segment_stays_with_a_finding_the_others_are_cleaned_and_the_checkpoint_waits(tmp_path):
+    source, lake = LogDirectory(tmp_path / "source"), Lake(tmp_path / "lake")
+    customers = source.partition("customers-0")
+    for seed in range(4):
+        append_segment(customers, rows_of(seed, 20, 5), 1_700_000_001_000)
+    damaged = customers.segments()[1]
+    damaged.write_bytes(handmade.flip(damaged.read_bytes(), 80))
+    source.high_watermarks(customers_0=80)
+    policies = tmp_path / "policies.yaml"
+    policies.write_text(DAMAGED)
+    lake.turn(source.path, policies=str(policies))
+    before = {row["base_offset"]: row for row in live(lake, "customers")}
+    report = compact(lake, DAMAGED)
+    after = {row["base_offset"]: row for row in live(lake, "customers")}
+    assert after[20] == before[20]
+    assert [base for base in after if after[base]["generation"]] == [0, 40]
+    [finding] = [f for f in report.findings if f["rule"] == "compaction-refused"]
+    assert (finding["segment_id"], finding["file"]) == (before[20]["segment_id"], before[20]["path"])
+    assert "base offset 20" in finding["message"]
+    table = DeltaTable(str(lake.path / "tables" / "segments"))
+    assert table.transaction_version(f"cleaned/{before[0]['log']}") == 20
+    tombstones = {o for o, (_, value) in customers.rows.items() if value is None and 40 <= o < 60}
+    assert tombstones <= set(archived_records_of(lake, after[40])), "nothing behind damage is garbage"
+    versions = lake.versions()
+    assert not compact(lake, DAMAGED).used_spark
+    assert lake.versions() == versions
+
+
+def test_a_log_that_was_touched_since_its_plan_is_planned_again_and_the_other_is_not_held_up(lake, rows, monkeypatch):
+    real, overtaken = compaction._commit_swap, []
+
+    def overtake(config: CompactionConfig, logs: list[compaction.Cleaned]) -> None:
+        if not overtaken:
+            overtaken.append(logs[0].plan.row.log)
+            touched = archive.guard_of(overtaken[0], logs[0].plan.version)
+            commits.add_files(config.lake, "segments", [], "other", [touched])
+        real(config, logs)
+
+    monkeypatch.setattr(compaction, "_commit_swap", overtake)
+    report = compact(lake, 'topics: {"[ck]*": {cleanup.policy: compact}}')
+    assert len(overtaken) == 1
+    assert archived_records(lake, "customers") == newest(rows, 100)
+    assert archived_records(lake, "keyless") == {2: (b"k", b"3"), 3: (b"k", b"4")}
+    assert report.metrics["cleaned_logs"] == 1, "only the one that was touched was cleaned twice"
+
+
+def test_what_cannot_be_proven_is_not_swapped(lake, monkeypatch):
+    before = live(lake, "customers")
+    result = {"refusal": None, "unproven": "offset 7 is gone", "damage": [], "replaced": [], "first_dirty_offset": None}
+    monkeypatch.setattr("spark_jobs.spread.spread", lambda *_: [result])
+    report = compact(lake, CUSTOMERS)
+    assert live(lake, "customers") == before
+    assert [(f["rule"], f["severity"]) for f in report.findings] == [("compaction-unproven", "error")]
+
+
+def archived_records_of(lake: Lake, row: dict[str, object]) -> list[int]:
+    data = (lake.path / str(row["path"])).read_bytes()
+    walk = scan(data, base_offset=int(str(row["base_offset"])), sealed=True)
+    return [
+        r.offset
+        for item in walk
+        if isinstance(item, ScannedBatch)
+        for r in read_records(data, item.position, item.header)
+    ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from logcore.logs.broker_line import BrokerLine
+from logcore.logs.topic_config import TopicConfig
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.policies import TopicPolicy, parse_policies, read_policies
 
@@ -77,9 +79,39 @@ topics:
     segment.bytes: 1024
     index.interval.bytes: 5
     file.delete.delay.ms: 6
+    max.compaction.lag.ms: 7
+    segment.index.bytes: 8
+    producer.id.expiration.ms: 9
+    log.cleaner.dedupe.buffer.size: 240
+    compaction.spread.bytes: 10
+    compat: 4.0
 """
     ).for_topic("a")
-    assert policy == TopicPolicy("a", ("delete",), 1, 2, 0.25, 3, 4, 1024, 5, 6)
+    assert policy == TopicPolicy(
+        "a",
+        ("delete",),
+        retention_ms=1,
+        retention_bytes=2,
+        min_cleanable_dirty_ratio=0.25,
+        min_compaction_lag_ms=3,
+        max_compaction_lag_ms=7,
+        delete_retention_ms=4,
+        segment_bytes=1024,
+        segment_index_bytes=8,
+        index_interval_bytes=5,
+        file_delete_delay_ms=6,
+        producer_id_expiration_ms=9,
+        log_cleaner_dedupe_buffer_size=240,
+        compaction_spread_bytes=10,
+        compat="4.0",
+    )
+
+
+def test_maintenance_goes_by_kafkas_defaults_but_for_what_the_policy_says():
+    text = "topics: {a: {cleanup.policy: compact, delete.retention.ms: 4, compat: 3.9}}"
+    policy = parse_policies(text).for_topic("a")
+    assert policy.config == TopicConfig(cleanup_policy=("compact",), delete_retention_ms=4, retention_ms=-1)
+    assert policy.line is BrokerLine.V3_9
 
 
 def test_a_policy_of_taking_and_publishing_alone_removes_nothing():
