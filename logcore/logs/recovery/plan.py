@@ -29,7 +29,8 @@ from logcore.errors import CorruptIndexError, CorruptRecordError
 from logcore.logs.broker_line import DEFAULT_LINE, BrokerLine
 from logcore.logs.findings import Finding, Severity
 from logcore.logs.partition_directory import Cut, Keep, PartitionDirectory, Proposal, RootLines, Write
-from logcore.logs.recovery.loading import CutSegment, LoadedSegment, Loading, Step
+from logcore.logs.recovery.loaded_segment import LoadedSegment
+from logcore.logs.recovery.loading import CutSegment, Loading
 from logcore.logs.recovery.segment_recovery import (
     IndexRules,
     OffsetsDoNotRise,
@@ -39,6 +40,7 @@ from logcore.logs.recovery.segment_recovery import (
     WouldNotStart,
     recover_segment,
 )
+from logcore.logs.recovery.working_files import Step
 from logcore.logs.topic_config import TopicConfig
 from logcore.records.batch import MAGIC_AT, MAGIC_V2, crc_matches, read_header
 from logcore.records.varint import Buffer
@@ -149,30 +151,32 @@ def plan_recovery(
     as_of_ms: int,
     salvage: bool = False,
     heeds_clean_mark: bool = False,
+    indexes_left_out: bool = False,
     recover: Recover = recover_segment,
 ) -> RecoveryPlan:
     """What a broker's start leaves of a partition directory.
 
     line: recovers alike in all lines from 3.9 on. salvage: keep what the start would lose, see `salvage`.
-    heeds_clean_mark: start as after a clean stop if the directory says so; else it counts as stopped uncleanly. Index
-    files may be missing: then all is recovered. Indexes of the active segment are as the next stop trims them. Never
-    raises for what the files hold.
+    heeds_clean_mark: start as after a clean stop if the directory says so; else it counts as stopped uncleanly.
+    indexes_left_out: the indexes are not in the directory because nobody needed them there, as in an archive; without
+    it a segment that has no index is recovered when it is opened, as a broker does, and a cut made there drops no later
+    segment. Indexes of the active segment are as the next stop trims them. Never raises for what the files hold.
     """
     if salvage:
         from logcore.logs.recovery.salvage import plan_salvage
 
         return plan_salvage(directory, config, as_of_ms=as_of_ms, recover=recover)
     is_clean = heeds_clean_mark and directory.is_clean
-    loading = Loading(directory, config, as_of_ms, recover, is_clean=is_clean)
+    loading = Loading(directory, config, as_of_ms, recover, is_clean=is_clean, indexes_left_out=indexes_left_out)
     try:
         loading.run()
     except WouldNotStart as error:
-        return RecoveryPlan({}, steps=tuple(loading.steps), refusal=f"A broker would not start with this: {error}")
+        return RecoveryPlan({}, steps=tuple(loading.disk.steps), refusal=f"A broker would not start with this: {error}")
     losses = tuple(_losses(loading, directory, config, recover))
     return RecoveryPlan(
-        dict(sorted(loading.files.items())),
-        loading.dropped,
-        tuple(loading.steps),
+        dict(sorted(loading.disk.files.items())),
+        loading.disk.dropped,
+        tuple(loading.disk.steps),
         losses,
         root_lines(loading, directory),
         loading.epochs,
@@ -203,7 +207,7 @@ def _losses(loading: Loading, directory: PartitionDirectory, config: TopicConfig
         yield _cut(cut, is_last=not loading.removed and cut.base_offset == max(loading.segments))
     for segment in loading.removed:
         name, nbytes = segment_file_name(segment.base_offset), len(segment.content)
-        message = f"the segment goes with all its {nbytes} bytes: {loading.dropped.get(name, '')}"
+        message = f"the segment goes with all its {nbytes} bytes: {loading.disk.dropped.get(name, '')}"
         yield Loss("dropped-segment", name, message, 0, nbytes, segment.base_offset)
     for base_offset in sorted(loading.without_time_index):
         name = segment_file_name(base_offset, ".timeindex")

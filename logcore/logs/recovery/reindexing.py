@@ -15,7 +15,7 @@ from logcore.errors import LogError
 from logcore.logs.broker_line import DEFAULT_LINE, BrokerLine
 from logcore.logs.partition_directory import Keep, PartitionDirectory, PartitionFile, ProposedFile, RootLines, Write
 from logcore.logs.producer_state import ProducerReplay
-from logcore.logs.recovery.loading import Loading, Step
+from logcore.logs.recovery.loading import Loading
 from logcore.logs.recovery.plan import Loss, RecoveryPlan
 from logcore.logs.recovery.segment_recovery import (
     DEFAULT_RULES,
@@ -25,6 +25,7 @@ from logcore.logs.recovery.segment_recovery import (
     WouldNotStart,
     recover_segment,
 )
+from logcore.logs.recovery.working_files import Step
 from logcore.logs.topic_config import TopicConfig
 from logcore.records.varint import Buffer
 from logcore.segments.filenames import (
@@ -174,8 +175,8 @@ def _derived(
     if loading.removed:  # all of it lies below the log's start; what is asked for are its indexes all the same
         loading = Loading(replace(alone, log_start_offset=None), config, as_of_ms, recover, is_clean=False)
         loading.run()
-    made = {name: file for name, file in loading.files.items() if name.endswith(_SIDE_SUFFIXES)}
-    return made, tuple(loading.steps)
+    made = {name: file for name, file in loading.disk.files.items() if name.endswith(_SIDE_SUFFIXES)}
+    return made, tuple(loading.disk.steps)
 
 
 def _with_the_rest(

@@ -28,9 +28,10 @@ from dataclasses import dataclass, field, replace
 
 from logcore.errors import CorruptIndexError, CorruptRecordError
 from logcore.logs.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, ProposedFile, Write
-from logcore.logs.recovery.loading import Loading, Step
+from logcore.logs.recovery.loading import Loading
 from logcore.logs.recovery.plan import Loss, RecoveryPlan, root_lines
 from logcore.logs.recovery.segment_recovery import Recover, WouldNotStart
+from logcore.logs.recovery.working_files import Step
 from logcore.logs.topic_config import TopicConfig
 from logcore.records.batch import crc_matches, read_header
 from logcore.records.legacy import unfold
@@ -109,15 +110,15 @@ def _loaded(
     except WouldNotStart as error:
         return RecoveryPlan({}, refusal=f"Even what is salvaged would keep a broker from starting: {error}")
     result: dict[str, ProposedFile] = {}
-    for name, file in sorted(loading.files.items()):
+    for name, file in sorted(loading.disk.files.items()):
         result[name] = whole[file.source] if isinstance(file, Keep) else file
         source = directory.files.get(name)
-        if isinstance(result[name], Write) and source is not None and _same(source.content, loading.content(name)):
+        if isinstance(result[name], Write) and source is not None and _same(source.content, loading.disk.content(name)):
             result[name] = Keep(name)
     for name in directory.files:
         if name not in result and name not in dropped and not name.endswith(SWAP_SUFFIX):
             dropped[name] = "side files are all made again"
-    steps = tuple(Step("cut out", loss.file, loss.message) for loss in losses) + tuple(loading.steps)
+    steps = tuple(Step("cut out", loss.file, loss.message) for loss in losses) + tuple(loading.disk.steps)
     root = replace(
         root_lines(loading, salvaged), recovery_point=min(directory.recovery_point or 0, loading.log_end_offset)
     )

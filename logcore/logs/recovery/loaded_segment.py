@@ -1,0 +1,87 @@
+"""A segment while a broker starts: its bytes and its offset index, as far as the start has come.
+
+The index is believed, as a broker believes it: where a batch is looked for, and where the log ends, is what it says.
+Source: Kafka LogSegment, AbstractIndex.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from logcore.logs.recovery.segment_recovery import RecoveredSegment
+from logcore.records.model import BatchHeader
+from logcore.records.varint import Buffer
+from logcore.segments import offset_index
+from logcore.segments.file_batches import file_batches
+from logcore.segments.leader_epochs import Epochs
+from logcore.segments.producer_state import ProducerEntry
+
+_ENTRY = struct.Struct(">ii")
+_WARM_ENTRIES = 8192 // offset_index.ENTRY_SIZE
+
+
+class LoadedSegment:
+    """A segment as the start sees it; its files may change while it goes on."""
+
+    def __init__(self, base_offset: int, content: Buffer, index: bytes) -> None:
+        self.base_offset, self.content, self.index = base_offset, content, index
+        self.recovered: RecoveredSegment | None = None
+        self._begun_with: dict[int, ProducerEntry] = {}
+        self._ended_with: dict[int, ProducerEntry] = {}
+
+    def remember(
+        self, result: RecoveredSegment, begun_with: dict[int, ProducerEntry], ended_with: dict[int, ProducerEntry]
+    ) -> None:
+        """The segment was recovered with these producers in front of it and behind it."""
+        self.recovered, self._begun_with, self._ended_with = result, begun_with, ended_with
+
+    def recovered_from(self, entries: dict[int, ProducerEntry], epochs: Epochs) -> dict[int, ProducerEntry] | None:
+        """The producers behind it, if recovering it once more from these would come to nothing else; else None."""
+        done = self.recovered
+        if done is None or len(self.content) != done.valid_bytes or self._begun_with != entries:
+            return None
+        latest = done.epochs[-1].epoch if done.epochs else -1
+        return self._ended_with if latest <= (epochs[-1].epoch if epochs else -1) else None
+
+    def batches(self, offset: int) -> Iterator[tuple[int, BatchHeader]]:
+        """From the first batch that reaches an offset on, looked for from where the offset index says."""
+        is_found = False
+        for position, header in file_batches(self.content, max(self._lookup(offset), 0)):
+            is_found = is_found or header.last_offset >= offset
+            if is_found:
+                yield position, header
+
+    def read_next_offset(self) -> int:
+        """The log's end as the start reads it: from the index's last entry on. Raises CorruptRecordError."""
+        entries = len(self.index) // offset_index.ENTRY_SIZE
+        last_indexed = self._entry(entries - 1)[0] if entries else self.base_offset
+        end = self.base_offset
+        for _, header in self.batches(last_indexed):
+            end = header.next_offset
+        return end
+
+    def _entry(self, slot: int) -> tuple[int, int]:
+        relative, position = _ENTRY.unpack_from(self.index, slot * offset_index.ENTRY_SIZE)
+        return self.base_offset + relative, position
+
+    def _lookup(self, offset: int) -> int:
+        """A broker's search, step by step: in an index that is junk, the way decides what is found."""
+        entries = len(self.index) // offset_index.ENTRY_SIZE
+        if entries == 0:
+            return 0
+        low, high = 0, max(0, entries - 1 - _WARM_ENTRIES)
+        if self._entry(high)[0] < offset:
+            low, high = high, entries - 1
+        elif self._entry(0)[0] > offset:
+            return 0
+        while low < high:
+            middle = (low + high + 1) // 2
+            found, position = self._entry(middle)
+            if found == offset:
+                return position
+            if found > offset:
+                high = middle - 1
+            else:
+                low = middle
+        return self._entry(low)[1]

@@ -1,0 +1,135 @@
+"""The files of a partition directory while a broker starts on it: which there are by now, and what became of the rest.
+
+The first thing a start does is to clean up after work that was interrupted; see `logcore.segments.startup`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from logcore.errors import CorruptRecordError
+from logcore.logs.partition_directory import Cut, Keep, PartitionDirectory, ProposedFile, Write
+from logcore.logs.recovery.segment_recovery import WouldNotStart
+from logcore.records.varint import Buffer
+from logcore.segments.file_batches import file_batches
+from logcore.segments.filenames import (
+    LOG_SUFFIX,
+    PRODUCER_SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    segment_file_name,
+    snapshot_end_offset,
+)
+from logcore.segments.startup import is_plain_name, kept_at_start
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something the start does: to which file, and why."""
+
+    action: str
+    file: str
+    reason: str
+
+
+class WorkingFiles:
+    """Files by the names they have by now. dropped: names from before that are gone, and why."""
+
+    def __init__(self, directory: PartitionDirectory, as_of_ms: int) -> None:
+        self._directory, self._as_of_ms = directory, as_of_ms
+        self.files: dict[str, ProposedFile] = {}
+        self.dropped: dict[str, str] = {}
+        self.steps: list[Step] = []
+
+    def clean_up(self) -> None:
+        """Finish or undo what was interrupted. Raises WouldNotStart."""
+        found = self._directory.files
+        start = kept_at_start(found, self._end_of_swapped, with_strays=True)
+        for name in found:
+            if not is_plain_name(name) and name not in start.dropped and not name.endswith(SWAP_SUFFIX):
+                self.files[name] = Keep(name)
+        for name, now in start.kept.items():
+            self.files[name] = Keep(now)
+            if name != now:
+                self.steps.append(Step("rename", now, "an interrupted cleaning had finished writing it"))
+        for name, reason in start.dropped.items():
+            self._drop(name, str(reason))
+
+    def _end_of_swapped(self, name: str) -> int:
+        end = int(name[:20])
+        try:
+            for _, header in file_batches(self._directory.files[name].content):
+                end = header.next_offset
+        except CorruptRecordError as error:
+            raise WouldNotStart(error.message, file=name, position=error.position) from error
+        return end
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.files
+
+    def bases(self) -> list[int]:
+        """Base offsets of the segments, ascending."""
+        return sorted(int(name[:20]) for name in self.files if is_plain_name(name) and name.endswith(LOG_SUFFIX))
+
+    def content(self, name: str) -> Buffer:
+        """The bytes of a file as they are by now."""
+        match self.files[name]:
+            case Keep(source):
+                return self._directory.files[source].content
+            case Cut(source, size, _):
+                return memoryview(self._directory.files[source].content)[:size]
+            case Write(content, _):
+                return content
+
+    def modified_ms(self, name: str) -> int:
+        """When a file was changed last."""
+        match self.files[name]:
+            case Keep(source):
+                return self._directory.files[source].modified_ms
+            case Cut(_, _, modified_ms) | Write(_, modified_ms):
+                return modified_ms
+
+    def write(self, name: str, content: bytes) -> None:
+        """Put a file there; one that holds these bytes already stays as it is."""
+        if name in self.files and _is(self.content(name), content):
+            return
+        # What was removed on the way may come back as it was.
+        source = self._directory.files.get(name)
+        is_same = source is not None and _is(source.content, content)
+        self.files[name] = Keep(name) if is_same else Write(content, self._as_of_ms)
+        self.dropped.pop(name, None)
+
+    def cut(self, name: str, size: int) -> None:
+        """Leave the first bytes of a file."""
+        match self.files[name]:
+            case Keep(source) | Cut(source):
+                self.files[name] = Cut(source, size, self._as_of_ms)
+            case Write(content):
+                self.files[name] = Write(content[:size], self._as_of_ms)
+
+    def remove(self, name: str, reason: str) -> None:
+        """Take a file away, if it is there."""
+        file = self.files.pop(name, None)
+        if isinstance(file, Keep | Cut):
+            self._drop(file.source, reason)
+
+    def _drop(self, name: str, reason: str) -> None:
+        self.dropped[name] = reason
+        self.steps.append(Step("drop", name, reason))
+
+    def snapshot_offsets(self) -> set[int]:
+        """Of the producer snapshots."""
+        found = (snapshot_end_offset(name) for name in self.files)
+        return {offset for offset in found if offset is not None}
+
+    def read_snapshot(self, offset: int) -> bytes:
+        return bytes(self.content(segment_file_name(offset, PRODUCER_SNAPSHOT_SUFFIX)))
+
+    def write_snapshot(self, offset: int, content: bytes) -> None:
+        self.write(segment_file_name(offset, PRODUCER_SNAPSHOT_SUFFIX), content)
+
+    def remove_snapshot(self, offset: int, why: str) -> None:
+        self.remove(segment_file_name(offset, PRODUCER_SNAPSHOT_SUFFIX), why)
+
+
+def _is(content: Buffer, wanted: bytes) -> bool:
+    return len(content) == len(wanted) and bytes(content) == wanted
