@@ -31,6 +31,8 @@ _GZIP_RATIO = 1032
 _SNAPPY = int(Codec.SNAPPY)
 _ZSTD_PARAMETERS = ((100, ZSTD_LEVEL), (200, 0), (201, 0))
 """compressionLevel, contentSizeFlag, checksumFlag."""
+_Z_STREAM_BYTES = 112
+"""Where pointers and `long` have 64 bits; zlib itself refuses another size."""
 _XERIAL_BYTES = len(XERIAL_HEADER)
 
 
@@ -198,6 +200,33 @@ class ZstdEncoder:
         free = _function("zstandard._cffi", "ZSTD_freeCCtx")
         if self.state and free:
             ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p)(free)(self.state)
+        self.state = self.function = self.reset = 0
+
+
+class GzipEncoder:
+    """A z_stream for raw deflate of the zlib that Python's own module calls, set up as
+    `logcore.records.compression.compress` sets it up; its address and those of the functions, all 0 where they are not
+    found. For one thread at a time."""
+
+    def __init__(self) -> None:
+        names = ("deflateInit2_", "deflateReset", "deflate")
+        begin, self.reset, self.function = (_function("zlib", name) for name in names)
+        self._stream = ctypes.create_string_buffer(_Z_STREAM_BYTES)
+        self.state = 0
+        if begin and self.reset and self.function:
+            kinds = [ctypes.c_void_p, *[ctypes.c_int] * 5, ctypes.c_char_p, ctypes.c_int]
+            version, state = zlib.ZLIB_RUNTIME_VERSION.encode(), ctypes.addressof(self._stream)
+            given = -1, zlib.DEFLATED, -zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, zlib.Z_DEFAULT_STRATEGY
+            if ctypes.CFUNCTYPE(ctypes.c_int, *kinds)(begin)(state, *given, version, _Z_STREAM_BYTES) == 0:
+                self.state = state
+        if not self.state:
+            self.function = self.reset = 0
+
+    def close(self) -> None:
+        """Free what it holds."""
+        end = _function("zlib", "deflateEnd")
+        if self.state and end:
+            ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(end)(self.state)
         self.state = self.function = self.reset = 0
 
 

@@ -1,7 +1,7 @@
 """The bytes of a chunk's batches after cleaning: copied as they are, or written anew by one kernel call.
 
-lz4 and zstd are compressed in the kernel by the libraries' own functions, called by address, and come out as
-`compress` makes them; gzip and snappy, and what is not at hand, by `compress` itself, a batch at a time.
+gzip, lz4 and zstd are compressed in the kernel by the libraries' own functions, called by address, and come out as
+`compress` makes them; snappy, and what is not at hand, by `compress` itself, a batch at a time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from logcore.columns.arena import ZstdEncoder, lz4_encoder
+from logcore.columns.arena import GzipEncoder, ZstdEncoder, lz4_encoder
 from logcore.columns.groups import Table
 from logcore.columns.kernels import cleaning_slots as at_slot
 from logcore.columns.kernels import slots
@@ -48,14 +48,18 @@ class BatchWriter:
         self._library = library()
         self._frame = np.zeros(at_slot.SLOTS, np.int64)
         self._target = self._scratch = np.empty(0, np.uint8)
-        encoder = ZstdEncoder()
+        encoder, gzip = ZstdEncoder(), GzipEncoder()
         weakref.finalize(self, encoder.close)
+        weakref.finalize(self, gzip.close)
         frame = self._frame
         frame[at_slot.CHECKSUM_TABLES] = self._library.tables_address
         frame[at_slot.LZ4] = lz4_encoder()
         frame[at_slot.ZSTD], frame[at_slot.ZSTD_RESET] = encoder.function, encoder.reset
         frame[at_slot.ZSTD_STATE] = encoder.state
-        there = {Codec.NONE: 1, Codec.LZ4: int(frame[at_slot.LZ4]), Codec.ZSTD: encoder.function}
+        frame[at_slot.DEFLATE], frame[at_slot.DEFLATE_RESET] = gzip.function, gzip.reset
+        frame[at_slot.DEFLATE_STATE] = gzip.state
+        there = {Codec.NONE: 1, Codec.LZ4: int(frame[at_slot.LZ4])}
+        there |= {Codec.ZSTD: encoder.function, Codec.GZIP: gzip.function}
         self._native = [int(codec) for codec, address in there.items() if address]
 
     def write(

@@ -169,15 +169,19 @@ class KeyedBatches:
 
 def hashes_of(keys: Sequence[bytes], hash_key: HashKey) -> tuple[Halves, Halves]:
     """Both halves of the hashes of keys, as chunks have them."""
-    frame = np.zeros(at_slot.SLOTS, np.int64)
-    hash_key.set(frame)
-    joined = np.frombuffer(b"".join(keys) + b"\0", np.uint8)
     starts = np.zeros(len(keys) + 1, np.int64)
     np.cumsum([len(key) for key in keys], out=starts[1:])
-    high, low = np.empty(len(keys), np.uint64), np.empty(len(keys), np.uint64)
+    return hashes_in(np.frombuffer(b"".join(keys) + b"\0", np.uint8), starts, hash_key)
+
+
+def hashes_in(joined: npt.NDArray[np.uint8], starts: Offsets, hash_key: HashKey) -> tuple[Halves, Halves]:
+    """The same of keys that stand back to back, and of which the last ends at the last of `starts`."""
+    frame, count = np.zeros(at_slot.SLOTS, np.int64), len(starts) - 1
+    hash_key.set(frame)
+    high, low = np.empty(count, np.uint64), np.empty(count, np.uint64)
     frame[at_slot.SOURCE], frame[at_slot.SOURCE_SIZE] = joined.ctypes.data, len(joined)
     frame[at_slot.STARTS] = starts.ctypes.data
     frame[at_slot.HIGH], frame[at_slot.LOW] = high.ctypes.data, low.ctypes.data
-    frame[at_slot.FIRST], frame[at_slot.END] = 0, len(keys)
+    frame[at_slot.FIRST], frame[at_slot.END] = 0, count
     library().call("hash_bytes", int(frame.ctypes.data))
     return high, low

@@ -16,6 +16,7 @@ Kafka's SkimpyOffsetMap, which this stands for, holds 24 bytes a slot of MD5 and
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -81,10 +82,10 @@ class OffsetMap:
     """Newest offsets by the hash of the key.
 
     max_keys: a further row with a key is refused once there are so many, also one whose key is there already, as in
-    Kafka's map; None: never.
+    Kafka's map; None: never. expected: room is made for so many keys at once, at the load of 0.75.
     """
 
-    def __init__(self, max_keys: int | None = None) -> None:
+    def __init__(self, max_keys: int | None = None, *, expected: int = 0) -> None:
         self._library = library()
         self._frame = np.zeros(at_slot.SLOTS, np.int64)
         self._address = int(self._frame.ctypes.data)
@@ -94,9 +95,12 @@ class OffsetMap:
         self._aside: AnonymousMemory | None = None
         self.nbytes = self.peak_nbytes = 0
         """Bytes of its slots now, and at the most so far."""
+        # By chance some parts get more than others.
+        fair = expected // _PARTS
+        first = max(_FIRST_SLOTS, (fair + 4 * math.isqrt(fair)) * 4 // 3)
         for part in range(_PARTS):
-            self._memory.append(self._new(_FIRST_SLOTS))
-            self._describe(part, _FIRST_SLOTS)
+            self._memory.append(self._new(first))
+            self._describe(part, first)
         self._frame[at_slot.PARTS] = self._parts.ctypes.data
         self._frame[at_slot.MOST_KEYS] = -1 if max_keys is None else max_keys
         self._frame[at_slot.LAST_PUT] = -1

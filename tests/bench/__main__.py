@@ -18,7 +18,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 
-from tests.bench import commands, decoding, processes, publishing, whole_runs
+from tests.bench import cleaning, commands, decoding, processes, publishing, whole_runs
 from tests.bench.corpora import home
 from tests.bench.page import page
 from tests.bench.results import Line, Verdict
@@ -46,6 +46,10 @@ def cases(arguments: argparse.Namespace) -> dict[str, Callable[[], Iterator[Line
     found[whole_runs.MEMORY] = partial(
         whole_runs.memory_lines, 200 if quick else 10_000, 100_000 if quick else 10_000_000, arguments.publish_mib
     )
+    for cleaned in cleaning.CASES:
+        found[cleaned.name] = partial(cleaning.lines, cleaned, arguments.publish_mib, 1 if quick else 7)
+    found[cleaning.MAP] = partial(cleaning.map_lines, 100_000 if quick else 5_000_000, 1 if quick else 7)
+    found[cleaning.SCALING] = partial(cleaning.scaling_lines, arguments.publish_mib, 1 if quick else 3)
     return found
 
 

@@ -16,6 +16,7 @@ class Unit(StrEnum):
     OF_ITS_SPEED = "of its speed"
     SECONDS = "s"
     MIB = "MiB"
+    BYTES = "B"
 
     @property
     def more_is_better(self) -> bool:

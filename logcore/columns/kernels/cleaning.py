@@ -10,7 +10,7 @@ import numba as nb
 
 from logcore.columns.kernels import cleaning_slots as at_slot
 from logcore.columns.kernels import slots
-from logcore.columns.kernels.checksums import crc32c_by_instruction, crc32c_by_tables
+from logcore.columns.kernels.checksums import crc32, crc32c_by_instruction, crc32c_by_tables
 from logcore.columns.kernels.intrinsics import (
     byte,
     call_with_four,
@@ -25,6 +25,7 @@ from logcore.columns.kernels.intrinsics import (
     store_big64,
     stored64,
     to_address,
+    to_bytes,
 )
 from logcore.columns.kernels.values import copy_bytes, varint, varlong
 
@@ -34,6 +35,10 @@ _LZ4_HEADER = nb.uint64(0x824060184D2204)
 """`lz4_frames.HEADER`, lowest byte first."""
 _FLUSH, _END = 1, 2
 """ZSTD_e_flush, ZSTD_e_end."""
+_FINISH, _STREAM_END = 4, 1
+"""Z_FINISH, Z_STREAM_END."""
+_GZIP_HEADER = nb.uint64(0x00000000_00088B1F)
+"""Of `compression.GZIP_HEADER` the first eight bytes, lowest first."""
 _SESSION = 1
 """ZSTD_reset_session_only."""
 _LOW_BITS = 0xFFFFFFFF
@@ -151,6 +156,25 @@ def _zstd_frame(compress, reset, state, source, size, target, at, room, frame):
     return at + buffers[2]
 
 
+@nb.njit
+def _gzip_member(deflate, reset, state, source, size, target, at, room, tables):
+    """The member that Kafka's stream makes, deflated in one go by zlib in a state that is used again; where it ends,
+    -1 where that fails."""
+    call_with_four(reset, state, nb.int64(0), nb.int64(0), nb.int64(0))
+    stream = to_bytes(state)
+    stored64(stream, 0, nb.uint64(to_address(source)))
+    stored64(stream, 8, nb.uint64(size))
+    stored64(stream, 24, nb.uint64(to_address(moved(target, at + 10))))
+    stored64(stream, 32, nb.uint64(room - 18))
+    if call_with_four(deflate, state, nb.int64(_FINISH), nb.int64(0), nb.int64(0)) & _LOW_BITS != _STREAM_END:
+        return nb.int64(-1)
+    stored64(target, at, _GZIP_HEADER)
+    store_big16(target, at + 8, 0x00FF)
+    at += 10 + nb.int64(load64(stream, 40))
+    stored64(target, at, nb.uint64(crc32(source, nb.int64(0), size, tables)) | (nb.uint64(size) << nb.uint64(32)))
+    return at + 8
+
+
 def rewrite_kernel(by_instruction: bool) -> Any:
     """The kernel, for processors with or without an instruction for CRC-32C."""
     crc32c = crc32c_by_instruction if by_instruction else crc32c_by_tables
@@ -165,7 +189,7 @@ def rewrite_kernel(by_instruction: bool) -> Any:
         target, room, used = pointer(frame, at_slot.TARGET), frame[at_slot.ROOM], frame[at_slot.USED]
         # The first words of the scratch are for the libraries' structures.
         scratch, scratch_size = moved(pointer(frame, at_slot.SCRATCH), 64), frame[at_slot.SCRATCH_SIZE] - 64
-        lz4, zstd = frame[at_slot.LZ4], frame[at_slot.ZSTD]
+        lz4, zstd, deflate = frame[at_slot.LZ4], frame[at_slot.ZSTD], frame[at_slot.DEFLATE]
         step, last_step = frame[at_slot.FIRST], frame[at_slot.END]
         status = nb.int64(slots.DONE)
         while step < last_step:
@@ -177,7 +201,7 @@ def rewrite_kernel(by_instruction: bool) -> Any:
             count = kept[2 * batch]
             if count == 0:
                 codec = nb.int64(0)
-            native = (codec == 3 and lz4 != 0) or (codec == 4 and zstd != 0)
+            native = (codec == 3 and lz4 != 0) or (codec == 4 and zstd != 0) or (codec == 1 and deflate != 0)
             most = body + 11 * count
             if native and most + slots.SLACK > scratch_size:
                 status = nb.int64(slots.FULL)
@@ -226,9 +250,13 @@ def rewrite_kernel(by_instruction: bool) -> Any:
             if native and codec == 3:
                 end = _lz4_frame(lz4, section, to, target, used + _HEADER)
             elif native:
-                reset, state = frame[at_slot.ZSTD_RESET], frame[at_slot.ZSTD_STATE]
                 at, left = used + _HEADER, room - used - _HEADER
-                end = _zstd_frame(zstd, reset, state, section, to, target, at, left, frame)
+                if codec == 4:
+                    reset, state = frame[at_slot.ZSTD_RESET], frame[at_slot.ZSTD_STATE]
+                    end = _zstd_frame(zstd, reset, state, section, to, target, at, left, frame)
+                else:
+                    reset, state = frame[at_slot.DEFLATE_RESET], frame[at_slot.DEFLATE_STATE]
+                    end = _gzip_member(deflate, reset, state, section, to, target, at, left, tables)
                 if end < 0:
                     status = nb.int64(slots.DOUBT)
                     break

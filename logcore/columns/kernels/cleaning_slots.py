@@ -97,7 +97,11 @@ ZSTD_RESET = 43
 CHECKSUM_TABLES = 44
 STAMPS = 45
 """int64, for each chosen batch: its max timestamp."""
-SLOTS = 48
+DEFLATE = 46
+"""Address of deflate, 0 where it is not at hand; of deflateReset; and of a z_stream that is set up."""
+DEFLATE_RESET = 47
+DEFLATE_STATE = 48
+SLOTS = 52
 
 ALL_GO = 0
 ALL_STAY = 1

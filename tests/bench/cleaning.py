@@ -1,0 +1,280 @@
+"""Cleaning by key, against Kafka's own cleaner; and the map of newest offsets, against Kafka's own map.
+
+A round of ours and a round of `Cleaner.doClean` in a warm JVM, on the same log and the same processor: the
+map is made, every segment is read, what stays is written to files in memory, with both indexes. First it is made sure
+that both leave the same files. Copying and opening the log are not timed on their side, planning is not on ours; ours
+verifies every checksum, theirs none.
+"""
+
+from __future__ import annotations
+
+import filecmp
+import mmap
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from logcore.columns.cleaning import CompiledCleaner
+from logcore.columns.keyed_batches import hashes_in
+from logcore.columns.offset_map import HashKey, OffsetMap
+from logcore.logs.broker_line import BrokerLine
+from logcore.logs.compaction.cleaning_round import CleanedSegment, CleaningRound, SourceSegment
+from logcore.logs.compaction.grouping import group_segments
+from tests.bench.corpora import MIB
+from tests.bench.decoding import Asked
+from tests.bench.dirty_logs import KEYS_A_RECORD, DirtyLog, dirty_log
+from tests.bench.results import Line, Unit, compared
+from tests.bench.rounds import Contender, clocked, take_turns
+from tests.bench.totals import Differ
+from tests.kafka.storage_oracle import StorageOracle
+
+VERSION = "4.4.0"
+NOW = 1_800_000_000_000
+RETENTION = 86_400_000
+MAP = "offset-map"
+SCALING = "compact-scaling"
+_WARM_UPS = 3
+_MAP_LOAD = 0.6
+_ROWS_AT_ONCE = 20_000
+_SEGMENT_BYTES, _INDEX_BYTES = 1 << 30, 10 * MIB
+"""Kafka's defaults."""
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningCase:
+    """One codec, and how many times as fast as Kafka's cleaner we must be."""
+
+    codec: str
+    asked: Asked
+
+    @property
+    def name(self) -> str:
+        return f"compact-{self.codec}"
+
+
+CASES = (
+    CleaningCase("none", Asked(4, 8)),
+    CleaningCase("lz4", Asked(3, 8)),
+    CleaningCase("zstd", Asked(2, 8)),
+    CleaningCase("gzip", Asked(2, 8)),
+)
+
+
+def lines(case: CleaningCase, mib: int, rounds: int) -> Iterator[Line]:
+    """Check that both leave the same files, then let them take turns.
+
+    :raises Differ: they do not. :raises distribution.Unavailable: Kafka cannot be run here.
+    """
+    log = dirty_log(case.codec, mib)
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(_in_memory()))
+        stack.enter_context(_one_processor())
+        kafka = stack.enter_context(StorageOracle(VERSION, heap="2g", seconds_for_an_answer=3600))
+        segments = stack.enter_context(_opened(log))
+        fields = _request(log)
+        _compare(log, segments, kafka, fields, scratch)
+        source = _copied(log, scratch / "log" / log.path.name)
+
+        def theirs() -> float:
+            answer = kafka.ask("bench", what="clean", directory=source, rounds=1, **fields)
+            return float(answer["rounds_ns"][0]) / 1e9
+
+        def ours() -> None:
+            _cleaned(segments, scratch / "ours")
+
+        contenders = [Contender("ours", clocked(ours)), Contender("Cleaner.doClean", theirs)]
+        outcome = take_turns(contenders, rounds=rounds, warm_ups=_WARM_UPS)
+        del contenders
+    yield compared(
+        case.name,
+        outcome,
+        "ours",
+        "Cleaner.doClean",
+        raw_bytes=log.raw_bytes,
+        records=log.records,
+        must=case.asked.must,
+        aim=case.asked.aim,
+    )
+
+
+def map_lines(keys: int, rounds: int) -> Iterator[Line]:
+    """Put as many different keys of 16 bytes into both maps, of which theirs has its room already. Ours makes its own
+    while the clock runs: at once for as many keys as theirs takes, or little by little, from nothing.
+
+    :raises distribution.Unavailable: Kafka cannot be run here.
+    """
+    map_bytes = int(keys / 0.9 * 24)
+    with ExitStack() as stack:
+        stack.enter_context(_one_processor())
+        kafka = stack.enter_context(StorageOracle(VERSION, heap="2g", seconds_for_an_answer=3600))
+        count = int(kafka.ask("bench", what="offset_map", map_bytes=map_bytes, rounds=1)["keys"])
+        cells = np.zeros((count, 16), np.uint8)
+        numbers = np.arange(count, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        cells[:, :8] = numbers.astype(">u8").view(np.uint8).reshape(-1, 8)
+        joined, starts, offsets = cells.reshape(-1), np.arange(0, 16 * count + 1, 16), np.arange(count)
+        held = [0.0]
+
+        def fill(expected: int) -> None:
+            found, key = OffsetMap(expected=expected), HashKey.random()
+            for start in range(0, count, _ROWS_AT_ONCE):
+                end = min(start + _ROWS_AT_ONCE, count)
+                high, low = hashes_in(joined, starts[start : end + 1], key)
+                found.put(high, low, offsets[start:end])
+            held[0] = max(held[0], found.peak_nbytes / len(found))
+
+        def theirs() -> float:
+            answer = kafka.ask("bench", what="offset_map", map_bytes=map_bytes, rounds=1)
+            return float(answer["rounds_ns"][0]) / 1e9
+
+        contenders = [
+            Contender("ours", clocked(lambda: fill(count))),
+            Contender("grown", clocked(lambda: fill(0))),
+            Contender("SkimpyOffsetMap", theirs),
+        ]
+        outcome = take_turns(contenders, rounds=rounds, warm_ups=_WARM_UPS)
+    made = {"raw_bytes": 16 * count, "records": count}
+    yield compared(MAP, outcome, "ours", "SkimpyOffsetMap", must=8, aim=15, **made)
+    yield compared(f"{MAP}, grown from nothing", outcome, "grown", "SkimpyOffsetMap", **made)
+    told = f"{count} keys", f"{map_bytes / count:.1f} bytes, at its load of 0.9"
+    yield Line(f"{MAP}, bytes a key", "the bound", Unit.BYTES, held[0], held[0], held[0], *told, must=51, aim=51)
+
+
+def scaling_lines(mib: int, rounds: int) -> Iterator[Line]:
+    """A log eight times as large: how much of our speed is left."""
+    small, large = dirty_log("none", mib), dirty_log("none", 8 * mib)
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(_in_memory()))
+        stack.enter_context(_one_processor())
+        opened = [(log, stack.enter_context(_opened(log))) for log in (small, large)]
+
+        def seconds(number: int) -> float:
+            log, segments = opened[number]
+            begun = perf_counter()
+            _cleaned(segments, scratch / "ours")
+            return (perf_counter() - begun) / log.records * small.records
+
+        contenders = [Contender(f"{mib} MiB", lambda: seconds(0)), Contender(f"{8 * mib} MiB", lambda: seconds(1))]
+        outcome = take_turns(contenders, rounds=rounds)
+        del contenders
+    yield compared(
+        f"{SCALING}-{8 * mib}-mib",
+        outcome,
+        f"{8 * mib} MiB",
+        f"{mib} MiB",
+        raw_bytes=small.raw_bytes,
+        records=small.records,
+        must=0.7,
+        aim=0.9,
+        unit=Unit.OF_ITS_SPEED,
+    )
+
+
+def _request(log: DirtyLog) -> dict[str, Any]:
+    """What Kafka is asked for, but for the directory. Its map has room for every key that could be there."""
+    return {
+        "now": NOW,
+        "config": {"cleanup.policy": "compact", "delete.retention.ms": str(RETENTION)},
+        "map_bytes": min(max(int(log.records * KEYS_A_RECORD / _MAP_LOAD * 24), 4 * MIB), 2_000 * MIB),
+        "clean_stop": True,
+    }
+
+
+def _round(segments: Sequence[SourceSegment]) -> CleaningRound:
+    end = segments[-1].next_base_offset
+    return CleaningRound(
+        log_start_offset=0,
+        first_dirty_offset=0,
+        upper_bound_offset=end,
+        high_watermark=end + 1_000_000,
+        as_of_ms=NOW,
+        delete_retention_ms=RETENTION,
+        legacy_horizon_ms=0,
+        line=BrokerLine.V4_4,
+    )
+
+
+def _cleaned(segments: Sequence[SourceSegment], target: Path) -> list[CleanedSegment]:
+    """A round of ours: files in the target, by the base offsets of what comes out."""
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    cleaner, made = CompiledCleaner(), []
+    cleaner.build_map(segments, _round(segments))
+    for group in group_segments(
+        segments,
+        segment_bytes=_SEGMENT_BYTES,
+        segment_index_bytes=_INDEX_BYTES,
+        upper_bound_offset=segments[-1].next_base_offset,
+    ):
+        name = f"{group[0].base_offset:020d}"
+        with (target / f"{name}.log").open("wb", buffering=0) as sink:
+            segment = cleaner.clean(group, sink)
+        (target / f"{name}.index").write_bytes(segment.offset_index)
+        (target / f"{name}.timeindex").write_bytes(segment.time_index)
+        made.append(segment)
+    return made
+
+
+def _compare(
+    log: DirtyLog, segments: Sequence[SourceSegment], kafka: StorageOracle, fields: dict[str, Any], scratch: Path
+) -> None:
+    """
+    :raises Differ: a file of ours is not what Kafka left.
+    """
+    theirs = _copied(log, scratch / "theirs" / log.path.name)
+    kafka.ask("clean", directory=theirs, **fields)
+    for segment in _cleaned(segments, scratch / "ours"):
+        for suffix in ("log", "index", "timeindex"):
+            name = f"{segment.base_offset:020d}.{suffix}"
+            if not filecmp.cmp(scratch / "ours" / name, theirs / name, shallow=False):
+                raise Differ(f"{log.path.parent.name}: our {name} is not the one that Kafka left")
+    shutil.rmtree(theirs)
+
+
+def _copied(log: DirtyLog, target: Path) -> Path:
+    shutil.copytree(log.path, target)
+    return target
+
+
+@contextmanager
+def _opened(log: DirtyLog) -> Iterator[list[SourceSegment]]:
+    """The segments that are to be cleaned, mapped. Their indexes are as large as a broker's would be."""
+    with ExitStack() as stack:
+        paths = sorted(log.path.glob("*.log"))
+        bases = [int(path.stem) for path in paths]
+        segments = []
+        for path, base, behind in zip(paths, bases, bases[1:], strict=False):
+            stream = stack.enter_context(path.open("rb"))
+            # Not closed: what still looks into it when an error passes by must be able to.
+            content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+            entries = len(content) // 16_000
+            segments.append(SourceSegment(base, behind, content, 0, 8 * entries, 12 * entries))
+        yield segments
+
+
+@contextmanager
+def _in_memory() -> Iterator[str]:
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(prefix="cleaning-", dir=memory if memory.is_dir() else None) as name:
+        yield name
+
+
+@contextmanager
+def _one_processor() -> Iterator[None]:
+    """This process, and those it starts, on one processor."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(allowed)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
