@@ -46,6 +46,8 @@ STORIES = (
     "Pa T1a X0 A1 R Pa K H G H H",  # aborted data that cannot be read
     "Pa T1a A1 X0 R Pb K H G H H",  # an abort marker that cannot be read
     "Pa T1a C1 X0 R Pb K H G H H",
+    "Pa R Da R Pb X0 K G K H H",  # sound segments beside a damaged one
+    "Da Mba X0 X0 Pc T2a Db W1 Y1 K",  # an index entry in the middle of damage
     "T1a R T2b R A1 Pa K C2 K H H",  # transactions over segments, and over each other
     "T1a T2a A1 C2 K H H J K H",
     "T1a K T1b R C1 K T1a A1 K H H H",  # a round between the data and its marker

@@ -112,11 +112,15 @@ class ReferenceLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """Below it every transaction is decided, with a marker below the high watermark."""
-        unstable = [self.committed_end, *(each.first_offset for each in (self.open or {}).values())]
+        """Below it every transaction is decided, with a marker below the high watermark. What lies below the log start
+        leaves nothing open, as a broker's replay begins there."""
         late = {mark.transaction for mark in self.marked if mark.offset >= self.committed_end}
-        unstable += [each.offset for each in self.written if each.transaction in late]
-        return min(unstable)
+        unstable = [
+            max(each.batch_offset, self.log_start)
+            for each in self.written
+            if each.transaction in late or (self.fate(each) is Fate.OPEN and each.offset >= self.log_start)
+        ]
+        return min([self.committed_end, *unstable])
 
     @property
     def cleanable_end(self) -> int:
@@ -229,15 +233,17 @@ class ReferenceLog:
         return hurt_log.roll() if unwalkable else hurt_log  # nothing is appended behind what is not walked over
 
     def healed(self) -> ReferenceLog:
-        """What was damaged can be read again (another copy was found): the bytes are what they were."""
+        """What was damaged can be read again (another copy was found): the bytes are what they were. Nobody looks for
+        what lies below the log start."""
         healed = self
-        for each in reversed(self.damage):
+        wanted = [each for each in self.damage if each.last_offset >= self.log_start]
+        for each in reversed(wanted):
             segments = tuple(
                 replace(segment, content=segment.content.replace(each.broken, each.sound))
                 for segment in healed.segments
             )
             healed = replace(healed, segments=segments)
-        return replace(healed, damage=())
+        return replace(healed, damage=tuple(each for each in self.damage if each not in wanted))
 
     def starting_at(self, log_start: int) -> ReferenceLog:
         """What lies below is no longer part of the log, whether or not its bytes are there."""

@@ -95,6 +95,7 @@ def plan_compaction(
         interval_bytes=config.index_interval_bytes,
         as_of_ms=as_of_ms,
         expiration_ms=config.producer_id_expiration_ms,
+        log_start_offset=log_start,
         read=read,
     )
     log_end = log.log_end_offset
@@ -108,7 +109,7 @@ def plan_compaction(
     stated = log_end if directory.high_watermark is None else directory.high_watermark
     high_watermark = min(max(stated, log_start), log_end)
     unstable = log.first_unstable_offset(high_watermark)
-    last_stable = high_watermark if unstable is None else min(unstable, high_watermark)
+    last_stable = high_watermark if unstable is None else min(max(unstable, log_start), high_watermark)
     facts = [_facts(each) for each in log.segments]
     chosen = cleanable_range(
         facts,
@@ -174,6 +175,8 @@ def _source(log: SurveyedLog, number: int, log_start: int, chosen: CleanableRang
     following = segment.next_base_offset
     if following is None:  # the active segment is never cleaned
         following = chosen.end_offset
+    unreadable = tuple((each.position, each.end) for each in segment.damage)
+    dirty = offset_index.lookup(segment.offset_entries, chosen.first_dirty, segment.base_offset).position
     return SourceSegment(
         base_offset=segment.base_offset,
         next_base_offset=following,
@@ -182,8 +185,9 @@ def _source(log: SurveyedLog, number: int, log_start: int, chosen: CleanableRang
         offset_index_size=len(segment.offset_entries) * offset_index.ENTRY_SIZE,
         time_index_size=segment.time_entry_count * time_index.ENTRY_SIZE,
         aborted=log.aborted_from(number, log_start_offset=log_start, upper=following),
-        dirty_position=offset_index.lookup(segment.offset_entries, chosen.first_dirty, segment.base_offset).position,
-        unreadable=tuple((each.position, each.end) for each in segment.damage),
+        # An entry may point into damage, where no batch begins that can be walked over.
+        dirty_position=next((start for start, end in unreadable if start < dirty < end), dirty),
+        unreadable=unreadable,
     )
 
 

@@ -76,8 +76,11 @@ class CompactionPlan:
         return f"segment {damaged[0]} is damaged, and writing it again would put a right checksum on what is wrong"
 
     def next_first_dirty(self, end_offset: int) -> int:
-        """The line of the cleaner checkpoint, where the map ended at `end_offset`."""
-        return min((end_offset, *self.damaged))
+        """The line of the cleaner checkpoint, where the map ended at `end_offset`: what is refused stays dirty, sound
+        segments in front of a damaged one of their group too. A tombstone among them would go at its horizon, but no
+        later round would look for the value that it stands for."""
+        refused = (group.segments[0].base_offset for group in self.groups(end_offset) if group.refusal is not None)
+        return min((end_offset, *self.damaged, *refused))
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as plain values, for `--plan`."""

@@ -121,9 +121,11 @@ def survey(
     interval_bytes: int,
     as_of_ms: int,
     expiration_ms: int,
+    log_start_offset: int = 0,
     read: Reader = read_plainly,
 ) -> SurveyedLog:
-    """Look over every segment of a directory. start: what a broker's start would make of its names."""
+    """Look over every segment of a directory. start: what a broker's start would make of its names. log_start_offset:
+    what lies below says nothing of producers, as a broker's replay begins there."""
     bases = sorted(base for name in start.kept if (base := segment_base_offset(name)) is not None)
     log = SurveyedLog([], 0, {}, [], [])
     # From the beginning for the transactions; from the newest snapshot on for the producers, as a broker knows them.
@@ -155,7 +157,7 @@ def survey(
                     derived.append(everything.aborted(done))
                 if step.is_control and step.control_type == ControlType.ABORT:
                     aborts.add((step.producer_id, step.last_offset))
-                if step.base_offset >= taken_at:
+                if step.base_offset >= taken_at and step.last_offset >= log_start_offset:
                     done = recent.take(step)
                     if done is not None:
                         log.decided.append((done.first_offset, done.marker_offset))

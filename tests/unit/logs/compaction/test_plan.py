@@ -256,7 +256,14 @@ def test_a_plan_is_plain_values():
     told = planned(damaged()).as_dict()
     assert json.loads(json.dumps(told)) == told
     assert (told["command"], told["topic"], told["partition"], told["frozen_from"]) == ("compact", "orders", 0, 2)
-    assert told["first_dirty_offset"] == {"before": 0, "after": 2, "is_exact": True}
+    assert told["first_dirty_offset"] == {"before": 0, "after": 0, "is_exact": True}
+
+
+def test_what_stays_as_it_is_beside_damage_stays_dirty():
+    """Else a tombstone in it would go at its horizon, and no later round would take away what it is for."""
+    plan = planned(damaged())
+    assert [group.refusal is None for group in plan.groups()] == [False]
+    assert plan.next_first_dirty(plan.round.upper_bound_offset) == plan.segments[0].base_offset == 0
 
 
 def test_a_log_start_behind_the_end_is_not_guessed_about():
