@@ -58,16 +58,19 @@ class Broker:
 
     :param folder: where everything goes; made if it is not there. A second start on the same folder goes on with it.
     :param timed: its speed counts: it gets the JVM settings of Kafka's own start script.
+    :param log_level: of what goes to `log_file`.
     :raises distribution.Unavailable: Kafka cannot be run here.
     :raises RuntimeError: it did not start; the text ends with what it logged last.
     """
 
-    def __init__(self, folder: Path, *, timed: bool = False, **settings: str) -> None:
+    def __init__(self, folder: Path, *, timed: bool = False, log_level: str = "WARN", **settings: str) -> None:
         self._folder = folder
         self._timed = timed
+        self._log_level = log_level
         self._settings = settings
         self.log_dir = folder / "data"
         """The log directory: partition directories and checkpoints."""
+        self.log_file = folder / "broker.log"
         self.servers = ""
         """``bootstrap.servers`` for clients."""
         folder.mkdir(parents=True, exist_ok=True)
@@ -128,11 +131,13 @@ class Broker:
         properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         arguments = ("Broker", str(properties), self._cluster_id())
         if self._timed:
-            command = distribution.command(*arguments, heap="1g", collector="G1", options=_SCRIPT, log_level="WARN")
+            command = distribution.command(
+                *arguments, heap="1g", collector="G1", options=_SCRIPT, log_level=self._log_level
+            )
         else:
             quick = ["-XX:TieredStopAtLevel=1"]  # it lives for seconds: the slow compiler would never pay
-            command = distribution.command(*arguments, heap="512m", options=quick, log_level="WARN")
-        with (self._folder / "broker.log").open("ab") as log:
+            command = distribution.command(*arguments, heap="512m", options=quick, log_level=self._log_level)
+        with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, cwd=self._folder
             )
@@ -150,7 +155,7 @@ class Broker:
         return next(line.removeprefix("cluster.id=") for line in lines if line.startswith("cluster.id="))
 
     def _log_tail(self) -> str:
-        return (self._folder / "broker.log").read_text(errors="replace")[-3000:]
+        return self.log_file.read_text(errors="replace")[-3000:]
 
 
 def _free_ports(count: int) -> Sequence[int]:
