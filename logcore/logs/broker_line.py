@@ -2,7 +2,8 @@
 
     line   brokers      what it changes
     3.9    3.9.x        cleaning keeps the format of v0 and v1 messages
-    4.0    4.0 to 4.3   cleaning rewrites them as v2 (KAFKA-13093); like 3.9 it keeps the batch that ends the range
+    4.0    4.0 to 4.3   cleaning rewrites them as v2 (KAFKA-13093); like 3.9 it keeps the batch that ends the range;
+                        an offset is looked for by where batches begin, up to then by where they end
     4.4    4.4 on       cleaning keeps the batch that ends at the high watermark instead (KAFKA-20452)
 
 Belongs here: the names and what follows from them. Does not: how cleaning works.
@@ -23,6 +24,11 @@ class BrokerLine(StrEnum):
     @property
     def converts_old_formats(self) -> bool:
         """Whether cleaning rewrites v0 and v1 messages as v2 batches."""
+        return self is not BrokerLine.V3_9
+
+    @property
+    def finds_by_base_offset(self) -> bool:
+        """Whether a batch is looked for by its first offset, as FileRecords.searchForOffsetFromPosition does."""
         return self is not BrokerLine.V3_9
 
     @property

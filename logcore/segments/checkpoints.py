@@ -25,11 +25,11 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from logcore.errors import CorruptIndexError
 from logcore.segments.filenames import MAX_OFFSET, MAX_PARTITION, TopicPartition, is_legal_topic
-from logcore.segments.leader_epochs import EpochEntry
+from logcore.segments.leader_epochs import EpochEntry, assign
 
 _NUMBER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _PLAIN_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -58,14 +58,28 @@ def format_offset_checkpoint(offsets: Mapping[TopicPartition, int]) -> bytes:
 def parse_leader_epochs(content: str | bytes) -> tuple[EpochEntry, ...]:
     """Entries of a leader-epoch-checkpoint. CorruptIndexError if malformed, or if epochs or offsets do not rise."""
     entries: list[EpochEntry] = []
-    for number, (epoch_text, offset_text) in _entries(content, fields=2):
-        entry = EpochEntry(
-            _number(epoch_text, number, low=0, high=2**31 - 1), _number(offset_text, number, low=0, high=MAX_OFFSET)
-        )
+    for number, entry in _leader_epochs(content):
         if entries and (entry.epoch <= entries[-1].epoch or entry.start_offset < entries[-1].start_offset):
             raise CorruptIndexError(f"checkpoint line {number}: epoch {entry.epoch} does not follow the one before")
         entries.append(entry)
     return tuple(entries)
+
+
+def load_leader_epochs(content: str | bytes) -> tuple[EpochEntry, ...]:
+    """What a broker makes of a leader-epoch-checkpoint: where entries do not rise, the later ones win.
+
+    CorruptIndexError if malformed: a broker does not start then.
+    """
+    entries: tuple[EpochEntry, ...] = ()
+    for _, entry in _leader_epochs(content):
+        entries = assign(entries, entry.epoch, entry.start_offset)
+    return entries
+
+
+def _leader_epochs(content: str | bytes) -> Iterator[tuple[int, EpochEntry]]:
+    for number, (epoch_text, offset_text) in _entries(content, fields=2):
+        epoch = _number(epoch_text, number, low=0, high=2**31 - 1)
+        yield number, EpochEntry(epoch, _number(offset_text, number, low=0, high=MAX_OFFSET))
 
 
 def format_leader_epochs(entries: Sequence[EpochEntry]) -> bytes:

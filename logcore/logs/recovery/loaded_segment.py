@@ -9,7 +9,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
+from logcore.logs.broker_line import DEFAULT_LINE, BrokerLine
 from logcore.logs.recovery.segment_recovery import RecoveredSegment
+from logcore.records.legacy import unfold
 from logcore.records.model import BatchHeader
 from logcore.records.varint import Buffer
 from logcore.segments import offset_index
@@ -24,8 +26,9 @@ _WARM_ENTRIES = 8192 // offset_index.ENTRY_SIZE
 class LoadedSegment:
     """A segment as the start sees it; its files may change while it goes on."""
 
-    def __init__(self, base_offset: int, content: Buffer, index: bytes) -> None:
+    def __init__(self, base_offset: int, content: Buffer, index: bytes, line: BrokerLine = DEFAULT_LINE) -> None:
         self.base_offset, self.content, self.index = base_offset, content, index
+        self._line = line
         self.recovered: RecoveredSegment | None = None
         self._begun_with: dict[int, ProducerEntry] = {}
         self._ended_with: dict[int, ProducerEntry] = {}
@@ -46,11 +49,27 @@ class LoadedSegment:
 
     def batches(self, offset: int) -> Iterator[tuple[int, BatchHeader]]:
         """From the first batch that reaches an offset on, looked for from where the offset index says."""
-        is_found = False
-        for position, header in file_batches(self.content, max(self._lookup(offset), 0)):
-            is_found = is_found or header.last_offset >= offset
-            if is_found:
-                yield position, header
+        start = max(self._lookup(offset), 0)
+        search = self._first_by_base_offset if self._line.finds_by_base_offset else self._first_by_last_offset
+        found = search(offset, start)
+        if found is not None:
+            yield from file_batches(self.content, found)
+
+    def _first_by_last_offset(self, offset: int, start: int) -> int | None:
+        return next((at for at, header in file_batches(self.content, start) if header.last_offset >= offset), None)
+
+    def _first_by_base_offset(self, offset: int, start: int) -> int | None:
+        """The same where offsets rise; where they do not, it may miss what reaches the offset."""
+        before: tuple[int, int] | None = None
+        for position, header in file_batches(self.content, start):
+            is_old = header.magic in (0, 1)
+            base_offset = unfold(self.content, position, header).base_offset if is_old else header.base_offset
+            if base_offset == offset:
+                return position
+            if base_offset > offset:
+                return before[0] if before is not None and before[1] >= offset else position
+            before = position, header.last_offset
+        return before[0] if before is not None and before[1] >= offset else None
 
     def read_next_offset(self) -> int:
         """The log's end as the start reads it: from the index's last entry on. Raises CorruptRecordError."""

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from logcore.errors import CorruptIndexError, CorruptRecordError
+from logcore.logs.broker_line import DEFAULT_LINE, BrokerLine
 from logcore.logs.partition_directory import PartitionDirectory, Write
 from logcore.logs.producer_state import ProducerReplay
 from logcore.logs.recovery.loaded_segment import LoadedSegment
@@ -34,7 +35,7 @@ from logcore.logs.recovery.working_files import Step, WorkingFiles
 from logcore.logs.topic_config import TopicConfig
 from logcore.records.legacy import unfold
 from logcore.records.varint import Buffer
-from logcore.segments import checkpoints, leader_epochs, transaction_index
+from logcore.segments import checkpoints, leader_epochs, offset_index, time_index, transaction_index
 from logcore.segments.file_batches import file_batches
 from logcore.segments.filenames import (
     LEADER_EPOCH_FILE,
@@ -75,7 +76,9 @@ class Loading:
         *,
         is_clean: bool,
         indexes_left_out: bool = False,
+        line: BrokerLine = DEFAULT_LINE,
     ) -> None:
+        self._line = line
         self._directory, self._recover, self._is_clean = directory, recover, is_clean
         self._indexes_left_out = indexes_left_out
         self._rules = IndexRules(config.index_interval_bytes, config.segment_index_bytes)
@@ -102,12 +105,13 @@ class Loading:
         self._find_end()
         self._cut_epochs()
         self._rebuild_producers()
+        self._trim_active_indexes()
 
     # -- pass 1
 
     def _check_small_files(self) -> None:
         names = {
-            LEADER_EPOCH_FILE: checkpoints.parse_leader_epochs,
+            LEADER_EPOCH_FILE: checkpoints.load_leader_epochs,
             PARTITION_METADATA_FILE: checkpoints.parse_partition_metadata,
         }
         for name, parse in names.items():
@@ -136,7 +140,8 @@ class Loading:
         if len(content) > MAX_SEGMENT_BYTES:
             raise WouldNotStart(f"the segment has {len(content)} bytes, and no broker opens one above 2 GiB", file=name)
         index = segment_file_name(base_offset, OFFSET_INDEX_SUFFIX)
-        return LoadedSegment(base_offset, content, bytes(self.disk.content(index)) if index in self.disk else b"")
+        entries = bytes(self.disk.content(index)) if index in self.disk else b""
+        return LoadedSegment(base_offset, content, entries, self._line)
 
     def _open_segments(self) -> None:
         self.segments.clear()
@@ -276,6 +281,10 @@ class Loading:
         parts: dict[int, bytes] = {}
         start, base_offset, at = 0, segment.base_offset, 0
         try:
+            end = segment.read_next_offset()
+            if end <= segment.base_offset or end - 1 - segment.base_offset <= MAX_RELATIVE_OFFSET:
+                message = "an offset in it lies too far from its base, though not the last: it is not split for that"
+                raise WouldNotStart(message, file=name)
             for position, header in file_batches(segment.content):
                 if position == 0:
                     base_offset = unfold(segment.content, position, header).base_offset
@@ -338,7 +347,7 @@ class Loading:
         source = self._directory.files.get(LEADER_EPOCH_FILE)
         if source is None and not self.epochs:
             self.disk.write(LEADER_EPOCH_FILE, b"")
-        elif source is None or checkpoints.parse_leader_epochs(bytes(source.content)) != self.epochs:
+        elif source is None or checkpoints.load_leader_epochs(bytes(source.content)) != self.epochs:
             self.disk.write(LEADER_EPOCH_FILE, checkpoints.format_leader_epochs(self.epochs))
 
     def _rebuild_producers(self) -> None:
@@ -346,6 +355,18 @@ class Loading:
         segments = [self.segments[base] for base in sorted(self.segments)]
         self._states.rebuild(segments, self.log_start_offset, self.log_end_offset, is_clean=self._is_clean)
         self.forgot_producers = self._states.lost_on_upgrade
+
+    def _trim_active_indexes(self) -> None:
+        """The next stop cuts the last segment's indexes to whole entries."""
+        base_offset = max(self.segments)
+        for suffix, entry_size in (
+            (OFFSET_INDEX_SUFFIX, offset_index.ENTRY_SIZE),
+            (TIME_INDEX_SUFFIX, time_index.ENTRY_SIZE),
+        ):
+            name = segment_file_name(base_offset, suffix)
+            if name in self.disk and len(self.disk.content(name)) % entry_size:
+                content = bytes(self.disk.content(name))
+                self.disk.write(name, content[: len(content) // entry_size * entry_size])
 
     @property
     def producers_at_end(self) -> ProducerStates:

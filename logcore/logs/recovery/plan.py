@@ -156,8 +156,9 @@ def plan_recovery(
 ) -> RecoveryPlan:
     """What a broker's start leaves of a partition directory.
 
-    line: recovers alike in all lines from 3.9 on. salvage: keep what the start would lose, see `salvage`.
-    heeds_clean_mark: start as after a clean stop if the directory says so; else it counts as stopped uncleanly.
+    line: matters only where offsets do not rise, for what is found then. salvage: keep what the start would lose, see
+    `salvage`. heeds_clean_mark: start as after a clean stop if the directory says so; else it counts as stopped
+    uncleanly.
     indexes_left_out: the indexes are not in the directory because nobody needed them there, as in an archive; without
     it a segment that has no index is recovered when it is opened, as a broker does, and a cut made there drops no later
     segment. Indexes of the active segment are as the next stop trims them. Never raises for what the files hold.
@@ -167,7 +168,9 @@ def plan_recovery(
 
         return plan_salvage(directory, config, as_of_ms=as_of_ms, recover=recover)
     is_clean = heeds_clean_mark and directory.is_clean
-    loading = Loading(directory, config, as_of_ms, recover, is_clean=is_clean, indexes_left_out=indexes_left_out)
+    loading = Loading(
+        directory, config, as_of_ms, recover, is_clean=is_clean, indexes_left_out=indexes_left_out, line=line
+    )
     try:
         loading.run()
     except WouldNotStart as error:

@@ -8,6 +8,7 @@ from logcore.segments.checkpoints import (
     format_meta_properties,
     format_offset_checkpoint,
     format_partition_metadata,
+    load_leader_epochs,
     parse_clean_shutdown,
     parse_leader_epochs,
     parse_meta_properties,
@@ -102,6 +103,15 @@ def test_offsets_are_written_as_a_broker_reads_them() -> None:
 
 def test_leader_epochs_are_read_in_order() -> None:
     assert parse_leader_epochs(EPOCHS) == (EpochEntry(0, 0), EpochEntry(2, 17), EpochEntry(5, 17))
+
+
+def test_a_broker_loads_leader_epochs_that_do_not_rise_and_the_later_win() -> None:
+    content = b"0\n3\n0 155\n1 83\n4 120\n"
+    with pytest.raises(CorruptIndexError, match="does not follow"):
+        parse_leader_epochs(content)
+    assert load_leader_epochs(content) == (EpochEntry(1, 83), EpochEntry(4, 120))
+    with pytest.raises(CorruptIndexError):
+        load_leader_epochs(b"0\n1\n-1 4\n")
 
 
 def test_leader_epochs_are_written_as_a_broker_reads_them() -> None:
