@@ -8,14 +8,26 @@ Named, and counted:
 
     recompressed     a batch that holds the same under a codec whose library is another: snappy always, zstd before 4.4.
                      Its header is equal but for length and CRC; behind it indexes name other positions
-    empty-indexes    index files of no bytes beside a log of no bytes: before 4.4 Kafka makes them when it first needs
-                     them
+    nothing-cleanable  a round over no whole dirty segment: the cleaner's manager never begins one, we refuse it
+    damage-kept      segments that fail their checksums in the range of a round: the cleaner does not look at checksums
+                     and writes such batches again with right ones, or ends; we leave those segments as they are
+    damage-seen      the same in the active segment, where ours knows of the log only what is in front of the damage
+    index-full       Kafka's cleaner ends because what it writes needs more index entries than a small
+                     `segment.index.bytes` has room for; ours are not bounded by it
+    lost-transaction a start that Kafka ends with "Attempted to complete transaction which was not started": where
+                     batches are in a log twice, it forgets a transaction that its entry for the producer still has
+                     open. Ours starts
+
+Not a difference:
+
+    index files of no bytes beside a log of no bytes: before 4.4 Kafka makes them when it first needs them
 
 Nothing of this module is from the code under test but the decompressors.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 from collections import Counter
 from collections.abc import Iterator
@@ -30,6 +42,11 @@ _EPOCHS = "leader-epoch-checkpoint"
 _V2 = struct.Struct(">qiibIhiqqqhii")
 _OLD = struct.Struct(">qiIbb")
 _LIMIT = 64 << 20
+_KAFKA_ALONE_ENDS = {
+    "index-full": "Attempt to append to a full (time )?index",
+    "lost-transaction": "Attempted to complete transaction .* which was not started",
+}
+"""Words of what Kafka throws where ours goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +59,21 @@ class Comparison:
 
 def compare(trial: Trial, kafka: Left, ours: Left) -> Comparison:
     """What differs between what Kafka left and what we leave."""
+    if kafka.is_nothing_cleanable and ours.is_nothing_cleanable:
+        return Comparison((), Counter({"nothing-cleanable": 1}))
+    if ours.damaged:
+        return _damage_kept(trial, ours)
+    if kafka.refusal is not None and ours.refusal is None:
+        known = next((name for name, words in _KAFKA_ALONE_ENDS.items() if re.search(words, kafka.refusal)), None)
+        if known is not None:
+            return Comparison((), Counter({known: 1}))
     if (kafka.refusal is None) != (ours.refusal is None):
         return Comparison((f"refusal: Kafka's {kafka.refusal!r}, ours {ours.refusal!r}",))
     if kafka.refusal is not None:
         return Comparison((), Counter({"refused": 1}))
     named: Counter[str] = Counter()
     said: list[str] = []
-    theirs_files, our_files = (_without_empty_indexes(left.files, named) for left in (kafka, ours))
+    theirs_files, our_files = (_without_empty_indexes(left.files) for left in (kafka, ours))
     loose = Codec.ZSTD if trial.version != "4.4.0" else Codec.SNAPPY
     names = sorted({name for name in (*theirs_files, *our_files) if name.endswith(_COMPARED) or name == _EPOCHS})
     recompressed: set[str] = set()
@@ -70,16 +95,29 @@ def compare(trial: Trial, kafka: Left, ours: Left) -> Comparison:
         theirs, mine = bytes(theirs_files[name].content), bytes(our_files[name].content)
         if theirs != mine:
             said.append(f"{name}: {len(theirs)} bytes of Kafka's, {len(mine)} of ours, {_first(theirs, mine)}")
-    said += _snapshots(theirs_files, our_files)
+    said_of_end = list(_snapshots(theirs_files, our_files))
     said += _times(trial, theirs_files, our_files)
     for what in ("log_start_offset", "log_end_offset", "first_dirty_offset"):
         theirs_value, our_value = getattr(kafka, what), getattr(ours, what)
-        if theirs_value is not None and theirs_value != our_value:
-            said.append(f"{what}: Kafka's {theirs_value}, ours {our_value}")
+        words = said_of_end if what == "log_end_offset" else said
+        if theirs_value is not None and our_value is not None and theirs_value != our_value:
+            words.append(f"{what}: Kafka's {theirs_value}, ours {our_value}")
+    if said_of_end and trial.operation.startswith("clean") and trial.injuries:
+        named["damage-seen"] += 1
+    else:
+        said += said_of_end
     return Comparison(tuple(said), named)
 
 
-def _without_empty_indexes(files: Files, named: Counter[str]) -> Files:
+def _damage_kept(trial: Trial, ours: Left) -> Comparison:
+    names = [f"{base:020d}.log" for base in ours.damaged]
+    changed = [name for name in names if name not in ours.files or ours.files[name] != trial.files[name]]
+    if changed:
+        return Comparison((f"damaged, and not left alone: {', '.join(changed)}",))
+    return Comparison((), Counter({"damage-kept": len(names)}))
+
+
+def _without_empty_indexes(files: Files) -> Files:
     empty = {name[:20] for name, file in files.items() if name.endswith(".log") and not file.content}
     return {
         name: file
@@ -94,15 +132,17 @@ def _snapshots(theirs: Files, ours: Files) -> Iterator[str]:
         if name not in theirs or name not in ours:
             yield f"{name}: {'only ours' if name in ours else 'only Kafka’s'}"
             continue
-        known, mine = (_entries(bytes(files[name].content)) for files in (theirs, ours))
-        if known != mine:
-            yield f"{name}: Kafka's alone {sorted(known - mine)}, ours alone {sorted(mine - known)}"
+        content, our_content = (bytes(files[name].content) for files in (theirs, ours))
+        if content != our_content:  # damaged ones may stay as they are
+            known, mine = _entries(content), _entries(our_content)
+            if known != mine:
+                yield f"{name}: Kafka's alone {sorted(known - mine)}, ours alone {sorted(mine - known)}"
 
 
 def _entries(content: bytes) -> set[tuple[int, ...]]:
-    (count,) = struct.unpack_from(">i", content, 6)
-    assert len(content) == 10 + 46 * count
-    return {struct.unpack_from(">qhiqiqiq", content, 10 + 46 * number) for number in range(count)}
+    """Whole entries; the count says nothing more."""
+    end = len(content) - (len(content) - 10) % 46
+    return {struct.unpack_from(">qhiqiqiq", content, position) for position in range(10, end, 46)}
 
 
 def _times(trial: Trial, theirs: Files, ours: Files) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 from collections.abc import Callable
 
 from logcore.logs.partition_directory import PartitionFile
@@ -43,6 +44,68 @@ def zeros(draw: random.Random, files: Files) -> str | None:
     size = draw.randint(1, 60)
     _change(files, name, bytes(files[name].content) + bytes(size))
     return f"{size} zeros behind {name}"
+
+
+def garbage(draw: random.Random, files: Files) -> str | None:
+    """Bytes of something else behind a log."""
+    name = _one_log(draw, files)
+    if name is None:
+        return None
+    size = draw.randint(1, 200)
+    _change(files, name, bytes(files[name].content) + draw.randbytes(size))
+    return f"{size} bytes of something else behind {name}"
+
+
+def batch_twice(draw: random.Random, files: Files) -> str | None:
+    """A batch is there once more, behind another one: offsets do not rise."""
+    return _with_batches(draw, files, lambda batches: batches.append(draw.choice(batches)), "a batch twice in")
+
+
+def batch_lost(draw: random.Random, files: Files) -> str | None:
+    return _with_batches(draw, files, lambda batches: batches.pop(draw.randrange(len(batches))), "a batch is gone from")
+
+
+def batch_of_another_epoch(draw: random.Random, files: Files) -> str | None:
+    """A leader epoch, which no checksum covers, is another."""
+
+    def change(batches: list[bytes]) -> object:
+        number = draw.randrange(len(batches))
+        batch = bytearray(batches[number])
+        struct.pack_into(">i", batch, 12, draw.randint(-2, 9))
+        batches[number] = bytes(batch)
+        return batch
+
+    return _with_batches(draw, files, change, "another leader epoch in")
+
+
+def bad_index(draw: random.Random, files: Files) -> str | None:
+    """An index was written half, or its bytes are others, or it ends in room that was never used."""
+    names = [name for name in sorted(files) if name.endswith("index") and files[name].content]
+    if not names:
+        return None
+    name = draw.choice(names)
+    content = bytearray(files[name].content)
+    how = draw.randrange(3)
+    if how == 0:
+        content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+    elif how == 1:
+        del content[draw.randrange(len(content)) :]
+    else:
+        content += bytes(draw.choice([8, 12, 24, 34]))
+    _change(files, name, bytes(content))
+    return f"{name} {('flipped', 'cut', 'with zeros')[how]}"
+
+
+def bad_epochs(draw: random.Random, files: Files) -> str | None:
+    """The leader epochs say something else than the batches, though they can be read."""
+    name = "leader-epoch-checkpoint"
+    if name not in files:
+        return None
+    entries = sorted({(draw.randint(0, 5), draw.randint(0, 200)) for _ in range(draw.randint(0, 3))})
+    rising = [entry for number, entry in enumerate(entries) if all(entry > each for each in entries[:number])]
+    lines = [f"{epoch} {offset}" for epoch, offset in rising]
+    _change(files, name, "\n".join(["0", str(len(lines)), *lines, ""]).encode())
+    return f"leader epochs {', '.join(lines)}"
 
 
 def without_indexes(draw: random.Random, files: Files) -> str | None:
@@ -90,11 +153,34 @@ def without_a_segment(draw: random.Random, files: Files) -> str | None:
 
 LEFT_BY_A_CRASH: tuple[Injury, ...] = (
     *(cut, flip, zeros, without_indexes, without_an_index, without_snapshots, without_a_snapshot),
-    *(bad_snapshot, without_epochs, without_a_segment),
+    *(bad_snapshot, without_epochs, without_a_segment, garbage, batch_twice, batch_lost, batch_of_another_epoch),
+    *(bad_index, bad_epochs),
 )
 LEFT_UNDER_A_CLEAN_MARK: tuple[Injury, ...] = (
     *(without_indexes, without_an_index, without_snapshots, without_a_snapshot, bad_snapshot, without_a_segment),
+    *(bad_index, bad_epochs, garbage, zeros, cut),
 )
+
+
+def _with_batches(draw: random.Random, files: Files, change: Callable[[list[bytes]], object], words: str) -> str | None:
+    name = _one_log(draw, files)
+    if name is None:
+        return None
+    batches = _batches(bytes(files[name].content))
+    change(batches)
+    _change(files, name, b"".join(batches))
+    return f"{words} {name}"
+
+
+def _batches(content: bytes) -> list[bytes]:
+    """Whole batches of a log; what is behind the last whole one counts as one too."""
+    found = []
+    while content:
+        size = struct.unpack_from(">i", content, 8)[0] + 12 if len(content) >= 12 else len(content)
+        size = size if 12 < size <= len(content) else len(content)
+        found.append(content[:size])
+        content = content[size:]
+    return found
 
 
 def _one_log(draw: random.Random, files: Files) -> str | None:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.differential import trials
-from tests.differential.comparison import compare
-from tests.differential.ours import by_ours
+from tests.differential.campaign import compared
 
 FOUND = sorted((Path(__file__).parent / "found").glob("*.tar.xz"))
 
@@ -16,4 +15,4 @@ FOUND = sorted((Path(__file__).parent / "found").glob("*.tar.xz"))
 @pytest.mark.parametrize("path", FOUND, ids=lambda path: path.name.removesuffix(".tar.xz"))
 def test_what_came_out_otherwise_does_not_any_more(path: Path):
     trial, kafka = trials.kept(path)
-    assert compare(trial, kafka, by_ours(trial)).differences == ()
+    assert compared(trial, kafka).differences == ()

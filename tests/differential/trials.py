@@ -73,14 +73,19 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What an operation left: files, and of the log's state what root files would say. refusal: it did not work."""
+    """What an operation left: files, and of the log's state what root files would say. refusal: it did not work.
+
+    is_nothing_cleanable: the cleaner's manager would not have begun a round; of a refusal, that this is the reason.
+    damaged: base offsets of segments that are left alone because they are damaged; only ours does that.
+    """
 
     files: Files
     log_start_offset: int | None = None
     log_end_offset: int | None = None
     first_dirty_offset: int | None = None
-    cleanable_bytes: int | None = None
     refusal: str | None = None
+    is_nothing_cleanable: bool = False
+    damaged: tuple[int, ...] = ()
 
 
 def by_kafka(kafka: StorageOracle, trial: Trial, scratch: Path) -> Left:
@@ -109,7 +114,7 @@ def by_kafka(kafka: StorageOracle, trial: Trial, scratch: Path) -> Left:
         state["log_start_offset"],
         state["log_end_offset"],
         state.get("end_offset"),
-        state.get("cleanable_bytes"),
+        is_nothing_cleanable=state.get("cleanable_bytes") == 0,
     )
 
 
@@ -134,7 +139,7 @@ def kept(path: Path) -> tuple[Trial, Left]:
                 continue
             folder, _, name = member.name.partition("/")
             folders[folder][name] = PartitionFile(name, content, int(member.pax_headers["LOGLAKE.modified_ms"]))
-    left = Left(**facts.pop("left") | {"files": folders["kafka"]})
+    left = Left(**facts.pop("left") | {"files": folders["kafka"], "damaged": ()})
     facts = {name: facts[name] for name in (field.name for field in fields(Trial)) if name in facts}
     words = {name: tuple(facts[name]) for name in ("injuries", "codecs")}
     return Trial(**facts | words | {"files": folders["before"]}), left
