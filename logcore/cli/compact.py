@@ -47,7 +47,9 @@ def run(arguments: argparse.Namespace) -> int:
             # A high watermark that was given is one that is stated.
             if finding.rule != "no-high-watermark" or arguments.high_watermark is None:
                 notes.say(finding)
-        from logcore.columns.engines import new_cleaner  # slower to import than many a partition is to clean
+        # Slower to import than many a partition is to clean.
+        from logcore.columns.engines import new_cleaner
+        from logcore.columns.verified_batches import read_verified
 
         try:
             plan = plan_compaction(
@@ -56,6 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
                 line=arguments.compat,
                 as_of_ms=maintenance.as_of_ms(arguments),
                 upper_bound=arguments.cleaner_upper_bound,
+                read=read_verified,
             )
             if isinstance(plan, Refusal):
                 _leave(arguments, directory, plan)
