@@ -181,6 +181,27 @@ FAULTS = (
         ("tests/unit/logs",),
     ),
     Fault(
+        "a damaged segment is as old as what is left of it",
+        "logcore/logs/retained_segments.py",
+        "            return None, TimestampSource.UNKNOWN",
+        "            return greatest, TimestampSource.BATCHES",
+        ("tests/unit/logs/test_retention_plan.py",),
+    ),
+    Fault(
+        "the last batch of a time is written into the time index",
+        "logcore/logs/open_segment.py",
+        "if header.max_timestamp > self._greatest.timestamp:  # the first",
+        "if header.max_timestamp >= self._greatest.timestamp:  # the first",
+        ("tests/unit/logs/test_writer.py",),
+    ),
+    Fault(
+        "two runs write one partition directory",
+        "logcore/storage/partition_output.py",
+        "fcntl.LOCK_EX | fcntl.LOCK_NB",
+        "fcntl.LOCK_SH | fcntl.LOCK_NB",
+        ("tests/unit/storage/test_partition_output.py",),
+    ),
+    Fault(
         "any history agrees with ours",
         "logcore/logs/agreement.py",
         "        tail = self.tail\n        return (header.base_offset,",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from logcore.cli.main import main
 from logcore.logs.broker_line import BrokerLine
 from logcore.logs.partition_directory import Keep, PartitionDirectory, PartitionFile, Write
 from logcore.logs.retention_plan import RetentionPlan, plan_retention
@@ -53,6 +54,10 @@ NEW_SEGMENTS = {"r-time-all-0": 63, "r-size0-0": 35}
 LINGERING = ("d-mid-0", "r-future-0", "r-time-0")
 """Topics whose file.delete.delay.ms is a minute: the deleted files are still there, except a snapshot that a start
 removed before."""
+
+CLEANED_WITH = {"segment.bytes": "1800", "index.interval.bytes": "300"}
+CLEANED_HORIZON_MS = 1_795_278_765_556
+"""What the topic of `r-cd-0` was made with, and the delete horizon that the broker's cleaner gave its tombstones."""
 
 DELETE_RECORDS = {"d-mid-0": 59, "d-all-0": -1, "d-txn-0": 51}
 
@@ -255,3 +260,35 @@ def test_a_second_round_at_the_same_clock_changes_nothing(corpus: Corpus, partit
     # what the next start removes, the first round's own leftover among it: a snapshot that nothing is in front of
     old = f"{plan.log_start_offset:020d}.snapshot"
     assert set(plan.removed()) == {name for name in directory.files if name.endswith(".deleted") or name == old}
+
+
+def test_what_is_compacted_and_deleted_from_goes_through_both_commands_one_after_the_other(
+    corpus: Corpus, tmp_path: Path
+):
+    """The broker's cleaner thread did both in one go, at the same clock but for a few milliseconds."""
+    source, there = (corpus.directory(moment) / "r-cd-0" for moment in (MID, AFTER))
+    facts = corpus.facts(AFTER)
+    config = [
+        part
+        for name, value in (config_of(facts, "r-cd-0") | CLEANED_WITH).items()
+        for part in ("--config", f"{name}={value}")
+    ]
+    cleaned, left = tmp_path / "cleaned", tmp_path / "left"
+    given = ["--compat", "4.0", *config]
+    clock_of_cleaning = CLEANED_HORIZON_MS - int(facts["topic_configs"]["r-cd"]["delete.retention.ms"])
+    for command, begins, ends, at in (
+        ("compact", source, cleaned, clock_of_cleaning),
+        ("retain", cleaned / "r-cd-0", left, clock(facts["snapshots"]["after"], "r-cd-0")),
+    ):
+        to = ["--out", str(ends / "r-cd-0"), "--checkpoints-out", str(ends), "--as-of", str(at)]
+        assert main([command, str(begins), *to, *given]) == 0
+    ours, theirs = content(left / "r-cd-0"), content(there)
+    assert epochs(ours.pop("leader-epoch-checkpoint")) == [(0, 27), (2, 82)]
+    assert epochs(theirs.pop("leader-epoch-checkpoint")) == [(0, 27), (4, 82)]  # it had been started once more
+    assert ours == theirs
+    closed = {f"{57:020d}.index", f"{57:020d}.timeindex"}
+    times = modified(there)
+    assert {name: at for name, at in modified(left / "r-cd-0").items() if name in ours and name not in closed} == {
+        name: at for name, at in times.items() if name in theirs and name not in closed
+    }
+    assert "r-cd 0 57\n" in (left / "cleaner-offset-checkpoint").read_text()

@@ -195,6 +195,13 @@ def test_closing_adds_the_greatest_time_unless_it_is_there() -> None:
     assert made[file(0, "index")] == b""
 
 
+def test_of_batches_of_the_same_time_the_first_is_in_the_time_index() -> None:
+    log = writer()
+    for offset, at in enumerate((T - 1, T, T, T - 1)):
+        log.append(batch(offset, at), T)
+    assert contents(log.close(T))[file(0, "timeindex")] == struct.pack(">qi", T, 1)
+
+
 def test_records_without_time_leave_an_empty_time_index() -> None:
     log = writer({"index.interval.bytes": "0"})
     for offset in range(3):
