@@ -13,13 +13,8 @@ from logcore.logs.retention import SegmentFacts, check_order
 
 
 class RefusalReason(StrEnum):
-    """Why a log, or a segment, is not cleaned."""
+    """Why a log is not cleaned: a broker would fail at it, or there is nothing to do."""
 
-    TRANSACTIONAL = "transactional"
-    CONTROL = "control-batches"
-    UNSUPPORTED_FORMAT = "unsupported-format"
-    CORRUPT = "corrupt"
-    NO_KEY = "records-without-key"
     NOT_REBUILDABLE = "not-rebuildable"
     NOTHING_CLEANABLE = "nothing-cleanable"
 
