@@ -224,27 +224,6 @@ class RebuildIndexesConfig(JsonContract):
     """Path of a ``policies.yaml``; its ``index.interval.bytes`` counts."""
     apply: bool = True
     """Without it, only the plan. It adds files and removes none, so it acts unless told not to."""
-    again: bool = False
-    """Make all side files anew, also those that are there: after another `index.interval.bytes`, for instance."""
-
-
-@dataclass(frozen=True, slots=True)
-class RecoverConfig(JsonContract):
-    """What a broker's start would leave of archived logs; with ``apply`` as log directories under ``out``."""
-
-    JOB: ClassVar[str] = "recover"
-    lake: str
-    run_id: str
-    as_of_ms: int
-    logs: tuple[str, ...] | None = None
-    """Log keys ``<log_id>/<partition>``; None: the newest of every topic partition."""
-    out: str | None = None
-    """A local directory outside of the lake; ``<out>/<topic>-<partition>`` must not exist."""
-    salvage: bool = False
-    """Keep what a broker would lose: good batches behind damage, later segments."""
-    policies: str | None = None
-    """Path of a ``policies.yaml``; its ``index.interval.bytes`` counts."""
-    apply: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +256,6 @@ JobConfig = (
     | RetentionConfig
     | CompactionConfig
     | RebuildIndexesConfig
-    | RecoverConfig
     | MaintainConfig
 )
 
@@ -293,7 +271,6 @@ CONFIGS: Mapping[str, type[JobConfig]] = {
         RetentionConfig,
         CompactionConfig,
         RebuildIndexesConfig,
-        RecoverConfig,
         MaintainConfig,
     )
 }

@@ -1,0 +1,139 @@
+"""One log cleaned by many tasks: the bytes of one task and of the command line, however small the pieces."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from logcore.cli.main import main
+from spark_jobs import launch, spread_cleaning
+from spark_jobs.contracts import CompactionConfig, JobReport
+from spark_jobs.lake import run_folder
+from tests import handmade
+from tests.broker_directory import LogDirectory, Partition
+from tests.crash.alone import Step, finish, start
+from tests.crash.forks import Turn
+from tests.spark.archived import Keyed, append_segment, files, live
+from tests.spark.cycle import AS_OF_MS, Lake
+
+pytestmark = pytest.mark.spark
+
+SEGMENT_BYTES = 3000
+POLICY = "topics: {customers: {cleanup.policy: compact, segment.bytes: %d, compaction.spread.bytes: %d}}"
+TRANSACTIONAL = {"attributes": handmade.TRANSACTIONAL, "producer_epoch": 0}
+
+
+def write(partition: Partition, seed: int) -> None:
+    """Segments of keyed records with tombstones and missing keys; transactions that go over segments, some aborted."""
+    chance = random.Random(seed)
+    keys: list[bytes | None] = [None, b"", *(b"key-%d" % n for n in range(30))]
+    for number in range(12):
+        rows: list[Keyed] = [
+            (chance.choice(keys), chance.choice([None, b"", b"value-%d" % n])) for n in range(chance.randint(0, 40))
+        ]
+        append_segment(partition, rows, 1_700_000_000_000 + number, per_batch=chance.randint(1, 9))
+        producer = number // 2  # one transaction in two segments
+        partition.append(chance.randint(1, 9), producer_id=producer, base_sequence=number * 10, **TRANSACTIONAL)
+        if number % 2:
+            partition.marker(producer, handmade.ABORT if chance.random() < 0.6 else handmade.COMMIT)
+    append_segment(partition, [(b"key-1", b"last")], 1_700_000_001_000)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("spread")
+    source = LogDirectory(folder / "source")
+    customers = source.partition("customers-0")
+    write(customers, 5)
+    source.high_watermarks(customers_0=customers.next_offset)
+    Lake(folder / "lake").turn(source.path)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(built: Path) -> dict[str, bytes]:
+    """What one task leaves."""
+    lake, report = compacted(built, "whole", spread_bytes=1 << 30)
+    assert report.metrics["spread_logs"] == 0
+    assert report.metrics["replaced_segments"] == 12
+    return files(lake.path / "archive")
+
+
+def compacted(built: Path, name: str, *, spread_bytes: int) -> tuple[Lake, JobReport]:
+    lake = Lake(Path(shutil.copytree(built / "lake", built / name)))
+    policies = built / f"{name}.yaml"
+    policies.write_text(POLICY % (SEGMENT_BYTES, spread_bytes))
+    config = CompactionConfig(str(lake.path), "compact", AS_OF_MS, str(policies), apply=True)
+    return lake, launch.run("compaction", config)
+
+
+@pytest.mark.parametrize("rows", [4_000_000, 300, 50, 5])
+def test_many_tasks_leave_the_files_of_one_however_few_rows_each_may_hold(built, whole, monkeypatch, rows):
+    monkeypatch.setattr(spread_cleaning, "MAP_ROWS", rows)
+    lake, report = compacted(built, f"rows-{rows}", spread_bytes=0)
+    assert report.metrics["spread_logs"] == 1
+    assert report.findings == ()
+    assert files(lake.path / "archive") == whole
+    assert not run_folder.has_leftovers(str(lake.path))
+
+
+def test_one_core_and_two_leave_the_same_files(built, whole, tmp_path):
+    for cores in (1, 2):
+        lake = built / f"cores-{cores}"
+        shutil.copytree(built / "lake", lake)
+        policies = tmp_path / "policies.yaml"
+        policies.write_text(POLICY % (SEGMENT_BYTES, 0))
+        options = {"compaction": {"policies": str(policies), "apply": True}}
+        turn = Turn(str(lake), "", ("compaction",), options=options)
+        [ended] = finish(start(tmp_path, [Step(turn)], f"local[{cores}]"))
+        assert ended.code == 0, ended.said
+        assert ended.reports[0]["metrics"]["spread_logs"] == 1
+        assert files(lake / "archive") == whole
+
+
+def test_the_command_line_leaves_the_same_segments_and_indexes(built, whole, tmp_path):
+    out = tmp_path / "customers-0"
+    source = str(built / "source" / "customers-0")
+    settings = ["--config", "cleanup.policy=compact", "--config", f"segment.bytes={SEGMENT_BYTES}"]
+    assert main(["compact", source, "--out", str(out), "--as-of", str(AS_OF_MS), *settings]) == 0
+    ours = {}
+    for row in live(Lake(built / "whole"), "customers")[:-1]:
+        for path in (built / "whole" / row["path"]).parent.iterdir():
+            ours[path.name] = path.read_bytes()
+    theirs = {path.name: path.read_bytes() for path in out.iterdir() if path.name in ours}
+    assert len([name for name in ours if name.endswith(".log")]) == len(list(out.glob("*.log"))) - 1
+    assert ours == theirs
+
+
+def test_a_group_whose_newest_record_was_lost_is_not_swapped(built, monkeypatch):
+    """The cleaner is told that everything has a newer record."""
+    real = spread_cleaning.clean_group
+
+    def forgetful(value: dict[str, object]) -> dict[str, object]:
+        from logcore.columns import hashed_newest
+
+        find = hashed_newest.HashedNewest.find_chunk
+
+        def found(self, chunk):
+            newest = find(self, chunk)
+            newest[:] = 1 << 40
+            return newest
+
+        hashed_newest.HashedNewest.find_chunk = found
+        try:
+            return real(value)
+        finally:
+            hashed_newest.HashedNewest.find_chunk = find
+
+    def here(_: object, tasks: list[dict[str, object]], work: object, sizes: object = None) -> list[object]:
+        return [work(task) for task in tasks]
+
+    monkeypatch.setattr(spread_cleaning, "clean_group", forgetful)
+    monkeypatch.setattr("spark_jobs.spread.spread", here)
+    lake, report = compacted(built, "forgetful", spread_bytes=0)
+    assert [finding["rule"] for finding in report.findings] == ["compaction-unproven"]
+    assert "is the newest of its key and is gone" in str(report.findings[0]["message"])
+    assert all(row["generation"] == 0 for row in live(lake, "customers"))
