@@ -1,17 +1,26 @@
-"""A process that decodes segments whose last byte is the last one of readable memory.
+"""A process that decodes, or cleans, segments whose last byte is the last one of readable memory.
 
     python -m tests.fuzz.guarded ENGINE    prints how many segments it decoded; a read too far kills it
+    python -m tests.fuzz.guarded cleaner   the same with the compiled cleaner
 
 A page is mapped without any right behind the buffer, and one before it: whoever reads a byte beyond the segment, on
 either side, gets no byte but SIGSEGV. Canonical batches are cut at every length, so that every field is once the last.
 """
 
 import ctypes
+import io
 import mmap
 import sys
 from collections.abc import Iterator
 
+from logcore.columns.cleaning import CompiledCleaner
 from logcore.columns.engines import Engine
+from logcore.errors import LogError
+from logcore.logs.broker_line import BrokerLine
+from logcore.logs.compaction.cleaner import Cleaner, PlainCleaner
+from logcore.logs.compaction.cleaning_round import CleaningRound, SourceSegment
+from logcore.segments.scan import Stretch, scan
+from tests import handmade
 from tests.fuzz.canonical import CANONICAL
 from tests.fuzz.engines_compared import equal, outcome
 from tests.fuzz.injuries import scene
@@ -19,6 +28,8 @@ from tests.fuzz.mutator import mutant
 
 _PAGE = mmap.PAGESIZE
 _MUTANTS = 2000
+_CLEANED_OF = 7
+"""One in so many segments is cleaned, which takes longer than decoding."""
 
 
 class Guarded:
@@ -76,8 +87,41 @@ def main(engine: Engine) -> None:
     print(count)
 
 
+def clean() -> None:
+    """Clean them all, with the map of their own keys and a newer record of some."""
+    pages, count = Guarded(4), 0
+    for number, (data, base_offset) in enumerate(segments()):
+        if not data or number % _CLEANED_OF:
+            continue
+        walk = scan(data, base_offset=base_offset, sealed=True)
+        stretches = tuple((item.position, item.end) for item in walk if isinstance(item, Stretch))
+        if padding := walk.accounting.padding:
+            stretches += ((len(data) - padding, len(data)),)
+        end = walk.next_offset + 2
+        newer = handmade.simple_batch(end - 1, [(b"k", b"newest")])
+        last = SourceSegment(end - 1, end, newer, 0, 0, 0)
+        right = _cleaned(PlainCleaner(), SourceSegment(base_offset, end - 1, data, 0, 0, 0, unreadable=stretches), last)
+        for buf in (pages.last(data), pages.first(data)):
+            guarded = SourceSegment(base_offset, end - 1, buf, 0, 0, 0, unreadable=stretches)
+            assert _cleaned(CompiledCleaner(), guarded, last) == right, data.hex()
+            count += 1
+    print(count)
+
+
+def _cleaned(cleaner: Cleaner, *segments: SourceSegment) -> object:
+    round = CleaningRound(0, 0, segments[-1].next_base_offset, 1 << 62, 1_000_000, 500, 0, BrokerLine.V4_4)
+    sink = io.BytesIO()
+    try:
+        cleaner.build_map(segments, round)
+        return cleaner.clean(segments, sink), sink.getvalue()
+    except (LogError, ValueError) as error:
+        return str(error)
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "beyond":
         Guarded(1).beyond()
+    elif sys.argv[1] == "cleaner":
+        clean()
     else:
         main(Engine(sys.argv[1]))

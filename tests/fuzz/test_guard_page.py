@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from logcore.columns.engines import Engine
+from logcore.columns.engines import Engine, available
 from tests.conftest import REPOSITORY
 from tests.fuzz.canonical import CANONICAL
 from tests.fuzz.engines_compared import fast_engines
@@ -28,6 +28,14 @@ def test_nothing_is_read_beyond_a_segment_that_ends_where_memory_ends(engine: En
     done = guarded(engine)
     assert done.returncode == 0, f"{signal.strsignal(-done.returncode) if done.returncode < 0 else ''} {done.stderr}"
     assert int(done.stdout) > 4 * sum(len(batch.data) for batch in CANONICAL)
+
+
+def test_the_cleaner_reads_nothing_beyond_a_segment_either() -> None:
+    if Engine.KERNELS not in available():
+        pytest.skip("the kernels do not work here, and the plain cleaner reads by Python's own means")
+    done = guarded("cleaner")
+    assert done.returncode == 0, f"{signal.strsignal(-done.returncode) if done.returncode < 0 else ''} {done.stderr}"
+    assert int(done.stdout) > len(CANONICAL)
 
 
 def test_reading_beyond_it_would_have_been_seen() -> None:

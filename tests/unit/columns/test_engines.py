@@ -13,10 +13,11 @@ import pyarrow as pa
 import pytest
 import zstandard
 
-from logcore.columns.engines import Engine, available, decode_segment
+from logcore.columns.engines import Engine, available, decode_segment, new_cleaner
 from logcore.columns.kernels.library import KernelsUnavailable
 from logcore.columns.schema import RECORDS_SCHEMA
 from logcore.columns.wanted import EVERYTHING, Place, Wanted
+from logcore.logs.compaction.cleaner import PlainCleaner
 from logcore.segments.scan import Stretch
 from tests import handmade
 from tests.conftest import Sample
@@ -726,3 +727,15 @@ def test_asking_for_kernels_where_there_are_none_says_so(monkeypatch: pytest.Mon
     monkeypatch.setattr(groups, "library", missing)
     with pytest.raises(KernelsUnavailable, match="no compiler"):
         decoded(ONE_OF_EACH, Engine.KERNELS)
+
+
+def test_the_kernels_clean_where_they_work_and_the_plain_code_for_the_other_engines() -> None:
+    assert isinstance(new_cleaner(Engine.REFERENCE), PlainCleaner)
+    assert isinstance(new_cleaner(Engine.LOCKSTEP), PlainCleaner)
+    if Engine.KERNELS in available():
+        assert type(new_cleaner()).__name__ == "CompiledCleaner"
+
+
+def test_which_cleaner_is_meant_can_be_named_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGLAKE_ENGINE", "reference")
+    assert isinstance(new_cleaner(), PlainCleaner)

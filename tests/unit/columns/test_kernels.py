@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
@@ -14,7 +15,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from logcore.columns import groups
+from logcore.columns import cleaned_batches, cleaned_indexes, cleaning, groups, keyed_batches, offset_map
+from logcore.columns.cleaning import CompiledCleaner
 from logcore.columns.engines import Engine, decode_segment
 from logcore.columns.groups import Groups
 from logcore.columns.kernels import library as loading
@@ -23,6 +25,9 @@ from logcore.columns.kernels.library import KernelsUnavailable, Library
 from logcore.columns.kernels.processor import Processor, this_processor
 from logcore.columns.kernels.tables import checksum_tables
 from logcore.columns.wanted import Place
+from logcore.logs.broker_line import BrokerLine
+from logcore.logs.compaction.cleaner import PlainCleaner
+from logcore.logs.compaction.cleaning_round import CleaningRound, SourceSegment
 from logcore.records.model import DEFAULT_LIMITS
 from tests import handmade
 from tests.conftest import REPOSITORY, Sample
@@ -73,6 +78,24 @@ def test_every_kind_of_code_gives_the_rows_of_the_reference(
         assert table.equals(expected)
         assert rest == expected_rest
         assert name == "damaged" or careful == 0
+
+
+def test_every_kind_of_code_cleans_alike(kernels: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (cleaned_batches, cleaned_indexes, cleaning, keyed_batches, offset_map):
+        monkeypatch.setattr(module, "library", lambda: kernels)
+    rows = [(b"k%d" % (number % 40), bytes([number]) * number) for number in range(200)]
+    log = b"".join(
+        handmade.simple_batch(first, rows[first : first + 20], base_timestamp=first) for first in range(0, 200, 20)
+    )
+    segment = SourceSegment(0, 200, log, 0, 0, 0)
+    round = CleaningRound(0, 0, 200, 1000, 1_000_000, 500, 0, BrokerLine.V4_4)
+    made = []
+    for cleaner in (PlainCleaner(), CompiledCleaner()):
+        sink = io.BytesIO()
+        cleaner.build_map([segment], round)
+        made.append((cleaner.clean([segment], sink), sink.getvalue()))
+    assert made[0] == made[1]
+    assert made[0][0].removed == 160
 
 
 def found_batches(data: bytes, places: list[int]) -> list[bool]:
