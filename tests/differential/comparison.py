@@ -6,7 +6,7 @@ wrote them. The state of the log. Where one refuses the other must, too.
 
 Named, and counted:
 
-    recompressed     a batch that holds the same under a codec whose library is another: snappy always, zstd before 4.4.
+    recompressed-…   a batch that holds the same under a codec whose library is another: snappy always, zstd before 4.4.
                      Its header is equal but for length and CRC; behind it indexes name other positions
     nothing-cleanable  a round over no whole dirty segment: the cleaner's manager never begins one, we refuse it
     damage-kept      segments that fail their checksums in the range of a round: the cleaner does not look at checksums
@@ -83,9 +83,9 @@ def compare(trial: Trial, kafka: Left, ours: Left) -> Comparison:
             continue
         theirs, mine = bytes(theirs_files[name].content), bytes(our_files[name].content)
         if theirs != mine and name.endswith(".log"):
-            count, words = _same_batches(theirs, mine, {Codec.SNAPPY, loose})
+            counts, words = _same_batches(theirs, mine, {Codec.SNAPPY, loose})
             if words is None:
-                named["recompressed"] += count
+                named.update(counts)
                 recompressed.add(name[:20])
             else:
                 said.append(f"{name}: {words}")
@@ -157,23 +157,25 @@ def _times(trial: Trial, theirs: Files, ours: Files) -> Iterator[str]:
             yield f"{name}: changed at {file.modified_ms} by Kafka, at {mine.modified_ms} by ours"
 
 
-def _same_batches(theirs: bytes, ours: bytes, loose: set[Codec]) -> tuple[int, str | None]:
+def _same_batches(theirs: bytes, ours: bytes, loose: set[Codec]) -> tuple[Counter[str], str | None]:
     """How many batches were only compressed by another library, or the first difference in words."""
-    count = at_theirs = at_ours = 0
+    counts: Counter[str] = Counter()
+    at_theirs = at_ours = 0
     while at_theirs < len(theirs) and at_ours < len(ours):
         one, other = (_batch(content, at) for content, at in ((theirs, at_theirs), (ours, at_ours)))
         if one != other:
-            if _codec(one) is None or _codec(one) != _codec(other) or _codec(one) not in loose:
-                return 0, f"batch at byte {at_theirs}, ours at {at_ours}: {_first(one, other)} ({_heading(one)})"
+            codec = _codec(one)
+            if codec is None or codec != _codec(other) or codec not in loose:
+                return counts, f"batch at byte {at_theirs}, ours at {at_ours}: {_first(one, other)} ({_heading(one)})"
             words = _same_content(one, other)
             if words is not None:
-                return 0, f"batch at byte {at_theirs}, ours at {at_ours}: {words} ({_heading(one)})"
-            count += 1
+                return counts, f"batch at byte {at_theirs}, ours at {at_ours}: {words} ({_heading(one)})"
+            counts[f"recompressed-{codec.kafka_name}"] += 1
         at_theirs += len(one)
         at_ours += len(other)
     if at_theirs < len(theirs) or at_ours < len(ours):
-        return 0, f"Kafka's has {len(theirs) - at_theirs} bytes more, ours {len(ours) - at_ours}"
-    return count, None
+        return counts, f"Kafka's has {len(theirs) - at_theirs} bytes more, ours {len(ours) - at_ours}"
+    return counts, None
 
 
 def _batch(content: bytes, position: int) -> bytes:
