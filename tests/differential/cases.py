@@ -72,6 +72,41 @@ def trials(
     if "retain" in operations:
         retained = _retention(random.Random(f"retain {case_seed}"), common, log)
         yield retained, by_kafka(kafka, retained, scratch)
+    if "write" in operations and log.base_offsets:
+        written = _writing(random.Random(f"write {case_seed}"), common, log)
+        if written.files:
+            yield written, by_kafka(kafka, written, scratch)
+
+
+def _writing(draw: random.Random, common: Trial, log: _Log) -> Trial:
+    """The log's batches once more, some in one append, by other limits and another clock."""
+    batches = [batch for base in log.base_offsets for batch in injuries.batches(log.files[f"{base:020d}.log"].content)]
+    appends: Files = {}
+    clock = BEGIN_MS
+    while batches:
+        count = draw.choice([1, 1, 1, 2, 3])
+        name = f"{len(appends):05d}"
+        appends[name] = PartitionFile(name, b"".join(batches[:count]), clock)
+        del batches[:count]
+        clock += draw.choice([0, 1000, draw.randrange(20_000)])
+    config = {
+        **common.config,
+        "segment.bytes": str(max(int(common.config["segment.bytes"]), draw.randint(2000, 60_000))),
+        "segment.ms": draw.choice(["604800000", str(draw.randint(1, 200_000))]),
+        "index.interval.bytes": draw.choice(["4096", str(draw.randint(0, 3000))]),
+        "segment.index.bytes": "1048576",
+    }
+    return replace(
+        common,
+        name=f"{common.name}-write",
+        operation="write",
+        config=config,
+        as_of_ms=BEGIN_MS,
+        log_start_offset=0,  # a broker begins no log elsewhere
+        recovery_point=None,
+        high_watermark=None,
+        files=appends,
+    )
 
 
 def _generated(kafka: StorageOracle, spec: Specification, scratch: Path) -> _Log:

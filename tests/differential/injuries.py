@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable
 
 from logcore.logs.partition_directory import PartitionFile
+from logcore.records.varint import Buffer
 from tests.differential.directories import Files
 
 Injury = Callable[[random.Random, Files], str | None]
@@ -166,14 +167,15 @@ def _with_batches(draw: random.Random, files: Files, change: Callable[[list[byte
     name = _one_log(draw, files)
     if name is None:
         return None
-    batches = _batches(bytes(files[name].content))
-    change(batches)
-    _change(files, name, b"".join(batches))
+    found = batches(files[name].content)
+    change(found)
+    _change(files, name, b"".join(found))
     return f"{words} {name}"
 
 
-def _batches(content: bytes) -> list[bytes]:
+def batches(content: Buffer) -> list[bytes]:
     """Whole batches of a log; what is behind the last whole one counts as one too."""
+    content = bytes(content)
     found = []
     while content:
         size = struct.unpack_from(">i", content, 8)[0] + 12 if len(content) >= 12 else len(content)

@@ -13,6 +13,8 @@ from logcore.logs.compaction.selection import Refusal
 from logcore.logs.partition_directory import PartitionFile
 from logcore.logs.recovery.plan import plan_recovery
 from logcore.logs.retention_plan import plan_retention
+from logcore.logs.writer import LogWriter
+from logcore.segments.filenames import TopicPartition
 from tests.differential import directories
 from tests.differential.trials import Left, Trial
 
@@ -22,6 +24,8 @@ def by_ours(trial: Trial, new_cleaner: Callable[[], Cleaner] = PlainCleaner) -> 
     try:
         if trial.operation == "recover":
             return _recovered(trial)
+        if trial.operation == "write":
+            return _written(trial)
         return _retained(trial) if trial.operation == "retain" else _cleaned(trial, new_cleaner())
     except (LogError, ValueError) as refused:
         return Left(trial.files, refusal=f"{type(refused).__name__}: {refused}")
@@ -53,6 +57,21 @@ def _recovered(trial: Trial) -> Left:
     if plan.refusal is not None:
         return Left(trial.files, refusal=str(plan.refusal))
     return Left(directories.proposed(trial.files, plan.files), plan.log_start_offset, plan.log_end_offset)
+
+
+def _written(trial: Trial) -> Left:
+    writer = LogWriter(
+        TopicPartition("t", 0),
+        trial.topic_config,
+        trial.line,
+        as_of_ms=trial.as_of_ms,
+        start_offset=trial.log_start_offset,
+    )
+    clock = trial.as_of_ms
+    for append in trial.files.values():
+        clock = append.modified_ms
+        writer.append(bytes(append.content), clock)
+    return Left(dict(writer.close(clock).files))
 
 
 def _retained(trial: Trial) -> Left:

@@ -6,6 +6,7 @@ needed to hold ours against it again.
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import tarfile
@@ -22,8 +23,9 @@ from tests.differential import directories
 from tests.differential.directories import Files
 from tests.kafka.storage_oracle import StorageOracle, Thrown
 
-OPERATIONS = ("clean", "clean2", "recover", "retain")
-"""clean2: a second round over what the first left."""
+OPERATIONS = ("clean", "clean2", "recover", "retain", "write")
+"""clean2: a second round over what the first left. write: `files` are appends in the order of their names, each with
+its clock as time of change; there is no log before."""
 
 _LINES = {"3.9.2": BrokerLine.V3_9, "4.1.2": BrokerLine.V4_0, "4.4.0": BrokerLine.V4_4}
 _OURS_ALONE = ("min.cleanable.dirty.ratio", "log.cleaner.dedupe.buffer.size")
@@ -91,7 +93,7 @@ class Left:
 def by_kafka(kafka: StorageOracle, trial: Trial, scratch: Path) -> Left:
     """What Kafka makes of it. scratch: a folder for a copy, which is gone afterwards."""
     directory = scratch / "t-0"
-    directories.write(directory, trial.files)
+    directories.write(directory, {} if trial.operation == "write" else trial.files)
     request: dict[str, Any] = {
         "directory": directory,
         "now": trial.as_of_ms,
@@ -105,6 +107,11 @@ def by_kafka(kafka: StorageOracle, trial: Trial, scratch: Path) -> Left:
         "map_bytes": trial.config.get("log.cleaner.dedupe.buffer.size"),
         "producer_id_expiration_ms": trial.config.get("producer.id.expiration.ms"),
     }
+    if trial.operation == "write":
+        request["appends"] = [
+            {"now": file.modified_ms, "batches": base64.b64encode(file.content).decode()}
+            for file in trial.files.values()
+        ]
     try:
         state = kafka.ask(trial.operation.removesuffix("2"), **request)
     except Thrown as thrown:

@@ -11,7 +11,7 @@ parentheses; times in milliseconds, `config` by Kafka's names, each value as tex
     clean      a round of `Cleaner.doClean`. (first_dirty_offset, else the log's start; uncleanable, else the last
                stable offset or the active segment; map_bytes; load_factor; clean_stop=False)
     retain     `deleteOldSegments`. (delete_records_before: the log's start is moved there first)
-    write      appends as a follower does. appends: now, batches (base64), (leader_epoch) of each
+    write      appends as a follower does. appends: now, batches (base64), (leader_epoch, else any)
     generate   makes a log from `specification`; see tests/differential/specifications.py
     bench      `what`: clean, recover, offset_map; (rounds, map_bytes, load_factor, key_bytes)
 

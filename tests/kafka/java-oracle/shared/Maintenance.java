@@ -63,7 +63,8 @@ final class Maintenance {
             for (JsonNode append : command.fields().get("appends")) {
                 open.clock.set(append.get("now").asLong());
                 byte[] batches = Base64.getDecoder().decode(append.get("batches").asText());
-                int epoch = append.path("leader_epoch").asInt(0);
+                // a follower leaves out batches of epochs above that of the leader it fetched from
+                int epoch = append.path("leader_epoch").asInt(Integer.MAX_VALUE);
                 open.log.append(MemoryRecords.readableRecords(ByteBuffer.wrap(batches)), epoch);
             }
             return open.state();
