@@ -18,7 +18,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 
-from tests.bench import cleaning, commands, decoding, processes, publishing, whole_runs
+from tests.bench import cleaning, commands, compaction, decoding, processes, publishing, whole_runs
 from tests.bench.corpora import home
 from tests.bench.page import page
 from tests.bench.results import Line, Verdict
@@ -41,6 +41,7 @@ def cases(arguments: argparse.Namespace) -> dict[str, Callable[[], Iterator[Line
     found[processes.MEMORY] = partial(processes.memory_lines, 64 if quick else 1024, 1 if quick else 3)
     for each in publishing.CASES:
         found[each.name] = partial(publishing.lines, each, arguments.publish_mib, arguments.publish_rounds)
+    found[compaction.HUGE] = partial(compaction.lines, arguments.publish_mib, arguments.publish_rounds)
     found[whole_runs.NOOP] = partial(whole_runs.noop_lines, 200 if quick else 10_000, 1 if quick else 5)
     found[whole_runs.SMALL] = partial(whole_runs.small_lines, 1 if quick else 3)
     found[whole_runs.MEMORY] = partial(

@@ -118,9 +118,7 @@ class ReferenceLog:
         unstable = [
             max(each.batch_offset, self.log_start)
             for each in self.written
-            if each.offset >= self.log_start
-            and each.transaction is not None
-            and (self.fate(each) is Fate.OPEN or each.transaction in late)
+            if each.transaction in late or (self.fate(each) is Fate.OPEN and each.offset >= self.log_start)
         ]
         return min([self.committed_end, *unstable])
 
