@@ -22,10 +22,16 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from logcore.logs.compaction.selection import CleanableRange, RefusalReason, cleanable_range, why_not_now
+from logcore.logs.compaction.selection import (
+    CleanableRange,
+    RefusalReason,
+    cleanable_range,
+    is_overdue,
+    why_not_now,
+)
 from logcore.logs.findings import found
 from spark_jobs.contracts import CompactionConfig, JobReport
-from spark_jobs.lake import archive, commits, finding_rows, frontier, removals, run_folder
+from spark_jobs.lake import archive, commits, finding_rows, frontier, log_directory, removals, run_folder
 from spark_jobs.lake.archive import LogRow, Segment
 from spark_jobs.lake.commits import Guard
 from spark_jobs.lake.errors import ConcurrentChange
@@ -154,7 +160,7 @@ def plan(config: CompactionConfig) -> CompactionPlan:
         chosen = _cleanable(g, checkpoint, limit, config.as_of_ms)
         not_now = why_not_now(chosen, min_cleanable_dirty_ratio=g.policy.min_cleanable_dirty_ratio)
         log_plan = _plan_log(g, chosen, checkpoint, limit)
-        if not_now is not None:
+        if not_now is not None and not (chosen.cleanable_bytes and _is_overdue(lake, g, chosen, config.as_of_ms)):
             passed.append(Passed(log, g.row.topic_partition, not_now.message))
         elif _is_known_to_stay(log_plan, said):
             passed.append(Passed(log, g.row.topic_partition, said[log, log_plan.end_offset][1]))
@@ -222,6 +228,16 @@ def _cleanable(g: GovernedLog, checkpoint: int | None, limit_offset: int, as_of_
         as_of_ms=as_of_ms,
         min_compaction_lag_ms=g.policy.min_compaction_lag_ms,
     )
+
+
+def _is_overdue(lake: str, g: GovernedLog, chosen: CleanableRange, as_of_ms: int) -> bool:
+    """Whether `max.compaction.lag.ms` asks for it; unlimited, no segment is opened."""
+    lag = g.policy.max_compaction_lag_ms
+    if lag >= as_of_ms:
+        return False
+    dirty = [segment.slices[0] for segment in g.segments[:-1] if segment.next_offset > chosen.first_dirty]
+    first = [log_directory.first_timestamp(lake, each) for each in dirty]
+    return is_overdue(first, as_of_ms=as_of_ms, max_compaction_lag_ms=lag)
 
 
 def _plan_log(g: GovernedLog, chosen: CleanableRange, checkpoint: int | None, limit_offset: int) -> LogPlan:

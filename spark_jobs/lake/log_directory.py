@@ -14,8 +14,9 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 
-from logcore.errors import CorruptionReason, CorruptRecordError
+from logcore.errors import CorruptionReason, CorruptRecordError, LogError
 from logcore.logs.partition_directory import PartitionDirectory, PartitionFile
+from logcore.records.batch import read_header
 from logcore.records.varint import Buffer
 from logcore.segments.filenames import (
     LOG_SUFFIX,
@@ -112,6 +113,15 @@ def slice_bytes(lake: str, segment: Segment) -> Iterator[memoryview]:
         finally:
             with suppress(BufferError):
                 content.release()
+
+
+def first_timestamp(lake: str, segment: Segment) -> int:
+    """Max timestamp of the first batch, -1 where none can be read. Raises StorageError."""
+    try:
+        with slice_bytes(lake, segment) as content:
+            return read_header(content).max_timestamp if len(content) else -1
+    except LogError:
+        return -1
 
 
 def _side_files(lake: str, segment: LogSegment) -> dict[str, Buffer]:

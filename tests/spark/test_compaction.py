@@ -175,6 +175,15 @@ def test_what_is_too_young_or_not_dirty_enough_is_left_alone(lake):
     assert compact(lake, clean).plan["logs"] == []
 
 
+def test_what_is_dirty_for_longer_than_its_lag_is_cleaned_however_little_it_is(lake):
+    policy = (
+        'topics: {{customers: {{cleanup.policy: compact, min.cleanable.dirty.ratio: "1", max.compaction.lag.ms: {}}}}}'
+    )
+    oldest = 1_700_000_001_000
+    assert compact(lake, policy.format(AS_OF_MS - oldest), apply=False).plan["logs"] == []
+    assert len(compact(lake, policy.format(AS_OF_MS - oldest - 1), apply=False).plan["logs"]) == 1
+
+
 @pytest.mark.parametrize("dies_in", ["validations", "swap", "ledger", "log_actions"])
 def test_a_run_that_died_is_completed_by_the_next_to_the_same_tables(lake, rows, monkeypatch, dies_in):
     undisturbed = Lake(Path(shutil.copytree(lake.path, lake.path.parent / "undisturbed")))
