@@ -23,9 +23,10 @@ demo: setup jars ## the bundled samples become tables, through Dagster
 test: setup lint jars ## lint, then every test, fast ones first
 	.venv/bin/python -m pytest
 
-test-long: setup jars ## a million damaged batches, ten thousand random logs; writes docs/*-results.md
+test-long: setup jars ## a million damaged batches, 10^4 random logs, 10^5 histories; writes docs/*-results.md
 	.venv/bin/python -m tests.fuzz.long --mutants 1000000 -o docs/fuzz-results.md
 	.venv/bin/python -m tests.differential.long --cases 10000 -o docs/differential-results.md
+	.venv/bin/python -m tests.model.long --histories 100000 --length 5
 
 faults: setup jars ## mistakes planted into a copy of the code: each must turn a test red
 	.venv/bin/python -m tests.planted_faults

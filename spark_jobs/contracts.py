@@ -224,6 +224,27 @@ class RebuildIndexesConfig(JsonContract):
     """Path of a ``policies.yaml``; its ``index.interval.bytes`` counts."""
     apply: bool = True
     """Without it, only the plan. It adds files and removes none, so it acts unless told not to."""
+    again: bool = False
+    """Make all side files anew, also those that are there: after another `index.interval.bytes`, for instance."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverConfig(JsonContract):
+    """What a broker's start would leave of archived logs; with ``apply`` as log directories under ``out``."""
+
+    JOB: ClassVar[str] = "recover"
+    lake: str
+    run_id: str
+    as_of_ms: int
+    logs: tuple[str, ...] | None = None
+    """Log keys ``<log_id>/<partition>``; None: the newest of every topic partition."""
+    out: str | None = None
+    """A local directory outside of the lake; ``<out>/<topic>-<partition>`` must not exist."""
+    salvage: bool = False
+    """Keep what a broker would lose: good batches behind damage, later segments."""
+    policies: str | None = None
+    """Path of a ``policies.yaml``; its ``index.interval.bytes`` counts."""
+    apply: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +277,7 @@ JobConfig = (
     | RetentionConfig
     | CompactionConfig
     | RebuildIndexesConfig
+    | RecoverConfig
     | MaintainConfig
 )
 
@@ -271,6 +293,7 @@ CONFIGS: Mapping[str, type[JobConfig]] = {
         RetentionConfig,
         CompactionConfig,
         RebuildIndexesConfig,
+        RecoverConfig,
         MaintainConfig,
     )
 }

@@ -142,6 +142,7 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "compaction-unproven": Rule(_ERROR, "cleaned segments that did not pass their check; nothing was swapped"),
         "replacement-refused": Rule(_WARNING, "published offsets that were to be replaced and cannot be; they stay"),
         "index-not-rebuilt": Rule(_WARNING, "a segment whose indexes could not be written", _UNCHECKED),
+        "recovery-refused": Rule(_ERROR, "an archived log that a broker would not start on; not written", _UNCHECKED),
         "slices-not-merged": Rule(_WARNING, "small archived slices that could not be joined; they stay"),
         "archive-not-deleted": Rule(_WARNING, "a file of the archive that could not be deleted; tried again later"),
         "expectation-failed": Rule(_ERROR, "published rows are not what ledger and batches say"),

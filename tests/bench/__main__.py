@@ -18,7 +18,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 
-from tests.bench import cleaning, commands, compaction, decoding, processes, publishing, whole_runs
+from tests.bench import cleaning, commands, compaction, decoding, processes, publishing, recovering, whole_runs
 from tests.bench.corpora import home
 from tests.bench.page import page
 from tests.bench.results import Line, Verdict
@@ -51,6 +51,9 @@ def cases(arguments: argparse.Namespace) -> dict[str, Callable[[], Iterator[Line
         found[cleaned.name] = partial(cleaning.lines, cleaned, arguments.publish_mib, 1 if quick else 7)
     found[cleaning.MAP] = partial(cleaning.map_lines, 100_000 if quick else 5_000_000, 1 if quick else 7)
     found[cleaning.SCALING] = partial(cleaning.scaling_lines, arguments.publish_mib, 1 if quick else 3)
+    for codec in recovering.CODECS:
+        name = recovering.NAME.format(codec)
+        found[name] = partial(recovering.lines, codec, arguments.publish_mib, 1 if quick else 7)
     return found
 
 

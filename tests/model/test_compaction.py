@@ -19,12 +19,14 @@ BOTH: tuple[Callable[[], Cleaner], ...] = (PlainCleaner, CompiledCleaner)
 
 
 def settings_of(seed: int) -> Settings:
-    """Every line, with and without grouping, producers that are forgotten, and maps that get full."""
+    """Every line, with and without grouping, producers that are forgotten, maps that get full, limits of retention."""
     return Settings(
         producer_expiration_ms=(86_400_000, 5000)[seed % 2],
         line=("4.4", "4.0", "3.9")[seed % 3],
         groups=bool(seed // 2 % 2),
         max_keys=(None, None, 1, 2)[seed // 4 % 4],
+        retention_ms=(5, -1, 20)[seed // 2 % 3],
+        retention_bytes=(-1, 200, 0, 500)[seed // 3 % 4],
     )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from logcore.segments.producer_state import parse
 from spark_jobs import launch
 from spark_jobs.contracts import JobReport, RebuildIndexesConfig
 from tests import handmade
@@ -48,11 +49,42 @@ def test_side_files_of_closed_segments_are_the_brokers_bytes_and_are_written_onc
             compared += 1
     assert compared >= 30
     before = {path: path.stat().st_mtime_ns for path in (lake.path / "archive").rglob("*") if path.is_file()}
-    assert len(before) == 3 * len(lake.rows("segments"))
+    assert len([path for path in before if path.suffix != ".snapshot"]) == 3 * len(lake.rows("segments"))
     again = rebuild(lake, policies)
     assert not again.used_spark
     assert again.plan["segments"] == []
     assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_transaction_indexes_and_snapshots_of_closed_segments_are_the_brokers(sample, tmp_path):
+    lake = Lake(tmp_path / "lake")
+    lake.turn(sample("transactions-4.4.0").logdir)
+    policies = tmp_path / "policies.yaml"
+    policies.write_text('topics: {"*": {cleanup.policy: delete}}')
+    config = RebuildIndexesConfig(str(lake.path), "rebuild", 1, None, str(policies))  # long before any producer expires
+    launch.run("rebuild_indexes", config)
+    indexes = snapshots = 0
+    for row in lake.rows("segments"):
+        ours, brokers = lake.path / row["path"], Path(row["origin_file"])
+        if row["sealed"]:
+            assert ours.with_suffix(".txnindex").exists() == (_size(brokers.with_suffix(".txnindex")) > 0), brokers
+            if ours.with_suffix(".txnindex").exists():
+                assert ours.with_suffix(".txnindex").read_bytes() == brokers.with_suffix(".txnindex").read_bytes()
+                indexes += 1
+        if ours.with_suffix(".snapshot").exists() and brokers.with_suffix(".snapshot").exists():
+            said, found = (
+                {entry.producer_id: entry for entry in parse(path.with_suffix(".snapshot").read_bytes())}
+                for path in (brokers, ours)
+            )
+            assert found == said, brokers
+            snapshots += 1
+    print(f"{indexes} transaction indexes, {snapshots} snapshots")
+    assert indexes
+    assert snapshots
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def test_damaged_segments_and_those_at_the_source_get_none_and_lost_ones_are_written_again(tmp_path):
@@ -80,7 +112,7 @@ def test_damaged_segments_and_those_at_the_source_get_none_and_lost_ones_are_wri
     report = rebuild(lake)
     [finding] = report.findings
     assert (finding["rule"], finding["severity"]) == ("index-not-rebuilt", "warning")
-    assert "cannot be trusted any more" in str(finding["message"])
+    assert "crc does not fit" in str(finding["message"])
     assert not lost.exists()
     segment.write_bytes(handmade.cut(segment.read_bytes(), 100))
     assert "has 100 bytes" in str(rebuild(lake).findings[0]["message"])

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from logcore.logs.compaction.selection import RefusalReason, cleanable_range, dirty_ratio, why_not_now
+from logcore.logs.compaction.selection import RefusalReason, cleanable_range, dirty_ratio, is_overdue, why_not_now
 from logcore.logs.retention import SegmentFacts
 
 
@@ -79,3 +79,10 @@ def test_the_dirty_ratio_is_the_dirty_share_and_must_be_above_the_limit() -> Non
     assert refusal is not None
     assert refusal.reason is RefusalReason.NOTHING_CLEANABLE
     assert why_not_now(replace(found, cleanable_bytes=0), min_cleanable_dirty_ratio=0.0) is not None
+
+
+def test_a_log_is_overdue_by_the_oldest_first_batch_that_has_a_time() -> None:
+    assert is_overdue([500, 300], as_of_ms=1000, max_compaction_lag_ms=600)
+    assert not is_overdue([500, 400], as_of_ms=1000, max_compaction_lag_ms=600)
+    assert not is_overdue([0, -1], as_of_ms=1000, max_compaction_lag_ms=600)
+    assert not is_overdue([], as_of_ms=1000, max_compaction_lag_ms=0)
