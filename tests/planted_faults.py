@@ -535,7 +535,7 @@ FAULTS = (
         "spark_jobs/lake/archive.py",
         "and self.retired_because not in (CUT_BACK, FILLED, MERGED)",
         "and self.retired_because not in (CUT_BACK, FILLED)",
-        (MAINTAIN, "-k", "same_bytes"),
+        ("tests/unit/lake/test_segments_table.py",),
     ),
     Fault(
         "damage at the source is another leader's batch",

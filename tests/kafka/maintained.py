@@ -6,8 +6,10 @@ from batch headers read with `struct`: the library has no part in it.
 
 from __future__ import annotations
 
+import json
 import shutil
 import struct
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +23,8 @@ ROOT_FILES = tuple(
     f"{name}-checkpoint"
     for name in ("recovery-point-offset", "log-start-offset", "replication-offset", "cleaner-offset")
 )
-NOW_MS = 1_800_000_000_000
+NOW_MS = time.time_ns() // 1_000_000
+"""The broker's own clock decides which producers it has forgotten."""
 DAY_MS = 86_400_000
 EVERYTHING = ("--config", "min.cleanable.dirty.ratio=0", "--config", "cleanup.policy=compact")
 
@@ -49,6 +52,13 @@ class Before:
     ends: int
     stable: int
     read: dict[str, list[Line]]
+    interval: str
+    """The topic's `index.interval.bytes`."""
+
+    def shared(self, target: Path) -> tuple[object, ...]:
+        """What every command is told."""
+        interval = ("--config", f"index.interval.bytes={self.interval}")
+        return ("--checkpoints-out", target.parent, "--as-of", NOW_MS, *interval)
 
     @property
     def bases(self) -> list[int]:
@@ -62,6 +72,8 @@ class Before:
 
 def partitions(produced: Produced) -> list[Before]:
     """Every partition that clients wrote to."""
+    said = [line for line in map(json.loads, produced.said) if "settings" in line]
+    intervals = {line["topic"]: line["settings"]["index.interval.bytes"] for line in said}
     found = []
     for (topic, number), (begins, ends) in sorted(produced.bounds["read_uncommitted"].items()):
         name = f"{topic}-{number}"
@@ -73,6 +85,7 @@ def partitions(produced: Produced) -> list[Before]:
                 ends,
                 produced.bounds["read_committed"][topic, number][1],
                 {level: produced.consumed[level].get((topic, number), []) for level in LEVELS},
+                intervals[topic],
             )
         )
     return found
@@ -94,16 +107,16 @@ def loglake(*arguments: object, damaged: bool = False) -> None:
 
 def compacted(before: Before, target: Path) -> Expected:
     """One round of cleaning."""
-    loglake("compact", before.directory, "--out", target, *_shared(target), *EVERYTHING)
+    loglake("compact", before.directory, "--out", target, *before.shared(target), *EVERYTHING)
     return _after_cleaning(before, drops_tombstones=False)
 
 
 def compacted_twice(before: Before, target: Path) -> Expected:
     """Two rounds, the second when tombstones may go."""
     between = target.parent / "between" / target.name
-    loglake("compact", before.directory, "--out", between, *_shared(between), *EVERYTHING)
+    loglake("compact", before.directory, "--out", between, *before.shared(between), *EVERYTHING)
     later = ("--first-dirty-offset", before.begins, "--as-of", NOW_MS + 2 * DAY_MS)
-    loglake("compact", between, "--out", target, *_shared(target), *EVERYTHING, *later)
+    loglake("compact", between, "--out", target, *before.shared(target), *EVERYTHING, *later)
     shutil.rmtree(between.parent)
     return _after_cleaning(before, drops_tombstones=True)
 
@@ -113,7 +126,7 @@ def retained_by_size(before: Before, target: Path) -> Expected:
     sizes = [path.stat().st_size for path in segment_files(before.directory)]
     limit = sum(sizes) // 2
     limits = ("--config", f"retention.bytes={limit}", "--config", "retention.ms=-1")
-    loglake("retain", before.directory, "--out", target, *_shared(target), *limits)
+    loglake("retain", before.directory, "--out", target, *before.shared(target), *limits)
     gone, left = 0, sum(sizes)
     # Before that, what lies below the log start goes.
     while gone + 1 < len(sizes) and before.bases[gone + 1] <= before.begins:
@@ -127,7 +140,7 @@ def records_deleted(before: Before, target: Path) -> Expected:
     """What deleteRecords up to the middle does, and then retention."""
     middle = (before.begins + before.ends) // 2
     limits = ("--config", "retention.ms=-1", "--delete-records-before", middle)
-    loglake("retain", before.directory, "--out", target, *_shared(target), *limits)
+    loglake("retain", before.directory, "--out", target, *before.shared(target), *limits)
     return _from(before, middle)
 
 
@@ -137,14 +150,14 @@ def reindexed(before: Before, target: Path) -> Expected:
     shutil.copytree(before.directory, bare, ignore=shutil.ignore_patterns("*index", "*.snapshot"))
     for name in ROOT_FILES:
         shutil.copy2(before.directory.parent / name, bare.parent / name)
-    loglake("reindex", bare, "--out", target, *_shared(target))
+    loglake("reindex", bare, "--out", target, *before.shared(target))
     shutil.rmtree(bare.parent)
     return _from(before, before.begins)
 
 
 def recovered(before: Before, target: Path) -> Expected:
     """What an unclean start makes of a copy that was taken while the broker ran."""
-    loglake("recover", before.running, "--out", target, *_shared(target), "--log-start-offset", before.begins)
+    loglake("recover", before.running, "--out", target, *before.shared(target), "--log-start-offset", before.begins)
     return _from(before, before.begins)
 
 
@@ -156,7 +169,7 @@ def recovered_from_a_torn_tail(before: Before, target: Path) -> Expected:
     content = active.read_bytes()
     active.write_bytes(content + (content or bytes(100))[:70])
     start = ("--log-start-offset", before.begins, "--recovery-point", 0)
-    loglake("recover", hurt, "--out", target, *_shared(target), *start, damaged=True)
+    loglake("recover", hurt, "--out", target, *before.shared(target), *start, damaged=True)
     shutil.rmtree(hurt.parent)
     return _from(before, before.begins)
 
@@ -173,7 +186,7 @@ def recovered_from_a_flipped_bit(before: Before, target: Path) -> Expected:
     content[end - 1] ^= 1
     middle.write_bytes(content)
     start = ("--log-start-offset", before.begins, "--recovery-point", 0)
-    loglake("recover", hurt, "--out", target, *_shared(target), *start, damaged=True)
+    loglake("recover", hurt, "--out", target, *before.shared(target), *start, damaged=True)
     before_it = b"".join(path.read_bytes() for path in segment_files(hurt) if path.name < middle.name)
     stable = _stable(headers(before_it + bytes(content[:position])), first)
     shutil.rmtree(hurt.parent)
@@ -217,10 +230,6 @@ def headers(content: bytes) -> list[tuple[int, int, int, int, int, int, int]]:
         found.append((at, end, base, base + delta, attributes, producer, control))
         at = end
     return found
-
-
-def _shared(target: Path) -> tuple[object, ...]:
-    return ("--checkpoints-out", target.parent, "--as-of", NOW_MS)
 
 
 def _from(before: Before, begins: int) -> Expected:

@@ -85,9 +85,11 @@ def test_a_clean_start_mends_nothing(clean: Started):
 def test_an_unclean_start_cuts_nothing(unclean: Started):
     said = [line for line in unclean.said if _is_of(line, unclean)]
     assert any("Recovering unflushed" in line for line in said)
-    expected = ("Recovering unflushed", "recovery for", "Deleting")  # of snapshots that it takes anew
-    words = [word for word in MENDS if word not in expected]
-    assert [line for line in said if any(word in line for word in words)] == []
+    # Snapshots it throws away and takes anew; that they come out as they were is another test's claim.
+    said = [
+        line for line in said if "Recovering unflushed" not in line and "Deleted producer state snapshot" not in line
+    ]
+    assert [line for line in said if any(word in line for word in MENDS)] == []
 
 
 def test_a_broker_finds_the_offsets_that_were_planned(started: Started):
@@ -132,6 +134,11 @@ def test_after_a_clean_stop_our_files_are_what_we_wrote(started: Started):
             assert left.decode().splitlines()[2:-1] == content.decode().splitlines()[2:], name
             assert new[1] == str(expected.ends), name
             continue
+        assert left is not None, path
+        if path.endswith(".snapshot") and left != content:
+            # Taken anew from the same replay; in which order is a hash map's affair.
+            assert _entries(left) == _entries(content), f"{path}, {started.made[path.partition('/')[0]][0]}"
+            continue
         assert left == content, f"{path}, {started.made[path.partition('/')[0]][0]}"
     assert set(started.left) <= set(started.written)
 
@@ -171,6 +178,11 @@ def _is_snapshot_below_start(path: str, started: Started) -> bool:
     """Of a path below the log directory."""
     name, file = path.split("/")
     return file.endswith(".snapshot") and int(file[:20]) <= started.made[name][1].begins
+
+
+def _entries(snapshot: bytes) -> list[bytes]:
+    """Of a producer snapshot: what it says of each producer."""
+    return sorted(snapshot[at : at + 46] for at in range(10, len(snapshot), 46))
 
 
 def _is_of(line: str, started: Started) -> bool:

@@ -118,7 +118,9 @@ class ReferenceLog:
         unstable = [
             max(each.batch_offset, self.log_start)
             for each in self.written
-            if each.transaction in late or (self.fate(each) is Fate.OPEN and each.offset >= self.log_start)
+            if each.offset >= self.log_start
+            and each.transaction is not None
+            and (self.fate(each) is Fate.OPEN or each.transaction in late)
         ]
         return min([self.committed_end, *unstable])
 

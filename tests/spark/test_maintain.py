@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from spark_jobs import archive_removal, launch, maintain
 from spark_jobs.contracts import (
@@ -153,6 +154,20 @@ def test_slices_become_one_segment_of_the_same_bytes_with_all_rows_that_a_segmen
     assert {row["segment_id"] for row in actions} == {row["segment_id"] for row in slices}
     assert (lake.published("orders"), ledger(lake, "orders")) == (published, told)
     assert spans(lake, "orders") == [(0, 10), (10, 25)]
+
+
+def test_every_version_of_the_segments_that_a_reader_can_meet_holds_the_whole_log_once(lake):
+    retain(lake)
+    before = lake.versions()["segments"]
+    keep_tidy(lake)
+    seen = set()
+    for version in range(before, lake.versions()["segments"] + 1):
+        table = DeltaTable(str(lake.path / "tables" / "segments"), version=version)
+        rows = table.to_pyarrow_table().to_pylist()
+        held = sorted((r["base_offset"], r["next_offset"]) for r in rows if r["retired_ms"] is None)
+        seen.add(tuple(held))
+        assert all((lake.path / r["path"]).exists() for r in rows if r["retired_ms"] is None)
+    assert seen == {((10, 15), (15, 20), (20, 25)), ((10, 25),)}
 
 
 def test_behind_a_merge_the_log_grows_is_validated_and_published_as_if_there_had_been_none(built, lake):

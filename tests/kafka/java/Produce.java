@@ -134,7 +134,7 @@ public final class Produce {
             }
         }
         settings.put("linger.ms", chance.pick("0", "5", "50", "1000"));
-        settings.put("batch.size", chance.pick("1", "300", "2000", "16384", "200000"));
+        settings.put("batch.size", chance.pick("1", "300", "2000", "16384", "19000"));
         settings.put("retry.backoff.ms", "20");
         settings.put("acks", "all");
         settings.put("enable.idempotence", chance.pick("true", "false"));

@@ -20,14 +20,14 @@ def segment(base: int, end: int, generation: int = 0) -> Segment:
     return Segment(**values | named | {"base_offset": base, "next_offset": end})
 
 
-def test_what_is_cut_back_or_filled_feeds_nothing_and_what_maintenance_took_still_does(tmp_path):
+def test_what_is_cut_back_filled_or_merged_feeds_nothing_and_what_maintenance_took_still_does(tmp_path):
     lake = str(tmp_path)
-    parts = [segment(0, 5), segment(5, 10), segment(10, 15), segment(15, 20), segment(20, 25)]
+    parts = [segment(base, base + 5) for base in (0, 5, 10, 15, 25, 20)]
     archive.commit_segments(lake, [*parts, segment(5, 10, generation=1)], {LOG: None}, "run")
     because = dict(
-        zip([p.segment_id for p in parts[:4]], ["retention", "compaction", "cut-back", "filled"], strict=True)
+        zip([p.segment_id for p in parts[:5]], ["retention", "compaction", "cut-back", "filled", "merged"], strict=True)
     )
-    archive.swap_segments(lake, parts[:4], [], {LOG: 1}, "run", 7, because)
+    archive.swap_segments(lake, parts[:5], [], {LOG: 1}, "run", 7, because)
     assert [s.base_offset for s in archive.ingested_segments(lake)] == [0, 5, 20]
     assert {s.segment_id: s.retired_because for s in archive.read_segments(lake, live=False)} == because | {
         "s20.0": None,
