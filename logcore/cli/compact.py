@@ -11,10 +11,16 @@ from typing import Any
 from logcore.cli import maintenance
 from logcore.cli.looking import Notes
 from logcore.errors import LogError
-from logcore.logs.compaction.plan import CompactionOutcome, CompactionPlan, plan_compaction, run_compaction
-from logcore.logs.compaction.selection import Refusal
+from logcore.logs.compaction.plan import (
+    CompactionOutcome,
+    CompactionPlan,
+    NothingToClean,
+    plan_compaction,
+    run_compaction,
+)
+from logcore.logs.compaction.planned_round import findings_told
 from logcore.logs.findings import Finding
-from logcore.logs.partition_directory import Keep, PartitionDirectory, RootLines
+from logcore.logs.partition_directory import PartitionDirectory
 from logcore.storage.files import shown
 from logcore.storage.partition_output import PartitionOutput
 
@@ -60,11 +66,11 @@ def run(arguments: argparse.Namespace) -> int:
                 upper_bound=arguments.cleaner_upper_bound,
                 read=read_verified,
             )
-            if isinstance(plan, Refusal):
-                _leave(arguments, directory, plan)
-                return notes.exit_code
             for finding in plan.findings:
                 notes.say(finding)
+            if isinstance(plan, NothingToClean):
+                _leave(arguments, directory, plan)
+                return notes.exit_code
             if arguments.plan:
                 _print(plan.as_dict())
                 return notes.exit_code
@@ -78,8 +84,8 @@ def run(arguments: argparse.Namespace) -> int:
     return notes.exit_code
 
 
-def _leave(arguments: argparse.Namespace, directory: PartitionDirectory, refusal: Refusal) -> None:
-    """There is nothing to clean: the new directory is the old one."""
+def _leave(arguments: argparse.Namespace, directory: PartitionDirectory, refusal: NothingToClean) -> None:
+    """There is nothing to clean: the new directory is the old one, as a broker's start leaves it."""
     if arguments.plan:
         _print(
             {
@@ -91,15 +97,14 @@ def _leave(arguments: argparse.Namespace, directory: PartitionDirectory, refusal
                 "groups": [],
                 "refused": str(refusal.reason),
                 "why": refusal.message,
+                "removed": dict(sorted(refusal.removed.items())),
+                "findings": findings_told(refusal.findings),
             }
         )
         return
     with PartitionOutput(arguments.source, arguments.out) as output:
-        output.put({name: Keep(name) for name in directory.files})
-    lines = RootLines(
-        directory.recovery_point, directory.log_start_offset, directory.high_watermark, directory.first_dirty_offset
-    )
-    maintenance.write_checkpoints(arguments, directory, lines)
+        output.put(refusal.files)
+    maintenance.write_checkpoints(arguments, directory, refusal.root)
     sys.stdout.write(f"{shown(os.path.normpath(arguments.out))}: copied as it is; {refusal.message}\n")
 
 

@@ -33,9 +33,9 @@ from logcore.logs.retained_segments import (
     DirectorySegment,
     TimestampSource,
     directory_segments,
-    read_segment,
 )
 from logcore.logs.retention import Decision, decide
+from logcore.logs.started_directory import start_of, started_files
 from logcore.logs.topic_config import TopicConfig
 from logcore.segments import checkpoints, leader_epochs, producer_state
 from logcore.segments.filenames import (
@@ -47,7 +47,7 @@ from logcore.segments.filenames import (
     segment_file_name,
 )
 from logcore.segments.leader_epochs import Epochs
-from logcore.segments.startup import StartFiles, is_plain_name, kept_at_start
+from logcore.segments.startup import StartFiles
 
 HIGH_WATERMARK = -1
 """As the offset to delete records before: whatever is committed."""
@@ -150,9 +150,9 @@ def plan_retention(
 
     Raises ValueError where a broker refuses deleteRecords: an offset above the high watermark, a topic that is
     compacted and not deleted from. Raises LogError for a directory that a broker would begin anew, because its log
-    start offset lies behind its log end.
+    start offset lies behind its log end, and for one with the damaged output of a cleaning that was interrupted.
     """
-    start = kept_at_start(directory.files, lambda name: _next_offset(directory, name))
+    start = start_of(directory)
     segments = directory_segments(directory, start)
     findings: list[Finding] = []
     log_end = _log_end(directory, segments)
@@ -210,11 +210,6 @@ def plan_retention(
     )
 
 
-def _next_offset(directory: PartitionDirectory, name: str) -> int:
-    base_offset = int(name[:20])
-    return read_segment(directory.files[name], base_offset, None).next_offset
-
-
 def _log_end(directory: PartitionDirectory, segments: Sequence[DirectorySegment]) -> int | None:
     """The offset behind the last batch; None where damage may hide more of them."""
     if not segments:
@@ -251,12 +246,10 @@ def _records_deleted_to(before: int | None, config: TopicConfig, log_start: int,
 
 
 def _kept_files(directory: PartitionDirectory, start: StartFiles, gone: set[int]) -> dict[str, ProposedFile]:
-    files: dict[str, ProposedFile] = {
-        name: Keep(now) for name, now in start.kept.items() if _base_offset(name) not in gone
-    }
-    for name in directory.files:
-        if name not in start.dropped and not is_plain_name(name) and name not in start.kept.values():
-            files[name] = Keep(name)
+    files = started_files(directory, start)
+    for name in start.kept:
+        if _base_offset(name) in gone:
+            del files[name]
     return files
 
 

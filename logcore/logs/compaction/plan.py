@@ -39,6 +39,7 @@ from logcore.logs.compaction.selection import (
     why_not_now,
 )
 from logcore.logs.compaction.surveyed_log import Reader, SurveyedLog, SurveyedSegment, read_plainly, survey
+from logcore.logs.findings import Finding
 from logcore.logs.partition_directory import (
     ByteSink,
     Keep,
@@ -49,6 +50,7 @@ from logcore.logs.partition_directory import (
     Write,
 )
 from logcore.logs.retention import SegmentFacts
+from logcore.logs.started_directory import start_of, started_files
 from logcore.logs.topic_config import TopicConfig
 from logcore.segments import offset_index, time_index
 from logcore.segments.filenames import (
@@ -61,11 +63,21 @@ from logcore.segments.filenames import (
     segment_base_offset,
     segment_file_name,
 )
-from logcore.segments.scan import scan
-from logcore.segments.startup import is_plain_name, kept_at_start
+from logcore.segments.startup import StartFiles
 
 _BYTES_A_KEY = 24
 _LOAD_FACTOR = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class NothingToClean(Refusal):
+    """Nothing is cleaned: what a start leaves of the directory (files; removed, and why; root), and what is to be said
+    of it."""
+
+    files: Proposal
+    removed: dict[str, str]
+    root: RootLines
+    findings: tuple[Finding, ...]
 
 
 def plan_compaction(
@@ -76,17 +88,18 @@ def plan_compaction(
     as_of_ms: int,
     upper_bound: int | None = None,
     read: Reader = read_plainly,
-) -> CompactionPlan | Refusal:
+) -> CompactionPlan | NothingToClean:
     """What a round of cleaning at this clock does to a directory, or why there is nothing for it to do.
 
     upper_bound: nothing at or above it is cleaned. read: how segments are walked over and verified.
 
-    Raises LogError for a directory that a broker would begin anew, because its log start offset lies behind its end.
+    Raises LogError for a directory that a broker would begin anew, because its log start offset lies behind its end,
+    and for one with the damaged output of a cleaning that was interrupted.
     """
-    start = kept_at_start(directory.files, lambda name: _next_offset(directory, name))
+    start = start_of(directory)
     first = min((base for name in start.kept if (base := segment_base_offset(name)) is not None), default=None)
     if first is None:
-        return Refusal(RefusalReason.NOTHING_CLEANABLE, "there is no segment")
+        return _nothing("there is no segment", directory, start, directory.first_dirty_offset)
     log_start = max(directory.log_start_offset or 0, first)
     start = start.without_old_snapshots(log_start)
     log = survey(
@@ -121,7 +134,9 @@ def plan_compaction(
         min_compaction_lag_ms=config.min_compaction_lag_ms,
     )
     if not chosen.cleanable_bytes:
-        return Refusal(RefusalReason.NOTHING_CLEANABLE, _why_nothing(chosen, log, last_stable, upper_bound))
+        why = _why_nothing(chosen, log, last_stable, upper_bound)
+        first_dirty = None if directory.first_dirty_offset is None else chosen.first_dirty
+        return _nothing(why, directory, start, first_dirty, log.findings)
     count = len(chosen.segments)
     damaged = [(each.base_offset, each.damage[0].offset) for each in log.segments[:count] if each.damage]
     return CompactionPlan(
@@ -153,11 +168,30 @@ def plan_compaction(
     )
 
 
-def _next_offset(directory: PartitionDirectory, name: str) -> int:
-    walk = scan(directory.files[name].content, base_offset=int(name[:20]), sealed=False, decode=False)
-    for _ in walk:
-        pass
-    return walk.next_offset
+def _nothing(
+    why: str,
+    directory: PartitionDirectory,
+    start: StartFiles,
+    first_dirty_offset: int | None,
+    findings: Sequence[Finding] = (),
+) -> NothingToClean:
+    return NothingToClean(
+        RefusalReason.NOTHING_CLEANABLE,
+        why,
+        files=started_files(directory, start),
+        removed={name: str(reason) for name, reason in start.dropped.items()},
+        root=_root_lines(directory, first_dirty_offset),
+        findings=tuple(findings),
+    )
+
+
+def _root_lines(directory: PartitionDirectory, first_dirty_offset: int | None) -> RootLines:
+    return RootLines(
+        recovery_point=directory.recovery_point,
+        log_start_offset=directory.log_start_offset,
+        high_watermark=directory.high_watermark,
+        first_dirty_offset=first_dirty_offset,
+    )
 
 
 def _facts(segment: SurveyedSegment) -> SegmentFacts:
@@ -246,7 +280,7 @@ class CompactionOutcome:
 def run_compaction(plan: CompactionPlan, open_stream: OpenStream, cleaner: Cleaner) -> CompactionOutcome:
     """Carry a plan out. Raises what `Cleaner.clean` does; then nothing of what was written is of use."""
     end = cleaner.build_map(plan.dirty_segments, plan.round)
-    files = _kept_files(plan)
+    files = started_files(plan.directory, plan.start)
     removed = {name: str(reason) for name, reason in plan.start.dropped.items()}
     cleaned: list[CleanedSegment] = []
     replaced: list[tuple[int, ...]] = []
@@ -263,29 +297,14 @@ def run_compaction(plan: CompactionPlan, open_stream: OpenStream, cleaner: Clean
         cleaned.append(segment)
         replaced.append(tuple(each.base_offset for each in group.segments))
     first_dirty = plan.next_first_dirty(end)
-    directory = plan.directory
     return CompactionOutcome(
         files=files,
         segments=tuple(cleaned),
         replaced=tuple(replaced),
         first_dirty_offset=first_dirty,
-        root=RootLines(
-            recovery_point=directory.recovery_point,
-            log_start_offset=directory.log_start_offset,
-            high_watermark=directory.high_watermark,
-            first_dirty_offset=first_dirty,
-        ),
+        root=_root_lines(plan.directory, first_dirty),
         removed=removed,
     )
-
-
-def _kept_files(plan: CompactionPlan) -> dict[str, ProposedFile]:
-    start = plan.start
-    files: dict[str, ProposedFile] = {name: Keep(now) for name, now in start.kept.items()}
-    for name in plan.directory.files:
-        if name not in start.dropped and not is_plain_name(name) and name not in start.kept.values():
-            files[name] = Keep(name)
-    return files
 
 
 def _drop(files: dict[str, ProposedFile], removed: dict[str, str], base_offset: int, new_base_offset: int) -> None:

@@ -114,11 +114,16 @@ class CompactionPlan:
             "frozen_from": round.frozen_from,
             "groups": [group.as_dict() for group in self.groups()],
             "removed": {name: str(reason) for name, reason in sorted(self.start.dropped.items())},
-            "findings": [
-                {"rule": each.rule, "severity": str(each.severity), "file": each.file, "message": each.message}
-                for each in self.findings
-            ],
+            "findings": findings_told(self.findings),
         }
+
+
+def findings_told(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """Findings as plain values."""
+    return [
+        {"rule": each.rule, "severity": str(each.severity), "file": each.file, "message": each.message}
+        for each in findings
+    ]
 
 
 def _rounded(ratio: float) -> float:

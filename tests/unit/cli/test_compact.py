@@ -127,3 +127,40 @@ def test_wrong_usage_is_said(orders: Path, capsys: Captured):
     assert main(["compact", str(orders), "--plan", "--config", "no.such=1"]) == 64
     assert main(["compact", str(orders), "--plan", "--compat", "2.8"]) == 64
     capsys.readouterr()
+
+
+def test_where_nothing_can_be_cleaned_damage_is_said_all_the_same(orders: Path, tmp_path: Path, capsys: Captured):
+    damaged = orders / f"{2:020d}.log"
+    content = bytearray(damaged.read_bytes())
+    content[-1] ^= 1
+    damaged.write_bytes(content)
+    out = tmp_path / "new" / "orders-0"
+    arguments = ("--cleaner-upper-bound", "1")
+    compacted(orders, out, *arguments, code=2)
+    assert "cannot be trusted" in capsys.readouterr().err
+    assert main(["compact", str(orders), "--plan", "--as-of", str(T), *arguments]) == 2
+    [finding] = json.loads(capsys.readouterr().out)["findings"]
+    assert finding["rule"] == "corrupt-bytes"
+
+
+def test_where_nothing_can_be_cleaned_an_interrupted_cleaning_is_ended_as_a_start_ends_it(orders: Path, tmp_path: Path):
+    swapped = f"{0:020d}.log.swap"
+    (orders / swapped).write_bytes(rows(0, b"a", b"b") + rows(2, b"c", b"d"))
+    (orders / f"{9:020d}.log.deleted").write_bytes(b"x")
+    out = tmp_path / "new" / "orders-0"
+    names = compacted(orders, out, "--cleaner-upper-bound", "1")
+    assert [name for name in names if ".log" in name] == [f"{base:020d}.log" for base in (0, 4, 5)]
+    assert (out / f"{0:020d}.log").read_bytes() == (orders / swapped).read_bytes()
+
+
+@pytest.mark.parametrize("command", ["compact", "retain"])
+def test_a_damaged_segment_never_takes_the_place_of_those_it_was_made_of(
+    orders: Path, tmp_path: Path, capsys: Captured, command: str
+):
+    content = bytearray(rows(0, b"a", b"b") + rows(2, b"c", b"d"))
+    content[-1] ^= 1
+    (orders / f"{0:020d}.log.swap").write_bytes(content)
+    out = tmp_path / "orders-0"
+    assert main([command, str(orders), "--out", str(out), "--as-of", str(T)]) == 3
+    assert "it is damaged" in capsys.readouterr().err
+    assert not out.exists()
