@@ -112,7 +112,7 @@ class LogError(Exception):
         if self.nearby:
             text += f" (bytes there: {self.nearby.hex()})"
         if self.advice:
-            text += f" {self.advice}"
+            text += f" {self.advice}" if text.endswith((".", ")")) else f". {self.advice}"
         return text
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -22,7 +22,6 @@ from logcore.logs.compaction.planned_round import findings_told
 from logcore.logs.findings import Finding
 from logcore.logs.partition_directory import PartitionDirectory
 from logcore.storage.files import shown
-from logcore.storage.partition_output import PartitionOutput
 
 
 def add_parser(
@@ -74,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
             if arguments.plan:
                 _print(plan.as_dict())
                 return notes.exit_code
-            with PartitionOutput(arguments.source, arguments.out) as output:
+            with maintenance.output(arguments) as output:
                 outcome = run_compaction(plan, output.stream, new_cleaner())
                 output.put(outcome.files)
         except LogError as error:
@@ -102,7 +101,7 @@ def _leave(arguments: argparse.Namespace, directory: PartitionDirectory, refusal
             }
         )
         return
-    with PartitionOutput(arguments.source, arguments.out) as output:
+    with maintenance.output(arguments) as output:
         output.put(refusal.files)
     maintenance.write_checkpoints(arguments, directory, refusal.root)
     sys.stdout.write(f"{shown(os.path.normpath(arguments.out))}: copied as it is; {refusal.message}\n")

@@ -19,7 +19,7 @@ from logcore.logs.findings import Finding
 from logcore.logs.partition_directory import PartitionDirectory, RootLines
 from logcore.logs.topic_config import TopicConfig, topic_config
 from logcore.storage.partition_directories import partition_directory
-from logcore.storage.partition_output import write_root_files
+from logcore.storage.partition_output import PartitionOutput, check_root_files, refuse_below, write_root_files
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -93,8 +93,22 @@ def source(arguments: argparse.Namespace, findings: list[Finding]) -> Iterator[P
         yield replace(directory, **stated)
 
 
+@contextmanager
+def output(arguments: argparse.Namespace) -> Iterator[PartitionOutput]:
+    """DST, to be written while the context lasts. Refused before anything is written: what cannot be, and checkpoints
+    that could not be written behind it."""
+    if arguments.checkpoints_out is not None:
+        refuse_below(arguments.source, arguments.checkpoints_out)
+        check_root_files(_log_directory(arguments), arguments.checkpoints_out)
+    with PartitionOutput(arguments.source, arguments.out) as new:
+        yield new
+
+
+def _log_directory(arguments: argparse.Namespace) -> str:
+    return os.path.dirname(os.path.abspath(str(arguments.source)))
+
+
 def write_checkpoints(arguments: argparse.Namespace, directory: PartitionDirectory, lines: RootLines) -> None:
     """`--checkpoints-out`, if it was asked for."""
     if arguments.checkpoints_out is not None:
-        parent = os.path.dirname(os.path.abspath(arguments.source))
-        write_root_files(parent, arguments.checkpoints_out, directory.topic_partition, lines)
+        write_root_files(_log_directory(arguments), arguments.checkpoints_out, directory.topic_partition, lines)

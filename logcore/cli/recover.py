@@ -17,7 +17,6 @@ from logcore.columns.engines import segment_recovery
 from logcore.logs.findings import Finding
 from logcore.logs.recovery.plan import RecoveryPlan, plan_recovery, root_refusal
 from logcore.storage.files import shown
-from logcore.storage.partition_output import PartitionOutput
 
 _ROOT_OPTIONS = ("recovery_point", "log_start_offset", "high_watermark", "first_dirty_offset")
 
@@ -68,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         if plan.refusal is not None:
             sys.stderr.write(f"error: {plan.refusal} Nothing was written.{_advice(arguments)}\n")
         elif not arguments.plan:
-            with PartitionOutput(arguments.source, arguments.out) as output:
+            with maintenance.output(arguments) as output:
                 output.put(plan.files)
             maintenance.write_checkpoints(arguments, directory, plan.root)
             sys.stdout.write(summary(plan, arguments.out))

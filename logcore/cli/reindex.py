@@ -17,7 +17,6 @@ from logcore.cli.recover import summary
 from logcore.columns.engines import segment_recovery
 from logcore.logs.findings import Finding
 from logcore.logs.recovery.reindexing import plan_reindex
-from logcore.storage.partition_output import PartitionOutput
 
 
 def add_parser(
@@ -57,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         if plan.refusal is not None:
             sys.stderr.write(f"error: {plan.refusal} Nothing was written.\n")
         elif not arguments.plan:
-            with PartitionOutput(arguments.source, arguments.out) as output:
+            with maintenance.output(arguments) as output:
                 output.put(plan.files)
             maintenance.write_checkpoints(arguments, directory, plan.root)
             sys.stdout.write(summary(plan, arguments.out))

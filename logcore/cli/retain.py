@@ -14,7 +14,6 @@ from logcore.errors import LogError
 from logcore.logs.findings import Finding
 from logcore.logs.retention_plan import HIGH_WATERMARK, RetentionPlan, plan_retention
 from logcore.storage.files import shown
-from logcore.storage.partition_output import PartitionOutput
 
 
 def add_parser(
@@ -65,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.plan:
             sys.stdout.write(json.dumps(plan.as_dict(), indent=2) + "\n")
             return notes.exit_code
-        with PartitionOutput(arguments.source, arguments.out) as output:
+        with maintenance.output(arguments) as output:
             output.put(plan.files)
         maintenance.write_checkpoints(arguments, directory, plan.root)
         sys.stdout.write(_summary(plan, arguments.out))

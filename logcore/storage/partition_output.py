@@ -70,9 +70,15 @@ class PartitionOutput:
         """LogError if nothing may be written under the final name."""
         if os.path.lexists(self._final):
             raise LogError("it exists already", file=shown(self._final), advice="Name a directory that does not exist.")
-        source, final = os.path.realpath(self._source), os.path.realpath(self._final)
-        if os.path.commonpath([source, final]) == source:
-            raise LogError("it lies in the directory that is read", file=shown(self._final), advice="Name another one.")
+        refuse_below(self._source, self._final)
+        unfinished = os.path.realpath(self._path)
+        if os.path.islink(self._path) or os.path.commonpath([os.path.realpath(self._source), unfinished]) == unfinished:
+            # What a killed run left there is removed; this is not what one left.
+            raise LogError(
+                "it would be written under this name first, and something else has it",
+                file=shown(self._path),
+                advice="Name another directory.",
+            )
         refuse_if_in_use(os.path.dirname(self._final))
 
     def put(self, files: Proposal) -> None:
@@ -107,28 +113,23 @@ class PartitionOutput:
             os.close(descriptor)
 
 
+def refuse_below(source: str, path: str) -> None:
+    """LogError for a path that is the directory `source`, or lies in it."""
+    within = os.path.realpath(source)
+    if os.path.commonpath([within, os.path.realpath(path)]) == within:
+        raise LogError("it lies in the directory that is read", file=shown(path), advice="Name another one.")
+
+
 def write_root_files(source: str, directory: str, topic_partition: TopicPartition, lines: RootLines) -> None:
     """Write the four checkpoints of a log directory with the partition's lines replaced: those that are in `directory`
     already (of other partitions put there before), else those of `source`, the parent of the partition that was read. A
     checkpoint that neither has, and that gets no line, is not written; one of `source` that cannot be understood counts
     as absent, as it did when the partition was read.
 
-    Raises LogError for the log directory of `source` itself, for one that a running broker holds, and for a checkpoint
-    in `directory` that cannot be understood; OSError.
+    Raises as `check_root_files`; OSError.
     """
-    if os.path.realpath(directory) == os.path.realpath(source):
-        raise LogError(
-            "these are the root files of the directory that is read",
-            file=shown(directory),
-            advice="Name another directory.",
-        )
-    refuse_if_in_use(directory)
-    stated = {
-        filenames.RECOVERY_POINT_FILE: lines.recovery_point,
-        filenames.LOG_START_FILE: lines.log_start_offset,
-        filenames.HIGH_WATERMARK_FILE: lines.high_watermark,
-        filenames.CLEANER_FILE: lines.first_dirty_offset,
-    }
+    check_root_files(source, directory)
+    stated = _stated(lines)
     os.makedirs(directory, exist_ok=True)
     for name, offset in stated.items():
         path = os.path.join(directory, name)
@@ -138,6 +139,29 @@ def write_root_files(source: str, directory: str, topic_partition: TopicPartitio
             offsets[topic_partition] = offset
         if offsets or is_there:
             _replace(path, checkpoints.format_offset_checkpoint(offsets))
+
+
+def check_root_files(source: str, directory: str) -> None:
+    """Whether `write_root_files` may write there. Raises LogError for the log directory `source` itself, for one that a
+    running broker holds, and for a checkpoint in `directory` that cannot be understood."""
+    if os.path.realpath(directory) == os.path.realpath(source):
+        raise LogError(
+            "these are the root files of the directory that is read",
+            file=shown(directory),
+            advice="Name another directory.",
+        )
+    refuse_if_in_use(directory)
+    for name in _stated(RootLines()):
+        _offsets(os.path.join(source, name), os.path.join(directory, name))
+
+
+def _stated(lines: RootLines) -> dict[str, int | None]:
+    return {
+        filenames.RECOVERY_POINT_FILE: lines.recovery_point,
+        filenames.LOG_START_FILE: lines.log_start_offset,
+        filenames.HIGH_WATERMARK_FILE: lines.high_watermark,
+        filenames.CLEANER_FILE: lines.first_dirty_offset,
+    }
 
 
 def _offsets(source: str, target: str) -> tuple[dict[TopicPartition, int], bool]:

@@ -164,3 +164,21 @@ def test_a_damaged_segment_never_takes_the_place_of_those_it_was_made_of(
     assert main([command, str(orders), "--out", str(out), "--as-of", str(T)]) == 3
     assert "it is damaged" in capsys.readouterr().err
     assert not out.exists()
+
+
+@pytest.mark.parametrize("command", ["compact", "retain", "recover", "reindex"])
+@pytest.mark.parametrize("place", ["source", "log directory", "broken"])
+def test_checkpoints_that_cannot_be_written_are_refused_before_anything_is(
+    orders: Path, tmp_path: Path, capsys: Captured, command: str, place: str
+):
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "cleaner-offset-checkpoint").write_text("junk")
+    into = {"source": orders, "log directory": orders.parent, "broken": broken}[place]
+    before = {path: path.read_bytes() for path in orders.parent.rglob("*") if path.is_file()}
+    out = tmp_path / "orders-0"
+    arguments = ["--as-of", str(T), "--checkpoints-out", str(into)]
+    assert main([command, str(orders), "--out", str(out), *arguments]) == 3
+    assert capsys.readouterr().err.startswith("error: ")
+    assert not out.exists()
+    assert {path: path.read_bytes() for path in orders.parent.rglob("*") if path.is_file()} == before

@@ -212,3 +212,24 @@ def test_a_root_file_that_cannot_be_understood_counts_as_absent_only_where_it_is
     with pytest.raises(LogError, match="target"):
         write_root_files(str(source), str(target), ORDERS, RootLines(recovery_point=2))
     assert (target / "recovery-point-offset-checkpoint").read_text() == "junk"
+
+
+def test_what_has_the_name_of_the_unfinished_directory_by_chance_is_let_be(source: Path, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").touch()
+    (tmp_path / "orders-0.unfinished").symlink_to(precious)
+    with (
+        pytest.raises(LogError, match="something else has it"),
+        PartitionOutput(str(source), str(tmp_path / "orders-0")),
+    ):
+        pass
+    assert entries(precious) == ["file"]
+
+
+def test_a_source_in_a_directory_of_that_name_is_let_be(source: Path, tmp_path: Path) -> None:
+    source.parent.rename(tmp_path / "logs.unfinished")
+    moved = tmp_path / "logs.unfinished" / "orders-0"
+    with pytest.raises(LogError, match="something else has it"), PartitionOutput(str(moved), str(tmp_path / "logs")):
+        pass
+    assert entries(moved) == [LOG, "partition.metadata"]
