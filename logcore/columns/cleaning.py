@@ -33,6 +33,7 @@ from logcore.columns.keyed_batches import KeyedBatches, KeyedChunk, SingleBatch
 from logcore.columns.offset_map import HashKey, OffsetMap, Offsets
 from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, TransactionState
 from logcore.logs.compaction.cleaning_round import CleanedSegment, CleaningRound, SourceSegment
+from logcore.logs.compaction.output_indexes import check_room
 from logcore.logs.compaction.retained_batch import Retention, Verdict, judge, retained
 from logcore.logs.partition_directory import ByteSink
 from logcore.records.batch import CONTROL_BIT, DELETE_HORIZON_BIT, TRANSACTIONAL_BIT, BatchHeader, read_header
@@ -121,7 +122,7 @@ class CompiledCleaner:
                 else:
                     self._clean_chunk(segment, batches, round, output)
         indexes = output.indexes
-        return CleanedSegment(
+        cleaned = CleanedSegment(
             base_offset=group[0].base_offset,
             size=indexes.size,
             digest=output.digest.hexdigest(),
@@ -136,6 +137,8 @@ class CompiledCleaner:
             max_timestamp=indexes.max_timestamp,
             last_offset=indexes.last_offset,
         )
+        check_room(cleaned, round.segment_index_bytes)
+        return cleaned
 
     def _clean_batch(self, segment: SourceSegment, batch: SingleBatch, round: CleaningRound, output: _Output) -> None:
         """The plain code, on one batch."""

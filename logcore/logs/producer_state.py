@@ -22,7 +22,7 @@ bytes are in `logcore.segments.producer_state`, outcomes below a high watermark 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -274,6 +274,11 @@ class ProducerReplay:
             completed.marker_offset,
             min(self._open.values(), default=completed.marker_offset + 1),
         )
+
+    @property
+    def open_from(self) -> Mapping[int, int]:
+        """First offset of each transaction that is open, by producer id."""
+        return self._open
 
     def entries(self) -> dict[int, ProducerEntry]:
         """The state as a snapshot at this place would hold it, by producer id. A coordinator epoch that was not looked

@@ -18,7 +18,7 @@ from typing import Protocol
 from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, TransactionState
 from logcore.logs.compaction.cleaning_round import CleanedSegment, CleaningRound, SourceSegment
 from logcore.logs.compaction.newest_offsets import NewestOffsets
-from logcore.logs.compaction.output_indexes import OutputIndexes
+from logcore.logs.compaction.output_indexes import OutputIndexes, check_room
 from logcore.logs.compaction.retained_batch import Retention, judge, retained
 from logcore.logs.partition_directory import ByteSink
 from logcore.records.batch import BatchHeader, read_header
@@ -104,7 +104,7 @@ class PlainCleaner:
                     indexes.take(read_header(stays.content))
                     sink.write(stays.content)
                     digest.update(stays.content)
-        return CleanedSegment(
+        cleaned = CleanedSegment(
             base_offset=group[0].base_offset,
             size=indexes.size,
             digest=digest.hexdigest(),
@@ -119,6 +119,8 @@ class PlainCleaner:
             max_timestamp=indexes.max_timestamp,
             last_offset=indexes.last_offset,
         )
+        check_room(cleaned, self._round.segment_index_bytes)
+        return cleaned
 
     def _control_type(self, segment: SourceSegment, position: int, header: BatchHeader) -> ControlType | None:
         first = next(iter(read_records(segment.content, position, header, self._limits)), None)

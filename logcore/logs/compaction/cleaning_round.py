@@ -65,7 +65,8 @@ class CleaningRound:
     upper_bound_offset: base of the first segment that is not cleaned (Kafka's firstUncleanableOffset as rounded down).
     legacy_horizon_ms: tombstones in v0 and v1 go with segments changed at or before it. max_keys: where Kafka's map
     would be full (slots times load factor); None: never. frozen_from: at and above it nothing is garbage but what a
-    readable newer record replaces, because bytes below it cannot be read; None: all is readable.
+    readable newer record replaces, because bytes below it cannot be read; None: all is readable. segment_index_bytes:
+    room in the offset index, and in the time index, of a cleaned segment; None: any.
     """
 
     log_start_offset: int
@@ -80,6 +81,7 @@ class CleaningRound:
     index_interval_bytes: int = DEFAULT_INTERVAL_BYTES
     max_keys: int | None = None
     frozen_from: int | None = None
+    segment_index_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

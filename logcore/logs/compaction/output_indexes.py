@@ -81,10 +81,12 @@ class OutputIndexes:
             self._times.append(self._greatest)
 
 
-def check_room(segment: CleanedSegment, index_bytes: int) -> None:
+def check_room(segment: CleanedSegment, index_bytes: int | None) -> None:
     """Whether a broker's indexes, which are made `segment.index.bytes` large, would have held those of a cleaned
     segment. It fails at an entry for which there is no room; the time index keeps a place free for the entry that
-    closes it. Raises Uncleanable."""
+    closes it. index_bytes: None for any. Raises Uncleanable."""
+    if index_bytes is None:
+        return
     base = segment.base_offset
     room, time_room = index_bytes // offset_index.ENTRY_SIZE, index_bytes // time_index.ENTRY_SIZE - 1
     used, time_used = (
@@ -101,7 +103,7 @@ def check_room(segment: CleanedSegment, index_bytes: int) -> None:
     if used > room or last_time >= time_room:
         raise Uncleanable(
             f"the indexes of the segment that begins at offset {base} would be larger than segment.index.bytes "
-            f"{index_bytes}; a broker fails at this too",
+            f"{index_bytes}; a broker fails at this too.",
             offset=base,
             advice="Allow for larger ones with --config segment.index.bytes=N.",
         )

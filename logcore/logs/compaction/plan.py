@@ -27,7 +27,6 @@ from logcore.errors import LogError
 from logcore.logs.broker_line import BrokerLine
 from logcore.logs.compaction.cleaner import Cleaner
 from logcore.logs.compaction.cleaning_round import CleanedSegment, CleaningRound, SourceSegment
-from logcore.logs.compaction.output_indexes import check_room
 from logcore.logs.compaction.planned_round import CompactionPlan as CompactionPlan
 from logcore.logs.compaction.planned_round import PlannedGroup as PlannedGroup
 from logcore.logs.compaction.selection import (
@@ -52,7 +51,6 @@ from logcore.logs.partition_directory import (
 from logcore.logs.retention import SegmentFacts
 from logcore.logs.started_directory import start_of, started_files
 from logcore.logs.topic_config import TopicConfig
-from logcore.segments import offset_index, time_index
 from logcore.segments.filenames import (
     LOG_SUFFIX,
     MAX_OFFSET,
@@ -155,6 +153,7 @@ def plan_compaction(
             producers=log.active_producers(),
             index_interval_bytes=config.index_interval_bytes,
             max_keys=_max_keys(config),
+            segment_index_bytes=config.segment_index_bytes,
             frozen_from=min((offset for _, offset in damaged), default=None),
         ),
         segments=tuple(_source(log, number, log_start, chosen) for number in range(count)),
@@ -210,17 +209,15 @@ def _source(log: SurveyedLog, number: int, log_start: int, chosen: CleanableRang
     if following is None:  # the active segment is never cleaned
         following = chosen.end_offset
     unreadable = tuple((each.position, each.end) for each in segment.damage)
-    dirty = offset_index.lookup(segment.offset_entries, chosen.first_dirty, segment.base_offset).position
     return SourceSegment(
         base_offset=segment.base_offset,
         next_base_offset=following,
         content=segment.log.content,
         modified_ms=segment.log.modified_ms,
-        offset_index_size=len(segment.offset_entries) * offset_index.ENTRY_SIZE,
-        time_index_size=segment.time_entry_count * time_index.ENTRY_SIZE,
+        offset_index_size=segment.offset_index_size,
+        time_index_size=segment.time_index_size,
         aborted=log.aborted_from(number, log_start_offset=log_start, upper=following),
-        # An entry may point into damage, where no batch begins that can be walked over.
-        dirty_position=next((start for start, end in unreadable if start < dirty < end), dirty),
+        dirty_position=segment.dirty_positions.get(chosen.first_dirty, 0),
         unreadable=unreadable,
     )
 
@@ -290,7 +287,6 @@ def run_compaction(plan: CompactionPlan, open_stream: OpenStream, cleaner: Clean
         base, modified_ms = group.segments[0].base_offset, group.segments[-1].modified_ms
         with open_stream(segment_file_name(base), modified_ms) as sink:
             segment = cleaner.clean(group.segments, sink)
-        check_room(segment, plan.config.segment_index_bytes)
         for each in group.segments:
             _drop(files, removed, each.base_offset, base)
         files |= _side_files(segment, plan.round.as_of_ms)

@@ -8,6 +8,9 @@ from its batches, as a recovery would. A transaction index is held against the m
 no entry, and an aborted transaction that it misses is added, so that a wrong index neither drops committed data nor
 shows aborted ones.
 
+A transaction that is open where bytes are damaged may have ended there: the next marker of its producer may be another
+one's. Where its outcome is in no transaction index either, it holds the last stable offset, as if it were open.
+
 Source: Kafka UnifiedLog.{firstUnstableOffset, collectAbortedTransactions}, ProducerStateManager.
 """
 
@@ -18,6 +21,8 @@ from dataclasses import dataclass, field
 
 from logcore.errors import CorruptIndexError, CorruptionReason, UnsupportedFormatError
 from logcore.logs.compaction.cleaning_round import ActiveProducer
+from logcore.logs.compaction.hidden_outcomes import HiddenOutcomes
+from logcore.logs.compaction.surveyed_indexes import SurveyedIndexes, index_ignored
 from logcore.logs.findings import Finding, found
 from logcore.logs.partition_directory import PartitionDirectory, PartitionFile
 from logcore.logs.producer_state import ProducerReplay, without_expired
@@ -25,16 +30,15 @@ from logcore.logs.producers_at import newest_snapshot
 from logcore.logs.validation import BatchVerdict
 from logcore.records.control import ControlType
 from logcore.records.varint import Buffer
-from logcore.segments import offset_index, time_index, transaction_index
+from logcore.segments import transaction_index
 from logcore.segments.filenames import (
     LOG_SUFFIX,
+    MAX_OFFSET,
     OFFSET_INDEX_SUFFIX,
     PRODUCER_SNAPSHOT_SUFFIX,
-    TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
     segment_base_offset,
 )
-from logcore.segments.offset_index import OffsetEntry
 from logcore.segments.producer_state import ProducerEntry
 from logcore.segments.scan import Stretch, scan
 from logcore.segments.startup import StartFiles
@@ -70,8 +74,10 @@ class SurveyedSegment:
     max_timestamp: int = NO_TIMESTAMP
     first_timestamp: int = NO_TIMESTAMP
     damage: list[Stretch] = field(default_factory=list)
-    offset_entries: tuple[OffsetEntry, ...] = ()
-    time_entry_count: int = 0
+    offset_index_size: int = 0
+    time_index_size: int = 0
+    dirty_positions: dict[int, int] = field(default_factory=dict)
+    """Where reading begins for a first dirty offset: the beginning, if it is not here."""
     aborted: tuple[AbortedTransaction, ...] = ()
     """The entries of its transaction index."""
 
@@ -79,21 +85,25 @@ class SurveyedSegment:
 @dataclass(slots=True)
 class SurveyedLog:
     """producers: those that a broker would know which starts on the directory. decided: first offset of data and offset
-    of the marker of each transaction that ended behind the newest producer snapshot: what ended in front of it is over
-    for such a broker, wherever the high watermark is."""
+    of the marker of each transaction whose marker is not below the high watermark that is stated: to the broker that
+    took them they are unstable; one that started on a newer producer snapshot has forgotten that. doubtful: first
+    offset of each transaction that damage hides the outcome of."""
 
     segments: list[SurveyedSegment]
     log_end_offset: int
     producers: dict[int, ProducerEntry]
     decided: list[tuple[int, int]]
+    doubtful: list[int]
     findings: list[Finding]
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Of the first transaction that is open, or whose marker is not below the high watermark."""
+        """Of the first transaction that is open, whose marker is not below the high watermark, or whose outcome nobody
+        can tell."""
         unstable = [
             each.current_txn_first_offset for each in self.producers.values() if each.open_transaction is not None
         ]
         unstable += [first for first, marker in self.decided if marker >= high_watermark]
+        unstable += self.doubtful
         return min(unstable, default=None)
 
     def aborted_from(self, number: int, *, log_start_offset: int, upper: int) -> tuple[AbortedTransaction, ...]:
@@ -127,7 +137,10 @@ def survey(
     """Look over every segment of a directory. start: what a broker's start would make of its names. log_start_offset:
     what lies below says nothing of producers, as a broker's replay begins there."""
     bases = sorted(base for name in start.kept if (base := segment_base_offset(name)) is not None)
-    log = SurveyedLog([], 0, {}, [], [])
+    log = SurveyedLog([], 0, {}, [], [], [])
+    undecided = MAX_OFFSET if directory.high_watermark is None else directory.high_watermark
+    hidden = HiddenOutcomes()
+    sought = {log_start_offset, *(() if directory.first_dirty_offset is None else (directory.first_dirty_offset,))}
     # From the beginning for the transactions; from the newest snapshot on for the producers, as a broker knows them.
     everything = ProducerReplay()
     snapshots = [directory.files[now] for name, now in start.kept.items() if name.endswith(PRODUCER_SNAPSHOT_SUFFIX)]
@@ -138,32 +151,36 @@ def survey(
         names = {LOG_SUFFIX: start.kept[f"{base:020d}{LOG_SUFFIX}"], **start.beside(base)}
         files = {suffix: directory.files[now] for suffix, now in names.items()}
         segment = SurveyedSegment(base, next_base, files[LOG_SUFFIX], base)
-        offsets, times = _Rebuilt(interval_bytes), 0
+        indexes = SurveyedIndexes(files, base, interval_bytes, sought, log.findings)
         derived: list[AbortedTransaction] = []
         aborts: set[tuple[int, int]] = set()
         for step in read(segment.log.content, base, next_base):
             if isinstance(step, Stretch):
                 if not step.tail:
                     segment.damage.append(step)
+                    hidden.damaged(everything.open_from)
                 continue
             if segment.first_timestamp == NO_TIMESTAMP and segment.next_offset == base:
                 segment.first_timestamp = step.max_timestamp
             segment.next_offset = step.last_offset + 1
             segment.max_timestamp = max(segment.max_timestamp, step.max_timestamp)
-            offsets.take(step)
+            indexes.take(step)
             if step.producer_id >= 0:
                 done = everything.take(step)
-                if done is not None and done.is_aborted:
-                    derived.append(everything.aborted(done))
+                if done is not None:
+                    hidden.ended(done)
+                    if done.is_aborted:
+                        derived.append(everything.aborted(done))
+                    if done.marker_offset >= undecided and step.last_offset >= log_start_offset:
+                        log.decided.append((done.first_offset, done.marker_offset))
                 if step.is_control and step.control_type == ControlType.ABORT:
                     aborts.add((step.producer_id, step.last_offset))
                 if step.base_offset >= taken_at and step.last_offset >= log_start_offset:
-                    done = recent.take(step)
-                    if done is not None:
-                        log.decided.append((done.first_offset, done.marker_offset))
-        times = offsets.time_entries()
-        _take_indexes(segment, files, offsets.entries, times, log.findings)
-        segment.aborted = _aborted(segment, files, derived, aborts, log.findings)
+                    recent.take(step)
+        segment.offset_index_size, segment.time_index_size = indexes.sizes()
+        segment.dirty_positions = indexes.dirty_positions()
+        segment.aborted, is_stated = _aborted(segment, files, derived, aborts, log.findings)
+        log.findings += hidden.end_segment(is_stated=is_stated)
         log.segments.append(segment)
         log.findings += [
             found(
@@ -178,6 +195,7 @@ def survey(
             for each in segment.damage
         ]
     log.log_end_offset = log.segments[-1].next_offset if log.segments else 0
+    log.doubtful = hidden.first_offsets
     log.producers = without_expired(recent.entries().values(), as_of_ms, expiration_ms)
     return log
 
@@ -195,74 +213,24 @@ def _snapshot(
     return newest_snapshot(snapshots, walk.next_offset) or (0, ())
 
 
-class _Rebuilt:
-    """The entries of an offset index, and the number of those of a time index, as a recovery would make them."""
-
-    def __init__(self, interval_bytes: int) -> None:
-        self._interval = interval_bytes
-        self._last_at = 0
-        self._greatest = self._written = NO_TIMESTAMP
-        self._times = 0
-        self.entries: list[OffsetEntry] = []
-
-    def take(self, batch: BatchVerdict) -> None:
-        self._greatest = max(self._greatest, batch.max_timestamp)
-        if batch.position - self._last_at > self._interval:
-            self.entries.append(OffsetEntry(batch.last_offset, batch.position))
-            self._consider()
-            self._last_at = batch.position
-
-    def time_entries(self) -> int:
-        self._consider()
-        return self._times
-
-    def _consider(self) -> None:
-        if self._greatest > self._written:
-            self._written = self._greatest
-            self._times += 1
-
-
-def _take_indexes(
-    segment: SurveyedSegment,
-    files: dict[str, PartitionFile],
-    offsets: list[OffsetEntry],
-    times: int,
-    findings: list[Finding],
-) -> None:
-    segment.offset_entries, segment.time_entry_count = tuple(offsets), times
-    file = files.get(OFFSET_INDEX_SUFFIX)
-    if file is None:
-        return
-    try:
-        segment.offset_entries = offset_index.parse(bytes(file.content), segment.base_offset)
-    except CorruptIndexError as error:
-        findings.append(_ignored(file, error))
-    file = files.get(TIME_INDEX_SUFFIX)
-    if file is None:
-        return
-    try:
-        segment.time_entry_count = len(time_index.parse(bytes(file.content), segment.base_offset))
-    except CorruptIndexError as error:
-        findings.append(_ignored(file, error))
-
-
 def _aborted(
     segment: SurveyedSegment,
     files: dict[str, PartitionFile],
     derived: list[AbortedTransaction],
     aborts: set[tuple[int, int]],
     findings: list[Finding],
-) -> tuple[AbortedTransaction, ...]:
-    """The entries of the transaction index, without those whose marker is not there, with those that are missing."""
+) -> tuple[tuple[AbortedTransaction, ...], bool]:
+    """The entries of the transaction index, without those whose marker is not there, with those that are missing; and
+    whether there is such an index, for a segment without aborted transactions has an empty one or none."""
     file = files.get(TRANSACTION_INDEX_SUFFIX)
     if OFFSET_INDEX_SUFFIX not in files and file is None:
-        return tuple(derived)  # a broker would recover the segment
+        return tuple(derived), False  # a broker would recover the segment
     try:
         stated = () if file is None else transaction_index.parse(bytes(file.content), segment.base_offset)
     except (CorruptIndexError, UnsupportedFormatError) as error:
         if file is not None:
-            findings.append(_ignored(file, error))
-        return tuple(derived)
+            findings.append(index_ignored(file, error))
+        return tuple(derived), False
     known = {(each.producer_id, each.last_offset) for each in stated}
     good = [each for each in stated if (each.producer_id, each.last_offset) in aborts or segment.damage]
     missing = [each for each in derived if (each.producer_id, each.last_offset) not in known]
@@ -276,8 +244,4 @@ def _aborted(
                 file=name,
             )
         )
-    return tuple(sorted((*good, *missing), key=lambda each: each.last_offset))
-
-
-def _ignored(file: PartitionFile, error: Exception) -> Finding:
-    return found("corrupt-index", f"{file.name}: {error}; it is made again from the batches", file=file.name)
+    return tuple(sorted((*good, *missing), key=lambda each: each.last_offset)), not missing

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from io import BytesIO
 
 import pytest
 
+from logcore.columns.cleaning import CompiledCleaner
 from logcore.logs.broker_line import BrokerLine
-from logcore.logs.compaction.cleaner import PlainCleaner
+from logcore.logs.compaction.cleaner import Cleaner, PlainCleaner
 from logcore.logs.compaction.cleaning_round import ActiveProducer, Uncleanable
 from tests import handmade
 from tests.handmade import DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, batch, empty_batch, record, simple_batch
@@ -324,3 +326,18 @@ def test_the_clock_of_the_round_is_the_only_one():
     assert cleaned_log(log, 1) == cleaned_log(log, 1)
     assert struct.unpack_from(">q", cleaned_log(log, 1), 27) == (HORIZON,)
     assert HORIZON == NOW + 500
+
+
+@pytest.mark.parametrize("cleaner", [PlainCleaner, CompiledCleaner])
+def test_a_group_cleaned_by_itself_is_held_against_the_room_of_its_indexes(cleaner: type[Cleaner]):
+    batches = [simple_batch(offset, [(b"%d" % offset, b"v")]) for offset in range(9)]
+    only = segment(0, *batches, next_base=9)
+    for room, fits in ((7 * 8, False), (8 * 8, True), (None, True)):
+        round = a_round(9, index_interval_bytes=0, segment_index_bytes=room)
+        one = cleaner()
+        one.build_map([only], round)
+        if fits:
+            assert len(one.clean([only], BytesIO()).offset_index) == 8 * 8
+        else:
+            with pytest.raises(Uncleanable, match=r"segment\.index\.bytes 56; a broker fails at this too\. Allow"):
+                one.clean([only], BytesIO())

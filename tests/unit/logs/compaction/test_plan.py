@@ -286,6 +286,48 @@ def test_the_map_begins_where_the_offset_index_says():
     assert planned(directory(log, first_dirty_offset=2)).segments[0].dirty_position == 0
 
 
+@pytest.mark.parametrize("entry", [(1, 1), (1, -3), (0, 2)], ids=["behind one", "in front", "too far on"])
+def test_an_entry_of_the_offset_index_that_would_leave_dirty_records_out_is_not_believed(entry: tuple[int, int]):
+    size = len(rows(0, b"a"))
+    log = {0: [rows(0, b"a"), rows(1, b"b"), rows(2, b"c")], 3: [rows(3, b"a")]}
+    offset, at = entry
+    index = {f"{0:020d}.index": struct.pack(">ii", offset, 2 * size if at == 2 else size + at)}
+    assert planned(directory(log, index, first_dirty_offset=1)).segments[0].dirty_position == 0
+
+
+def test_a_transaction_that_ended_above_the_high_watermark_is_open_whatever_snapshot_was_taken_behind_it():
+    pid = {"producer_id": 7, "producer_epoch": 0}
+    data = rows(1, b"a", attributes=TRANSACTIONAL, base_sequence=0, **pid)
+    marker = handmade.marker(2, handmade.COMMIT, base_timestamp=NOW, **pid)
+    where = directory(
+        {0: [rows(0, b"a")], 1: [data, marker], 3: [rows(3, b"b")]},
+        {f"{3:020d}.snapshot": NO_PRODUCERS},
+        high_watermark=2,
+    )
+    assert planned(where).last_stable_offset == 1
+
+
+@pytest.mark.parametrize("kind", [handmade.COMMIT, handmade.ABORT])
+def test_a_transaction_that_may_have_ended_in_damage_is_not_decided_by_a_later_marker(kind: int):
+    """Its own marker is lost, and was the other one perhaps; the next belongs to what the producer wrote behind."""
+    pid = {"producer_id": 7, "producer_epoch": 0}
+    first = rows(1, b"a", attributes=TRANSACTIONAL, base_sequence=0, **pid)
+    lost = handmade.flip(handmade.marker(2, handmade.ABORT, base_timestamp=NOW, **pid), 70)
+    second = rows(3, b"b", attributes=TRANSACTIONAL, base_sequence=1, **pid)
+    marker = handmade.marker(4, kind, base_timestamp=NOW, **pid)
+    log = {0: [rows(0, b"a")], 1: [first], 2: [lost, second], 4: [marker], 5: [rows(5, b"x")]}
+    plan = planned(directory(log), segment_bytes=14)
+    assert (plan.last_stable_offset, plan.round.upper_bound_offset) == (1, 1)
+    assert [each.rule for each in plan.findings] == ["transaction-outcome-lost", "corrupt-bytes"]
+    stated = {f"{base:020d}.index": b"" for base in log}
+    stated[f"{2:020d}.txnindex"] = struct.pack(">hqqqq", 0, 7, 1, 2, 3)
+    if kind == handmade.ABORT:
+        stated[f"{4:020d}.txnindex"] = struct.pack(">hqqqq", 0, 7, 3, 4, 5)
+    plan = planned(directory(log, stated), segment_bytes=14)
+    assert plan.round.upper_bound_offset == 5, "where indexes say what was aborted nothing is in doubt"
+    assert [each.rule for each in plan.findings] == ["corrupt-bytes"]
+
+
 def indexed(count: int, **config: Any) -> int:
     """The size of the time index of a segment with this many batches, each with entries but the first."""
     batches = [rows(at, b"%d" % at, base_timestamp=NOW + at) for at in range(count)]
