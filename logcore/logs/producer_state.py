@@ -26,13 +26,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from logcore.errors import CorruptRecordError, InvalidRecordError
+from logcore.errors import InvalidRecordError
 from logcore.logs.transactions import Ongoing
 from logcore.records.control import ControlType, control_type, coordinator_epoch
 from logcore.records.model import MAGIC_V2, BatchHeader
 from logcore.records.record import read_records
 from logcore.records.varint import Buffer
-from logcore.segments.file_batches import file_batches
 from logcore.segments.producer_state import NONE, ProducerEntry
 from logcore.segments.transaction_index import AbortedTransaction
 
@@ -111,36 +110,6 @@ def is_expired(entry: ProducerEntry, as_of_ms: int, expiration_ms: int) -> bool:
 def without_expired(entries: Iterable[ProducerEntry], as_of_ms: int, expiration_ms: int) -> dict[int, ProducerEntry]:
     """The producers that a broker still knows at that time, by producer id."""
     return {entry.producer_id: entry for entry in entries if not is_expired(entry, as_of_ms, expiration_ms)}
-
-
-def producers_at_end(
-    segments: Iterable[Buffer], as_of_ms: int, expiration_ms: int, entries: Iterable[ProducerEntry] = ()
-) -> dict[int, ProducerEntry]:
-    """What a broker knows of the producers of a log at a time, by producer id: all of it replayed, the silent left out.
-
-    segments: contents, in the order of offsets; entries: the state in front of the first one. `last_offset` of an entry
-    is that of the producer's last data batch, -1 where only markers of it are known: Kafka's lastDataOffset. As in a
-    broker's replay no checksum is verified; of a segment that cannot be walked, what lies in front of that counts, and
-    markers that cannot be read do not.
-    """
-    replay = ProducerReplay(entries)
-    for content in segments:
-        try:
-            for position, header in file_batches(content):
-                if header.producer_id < 0:
-                    continue
-                if not header.is_control:
-                    replay.take_data(header)
-                    continue
-                try:
-                    marker = read_end_marker(content, position, header)
-                except (CorruptRecordError, InvalidRecordError):
-                    continue
-                if marker is not None:
-                    replay.take_marker(header, marker)
-        except CorruptRecordError:
-            continue
-    return without_expired(replay.entries().values(), as_of_ms, expiration_ms)
 
 
 def ongoing(entries: Iterable[ProducerEntry], end_offset: int) -> tuple[Ongoing, ...]:

@@ -368,11 +368,6 @@ class Loading:
                 content = bytes(self.disk.content(name))
                 self.disk.write(name, content[: len(content) // entry_size * entry_size])
 
-    @property
-    def producers_at_end(self) -> ProducerStates:
-        """What is known of the producers once all is done."""
-        return self._states
-
 
 class _Split(Exception):
     """A segment's offsets overflow."""

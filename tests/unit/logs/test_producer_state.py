@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import pytest
 
 from logcore.errors import InvalidRecordError
-from logcore.logs.producer_state import Completed, ProducerReplay, last_sequence, ongoing, producers_at_end
+from logcore.logs.producer_state import Completed, ProducerReplay, last_sequence, ongoing
+from logcore.logs.producers_at import producers_at
 from logcore.logs.transactions import Ongoing
 from logcore.segments.producer_state import ProducerEntry
 from logcore.segments.transaction_index import AbortedTransaction
@@ -150,20 +151,22 @@ SEGMENTS = [
 ]
 
 
-def test_producers_at_the_end_of_a_log_are_those_not_silent_for_too_long() -> None:
-    """Expired to the millisecond, and never one with a transaction open."""
-    last = {
-        1: ProducerEntry(1, 0, 1, 1, 1, 1000, -1, -1),
-        2: ProducerEntry(2, 0, 1, 3, 1, 5000, -1, -1),
-        3: ProducerEntry(3, 0, 1, 6, 1, 1000, -1, 5),
-        4: ProducerEntry(4, 0, -1, -1, 0, 5000, 6, -1),
-    }
-    assert producers_at_end(SEGMENTS, 1999, 1000) == last
-    assert set(producers_at_end(SEGMENTS, 2000, 1000)) == {2, 3, 4}
-    assert set(producers_at_end(SEGMENTS, 6000, 1000)) == {3}
+def test_the_producers_of_a_log_are_replayed_from_its_batches() -> None:
+    assert producers_at(None, SEGMENTS, 10**6, 1) == (
+        ProducerEntry(1, 0, 1, 1, 1, 1000, -1, -1),
+        ProducerEntry(2, 0, 1, 3, 1, 5000, -1, -1),
+        ProducerEntry(3, 0, 1, 6, 1, 1000, -1, 5),
+        ProducerEntry(4, 0, -1, -1, 0, 5000, 6, -1),
+    )
 
 
-def test_producers_at_the_end_go_on_from_a_snapshot_and_past_what_cannot_be_walked() -> None:
-    known = [ProducerEntry(9, 2, 5, 50, 0, 4000, -1, -1)]
+def test_of_a_snapshot_those_silent_for_too_long_are_left_out_but_for_open_transactions() -> None:
+    """Expired to the millisecond; what comes behind the snapshot counts, and what cannot be walked does not."""
+    known = (ProducerEntry(8, 2, 5, 1, 0, 1000, -1, 0), ProducerEntry(9, 2, 5, 2, 0, 4000, -1, -1))
     junk = written(0, 1, 1000) + bytes(40)
-    assert set(producers_at_end([junk, SEGMENTS[1]], 4500, 10_000, known)) == {1, 3, 4, 9}
+
+    def found(as_of_ms: int) -> list[int]:
+        return [each.producer_id for each in producers_at((5, known), [junk, SEGMENTS[1]], as_of_ms, 10_000)]
+
+    assert found(13_999) == [8, 9, 3, 4]
+    assert found(14_000) == [8, 3, 4]
