@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
-from typing import Any
 
 from logcore.cli import maintenance
 from logcore.cli.looking import Notes
@@ -71,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
                 _leave(arguments, directory, plan)
                 return notes.exit_code
             if arguments.plan:
-                _print(plan.as_dict())
+                maintenance.print_plan(arguments, directory, plan.as_dict())
                 return notes.exit_code
             with maintenance.output(arguments) as output:
                 outcome = run_compaction(plan, output.stream, new_cleaner())
@@ -86,29 +84,22 @@ def run(arguments: argparse.Namespace) -> int:
 def _leave(arguments: argparse.Namespace, directory: PartitionDirectory, refusal: NothingToClean) -> None:
     """There is nothing to clean: the new directory is the old one, as a broker's start leaves it."""
     if arguments.plan:
-        _print(
+        maintenance.print_plan(
+            arguments,
+            directory,
             {
-                "command": "compact",
-                "topic": directory.topic_partition.topic,
-                "partition": directory.topic_partition.partition,
-                "compat": str(arguments.compat),
-                "as_of_ms": maintenance.as_of_ms(arguments),
                 "groups": [],
                 "refused": str(refusal.reason),
                 "why": refusal.message,
                 "removed": dict(sorted(refusal.removed.items())),
                 "findings": findings_told(refusal.findings),
-            }
+            },
         )
         return
     with maintenance.output(arguments) as output:
         output.put(refusal.files)
     maintenance.write_checkpoints(arguments, directory, refusal.root)
     sys.stdout.write(f"{shown(os.path.normpath(arguments.out))}: copied as it is; {refusal.message}\n")
-
-
-def _print(plan: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(plan, indent=2) + "\n")
 
 
 def _summary(plan: CompactionPlan, outcome: CompactionOutcome, out: str) -> str:

@@ -8,10 +8,13 @@ SRC is only read. DST must not exist and becomes a complete partition directory;
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from logcore.cli import arguments as options
 from logcore.logs.broker_line import DEFAULT_LINE, BrokerLine
@@ -106,6 +109,18 @@ def output(arguments: argparse.Namespace) -> Iterator[PartitionOutput]:
 
 def _log_directory(arguments: argparse.Namespace) -> str:
     return os.path.dirname(os.path.abspath(str(arguments.source)))
+
+
+def print_plan(arguments: argparse.Namespace, directory: PartitionDirectory, decision: dict[str, Any]) -> None:
+    """What `--plan` prints: which command, on what and at which clock, and then what it decided."""
+    head = {
+        "command": arguments.command,
+        "topic": directory.topic_partition.topic,
+        "partition": directory.topic_partition.partition,
+        "compat": str(arguments.compat),
+        "as_of_ms": as_of_ms(arguments),
+    }
+    sys.stdout.write(json.dumps(head | decision, indent=2) + "\n")
 
 
 def write_checkpoints(arguments: argparse.Namespace, directory: PartitionDirectory, lines: RootLines) -> None:

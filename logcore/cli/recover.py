@@ -7,7 +7,6 @@ directory cannot be read. The new directory is written with 0, 1 and 2.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 
@@ -63,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
                 notes.say(finding)
         code = max(plan.exit_code, notes.exit_code)
         if arguments.plan:
-            sys.stdout.write(json.dumps(plan.as_dict(), indent=2) + "\n")
+            maintenance.print_plan(arguments, directory, plan.as_dict())
         if plan.refusal is not None:
             sys.stderr.write(f"error: {plan.refusal} Nothing was written.{_advice(arguments)}\n")
         elif not arguments.plan:

@@ -8,7 +8,6 @@ Exit codes: 0 · 1 the log ends in a batch that is not whole · 2 a segment is d
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 
 from logcore.cli import maintenance
@@ -52,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
             recover=segment_recovery(),
         )
         if arguments.plan:
-            sys.stdout.write(json.dumps(plan.as_dict(), indent=2) + "\n")
+            maintenance.print_plan(arguments, directory, plan.as_dict())
         if plan.refusal is not None:
             sys.stderr.write(f"error: {plan.refusal} Nothing was written.\n")
         elif not arguments.plan:

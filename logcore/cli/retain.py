@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import sys
@@ -62,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
         for finding in plan.findings:
             notes.say(finding)
         if arguments.plan:
-            sys.stdout.write(json.dumps(plan.as_dict(), indent=2) + "\n")
+            maintenance.print_plan(arguments, directory, plan.as_dict())
             return notes.exit_code
         with maintenance.output(arguments) as output:
             output.put(plan.files)

@@ -87,11 +87,6 @@ class RetentionPlan:
     def as_dict(self) -> dict[str, Any]:
         """The plan as plain values, for `--plan`."""
         return {
-            "command": "retain",
-            "topic": self.directory.topic_partition.topic,
-            "partition": self.directory.topic_partition.partition,
-            "compat": str(self.line),
-            "as_of_ms": self.as_of_ms,
             "high_watermark": self.high_watermark,
             "high_watermark_is_assumed": self.assumed_high_watermark,
             "log_end_offset": self.log_end_offset,

@@ -86,11 +86,6 @@ class CompactionPlan:
         """The plan as plain values, for `--plan`."""
         round = self.round
         return {
-            "command": "compact",
-            "topic": self.directory.topic_partition.topic,
-            "partition": self.directory.topic_partition.partition,
-            "compat": str(round.line),
-            "as_of_ms": round.as_of_ms,
             "log_start_offset": round.log_start_offset,
             "log_end_offset": self.log_end_offset,
             "high_watermark": round.high_watermark,

@@ -84,6 +84,13 @@ def test_a_torn_tail_is_cut_with_a_warning(root: Path, tmp_path: Path, capsys: C
     assert files[name(5)] == made.ACTIVE
     assert "warning torn-tail" in capsys.readouterr().out
     plan = planned(root, capsys, code=1)
+    assert [plan[what] for what in ("command", "topic", "partition", "compat", "as_of_ms")] == [
+        "recover",
+        "orders",
+        0,
+        "4.4",
+        int(AS_OF),
+    ]
     assert plan["files"][name(5)] == {"cut": name(5), "size": len(made.ACTIVE), "modified_ms": int(AS_OF)}
     assert plan["losses"][0]["nbytes"] == 40
 

@@ -255,7 +255,7 @@ def test_a_group_with_a_damaged_segment_stays_and_garbage_above_it_too():
 def test_a_plan_is_plain_values():
     told = planned(damaged()).as_dict()
     assert json.loads(json.dumps(told)) == told
-    assert (told["command"], told["topic"], told["partition"], told["frozen_from"]) == ("compact", "orders", 0, 2)
+    assert told["frozen_from"] == 2
     assert told["first_dirty_offset"] == {"before": 0, "after": 0, "is_exact": True}
 
 
