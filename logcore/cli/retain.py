@@ -48,6 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
             # A high watermark that was given is one that is stated.
             if finding.rule != "no-high-watermark" or arguments.high_watermark is None:
                 notes.say(finding)
+        from logcore.columns.engines import segment_reading  # slower to import than many a partition is to read
+
         try:
             plan = plan_retention(
                 directory,
@@ -55,6 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
                 line=arguments.compat,
                 as_of_ms=maintenance.as_of_ms(arguments),
                 delete_records_before=arguments.delete_records_before,
+                read=segment_reading(),
             )
         except ValueError as error:  # what a broker refuses too
             raise LogError(f"{error}.", file=shown(arguments.source)) from error

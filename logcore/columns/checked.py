@@ -17,6 +17,8 @@ from logcore.columns.chunks import Chunk, Job, Owner, in_order, jobs
 from logcore.columns.groups import Groups, Table
 from logcore.columns.kernels import slots
 from logcore.logs.batch_rules import RecordSums
+from logcore.logs.partition_directory import PartitionFile
+from logcore.logs.retained_segments import SegmentReading
 from logcore.logs.validation import BatchVerdict, SegmentJudgement
 from logcore.records.model import DEFAULT_LIMITS, BatchHeader, Limits, Record
 from logcore.records.varint import Buffer
@@ -210,3 +212,26 @@ def checked_extent(
                 last = item[0]
                 greatest = max(greatest, last.header.max_timestamp)
     return next_offset, None if greatest < 0 else greatest, last
+
+
+def checked_reading(file: PartitionFile, base_offset: int, next_base_offset: int | None) -> SegmentReading:
+    """`logcore.logs.retained_segments.read_segment`, compiled."""
+    buf, sealed = file.content, next_base_offset is not None
+    work = _Work(buf, base_offset, sealed, DEFAULT_LIMITS, next_base_offset, decode=False)
+    greatest, next_offset, damage = -1, base_offset, None
+    valid = padding = quarantined = 0
+    for _, seen in in_order(jobs(None, buf, base_offset, work), threads=1):
+        next_offset = seen.next_offset
+        padding += seen.padding
+        for item in seen.items:
+            if isinstance(item, Stretch):
+                quarantined += 0 if item.tail else item.size
+                damage = item if damage is None and not item.tail else damage
+            elif isinstance(item, tuple):
+                valid += item[0].header.size
+                greatest = max(greatest, item[0].header.max_timestamp)
+            else:
+                valid += int(item[:, slots.SIZE].sum())
+                greatest = max(greatest, int(item[:, slots.MAX_TIMESTAMP].max()))
+    is_damaged = quarantined > 0 or (sealed and padding > 0)
+    return SegmentReading(valid, next_offset, greatest, is_damaged, damage)

@@ -25,6 +25,7 @@ from logcore.columns.wanted import EVERYTHING, Place, Wanted
 from logcore.logs.compaction.cleaned_transactions import TransactionState
 from logcore.logs.compaction.cleaner import Cleaner, PlainCleaner
 from logcore.logs.recovery.segment_recovery import Recover, recover_segment
+from logcore.logs.retained_segments import ReadSegment, read_segment
 from logcore.logs.validation import SegmentValidation, validate_segment
 from logcore.records.model import DEFAULT_LIMITS, BatchHeader, Limits, Record
 from logcore.records.varint import Buffer
@@ -137,6 +138,15 @@ def segment_extent(
     walk = scan(buf, base_offset=base_offset, sealed=sealed, decode=False, next_base_offset=next_base_offset)
     greatest = max((item.header.max_timestamp for item in walk if isinstance(item, ScannedBatch)), default=-1)
     return walk.next_offset, None if greatest < 0 else greatest, walk.last_batch
+
+
+def segment_reading() -> ReadSegment:
+    """`read_segment` of retention by the best engine there is."""
+    if default_engine() is not Engine.KERNELS:
+        return read_segment
+    from logcore.columns.checked import checked_reading
+
+    return checked_reading
 
 
 def new_cleaner(

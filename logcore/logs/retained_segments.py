@@ -17,7 +17,7 @@ Source: Kafka LogSegment.largestTimestamp, readMaxTimestampAndOffsetSoFar, TimeI
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -56,6 +56,10 @@ class SegmentReading:
     damage: Stretch | None
 
 
+ReadSegment = Callable[[PartitionFile, int, int | None], SegmentReading]
+"""The form of `read_segment`, which there is in plain and compiled: file, base offset, that of the next segment."""
+
+
 def read_segment(file: PartitionFile, base_offset: int, next_base_offset: int | None) -> SegmentReading:
     """Walk over a segment; a segment is sealed if another one follows."""
     sealed = next_base_offset is not None
@@ -73,12 +77,17 @@ class DirectorySegment:
     """One segment of a directory; a `retention.RetainedSegment`. Its bytes are read once, when first asked about."""
 
     def __init__(
-        self, log: PartitionFile, beside: Mapping[str, PartitionFile], base_offset: int, next_base_offset: int | None
+        self,
+        log: PartitionFile,
+        beside: Mapping[str, PartitionFile],
+        base_offset: int,
+        next_base_offset: int | None,
+        read: ReadSegment = read_segment,
     ) -> None:
         self.log = log
         self.base_offset = base_offset
         self.next_base_offset = next_base_offset
-        self._beside = beside
+        self._beside, self._read = beside, read
         self._reading: SegmentReading | None = None
         self._largest: tuple[int | None, TimestampSource] | None = None
 
@@ -86,7 +95,7 @@ class DirectorySegment:
     def reading(self) -> SegmentReading:
         """What is in the file."""
         if self._reading is None:
-            self._reading = read_segment(self.log, self.base_offset, self.next_base_offset)
+            self._reading = self._read(self.log, self.base_offset, self.next_base_offset)
         return self._reading
 
     @property
@@ -157,7 +166,9 @@ class DirectorySegment:
         return seen, state
 
 
-def directory_segments(directory: PartitionDirectory, start: StartFiles) -> tuple[DirectorySegment, ...]:
+def directory_segments(
+    directory: PartitionDirectory, start: StartFiles, read: ReadSegment = read_segment
+) -> tuple[DirectorySegment, ...]:
     """The segments that a start would find, ascending. start: what it would make of the names."""
     found = (segment_base_offset(name) for name in start.kept)
     bases = sorted(base for base in found if base is not None)
@@ -168,6 +179,7 @@ def directory_segments(directory: PartitionDirectory, start: StartFiles) -> tupl
             {suffix: directory.files[now] for suffix, now in start.beside(base).items()},
             base,
             next_base,
+            read,
         )
         for base, next_base in zip(bases, following, strict=False)
     )

@@ -31,8 +31,10 @@ from logcore.logs.partition_directory import Keep, PartitionDirectory, Proposal,
 from logcore.logs.producers_at import newest_snapshot, producers_at
 from logcore.logs.retained_segments import (
     DirectorySegment,
+    ReadSegment,
     TimestampSource,
     directory_segments,
+    read_segment,
 )
 from logcore.logs.retention import Decision, decide
 from logcore.logs.started_directory import start_of, started_files
@@ -138,17 +140,19 @@ def plan_retention(
     line: BrokerLine,
     as_of_ms: int,
     delete_records_before: int | None = None,
+    read: ReadSegment = read_segment,
 ) -> RetentionPlan:
     """What one round of retention at this clock makes of a directory.
 
     delete_records_before: first do what deleteRecords up to this offset does; -1 stands for the high watermark.
+    read: how segments are walked over.
 
     Raises ValueError where a broker refuses deleteRecords: an offset above the high watermark, a topic that is
     compacted and not deleted from. Raises LogError for a directory that a broker would begin anew, because its log
     start offset lies behind its log end, and for one with the damaged output of a cleaning that was interrupted.
     """
     start = start_of(directory)
-    segments = directory_segments(directory, start)
+    segments = directory_segments(directory, start, read)
     findings: list[Finding] = []
     log_end = _log_end(directory, segments)
     high_watermark = _high_watermark(directory, segments, log_end)
