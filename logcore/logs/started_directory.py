@@ -12,14 +12,21 @@ from __future__ import annotations
 from logcore.errors import LogError
 from logcore.logs.partition_directory import Keep, PartitionDirectory, ProposedFile
 from logcore.segments.scan import Stretch, scan
-from logcore.segments.startup import StartFiles, is_plain_name, kept_at_start
+from logcore.segments.startup import StartFiles, is_plain_name, kept_at_start, misnamed
 
 
 def start_of(directory: PartitionDirectory) -> StartFiles:
     """What a start would make of a directory's names.
 
-    Raises LogError for the output of an interrupted cleaning that is in force and damaged.
+    Raises LogError for the output of an interrupted cleaning that is in force and damaged, or not named by an offset.
     """
+    for name in misnamed(directory.files):
+        raise LogError(
+            "it is named as what a cleaning leaves that was interrupted, and not by an offset of 20 digits",
+            file=name,
+            topic_partition=str(directory.topic_partition),
+            advice="Move it away: no broker made it.",
+        )
 
     def next_offset(name: str) -> int:
         content = directory.files[name].content

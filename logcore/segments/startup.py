@@ -140,6 +140,14 @@ def kept_at_start(names: Iterable[str], next_offset: Callable[[str], int], *, wi
     return StartFiles(dict(sorted(kept.items())), dropped)
 
 
+def misnamed(names: Iterable[str]) -> tuple[str, ...]:
+    """Names of the output of a cleaning that do not begin with the 20 digits of an offset. A start takes a number from
+    whatever is in front of the first dot, and fails where there is none: it cannot be said what it makes of these."""
+    return tuple(
+        name for name in sorted(names) if name.endswith((CLEANED_SUFFIX, SWAP_SUFFIX)) and _offset(name) is None
+    )
+
+
 def is_plain_name(name: str) -> bool:
     """Whether a name is that of a segment, an index or a producer snapshot in use."""
     return _offset(name) is not None and name[20:] in _KINDS

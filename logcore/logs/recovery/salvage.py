@@ -45,7 +45,7 @@ from logcore.segments.filenames import (
     segment_file_name,
 )
 from logcore.segments.scan import MAX_RELATIVE_OFFSET, ScannedBatch, Stretch, scan
-from logcore.segments.startup import is_plain_name, kept_at_start
+from logcore.segments.startup import is_plain_name, kept_at_start, misnamed
 
 
 @dataclass(slots=True)
@@ -68,6 +68,8 @@ def plan_salvage(
     """The plan of a salvage; its losses are what is cut out for good."""
     start = kept_at_start(directory.files, lambda name: _end(directory, name), with_strays=True)
     dropped = {name: str(reason) for name, reason in start.dropped.items()}
+    for name in misnamed(directory.files):
+        dropped[name] = "it is named as a cleaning's output, and no broker made it"
     now = {name: source for name, source in start.kept.items() if name.endswith(LOG_SUFFIX)}
     losses: list[Loss] = []
     made: dict[str, ProposedFile] = {}

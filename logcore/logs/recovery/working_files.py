@@ -15,11 +15,10 @@ from logcore.segments.file_batches import file_batches
 from logcore.segments.filenames import (
     LOG_SUFFIX,
     PRODUCER_SNAPSHOT_SUFFIX,
-    SWAP_SUFFIX,
     segment_file_name,
     snapshot_end_offset,
 )
-from logcore.segments.startup import is_plain_name, kept_at_start
+from logcore.segments.startup import is_plain_name, kept_at_start, misnamed
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +42,12 @@ class WorkingFiles:
     def clean_up(self) -> None:
         """Finish or undo what was interrupted. Raises WouldNotStart."""
         found = self._directory.files
+        for name in misnamed(found):
+            message = "it is named as what a cleaning leaves that was interrupted, and not by an offset of 20 digits"
+            raise WouldNotStart(message, file=name)
         start = kept_at_start(found, self._end_of_swapped, with_strays=True)
         for name in found:
-            if not is_plain_name(name) and name not in start.dropped and not name.endswith(SWAP_SUFFIX):
+            if not is_plain_name(name) and name not in start.dropped and name not in start.kept.values():
                 self.files[name] = Keep(name)
         for name, now in start.kept.items():
             self.files[name] = Keep(now)

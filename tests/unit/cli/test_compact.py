@@ -182,3 +182,12 @@ def test_checkpoints_that_cannot_be_written_are_refused_before_anything_is(
     assert capsys.readouterr().err.startswith("error: ")
     assert not out.exists()
     assert {path: path.read_bytes() for path in orders.parent.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("command", ["compact", "retain"])
+def test_a_name_that_only_looks_like_a_cleanings_output_is_not_carried_over(
+    orders: Path, tmp_path: Path, capsys: Captured, command: str
+):
+    (orders / "5.log.swap").write_bytes(rows(5, b"z"))
+    assert main([command, str(orders), "--out", str(tmp_path / "orders-0"), "--as-of", str(T)]) == 3
+    assert "file 5.log.swap" in capsys.readouterr().err

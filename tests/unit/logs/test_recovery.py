@@ -232,6 +232,17 @@ def test_an_interrupted_cleaning_is_finished_and_a_younger_one_undone() -> None:
     assert plan.dropped[name(2, ".log.swap")].startswith("a cleaning was not done")
 
 
+@pytest.mark.parametrize("odd", ["junk.swap", "5.log.swap", "junk.cleaned"])
+def test_a_name_that_only_looks_like_a_cleanings_output_is_a_refusal_and_what_salvage_leaves_out(odd: str) -> None:
+    files = {name(0): batch(0), odd: batch(9)}
+    refusal = planned(files).refusal
+    assert refusal is not None
+    assert odd in refusal
+    plan = planned(files, salvage=True)
+    assert odd in plan.dropped
+    assert list(plan.files) == [file for file in plan.files if odd not in file]
+
+
 def test_a_middle_segment_that_is_missing_is_a_gap() -> None:
     files = {name(0): batch(0), name(9): batch(9)}
     plan = planned(files)
