@@ -57,6 +57,8 @@ def plan_reindex(
         why = f"file {swapped[0]}: a cleaning did not end, and decides which segments are the log; recover it first."
         return RecoveryPlan({}, refusal=why)
     logs = {name: file for name, file in sorted(directory.files.items()) if is_plain_name(name) and _is_log(name)}
+    if not logs:
+        return _plan(directory, {}, None, (), [])
     whole = _all_at_once(directory, logs, config, as_of_ms, recover)
     if whole is not None:
         return whole
@@ -175,6 +177,8 @@ def _derived(
     if loading.removed:  # all of it lies below the log's start; what is asked for are its indexes all the same
         loading = Loading(replace(alone, log_start_offset=None), config, as_of_ms, recover, is_clean=False)
         loading.run()
+    if {segment_file_name(base) for base in loading.disk.bases()} != set(logs):
+        raise WouldNotStart("a start would split a segment of it, as its offsets span too much for an index")
     made = {name: file for name, file in loading.disk.files.items() if name.endswith(_SIDE_SUFFIXES)}
     return made, tuple(loading.disk.steps)
 
@@ -186,10 +190,11 @@ def _with_the_rest(
     files: dict[str, ProposedFile] = {}
     dropped: dict[str, str] = {}
     for name, file in directory.files.items():
+        has_segment = name[:20] + LOG_SUFFIX in directory.files
         is_kept = not is_plain_name(name) or _is_log(name)
         if is_kept or (first_damaged is not None and int(name[:20]) >= first_damaged):
             files[name] = Keep(name)
-        elif name not in made and name.endswith(TRANSACTION_INDEX_SUFFIX):
+        elif name not in made and name.endswith(TRANSACTION_INDEX_SUFFIX) and has_segment:
             made[name] = Write(b"", file.modified_ms)  # as a recovery leaves one without entries
         elif name not in made:
             dropped[name] = "nothing in the log stands for it"

@@ -64,3 +64,26 @@ def test_a_cleaning_that_did_not_end_is_to_be_recovered_first(root: Path, tmp_pa
     (root / "orders-0" / f"{name(0)}.swap").write_bytes(made.SEALED)
     assert main(["reindex", str(root / "orders-0"), "--out", str(tmp_path / "new")]) == 3
     assert "recover it first" in capsys.readouterr().err
+
+
+def test_a_directory_without_segments_gets_no_indexes(root: Path, tmp_path: Path) -> None:
+    orders = root / "orders-0"
+    for log in orders.glob("*.log"):
+        log.unlink()
+    names = reindexed(root, tmp_path / "new")
+    assert not [each for each in names if "index" in each or each.endswith(".snapshot")]
+
+
+def test_a_transaction_index_without_its_segment_goes(root: Path, tmp_path: Path) -> None:
+    whole = reindexed(root, tmp_path / "whole")
+    (root / "orders-0" / name(3, ".txnindex")).write_bytes(b"")
+    assert reindexed(root, tmp_path / "new") == whole
+
+
+def test_a_segment_too_wide_for_an_index_is_refused_and_gets_no_index_of_a_part(root: Path, tmp_path: Path) -> None:
+    orders = root / "orders-0"
+    far = 1 << 32
+    last = orders / name(5)
+    last.write_bytes(last.read_bytes() + handmade.simple_batch(far, [(b"k", b"v")]))
+    names = reindexed(root, tmp_path / "new", code=2)
+    assert [each for each in names if str(far) in each] == []
