@@ -16,7 +16,7 @@ What lies at a source loses its row by other jobs, never a byte.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from posixpath import basename, dirname
 
@@ -90,17 +90,23 @@ class RemovalPlan:
 
 
 def plan_removal(
-    lake: str, segments: Sequence[Segment], files: Iterable[StoredFile], policies: Policies, clocks: Clocks
+    lake: str,
+    segments: Sequence[Segment],
+    files: Iterable[StoredFile],
+    policies: Policies,
+    clocks: Clocks,
+    untold: Collection[str] = (),
 ) -> RemovalPlan:
     """What of ``files`` can go.
 
     Args:
         segments: all rows, read after the files were listed: what was committed in between is named.
+        untold: ids of segments of which ``log_actions`` does not tell yet what is left in them of those before.
     """
     folders = _Folders(lake, files)
     retired = [s for s in segments if s.retired_ms is not None and not s.lies_at_source and s.deleted_ms is None]
     due = [s for s in retired if clocks.as_of_ms - (s.retired_ms or 0) > _delay(policies, s)]
-    needs = _Needs(lake, segments, {s.log for s in due})
+    needs = _Needs(lake, segments, {s.log for s in due}, untold)
     longest = max([clocks.longest_run_ms, *(_delay(policies, s) for s in due)])
     known = None if clocks.is_alone or not due else retired_by(lake, clocks.store_ms - longest)
     going: list[Segment] = []
@@ -220,8 +226,9 @@ class _Folders:
 class _Needs:
     """What retired segments are needed for."""
 
-    def __init__(self, lake: str, segments: Sequence[Segment], logs: set[str]) -> None:
+    def __init__(self, lake: str, segments: Sequence[Segment], logs: set[str], untold: Collection[str]) -> None:
         wanted = sorted(logs)
+        self._untold = untold
         self._live = {dirname(s.path) for s in segments if s.retired_ms is None}
         self._frontiers = frontier.read_frontiers(lake, wanted)
         uncommitted = commits.versions(lake, "records_uncommitted", [f"records_uncommitted/{log}" for log in wanted])
@@ -235,6 +242,8 @@ class _Needs:
             return f"its path {segment.path!r} does not lie in the archive"
         if dirname(segment.path) in self._live:
             return "a live segment has its place"
+        if segment.segment_id in self._untold and segment.deleted_ms is None:
+            return "log_actions does not tell yet what compaction left in it"
         if not segment.feeds or segment.deleted_ms is not None:
             return None
         log = segment.log

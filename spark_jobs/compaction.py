@@ -5,7 +5,9 @@
     swap     one commit: old rows retired, new ones in, and how far each log is clean now       (driver)
     tell     `log_actions` and the ledger's `archived`
 
-Only offsets below the frontier are looked at, so nothing unpublished leaves. A group of segments in which damage was
+Only offsets below the frontier are looked at, so nothing unpublished leaves; nor is anything looked at from where
+offsets came late, below the frontier, and are not published yet, or are missing: while they may come yet, nothing above
+them can be told to be garbage. A group of segments in which damage was
 found stays as it is, with a finding that names the place; the others of its log go on, and the log counts as clean up
 to the damage. Without ``apply`` only the plan is made.
 
@@ -31,7 +33,7 @@ from logcore.logs.compaction.selection import (
 )
 from logcore.logs.findings import found
 from spark_jobs.contracts import CompactionConfig, JobReport
-from spark_jobs.lake import archive, commits, finding_rows, frontier, log_directory, removals, run_folder
+from spark_jobs.lake import archive, commits, finding_rows, log_directory, removals, run_folder
 from spark_jobs.lake.archive import LogRow, Segment
 from spark_jobs.lake.commits import Guard
 from spark_jobs.lake.errors import ConcurrentChange
@@ -149,19 +151,22 @@ def plan(config: CompactionConfig) -> CompactionPlan:
     lake = config.lake
     governed = [g for g in governed_logs(lake, read_policies(config.policies), config.logs) if g.policy.compacts]
     logs = [g.row.log for g in governed]
-    frontiers = frontier.read_frontiers(lake, logs)
     cleaned = commits.versions(lake, "segments", [cleaned_id(log) for log in logs])
     said = _said_before(lake, logs)
     plans, passed = [], []
     for g in governed:
         log = g.row.log
         checkpoint = cleaned[cleaned_id(log)]
-        limit = min(frontiers[log] or 0, g.validated_to)
+        limit = min(g.published_to, g.validated_to)
+        held_back = g.missing_from is not None and g.missing_from < limit
+        if held_back:
+            limit = g.missing_from or 0
         chosen = _cleanable(g, checkpoint, limit, config.as_of_ms)
         not_now = why_not_now(chosen, min_cleanable_dirty_ratio=g.policy.min_cleanable_dirty_ratio)
         log_plan = _plan_log(g, chosen, checkpoint, limit)
         if not_now is not None and not (chosen.cleanable_bytes and _is_overdue(lake, g, chosen, config.as_of_ms)):
-            passed.append(Passed(log, g.row.topic_partition, not_now.message))
+            more = f"; from offset {limit} on some are missing and may come yet" if held_back else ""
+            passed.append(Passed(log, g.row.topic_partition, not_now.message + more))
         elif _is_known_to_stay(log_plan, said):
             passed.append(Passed(log, g.row.topic_partition, said[log, log_plan.end_offset][1]))
         else:

@@ -30,7 +30,7 @@ from logcore.segments.scan import End
 from spark_jobs.cleaning_proof import Aborted, NewestByKey, not_a_part, not_newest, rows, tally
 from spark_jobs.lake import cleaned_files
 from spark_jobs.lake.archive import Segment
-from spark_jobs.lake.log_directory import log_directory, slice_bytes
+from spark_jobs.lake.log_directory import Opened, log_directory, segment_bytes, slice_bytes
 from spark_jobs.lake.log_segments import log_segments
 from spark_jobs.lake.tables import read_rows
 
@@ -145,14 +145,15 @@ def planned(task: CleaningTask, directory: Any, read: Any = read_verified) -> Co
     )
 
 
-def directory_of(task: CleaningTask) -> Any:
-    """The log as its broker would have it; a context."""
+def directory_of(task: CleaningTask, opened: Opened = segment_bytes) -> Any:
+    """The log as its broker would have it; a context. opened: what gives the bytes of a segment."""
     return log_directory(
         task.lake,
         task.segments,
         log_start_offset=task.log_start_offset,
         high_watermark=task.high_watermark,
         first_dirty_offset=task.first_dirty_offset,
+        opened=opened,
     )
 
 

@@ -125,12 +125,14 @@ def plan(config: MaintainConfig) -> MaintainPlan:
             elsewhere.setdefault(row["log"], []).append(identity)
     live = [s for s in segments if s.retired_ms is None]
     merges = tuple(mergeable(live, validations, policies))
-    removal = archive_removal.plan_removal(lake, segments, files, policies, clocks)
+    unfinished = removals.unfinished(lake)
+    untold = {each.replacement.segment_id for each in unfinished.actions if each.replacement is not None}
+    removal = archive_removal.plan_removal(lake, segments, files, policies, clocks, untold)
     return MaintainPlan(
         removal=replace(removal, orphans=tuple(f for f in removal.orphans if not _is_taken_up(f, merges))),
         merges=merges,
         untold=tuple(upkeep_actions.untold(lake, segments)),
-        unmarked=removals.unfinished(lake).ledgers,
+        unmarked=unfinished.ledgers,
         stale=tuple(_stale(lake, segments, validations)),
         versions=versions | {s.log: versions.get(s.log) for s in segments},
         standing=standing,

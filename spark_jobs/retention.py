@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from logcore.logs.retention import Decision, Deletion, RetentionRule, SegmentFacts, decide
 from spark_jobs.contracts import JobReport, RetentionConfig
-from spark_jobs.lake import archive, frontier, removals
+from spark_jobs.lake import archive, removals
 from spark_jobs.lake.archive import LogRow, Segment
 from spark_jobs.lake.log_segments import GovernedLog, LogSegment, governed_logs, log_segments
 from spark_jobs.lake.policies import TopicPolicy, read_policies
@@ -124,8 +124,7 @@ def plan(config: RetentionConfig) -> RetentionPlan:
         for log in governed_logs(config.lake, policies, config.logs)
         if log.policy.deletes or log.policy.follows_trims
     ]
-    frontiers = frontier.read_frontiers(config.lake, [log.row.log for log in governed])
-    plans = [_plan_log(log, frontiers[log.row.log] or 0, config.as_of_ms) for log in governed]
+    plans = [_plan_log(log, config.as_of_ms) for log in governed]
     return RetentionPlan(
         tuple(log for log in plans if log.leaving),
         tuple(log for log in plans if not log.leaving),
@@ -167,12 +166,13 @@ def _stay(log: LogPlan) -> dict[str, Any]:
     return {"stays": log.staying.base_offset, "why_it_stays": list(log.why_it_stays)}
 
 
-def _plan_log(log: GovernedLog, published_to: int, as_of_ms: int) -> LogPlan:
-    decision = _decide(log.segments, log.row, log.policy, as_of_ms, _limit(log.row, published_to, log.validated_to))
+def _plan_log(log: GovernedLog, as_of_ms: int) -> LogPlan:
+    limit = _limit(log.row, log.published_to, log.validated_to)
+    decision = _decide(log.segments, log.row, log.policy, as_of_ms, limit)
     by_base = {segment.base_offset: segment for segment in log.segments}
     leaving = tuple(Leaving(by_base[d.segment.base_offset], str(d.rule), _why(d)) for d in decision.deletions)
     staying = by_base[decision.stays[0].segment.base_offset] if decision.stays else None
-    why = _why_it_stays(decision, staying, log.row, published_to, log.validated_to)
+    why = _why_it_stays(decision, staying, log.row, log.published_to, log.validated_to)
     return LogPlan(log.row, leaving, staying, why, log.version)
 
 
@@ -235,7 +235,6 @@ def _explain(config: RetentionConfig) -> tuple[dict[str, tuple[str, str]], list[
     rows = archive.read_logs(config.lake, sorted({r.segment.log for r in pending}))
     segments = archive.read_segments(config.lake, sorted(rows), live=False)
     governed = {log.row.log: log for log in governed_logs(config.lake, policies, sorted(rows))} if rows else {}
-    frontiers = frontier.read_frontiers(config.lake, sorted(rows)) if rows else {}
     explained: dict[str, tuple[str, str]] = {}
     stays: list[Told] = []
     for log, retired_ms in sorted({(r.segment.log, r.segment.retired_ms or 0) for r in pending}):
@@ -250,7 +249,7 @@ def _explain(config: RetentionConfig) -> tuple[dict[str, tuple[str, str]], list[
                 explained[segment.segment_id] = (str(deletion.rule), _why(deletion))
         left = governed.get(log)
         if left is not None:
-            now = _plan_log(left, frontiers[log] or 0, retired_ms)
+            now = _plan_log(left, retired_ms)
             if now.staying is not None and not now.leaving:
                 stays.append(Told(now.staying.slices[0], "keep", "retention", "; ".join(now.why_it_stays), retired_ms))
     return explained, stays

@@ -21,7 +21,7 @@ Memory of a task: some 20 MiB of buffers, and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +44,7 @@ from spark_jobs.key_pieces import KeyPiece, PieceOfRange
 from spark_jobs.keyed_rows import keyed_rows
 from spark_jobs.lake import cleaned_files, run_folder
 from spark_jobs.lake.archive import Segment
-from spark_jobs.lake.log_directory import segment_bytes
+from spark_jobs.lake.log_directory import segment_bytes, zeros
 from spark_jobs.lake.log_segments import LogSegment, log_segments
 from spark_jobs.log_cleaning import (
     CleaningTask,
@@ -209,7 +209,7 @@ def plan_round(value: Values) -> Values:
     """The round, as plain values."""
     task = CleaningTask.from_plain(value["task"])
     facts = {each["base_offset"]: SegmentFacts.from_plain(each) for each in value["facts"]}
-    with directory_of(task) as directory:
+    with directory_of(task, opened=_only_sizes(task)) as directory:
         plan = planned(task, directory, lambda _, base, __: read_facts(task.lake, facts[base]))
         if isinstance(plan, Refusal):
             return {"refusal": [str(plan.reason), plan.message]}
@@ -233,6 +233,16 @@ def plan_round(value: Values) -> Values:
             "first_dirty_offset": plan.next_first_dirty(end),
             "damage": damage_of(plan, SourceFiles(task.segments)),
         }
+
+
+def _only_sizes(task: CleaningTask) -> Callable[[str, LogSegment], AbstractContextManager[memoryview]]:
+    """Zeros in the place of all segments but the active one: what they hold, their facts say."""
+    active = log_segments(task.segments)[-1].base_offset
+
+    def opened(lake: str, segment: LogSegment) -> AbstractContextManager[memoryview]:
+        return segment_bytes(lake, segment) if segment.base_offset == active else zeros(segment.facts.size)
+
+    return opened
 
 
 def _states(

@@ -101,6 +101,25 @@ def sync_published(
     return synced
 
 
+def late_from(rows: Sequence[LedgerRow], recorded: int | None) -> int | None:
+    """The first offset below the frontier whose records came late and wait for being published as a replacement; None:
+    there is none.
+
+    Until then they are needed as they were ingested: a replacement takes only what the archive holds like that.
+    """
+    late = (
+        row.start_offset
+        for row in with_published(rows, recorded)
+        if row.state is OffsetState.PRESENT and not row.published and row.end_offset <= (recorded or 0)
+    )
+    return min(late, default=None)
+
+
+def missing_from(rows: Sequence[LedgerRow]) -> int | None:
+    """The first offset that is missing and may be filled yet; None: there is none."""
+    return min((row.start_offset for row in rows if row.state is OffsetState.MISSING), default=None)
+
+
 def ledger_high_watermark(rows: Sequence[LedgerRow]) -> int:
     """The high watermark that the ledger was made with; its end where all offsets were below it."""
     for row in rows:

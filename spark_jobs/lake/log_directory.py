@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import mmap
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 
 from logcore.errors import CorruptionReason, CorruptRecordError, LogError
 from logcore.logs.partition_directory import PartitionDirectory, PartitionFile
@@ -30,6 +30,9 @@ from spark_jobs.lake import storage
 from spark_jobs.lake.archive import GENERATION_INGESTED, Segment
 from spark_jobs.lake.log_segments import LogSegment, log_segments
 
+Opened = Callable[[str, LogSegment], AbstractContextManager[memoryview]]
+"""Gives the bytes of a segment of a lake."""
+
 SIDE_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 
@@ -46,8 +49,12 @@ def log_directory(
     log_start_offset: int | None = None,
     high_watermark: int | None = None,
     first_dirty_offset: int | None = None,
+    opened: Opened | None = None,
 ) -> Iterator[PartitionDirectory]:
     """The live segments of one log, for as long as the context lasts. The offsets are what root files would say.
+
+    Args:
+        opened: what gives the bytes of a segment, where they are not to be read; the default is :func:`segment_bytes`.
 
     Raises:
         SourceUnreadable: a file is gone.
@@ -58,7 +65,7 @@ def log_directory(
     with ExitStack() as maps:
         for segment in log_segments(segments):
             name = segment_file_name(segment.base_offset)
-            content = maps.enter_context(segment_bytes(lake, segment))
+            content = maps.enter_context((opened or segment_bytes)(lake, segment))
             modified_ms = segment.slices[-1].modified_ms
             files[name] = PartitionFile(name, content, modified_ms)
             for suffix, side in _side_files(lake, segment).items():
@@ -96,6 +103,20 @@ def segment_bytes(lake: str, segment: LogSegment) -> Iterator[memoryview]:
         finally:
             with suppress(BufferError):  # a view of it may still be alive; the last one closes it
                 mapped.close()
+
+
+@contextmanager
+def zeros(size: int) -> Iterator[memoryview]:
+    """As many zeros, which take no memory: in the place of bytes that nobody looks at."""
+    if not size:
+        yield memoryview(b"")
+        return
+    with mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ) as mapped:
+        content = memoryview(mapped)
+        try:
+            yield content
+        finally:
+            content.release()
 
 
 @contextmanager

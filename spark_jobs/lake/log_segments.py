@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from logcore.logs.retention import SegmentFacts
-from spark_jobs.lake import archive
+from spark_jobs.lake import archive, frontier
 from spark_jobs.lake.archive import LogRow, Segment
 from spark_jobs.lake.policies import Policies, TopicPolicy
 from spark_jobs.lake.tables import read_rows
@@ -57,6 +57,10 @@ class GovernedLog:
     """Of the log in ``segments``, read before them: the guard of a commit that stands on them."""
     validated_to: int
     """Offset below which every live segment is validated."""
+    published_to: int
+    """Offset below which all is published that is to be: the frontier, or where in front of it something came late."""
+    missing_from: int | None
+    """The first offset that is missing and may be filled yet."""
 
 
 def log_segments(segments: Sequence[Segment]) -> tuple[LogSegment, ...]:
@@ -76,6 +80,8 @@ def governed_logs(lake: str, policies: Policies, logs: Sequence[str] | None) -> 
         live.setdefault(segment.log, []).append(segment)
     where: list[tuple[str, str, object]] = [("log", "in", sorted(rows))]
     validated = set(read_rows(lake, "validations", ["segment_id"], where)["segment_id"].to_pylist())
+    ledger = frontier.read_ledger(lake, list(rows))
+    frontiers = frontier.read_frontiers(lake, list(rows))
     governed = []
     for log, row in sorted(rows.items()):
         policy = policies.for_topic(row.topic)
@@ -83,5 +89,17 @@ def governed_logs(lake: str, policies: Policies, logs: Sequence[str] | None) -> 
             continue
         unjudged = [s.base_offset for s in live[log] if s.segment_id not in validated]
         validated_to = min(unjudged, default=row.next_offset)
-        governed.append(GovernedLog(row, policy, log_segments(live[log]), versions[log], validated_to))
+        ranges, recorded = ledger.get(log, []), frontiers[log]
+        late = frontier.late_from(ranges, recorded)
+        governed.append(
+            GovernedLog(
+                row,
+                policy,
+                log_segments(live[log]),
+                versions[log],
+                validated_to,
+                published_to=(recorded or 0) if late is None else late,
+                missing_from=frontier.missing_from(ranges),
+            )
+        )
     return governed
