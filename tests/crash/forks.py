@@ -47,6 +47,8 @@ class Turn:
     """Constants that are another in this turn, by ``module.NAME``."""
     shuffled: int | None = None
     """Seed of an order in which tasks are done; None: as they come."""
+    root: str | None = None
+    """Folder in which side effects count; None: the lake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,7 @@ def run(turn: Turn, said: dict[str, Any]) -> None:
     if turn.look_first:
         visible.check(Path(turn.lake))
     if turn.happening is not None or turn.journal is not None:
-        SideEffects(Order(turn.lake, turn.happening, turn.journal)).install()
+        SideEffects(Order(turn.root or turn.lake, turn.happening, turn.journal)).install()
     said["reports"] = []
     for job in turn.jobs:
         report = launch.run(job, configuration(turn, job))
