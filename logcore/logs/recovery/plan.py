@@ -52,6 +52,8 @@ from logcore.segments.scan import ScannedBatch, Stretch, scan
 
 _WARNINGS = {"torn-tail", "time-index-empty", "metadata-missing"}
 _LOOKED_THROUGH = 1 << 20
+_SUMMED = 64 << 20
+"""Bytes of checksums that are made for it: more claim to be batches only where someone wants it to take long."""
 _FATAL_ROOT_FILES = {
     filenames.RECOVERY_POINT_FILE: "recovery_point",
     filenames.LOG_START_FILE: "log_start_offset",
@@ -239,14 +241,18 @@ def _cut(cut: CutSegment, *, is_last: bool) -> Loss:
 
 def _holds_batch(content: Buffer, start: int) -> bool:
     """Whether a whole v2 batch stands in the bytes behind a cut, near it: then a size was wrong, and more is lost than
-    a write under way. It may be the value of a record; so it is only said, and nothing is taken from there."""
+    a write under way. It may be the value of a record; so it is only said, and nothing is taken from there. True, too,
+    where there is more that looks like one than can be tried."""
+    left = _SUMMED
     data = bytes(memoryview(content)[start + 1 : start + _LOOKED_THROUGH])
     at = data.find(MAGIC_V2.to_bytes())
     while at >= 0:
         position = at - MAGIC_AT
         if position >= 0:
             try:
-                if crc_matches(data, position, read_header(data, position)):
+                header = read_header(data, position)
+                left -= header.size
+                if left < 0 or crc_matches(data, position, header):
                     return True
             except CorruptRecordError:
                 pass

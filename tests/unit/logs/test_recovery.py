@@ -5,6 +5,7 @@ import struct
 import pytest
 
 from logcore.logs.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, Write
+from logcore.logs.recovery import plan as plan_module
 from logcore.logs.recovery.plan import RecoveryPlan, plan_recovery
 from logcore.logs.recovery.segment_recovery import (
     IndexRules,
@@ -149,6 +150,17 @@ def with_indexes(files: dict[str, bytes]) -> dict[str, bytes]:
 
 
 DAMAGED = {name(0): batch(0), name(1): batch(1) + b"\1" * 30, name(2): batch(2)}
+
+
+def test_a_tail_full_of_what_looks_like_batches_takes_no_time_to_judge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lengths of half a MiB and magic 2, every five bytes: each may be a batch until its checksum is made."""
+    summed = []
+    matches = plan_module.crc_matches
+    monkeypatch.setattr(plan_module, "crc_matches", lambda *at: summed.append(at[2].size) or matches(*at))
+    tail = (bytes([0, 8, 0, 2, 0]) * (1 << 18))[: 1 << 20]
+    plan = planned(with_indexes({name(0): batch(0) + tail}))
+    assert kinds(plan) == ["cut"]
+    assert sum(summed) < 100 << 20
 
 
 def test_segments_behind_a_cut_go_with_their_files() -> None:
