@@ -84,14 +84,14 @@ def left_by_broker(directory: Path, end: int) -> dict[str, bytes]:
 
 
 def assert_same(ours: dict[str, bytes], broker: dict[str, bytes], config: TopicConfig) -> int:
-    """The same files, but for blocks of snappy, and for last stable offsets in transaction indexes: a broker keeps what
-    it wrote when it took a transaction, a lake derives it again, and by then another one that was open may have been
+    """The same files, but for blocks of snappy, and for beginnings in transaction indexes: a broker keeps what
+    it wrote when it took a transaction, a lake derives it again, and by then its first batches, or another one, may be
     cleaned away. Returns how many batches are of other bytes."""
     assert ours.keys() == broker.keys()
     differing = {name for name in ours if ours[name] != broker[name]}
     for name in (name for name in differing if name.endswith(".txnindex")):
-        assert without_stable_offsets(name, ours[name]) == without_stable_offsets(name, broker[name]), name
-        print(f"{name}: last stable offsets differ")
+        assert ends(name, ours[name]) == ends(name, broker[name]), name
+        print(f"{name}: the ends of transactions alone are alike")
     stems = {name[:20] for name in differing if not name.endswith(".txnindex")}
     mine, theirs = ({name: File(content, 0) for name, content in each.items()} for each in (ours, broker))
     batches = {stem: assert_same_content(mine, theirs, stem, config) for stem in stems}
@@ -99,12 +99,12 @@ def assert_same(ours: dict[str, bytes], broker: dict[str, bytes], config: TopicC
     return sum(batches.values())
 
 
-def without_stable_offsets(name: str, content: bytes) -> list[tuple[int, int, int]]:
+def ends(name: str, content: bytes) -> list[tuple[int, int]]:
     entries = transaction_index.parse(content, int(name[:20]))
-    return [(each.producer_id, each.first_offset, each.last_offset) for each in entries]
+    return [(each.producer_id, each.last_offset) for each in entries]
 
 
-ROUNDS = {"3.9.2": 1, "4.1.2": 1, "4.4.0": 3}
+ROUNDS = {"3.9.2": 2, "4.1.2": 2, "4.4.0": 3}
 
 
 @pytest.mark.parametrize(("version", "spread"), [("3.9.2", False), ("4.1.2", False), ("4.4.0", False), ("4.4.0", True)])
