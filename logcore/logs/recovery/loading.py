@@ -85,7 +85,7 @@ class Loading:
         self._expiry = Expiry(as_of_ms, config.producer_id_expiration_ms)
         self.log_start_checkpoint = directory.log_start_offset or 0
         self._recovery_point = directory.recovery_point or 0
-        self.disk = WorkingFiles(directory, as_of_ms)
+        self.disk = WorkingFiles(directory, as_of_ms, line)
         self.segments: dict[int, LoadedSegment] = {}
         self.cuts: list[CutSegment] = []
         self.removed: list[LoadedSegment] = []

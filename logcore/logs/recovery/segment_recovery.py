@@ -233,10 +233,15 @@ class SegmentRecovery:
             self.take_marker(header, marker)
 
     def take_marker(self, header: DataBatch, marker: EndMarker) -> None:
-        """Account for a transaction marker."""
+        """Account for a transaction marker. Raises WouldNotStart."""
         completed = self.producers.take_marker(header, marker)
-        if completed is not None and completed.is_aborted:
-            self.aborted.append(self.producers.aborted(completed))
+        if completed is None or not completed.is_aborted:
+            return
+        aborted = self.producers.aborted(completed)
+        if self.aborted and aborted.last_offset <= self.aborted[-1].last_offset:
+            message = f"an ABORT marker at offset {aborted.last_offset} follows one at {self.aborted[-1].last_offset}"
+            raise WouldNotStart(message, offset=aborted.last_offset, advice="--salvage leaves the second one out.")
+        self.aborted.append(aborted)
 
     def _not_rising(self, message: str) -> OffsetsDoNotRise:
         # Cut where the index made so far finds the first batch that reaches the base offset: nearly always at 0.

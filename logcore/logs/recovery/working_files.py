@@ -8,13 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from logcore.errors import CorruptRecordError
+from logcore.logs.broker_line import DEFAULT_LINE, BrokerLine
 from logcore.logs.partition_directory import Cut, Keep, PartitionDirectory, ProposedFile, Write
+from logcore.logs.recovery.loaded_segment import LoadedSegment
 from logcore.logs.recovery.segment_recovery import WouldNotStart
 from logcore.records.varint import Buffer
-from logcore.segments.file_batches import file_batches
 from logcore.segments.filenames import (
     LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
     PRODUCER_SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
     segment_file_name,
     snapshot_end_offset,
 )
@@ -33,8 +36,8 @@ class Step:
 class WorkingFiles:
     """Files by the names they have by now. dropped: names from before that are gone, and why."""
 
-    def __init__(self, directory: PartitionDirectory, as_of_ms: int) -> None:
-        self._directory, self._as_of_ms = directory, as_of_ms
+    def __init__(self, directory: PartitionDirectory, as_of_ms: int, line: BrokerLine = DEFAULT_LINE) -> None:
+        self._directory, self._as_of_ms, self._line = directory, as_of_ms, line
         self.files: dict[str, ProposedFile] = {}
         self.dropped: dict[str, str] = {}
         self.steps: list[Step] = []
@@ -57,13 +60,13 @@ class WorkingFiles:
             self._drop(name, str(reason))
 
     def _end_of_swapped(self, name: str) -> int:
-        end = int(name[:20])
+        files = self._directory.files
+        index = files.get(name[:20] + OFFSET_INDEX_SUFFIX + SWAP_SUFFIX)
+        entries = b"" if index is None else bytes(index.content)
         try:
-            for _, header in file_batches(self._directory.files[name].content):
-                end = header.next_offset
+            return LoadedSegment(int(name[:20]), files[name].content, entries, self._line).read_next_offset()
         except CorruptRecordError as error:
             raise WouldNotStart(error.message, file=name, position=error.position) from error
-        return end
 
     def __contains__(self, name: str) -> bool:
         return name in self.files
