@@ -35,7 +35,7 @@ from spark_jobs.lake.log_segments import log_segments
 from spark_jobs.lake.tables import read_rows
 
 if TYPE_CHECKING:
-    from spark_jobs.compaction import LogPlan
+    from spark_jobs.compaction_plan import LogPlan
     from spark_jobs.contracts import CompactionConfig
 
 NOT_COMMITTED = ("aborted", "unknown")
@@ -162,7 +162,7 @@ def _clean(task: CleaningTask) -> dict[str, Any]:
         plan = planned(task, directory)
         if isinstance(plan, Refusal):
             return result(refusal=plan)
-        cleaner = new_cleaner(plan.round)
+        cleaner = new_cleaner()
         end = cleaner.build_map(plan.dirty_segments, plan.round)
         sources = SourceFiles(task.segments)
         aborted = aborted_of(task)

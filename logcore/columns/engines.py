@@ -155,9 +155,9 @@ def new_cleaner(
     """A way of cleaning for one round, by the best engine there is: all leave the same bytes. transactions: what is
     known of them in front of the first group, if that is not the log's first.
 
-    Raises KernelsUnavailable if `engine` names the kernels and they do not work here.
+    Raises KernelsUnavailable if `engine` names the kernels and they do not work here, ValueError if it is no engine.
     """
-    if (default_engine() if engine is None else engine) is not Engine.KERNELS:
+    if (default_engine() if engine is None else Engine(engine)) is not Engine.KERNELS:
         return PlainCleaner(transactions, limits)
     from logcore.columns.cleaning import CompiledCleaner
 

@@ -734,6 +734,8 @@ def test_the_kernels_clean_where_they_work_and_the_plain_code_for_the_other_engi
     assert isinstance(new_cleaner(Engine.LOCKSTEP), PlainCleaner)
     if Engine.KERNELS in available():
         assert type(new_cleaner()).__name__ == "CompiledCleaner"
+    with pytest.raises(ValueError, match="Engine"):
+        new_cleaner("fast")
 
 
 def test_which_cleaner_is_meant_can_be_named_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
