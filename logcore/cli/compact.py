@@ -96,9 +96,7 @@ def _leave(arguments: argparse.Namespace, directory: PartitionDirectory, refusal
             },
         )
         return
-    with maintenance.output(arguments) as output:
-        output.put(refusal.files)
-    maintenance.write_checkpoints(arguments, directory, refusal.root)
+    maintenance.write(arguments, directory, refusal.files, refusal.root)
     sys.stdout.write(f"{shown(os.path.normpath(arguments.out))}: copied as it is; {refusal.message}\n")
 
 

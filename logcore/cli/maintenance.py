@@ -19,7 +19,7 @@ from typing import Any
 from logcore.cli import arguments as options
 from logcore.logs.broker_line import DEFAULT_LINE, BrokerLine
 from logcore.logs.findings import Finding
-from logcore.logs.partition_directory import PartitionDirectory, RootLines
+from logcore.logs.partition_directory import PartitionDirectory, Proposal, RootLines
 from logcore.logs.topic_config import TopicConfig, topic_config
 from logcore.storage.partition_directories import partition_directory
 from logcore.storage.partition_output import PartitionOutput, check_root_files, refuse_below, write_root_files
@@ -109,6 +109,13 @@ def output(arguments: argparse.Namespace) -> Iterator[PartitionOutput]:
 
 def _log_directory(arguments: argparse.Namespace) -> str:
     return os.path.dirname(os.path.abspath(str(arguments.source)))
+
+
+def write(arguments: argparse.Namespace, directory: PartitionDirectory, files: Proposal, root: RootLines) -> None:
+    """The new directory, and `--checkpoints-out` if it was asked for."""
+    with output(arguments) as new:
+        new.put(files)
+    write_checkpoints(arguments, directory, root)
 
 
 def print_plan(arguments: argparse.Namespace, directory: PartitionDirectory, decision: dict[str, Any]) -> None:

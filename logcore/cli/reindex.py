@@ -55,8 +55,6 @@ def run(arguments: argparse.Namespace) -> int:
         if plan.refusal is not None:
             sys.stderr.write(f"error: {plan.refusal} Nothing was written.\n")
         elif not arguments.plan:
-            with maintenance.output(arguments) as output:
-                output.put(plan.files)
-            maintenance.write_checkpoints(arguments, directory, plan.root)
+            maintenance.write(arguments, directory, plan.files, plan.root)
             sys.stdout.write(summary(plan, arguments.out))
     return max(plan.exit_code, notes.exit_code)

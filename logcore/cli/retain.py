@@ -11,7 +11,7 @@ from logcore.cli import maintenance
 from logcore.cli.looking import Notes
 from logcore.errors import LogError
 from logcore.logs.findings import Finding
-from logcore.logs.retention_plan import HIGH_WATERMARK, RetentionPlan, plan_retention
+from logcore.logs.retention_plan import HIGH_WATERMARK, DeleteRecordsRefused, RetentionPlan, plan_retention
 from logcore.storage.files import shown
 
 
@@ -59,16 +59,14 @@ def run(arguments: argparse.Namespace) -> int:
                 delete_records_before=arguments.delete_records_before,
                 read=segment_reading(),
             )
-        except ValueError as error:  # what a broker refuses too
+        except DeleteRecordsRefused as error:
             raise LogError(f"{error}.", file=shown(arguments.source)) from error
         for finding in plan.findings:
             notes.say(finding)
         if arguments.plan:
             maintenance.print_plan(arguments, directory, plan.as_dict())
             return notes.exit_code
-        with maintenance.output(arguments) as output:
-            output.put(plan.files)
-        maintenance.write_checkpoints(arguments, directory, plan.root)
+        maintenance.write(arguments, directory, plan.files, plan.root)
         sys.stdout.write(_summary(plan, arguments.out))
     return notes.exit_code
 

@@ -55,6 +55,10 @@ HIGH_WATERMARK = -1
 """As the offset to delete records before: whatever is committed."""
 
 
+class DeleteRecordsRefused(ValueError):
+    """What a broker answers to deleteRecords with an error."""
+
+
 @dataclass(frozen=True, slots=True)
 class RetentionPlan:
     """What one round makes of a directory.
@@ -147,8 +151,8 @@ def plan_retention(
     delete_records_before: first do what deleteRecords up to this offset does; -1 stands for the high watermark.
     read: how segments are walked over.
 
-    Raises ValueError where a broker refuses deleteRecords: an offset above the high watermark, a topic that is
-    compacted and not deleted from. Raises LogError for a directory that a broker would begin anew, because its log
+    Raises DeleteRecordsRefused where a broker refuses deleteRecords: an offset above the high watermark, a topic that
+    is compacted and not deleted from. Raises LogError for a directory that a broker would begin anew, because its log
     start offset lies behind its log end, and for one with the damaged output of a cleaning that was interrupted.
     """
     start = start_of(directory)
@@ -234,10 +238,12 @@ def _records_deleted_to(before: int | None, config: TopicConfig, log_start: int,
     if before is None:
         return log_start
     if config.compacts and not config.deletes:
-        raise ValueError("deleteRecords is refused where cleanup.policy is compact without delete (PolicyViolation)")
+        raise DeleteRecordsRefused(
+            "deleteRecords is refused where cleanup.policy is compact without delete (PolicyViolation)"
+        )
     target = high_watermark if before == HIGH_WATERMARK else before
     if not 0 <= target <= high_watermark:
-        raise ValueError(
+        raise DeleteRecordsRefused(
             f"records before offset {target} cannot be deleted: the high watermark is {high_watermark} "
             "(OffsetOutOfRange)"
         )

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import filecmp
 import mmap
-import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -31,6 +29,7 @@ from logcore.logs.compaction.grouping import group_segments
 from tests.bench.corpora import MIB
 from tests.bench.decoding import Asked
 from tests.bench.dirty_logs import KEYS_A_RECORD, DirtyLog, dirty_log
+from tests.bench.quiet_place import in_memory, one_processor
 from tests.bench.results import Line, Unit, compared
 from tests.bench.rounds import Contender, clocked, take_turns
 from tests.bench.totals import Differ
@@ -75,8 +74,8 @@ def lines(case: CleaningCase, mib: int, rounds: int) -> Iterator[Line]:
     """
     log = dirty_log(case.codec, mib)
     with ExitStack() as stack:
-        scratch = Path(stack.enter_context(_in_memory()))
-        stack.enter_context(_one_processor())
+        scratch = Path(stack.enter_context(in_memory()))
+        stack.enter_context(one_processor())
         kafka = stack.enter_context(StorageOracle(VERSION, heap="2g", seconds_for_an_answer=3600))
         segments = stack.enter_context(_opened(log))
         fields = _request(log)
@@ -113,7 +112,7 @@ def map_lines(keys: int, rounds: int) -> Iterator[Line]:
     """
     map_bytes = int(keys / 0.9 * 24)
     with ExitStack() as stack:
-        stack.enter_context(_one_processor())
+        stack.enter_context(one_processor())
         kafka = stack.enter_context(StorageOracle(VERSION, heap="2g", seconds_for_an_answer=3600))
         count = int(kafka.ask("bench", what="offset_map", map_bytes=map_bytes, rounds=1)["keys"])
         cells = np.zeros((count, 16), np.uint8)
@@ -151,8 +150,8 @@ def scaling_lines(mib: int, rounds: int) -> Iterator[Line]:
     """A log eight times as large: how much of our speed is left."""
     small, large = dirty_log("none", mib), dirty_log("none", 8 * mib)
     with ExitStack() as stack:
-        scratch = Path(stack.enter_context(_in_memory()))
-        stack.enter_context(_one_processor())
+        scratch = Path(stack.enter_context(in_memory()))
+        stack.enter_context(one_processor())
         opened = [(log, stack.enter_context(_opened(log))) for log in (small, large)]
 
         def seconds(number: int) -> float:
@@ -257,24 +256,3 @@ def _opened(log: DirtyLog) -> Iterator[list[SourceSegment]]:
             entries = len(content) // 16_000
             segments.append(SourceSegment(base, behind, content, 0, 8 * entries, 12 * entries))
         yield segments
-
-
-@contextmanager
-def _in_memory() -> Iterator[str]:
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(prefix="cleaning-", dir=memory if memory.is_dir() else None) as name:
-        yield name
-
-
-@contextmanager
-def _one_processor() -> Iterator[None]:
-    """This process, and those it starts, on one processor."""
-    if not hasattr(os, "sched_setaffinity"):
-        yield
-        return
-    allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {max(allowed)})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, allowed)

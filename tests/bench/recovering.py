@@ -7,16 +7,15 @@ ours the segments are mapped before the clock runs.
 from __future__ import annotations
 
 import mmap
-import os
 import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 from logcore.columns.recovery import recover_compiled
 from logcore.logs.recovery.segment_recovery import RecoveredSegment
 from tests.bench.dirty_logs import DirtyLog, dirty_log
+from tests.bench.quiet_place import in_memory, one_processor
 from tests.bench.results import Line, compared
 from tests.bench.rounds import Contender, clocked, take_turns
 from tests.bench.totals import Differ
@@ -37,8 +36,8 @@ def lines(codec: str, mib: int, rounds: int) -> Iterator[Line]:
     """
     log = dirty_log(codec, mib)
     with ExitStack() as stack:
-        scratch = Path(stack.enter_context(_in_memory()))
-        stack.enter_context(_one_processor())
+        scratch = Path(stack.enter_context(in_memory()))
+        stack.enter_context(one_processor())
         kafka = stack.enter_context(StorageOracle(VERSION, heap="2g", seconds_for_an_answer=3600))
         segments = _mapped(log)
         source = scratch / "log" / log.path.name
@@ -90,24 +89,3 @@ def _mapped(log: DirtyLog) -> dict[int, mmap.mmap]:
             with path.open("rb") as stream:
                 found[int(path.stem)] = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
     return found
-
-
-@contextmanager
-def _in_memory() -> Iterator[str]:
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(prefix="recovering-", dir=memory if memory.is_dir() else None) as name:
-        yield name
-
-
-@contextmanager
-def _one_processor() -> Iterator[None]:
-    """This process, and those it starts, on one processor."""
-    if not hasattr(os, "sched_setaffinity"):
-        yield
-        return
-    allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {max(allowed)})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, allowed)
