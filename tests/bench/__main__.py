@@ -18,7 +18,17 @@ from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 
-from tests.bench import cleaning, commands, compaction, decoding, processes, publishing, recovering, whole_runs
+from tests.bench import (
+    cleaning,
+    commands,
+    compaction,
+    decoding,
+    offset_maps,
+    processes,
+    publishing,
+    recovering,
+    whole_runs,
+)
 from tests.bench.corpora import home
 from tests.bench.page import page
 from tests.bench.results import Line, Verdict
@@ -49,7 +59,8 @@ def cases(arguments: argparse.Namespace) -> dict[str, Callable[[], Iterator[Line
     )
     for cleaned in cleaning.CASES:
         found[cleaned.name] = partial(cleaning.lines, cleaned, arguments.publish_mib, 1 if quick else 7)
-    found[cleaning.MAP] = partial(cleaning.map_lines, 100_000 if quick else 5_000_000, 1 if quick else 7)
+    for filled in offset_maps.CASES:
+        found[filled.name] = partial(offset_maps.lines, filled, quick=quick)
     found[cleaning.SCALING] = partial(cleaning.scaling_lines, arguments.publish_mib, 1 if quick else 3)
     for codec in recovering.CODECS:
         name = recovering.NAME.format(codec)

@@ -1,4 +1,4 @@
-"""Cleaning by key, against Kafka's own cleaner; and the map of newest offsets, against Kafka's own map.
+"""Cleaning by key, against Kafka's own cleaner.
 
 A round of ours and a round of `Cleaner.doClean` in a warm JVM, on the same log and the same processor: the
 map is made, every segment is read, what stays is written to files in memory, with both indexes. First it is made sure
@@ -18,11 +18,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
 from logcore.columns.cleaning import CompiledCleaner
-from logcore.columns.keyed_batches import hashes_in
-from logcore.columns.offset_map import HashKey, OffsetMap
 from logcore.logs.broker_line import BrokerLine
 from logcore.logs.compaction.cleaning_round import CleanedSegment, CleaningRound, SourceSegment
 from logcore.logs.compaction.grouping import group_segments
@@ -38,11 +34,9 @@ from tests.kafka.storage_oracle import StorageOracle
 VERSION = "4.4.0"
 NOW = 1_800_000_000_000
 RETENTION = 86_400_000
-MAP = "offset-map"
 SCALING = "compact-scaling"
 _WARM_UPS = 3
 _MAP_LOAD = 0.6
-_ROWS_AT_ONCE = 20_000
 _SEGMENT_BYTES, _INDEX_BYTES = 1 << 30, 10 * MIB
 """Kafka's defaults."""
 
@@ -102,48 +96,6 @@ def lines(case: CleaningCase, mib: int, rounds: int) -> Iterator[Line]:
         must=case.asked.must,
         aim=case.asked.aim,
     )
-
-
-def map_lines(keys: int, rounds: int) -> Iterator[Line]:
-    """Put as many different keys of 16 bytes into both maps, of which theirs has its room already. Ours makes its own
-    while the clock runs: at once for as many keys as theirs takes, or little by little, from nothing.
-
-    :raises distribution.Unavailable: Kafka cannot be run here.
-    """
-    map_bytes = int(keys / 0.9 * 24)
-    with ExitStack() as stack:
-        stack.enter_context(one_processor())
-        kafka = stack.enter_context(StorageOracle(VERSION, heap="2g", seconds_for_an_answer=3600))
-        count = int(kafka.ask("bench", what="offset_map", map_bytes=map_bytes, rounds=1)["keys"])
-        cells = np.zeros((count, 16), np.uint8)
-        numbers = np.arange(count, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        cells[:, :8] = numbers.astype(">u8").view(np.uint8).reshape(-1, 8)
-        joined, starts, offsets = cells.reshape(-1), np.arange(0, 16 * count + 1, 16), np.arange(count)
-        held = [0.0]
-
-        def fill(expected: int) -> None:
-            found, key = OffsetMap(expected=expected), HashKey.random()
-            for start in range(0, count, _ROWS_AT_ONCE):
-                end = min(start + _ROWS_AT_ONCE, count)
-                high, low = hashes_in(joined, starts[start : end + 1], key)
-                found.put(high, low, offsets[start:end])
-            held[0] = max(held[0], found.peak_nbytes / len(found))
-
-        def theirs() -> float:
-            answer = kafka.ask("bench", what="offset_map", map_bytes=map_bytes, rounds=1)
-            return float(answer["rounds_ns"][0]) / 1e9
-
-        contenders = [
-            Contender("ours", clocked(lambda: fill(count))),
-            Contender("grown", clocked(lambda: fill(0))),
-            Contender("SkimpyOffsetMap", theirs),
-        ]
-        outcome = take_turns(contenders, rounds=rounds, warm_ups=_WARM_UPS)
-    made = {"raw_bytes": 16 * count, "records": count}
-    yield compared(MAP, outcome, "ours", "SkimpyOffsetMap", must=8, aim=15, **made)
-    yield compared(f"{MAP}, grown from nothing", outcome, "grown", "SkimpyOffsetMap", **made)
-    told = f"{count} keys", f"{map_bytes / count:.1f} bytes, at its load of 0.9"
-    yield Line(f"{MAP}, bytes a key", "the bound", Unit.BYTES, held[0], held[0], held[0], *told, must=51, aim=51)
 
 
 def scaling_lines(mib: int, rounds: int) -> Iterator[Line]:

@@ -1,0 +1,97 @@
+"""The map of newest offsets against Kafka's own, `SkimpyOffsetMap`, in a warm JVM on the same processor.
+
+As many different keys of 16 bytes are put into both as theirs takes at its load of 0.9; theirs has its room already,
+cleared and touched. Ours makes its own while the clock runs: at once for that many keys, or little by little, from
+nothing. Hashing counts on both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import numpy as np
+
+from logcore.columns.keyed_batches import hashes_in
+from logcore.columns.offset_map import MOST_BYTES_A_KEY, HashKey, OffsetMap
+from tests.bench.quiet_place import one_processor
+from tests.bench.results import Line, Unit, compared
+from tests.bench.rounds import Contender, clocked, take_turns
+from tests.kafka.storage_oracle import StorageOracle
+
+_VERSION = "4.4.0"
+_KEY_BYTES = 16
+_SLOT_BYTES, _LOAD = 24, 0.9
+"""Of their map, where a cleaner fills it."""
+_ROWS_AT_ONCE = 20_000
+"""About what a group of batches has."""
+
+
+@dataclass(frozen=True, slots=True)
+class MapCase:
+    """So many keys, and how often. Large maps take theirs seconds a round; small ones are over before a JVM is warm.
+    A set of rounds that spreads too far is taken again once."""
+
+    name: str
+    keys: int
+    rounds: int
+    warm_ups: int
+
+
+CASES = (
+    MapCase("offset-map-100k", 100_000, 15, 12),
+    MapCase("offset-map-1m", 1_000_000, 9, 4),
+    MapCase("offset-map-5m", 5_000_000, 5, 3),
+)
+
+
+def lines(case: MapCase, *, quick: bool) -> Iterator[Line]:
+    """Let ours with room, ours without and theirs take turns.
+
+    :raises distribution.Unavailable: Kafka cannot be run here.
+    """
+    map_bytes = int(case.keys / _LOAD * _SLOT_BYTES)
+    with ExitStack() as stack:
+        stack.enter_context(one_processor())
+        kafka = stack.enter_context(StorageOracle(_VERSION, heap="2g", seconds_for_an_answer=3600))
+        request = {"what": "offset_map", "map_bytes": map_bytes, "key_bytes": _KEY_BYTES, "rounds": 1}
+        count = int(kafka.ask("bench", **request)["keys"])
+        cells = np.zeros((count, _KEY_BYTES), np.uint8)
+        numbers = np.arange(count, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        cells[:, :8] = numbers.astype(">u8").view(np.uint8).reshape(-1, 8)
+        joined, offsets = cells.reshape(-1), np.arange(count)
+        starts = np.arange(0, _KEY_BYTES * count + 1, _KEY_BYTES)
+        bytes_a_key = [0.0]
+
+        def fill(expected: int) -> None:
+            found, key = OffsetMap(expected=expected), HashKey.random()
+            for start in range(0, count, _ROWS_AT_ONCE):
+                end = min(start + _ROWS_AT_ONCE, count)
+                high, low = hashes_in(joined, starts[start : end + 1], key)
+                found.put(high, low, offsets[start:end])
+            bytes_a_key[0] = max(bytes_a_key[0], found.peak_nbytes / len(found))
+
+        def theirs() -> float:
+            return float(kafka.ask("bench", **request)["rounds_ns"][0]) / 1e9
+
+        contenders = [
+            Contender("ours", clocked(lambda: fill(count))),
+            Contender("grown", clocked(lambda: fill(0))),
+            Contender("SkimpyOffsetMap", theirs),
+        ]
+        rounds, warm_ups = (1, 1) if quick else (case.rounds, case.warm_ups)
+        outcome = take_turns(contenders, rounds=rounds, warm_ups=warm_ups, sets=1 if quick else 2)
+    made = {"raw_bytes": _KEY_BYTES * count, "records": count}
+    yield compared(case.name, outcome, "ours", "SkimpyOffsetMap", must=8, aim=15, **made)
+    yield compared(f"{case.name}, grown from nothing", outcome, "grown", "SkimpyOffsetMap", **made)
+    yield Line(
+        f"{case.name}, bytes a key",
+        "the bound",
+        Unit.BYTES,
+        *[bytes_a_key[0]] * 3,
+        f"{count} keys",
+        f"{map_bytes / count:.1f} bytes, at its load of {_LOAD}",
+        must=MOST_BYTES_A_KEY,
+        aim=MOST_BYTES_A_KEY,
+    )
