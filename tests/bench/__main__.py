@@ -27,6 +27,7 @@ from tests.bench import (
     processes,
     publishing,
     recovering,
+    scaling,
     whole_runs,
 )
 from tests.bench.corpora import home
@@ -61,10 +62,11 @@ def cases(arguments: argparse.Namespace) -> dict[str, Callable[[], Iterator[Line
         found[cleaned.name] = partial(cleaning.lines, cleaned, arguments.publish_mib, 1 if quick else 7)
     for filled in offset_maps.CASES:
         found[filled.name] = partial(offset_maps.lines, filled, quick=quick)
-    found[cleaning.SCALING] = partial(cleaning.scaling_lines, arguments.publish_mib, 1 if quick else 3)
     for codec in recovering.CODECS:
         name = recovering.NAME.format(codec)
         found[name] = partial(recovering.lines, codec, arguments.publish_mib, 1 if quick else 7)
+    found[scaling.COMPACTION] = partial(scaling.compaction_lines, arguments.publish_mib, 1 if quick else 3)
+    found[scaling.RECOVERY] = partial(scaling.recovery_lines, arguments.publish_mib, 1 if quick else 5)
     return found
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.bench.blocks import Block, beside, chosen, constant, decimal, hexadecimal
+from tests.bench.blocks import Block, Numbers, beside, chosen, constant, decimal, hexadecimal
 from tests.bench.corpora import MIB, SEED, home
-from tests.bench.segments import FIRST_TIMESTAMP, v2_batches
+from tests.bench.segments import FIRST_TIMESTAMP, Piece, v2_batches
 from tests.bench.shapes import Rows
 
 SEGMENT_MIB = 64
@@ -25,18 +25,20 @@ KEYS_A_RECORD = 0.45
 _BATCH_BYTES = 16_384
 _ROWS_AT_ONCE = 100_000
 _WORDS = tuple(b"click view cart buy search login logout scroll hover share order refund".split())
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
 class DirtyLog:
-    """A partition directory and what is in it. raw_bytes: of the record sections, uncompressed."""
+    """A partition directory and what is in it. raw_bytes: of the record sections, uncompressed. last_of_key: of each
+    segment, but for the active one, how many of its records are the newest of their key."""
 
     path: Path
     size: int
     records: int
     raw_bytes: int
     segments: int
+    last_of_key: tuple[int, ...]
 
 
 def dirty_log(codec: str, mib: int) -> DirtyLog:
@@ -46,11 +48,12 @@ def dirty_log(codec: str, mib: int) -> DirtyLog:
     if not facts.is_file():
         _make(codec, mib, folder)
     known = json.loads(facts.read_text())
-    return DirtyLog(folder / "dirty-0", **known)
+    return DirtyLog(folder / "dirty-0", **known | {"last_of_key": tuple(known["last_of_key"])})
 
 
-def rows(random: np.random.Generator, first: int, count: int, keys: int) -> Rows:
-    """Records from number `first` on."""
+def rows(random: np.random.Generator, first: int, keys: Numbers) -> Rows:
+    """Records from number `first` on, with keys of these numbers."""
+    count = len(keys)
     size = random.integers(0, 40, count)
     filler = hexadecimal(random, count, 40)
     values = beside(
@@ -64,7 +67,7 @@ def rows(random: np.random.Generator, first: int, count: int, keys: int) -> Rows
         ]
     )
     return Rows(
-        keys=beside([constant(b"k", count), decimal(random.integers(0, keys, count), 9)]),
+        keys=beside([constant(b"k", count), decimal(keys, 9)]),
         values=values,
         has_key=np.ones(count, bool),
         has_value=random.random(count) >= 0.01,
@@ -78,30 +81,39 @@ def _make(codec: str, mib: int, folder: Path) -> None:
     directory = folder / "dirty-0"
     directory.mkdir(parents=True, exist_ok=True)
     keys = int(mib * MIB / RECORD_BYTES * KEYS_A_RECORD)
-    offset = size = raw = number = 0
+    newest = np.full(keys, -1, np.int64)
+    bases: list[int] = []
+    offset = size = raw = 0
     while raw < mib * MIB:
         most = min(SEGMENT_MIB * MIB, mib * MIB - raw)
         written = 0
+        bases.append(offset)
         with (directory / f"{offset:020d}.log").open("wb") as stream:
             while written < most:
-                piece = v2_batches(
-                    rows(random, offset, _ROWS_AT_ONCE, keys),
-                    offset,
-                    FIRST_TIMESTAMP + 2 * offset,
-                    codec,
-                    _BATCH_BYTES,
-                    whole=False,
-                )
+                drawn = random.integers(0, keys, _ROWS_AT_ONCE)
+                piece = _piece(random, offset, drawn, codec, whole=False)
                 stream.write(piece.content)
-                offset += piece.totals.records
+                count = piece.totals.records
+                np.maximum.at(newest, drawn[:count], np.arange(offset, offset + count))
+                offset += count
                 written += piece.raw_bytes
                 size += len(piece.content)
         raw += written
-        number += 1
-    records = offset
-    last = v2_batches(
-        rows(random, offset, 100, keys), offset, FIRST_TIMESTAMP + 2 * offset, codec, _BATCH_BYTES, whole=True
-    )
+    last = _piece(random, offset, random.integers(0, keys, 100), codec, whole=True)
     (directory / f"{offset:020d}.log").write_bytes(last.content)
-    known = {"size": size, "records": records, "raw_bytes": raw, "segments": number}
-    (folder / "facts.json").write_text(json.dumps(known))
+    newest = newest[newest >= 0]
+    known = {
+        "size": size,
+        "records": offset,
+        "raw_bytes": raw,
+        "segments": len(bases),
+        "last_of_key": np.bincount(np.searchsorted(bases, newest, "right") - 1, minlength=len(bases)).tolist(),
+    }
+    unfinished = folder / "facts.tmp"
+    unfinished.write_text(json.dumps(known))
+    unfinished.replace(folder / "facts.json")
+
+
+def _piece(random: np.random.Generator, offset: int, keys: Numbers, codec: str, *, whole: bool) -> Piece:
+    drawn = rows(random, offset, keys)
+    return v2_batches(drawn, offset, FIRST_TIMESTAMP + 2 * offset, codec, _BATCH_BYTES, whole=whole)

@@ -39,7 +39,7 @@ def lines(codec: str, mib: int, rounds: int) -> Iterator[Line]:
         scratch = Path(stack.enter_context(in_memory()))
         stack.enter_context(one_processor())
         kafka = stack.enter_context(StorageOracle(VERSION, heap="2g", seconds_for_an_answer=3600))
-        segments = _mapped(log)
+        segments = mapped(log)
         source = scratch / "log" / log.path.name
         shutil.copytree(log.path, source)
         _compare(segments, kafka, source, scratch / "theirs" / log.path.name)
@@ -49,7 +49,7 @@ def lines(codec: str, mib: int, rounds: int) -> Iterator[Line]:
             return float(answer["rounds_ns"][0]) / 1e9
 
         def ours() -> None:
-            _recovered(segments)
+            recovered(segments)
 
         contenders = [Contender("ours", clocked(ours)), Contender("LogSegment.recover", theirs)]
         outcome = take_turns(contenders, rounds=rounds, warm_ups=_WARM_UPS)
@@ -66,14 +66,14 @@ def lines(codec: str, mib: int, rounds: int) -> Iterator[Line]:
     )
 
 
-def _recovered(segments: dict[int, mmap.mmap]) -> dict[int, RecoveredSegment]:
+def recovered(segments: dict[int, mmap.mmap]) -> dict[int, RecoveredSegment]:
     return {base_offset: recover_compiled(content, base_offset) for base_offset, content in segments.items()}
 
 
 def _compare(segments: dict[int, mmap.mmap], kafka: StorageOracle, source: Path, copy: Path) -> None:
     shutil.copytree(source, copy)
     kafka.ask("recover", directory=copy, now=NOW, config={}, recovery_point=0)
-    for base_offset, segment in _recovered(segments).items():
+    for base_offset, segment in recovered(segments).items():
         for suffix, ours in (("index", segment.offset_index), ("timeindex", segment.time_index)):
             name = f"{base_offset:020d}.{suffix}"
             if (copy / name).read_bytes() != ours:
@@ -81,7 +81,7 @@ def _compare(segments: dict[int, mmap.mmap], kafka: StorageOracle, source: Path,
     shutil.rmtree(copy)
 
 
-def _mapped(log: DirtyLog) -> dict[int, mmap.mmap]:
+def mapped(log: DirtyLog) -> dict[int, mmap.mmap]:
     """Segments with something in them, by base offset."""
     found = {}
     for path in sorted(log.path.glob("*.log")):
