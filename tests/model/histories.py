@@ -60,6 +60,8 @@ STORIES = (
     "T1a C1 T1a A1 T1b C1 K H H",  # one producer, one transaction after the other
     "N N R N K K",
     "Pa Pb L1 Da R Pa K F K H H",  # a high watermark in the middle
+    "T2a H H E1a C2 L3 W1 K F K",  # a transaction that began below the log start, its end above the high watermark
+    "T1a H T1a A1 W3 Mba L3 K F K H",
 )
 """Histories that once mattered; every cleaner goes through them."""
 

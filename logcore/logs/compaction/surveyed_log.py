@@ -86,8 +86,9 @@ class SurveyedSegment:
 class SurveyedLog:
     """producers: those that a broker would know which starts on the directory. decided: first offset of data and offset
     of the marker of each transaction whose marker is not below the high watermark that is stated: to the broker that
-    took them they are unstable; one that started on a newer producer snapshot has forgotten that. doubtful: first
-    offset of each transaction that damage hides the outcome of."""
+    took them they are unstable; one that started on a newer producer snapshot has forgotten that. Data below the log
+    start counts where a snapshot tells of it. doubtful: first offset of each transaction that damage hides the outcome
+    of."""
 
     segments: list[SurveyedSegment]
     log_end_offset: int
@@ -146,6 +147,8 @@ def survey(
     snapshots = [directory.files[now] for name, now in start.kept.items() if name.endswith(PRODUCER_SNAPSHOT_SUFFIX)]
     taken_at, known = _snapshot(snapshots, directory, start, bases)
     recent = ProducerReplay(without_expired(known, as_of_ms, expiration_ms).values())
+    # From the log start on, and from what the snapshot tells, for the transactions that the high watermark leaves open.
+    in_log = ProducerReplay(known)
     for number, base in enumerate(bases):
         next_base = bases[number + 1] if number + 1 < len(bases) else None
         names = {LOG_SUFFIX: start.kept[f"{base:020d}{LOG_SUFFIX}"], **start.beside(base)}
@@ -171,7 +174,9 @@ def survey(
                     hidden.ended(done)
                     if done.is_aborted:
                         derived.append(everything.aborted(done))
-                    if done.marker_offset >= undecided and step.last_offset >= log_start_offset:
+                if undecided < MAX_OFFSET and step.last_offset >= log_start_offset:
+                    done = in_log.take(step)
+                    if done is not None and done.marker_offset >= undecided:
                         log.decided.append((done.first_offset, done.marker_offset))
                 if step.is_control and step.control_type == ControlType.ABORT:
                     aborts.add((step.producer_id, step.last_offset))
@@ -202,7 +207,7 @@ def survey(
 
 def _snapshot(
     snapshots: Sequence[PartitionFile], directory: PartitionDirectory, start: StartFiles, bases: Sequence[int]
-) -> tuple[int, Iterable[ProducerEntry]]:
+) -> tuple[int, Sequence[ProducerEntry]]:
     """The newest snapshot that is not beyond the log's end, as far as that is known before the log was read."""
     if not bases:
         return 0, ()

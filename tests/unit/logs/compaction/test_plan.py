@@ -307,6 +307,22 @@ def test_a_transaction_that_ended_above_the_high_watermark_is_open_whatever_snap
     assert planned(where).last_stable_offset == 1
 
 
+def test_of_a_transaction_that_ended_above_the_high_watermark_only_what_is_in_the_log_is_open():
+    """As for one without a marker: a start begins its replay at the log start, or with what a snapshot tells."""
+    pid = {"producer_id": 7, "producer_epoch": 0}
+    first = rows(0, b"a", attributes=TRANSACTIONAL, base_sequence=0, **pid)
+    second = rows(2, b"a", attributes=TRANSACTIONAL, base_sequence=1, **pid)
+    marker = handmade.marker(4, handmade.ABORT, base_timestamp=NOW, **pid)
+    log = {0: [first], 1: [rows(1, b"b")], 2: [second], 3: [rows(3, b"b")], 4: [marker], 5: [rows(5, b"b")]}
+    ended = directory(log, high_watermark=4, log_start_offset=1)
+    assert planned(ended).last_stable_offset == 2
+    assert planned(replace(ended, log_start_offset=3)).last_stable_offset == 4
+    entry = struct.pack(">iqhiqiqiq", 1, 7, 0, 0, 0, 0, NOW - 50_000, -1, 0)
+    still_open = struct.pack(">hI", 1, handmade.crc32c(entry)) + entry
+    remembered = replace(ended, files=directory(log, {f"{2:020d}.snapshot": still_open}).files)
+    assert "the last stable offset is 1" in refused(remembered)
+
+
 @pytest.mark.parametrize("kind", [handmade.COMMIT, handmade.ABORT])
 def test_a_transaction_that_may_have_ended_in_damage_is_not_decided_by_a_later_marker(kind: int):
     """Its own marker is lost, and was the other one perhaps; the next belongs to what the producer wrote behind."""
