@@ -132,7 +132,8 @@ def _intake(item: dict[str, Any]) -> Intake:
     known = {field.name for field in dataclasses.fields(Intake)}
     if unknown := sorted(set(item) - known):
         raise ValueError(f"unknown field {', '.join(unknown)}")
-    return Intake(**{k: tuple(v) if isinstance(v, list) else v for k, v in item.items()})
+    fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in item.items()}
+    return Intake(**fields)
 
 
 def default_home() -> str:

@@ -27,7 +27,7 @@ def natural_order(key: str) -> tuple[str, int, str]:
     return (topic, int(number), key) if number.isascii() and number.isdigit() else (key, -1, key)
 
 
-def chosen_keys(context: dg.OpExecutionContext) -> tuple[str, ...] | None:
+def chosen_keys(context: dg.OpExecutionContext | dg.AssetExecutionContext) -> tuple[str, ...] | None:
     """The partition keys that this run was launched for, or None for a run that looks at all there is."""
     if context.has_partition_key or context.has_partition_key_range:
         return tuple(context.partition_keys)

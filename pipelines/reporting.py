@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import html
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -125,20 +126,20 @@ def _this_run(change: LogChange | None, names: Sequence[str]) -> str:
 
 def ledger_table(log: LogState) -> dg.TableMetadataValue:
     """Ledger states of one log."""
-    offsets, records = log.offsets_by_state, {}
+    offsets, records = log.offsets_by_state, Counter[str]()
     for r in log.ledger:
-        records[str(r.state)] = records.get(str(r.state), 0) + r.records
+        records[str(r.state)] += r.records
     return inline_table(
         ["state", "offsets", "records", "means"],
-        [[state, offsets[state], records.get(state, 0), MEANINGS[state]] for state in offsets],
+        [[state, offsets[state], records[state], MEANINGS[state]] for state in offsets],
     )
 
 
 def inline_table(names: Sequence[str], rows: Sequence[Sequence[str | int | None]]) -> dg.TableMetadataValue:
     """A table that the UI shows in place, at most :data:`MAX_ROWS` rows; the last line says how many are not shown."""
-    shown = [dict(zip(names, row, strict=True)) for row in rows[:MAX_ROWS]]
+    shown: list[Mapping[str, str | int | None]] = [dict(zip(names, row, strict=True)) for row in rows[:MAX_ROWS]]
     if len(rows) > MAX_ROWS:
-        shown.append(dict.fromkeys(names, "…") | {names[0]: f"and {len(rows) - MAX_ROWS:,} more"})
+        shown.append({**dict.fromkeys(names, "…"), names[0]: f"and {len(rows) - MAX_ROWS:,} more"})
     records = [dg.TableRecord({name: "" if cell is None else cell for name, cell in row.items()}) for row in shown]
     return dg.MetadataValue.table(records, dg.TableSchema([dg.TableColumn(name, "string") for name in names]))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,7 +81,8 @@ class Runner:
         )
         changed: dict[str, list[str]] = {}
         for event in result.get_asset_materialization_events():
-            changed.setdefault(event.asset_key.to_user_string(), []).append(str(event.partition))
+            asset = event.materialization.asset_key.to_user_string()
+            changed.setdefault(asset, []).append(str(event.partition))
         error, is_usage_error = _error_of(result)
         return RunOutcome(
             result.run_id,
@@ -124,21 +125,25 @@ def _classes(error: Any) -> list[str]:
 
 def _plans_of(result: dg.ExecuteInProcessResult) -> list[tuple[str, Mapping[str, Any]]]:
     plans = []
-    for event in result.all_events:
-        if event.event_type is dg.DagsterEventType.ASSET_OBSERVATION:
-            observation = event.asset_observation_data.asset_observation
-            plan = observation.metadata.get("plan")
-            if plan is not None:
-                plans.append((observation.asset_key.to_user_string(), plan.value))
+    for observation in _observations(result):
+        plan = observation.metadata.get("plan")
+        if isinstance(plan, dg.JsonMetadataValue) and isinstance(plan.value, Mapping):
+            plans.append((observation.asset_key.to_user_string(), plan.value))
     return plans
 
 
 def _refusals_of(result: dg.ExecuteInProcessResult) -> Iterator[Finding]:
+    for observation in _observations(result):
+        refused = observation.metadata.get("refused")
+        if isinstance(refused, dg.JsonMetadataValue) and isinstance(refused.value, Sequence):
+            for message in refused.value:
+                yield found(REFUSED, message)
+
+
+def _observations(result: dg.ExecuteInProcessResult) -> Iterator[dg.AssetObservation]:
     for event in result.all_events:
         if event.event_type is dg.DagsterEventType.ASSET_OBSERVATION:
-            refused = event.asset_observation_data.asset_observation.metadata.get("refused")
-            for message in refused.value if refused is not None else ():
-                yield found(REFUSED, message)
+            yield event.asset_observation_data.asset_observation
 
 
 def announcer() -> Callable[[JobConfig], None] | None:

@@ -6,7 +6,7 @@ Both are made from what the tables say now, so that a rerun with nothing new pri
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -125,7 +125,7 @@ def plan_lines(outcome: RunOutcome) -> list[str]:
     return lines
 
 
-def describe(plan: Any) -> list[str]:
+def describe(plan: Mapping[str, Any]) -> list[str]:
     """A plan as short lines: what is empty is left out."""
     lines = []
     for name, value in plan.items():

@@ -148,14 +148,15 @@ def _run(
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     import great_expectations as gx
     import pandas as pd
-    from great_expectations.checkpoint import UpdateDataDocsAction
+    from great_expectations.checkpoint.actions import UpdateDataDocsAction
     from great_expectations.core.run_identifier import RunIdentifier
+    from great_expectations.data_context.types.base import ProgressBarsConfig
 
     context = gx.get_context(mode="ephemeral")
-    context.variables.progress_bars = {"globally": False}
+    context.variables.progress_bars = ProgressBarsConfig(globally=False)
     # An ephemeral context comes with a site in a temporary directory. Building cleans a site of all earlier pages, so
     # it is built there and its pages are moved.
-    [(site, described)] = context.variables.data_docs_sites.items()
+    [(site, described)] = (context.variables.data_docs_sites or {}).items()
     scratch = described["store_backend"]["base_directory"]
     table = pd.DataFrame(list(frame), columns=None if frame else ["topic_partition", "log", *_INTEGERS])
     batch = context.data_sources.add_pandas("records").add_dataframe_asset("ranges")

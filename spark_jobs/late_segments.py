@@ -111,22 +111,22 @@ def plan_fill(
     return Swap(tuple(retired), archive.FILLED, tuple(parts), findings)
 
 
-def without_held(gaps: Sequence[tuple[int, int, str]], held: Iterable[Segment]) -> list[list[Any]]:
+def without_held(gaps: Sequence[tuple[int, int, str]], held: Iterable[Segment]) -> list[tuple[int, int, str]]:
     """Evidence of offsets that were gone, without those that are held now.
 
     What a source's cleaner took stays evidence: the segments there were taken with holes in them.
     """
-    left = [list(gap) for gap in gaps]
+    left = list(gaps)
     for segment in held:
-        pieces: list[list[Any]] = []
+        pieces: list[tuple[int, int, str]] = []
         for start, end, why in left:
             if why == "source-cleaned" or segment.next_offset <= start or segment.base_offset >= end:
-                pieces.append([start, end, why])
+                pieces.append((start, end, why))
                 continue
             if start < segment.base_offset:
-                pieces.append([start, segment.base_offset, why])
+                pieces.append((start, segment.base_offset, why))
             if segment.next_offset < end:
-                pieces.append([segment.next_offset, end, why])
+                pieces.append((segment.next_offset, end, why))
         left = pieces
     return left
 

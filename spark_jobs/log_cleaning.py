@@ -13,17 +13,21 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from logcore.columns.engines import judge_segment, new_cleaner
 from logcore.columns.verified_batches import read_verified
 from logcore.errors import LogError
 from logcore.logs.broker_line import BrokerLine
 from logcore.logs.compaction.cleaning_round import Uncleanable
-from logcore.logs.compaction.plan import CompactionPlan, PlannedGroup, plan_compaction
+from logcore.logs.compaction.plan import CompactionPlan, NothingToClean, PlannedGroup, plan_compaction
 from logcore.logs.compaction.selection import Refusal, RefusalReason
+from logcore.logs.compaction.surveyed_log import Reader
+from logcore.logs.partition_directory import PartitionDirectory
 from logcore.logs.topic_config import TopicConfig
 from logcore.segments.filenames import segment_base_offset
 from logcore.segments.scan import End
@@ -133,7 +137,9 @@ def result(
     }
 
 
-def planned(task: CleaningTask, directory: Any, read: Any = read_verified) -> CompactionPlan | Refusal:
+def planned(
+    task: CleaningTask, directory: PartitionDirectory, read: Reader = read_verified
+) -> CompactionPlan | NothingToClean:
     """The round over a log's directory."""
     return plan_compaction(
         directory,
@@ -145,8 +151,8 @@ def planned(task: CleaningTask, directory: Any, read: Any = read_verified) -> Co
     )
 
 
-def directory_of(task: CleaningTask, opened: Opened = segment_bytes) -> Any:
-    """The log as its broker would have it; a context. opened: what gives the bytes of a segment."""
+def directory_of(task: CleaningTask, opened: Opened = segment_bytes) -> AbstractContextManager[PartitionDirectory]:
+    """The log as its broker would have it. opened: what gives the bytes of a segment."""
     return log_directory(
         task.lake,
         task.segments,
@@ -272,7 +278,7 @@ def proven_part(
             return not_a_part(old, new), validation
 
 
-def _rows_of(group: PlannedGroup) -> Iterator[Any]:
+def _rows_of(group: PlannedGroup) -> Iterator[pa.RecordBatch]:
     for segment in group.segments:
         yield from rows(segment.content, segment.base_offset)
 

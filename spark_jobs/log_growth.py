@@ -167,7 +167,7 @@ def observe(
             stopped_because=growth.stop.message,
             stopped_file=None,
         )
-    gaps = [tuple(gap) for gap in json.loads(known.gaps)] if known else []
+    gaps = list(known.gap_evidence) if known else []
     gaps += [gap for gap in growth.gaps if gap not in gaps]
     # Before anything is taken the log begins at its first segment, also at one that can't be read yet.
     first = min([*(file.base_offset for file in source.segments), *source.unreadable], default=source.log_start_offset)

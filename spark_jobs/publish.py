@@ -345,7 +345,8 @@ def _has_rows(lake: str, table: DeltaTable, log: LogPlan) -> bool:
         & (pc.field("offset") >= log.start_offset)
         & (pc.field("log_id") == log.log_id)
     )
-    return open_dataset(lake, "records", table).head(1, columns=["offset"], filter=condition).num_rows > 0
+    rows: int = open_dataset(lake, "records", table).head(1, columns=["offset"], filter=condition).num_rows
+    return rows > 0
 
 
 def _mismatch(log: LogPlan, problem: str) -> PlacedFinding:

@@ -168,9 +168,9 @@ def apply(plan: RebuildPlan, config: RebuildIndexesConfig, spark: SparkSession |
     sizes = [sum(s.size for s in task.segments) for task in tasks]
     results = spread(spark, [asdict(task) for task in tasks], write_side_files, sizes)
     placed = [
-        _not_rebuilt(task.segments, refused)
+        _not_rebuilt(task.segments, base_offset, why)
         for task, result in zip(tasks, results, strict=True)
-        for refused in result["refused"]
+        for base_offset, why in result["refused"]
     ]
     new = finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)
     _looked_at(plan, config, [t.segments[0].log for t, r in zip(tasks, results, strict=True) if not r["refused"]])
@@ -261,8 +261,7 @@ def _looked_at(plan: RebuildPlan, config: RebuildIndexesConfig, logs: Sequence[s
     commits.add_files(config.lake, "segments", [], config.run_id, guards)
 
 
-def _not_rebuilt(segments: Sequence[Segment], refused: Sequence[Any]) -> PlacedFinding:
-    base_offset, why = refused
+def _not_rebuilt(segments: Sequence[Segment], base_offset: int | None, why: str) -> PlacedFinding:
     first = next((s for s in segments if s.base_offset == base_offset), segments[0])
     name = f"{first.topic}-{first.partition}"
     what = "its log gets" if base_offset is None else f"the segment at base offset {base_offset} gets"

@@ -232,4 +232,5 @@ def _is_inside(chunk: pa.RecordBatch, stretch: Stretch) -> np.ndarray:
 
 
 def _offsets(chunk: pa.RecordBatch) -> np.ndarray:
-    return chunk.column("offset").to_numpy(zero_copy_only=False)
+    offsets: np.ndarray = chunk.column("offset").to_numpy(zero_copy_only=False)
+    return offsets

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -24,6 +24,9 @@ from spark_jobs.lake import storage
 from spark_jobs.lake.archive import Segment
 from spark_jobs.lake.tables import TABLES, table_uri
 from spark_jobs.parquet_files import write_file
+
+if TYPE_CHECKING:
+    from logcore.columns.groups import Table
 
 RULES_VERSION = 1
 """Raised when a rule changes what is judged, so that segments can be judged again."""
@@ -116,7 +119,9 @@ def _judge(lake: str, segment: Segment) -> dict[str, Any]:
     }
 
 
-def _rows(segment: Segment, judged: Iterable[Any], stretches: list[Stretch]) -> Iterator[pa.RecordBatch]:
+def _rows(
+    segment: Segment, judged: Iterable[Table | BatchVerdict | Stretch], stretches: list[Stretch]
+) -> Iterator[pa.RecordBatch]:
     rows: list[dict[str, Any]] = []
     for item in judged:
         if isinstance(item, Stretch):

@@ -58,7 +58,8 @@ def write_records_with_spark(spark: SparkSession, lake: str, tasks: Sequence[Wri
     try:
         rows.write.option("compression", "zstd").parquet(_for_spark(staging))
     finally:
-        spark.conf.set(setting, before)
+        if before is not None:
+            spark.conf.set(setting, before)
     results: list[dict[str, Any]] = [{"file": None, "rows": 0, "error": None} for _ in tasks]
     for stored in list(storage.files_below(staging)):
         part = _PART.search(stored.path)

@@ -184,7 +184,9 @@ def add_files(
     table = _opened(lake, name, guards, standing)
     if check is not None:
         check(table)
-    actions = [AddAction(f.path, f.size, dict(f.partition_values), f.modified_ms, True, f.statistics) for f in files]
+    actions: list[AddAction | RemoveAction] = [
+        AddAction(f.path, f.size, dict(f.partition_values), f.modified_ms, True, f.statistics) for f in files
+    ]
     with _landing(lake, name, table, standing):
         table.create_write_transaction(
             actions,

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from logcore.logs.findings import Finding, Severity
+from spark_jobs.contracts import Scalar
 from spark_jobs.lake import commits
 from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.tables import FINDINGS, read_rows
@@ -35,7 +36,7 @@ class PlacedFinding:
         place = [self.log, self.topic, self.partition, self.segment_id, f.file, f.position, f.start_offset]
         return hashlib.sha256(json.dumps([f.rule, *place, f.end_offset, f.message]).encode()).hexdigest()[:32]
 
-    def row(self, run_id: str, as_of_ms: int) -> dict[str, object]:
+    def row(self, run_id: str, as_of_ms: int) -> dict[str, Scalar]:
         """The ``findings`` row."""
         f = self.finding
         return {
@@ -72,7 +73,7 @@ def unseen(lake: str, found: Iterable[PlacedFinding]) -> list[PlacedFinding]:
     return [by_id[i] for i in by_id.keys() - set(seen)] if seen else list(by_id.values())
 
 
-def record(lake: str, found: Iterable[PlacedFinding], run_id: str, as_of_ms: int) -> list[dict[str, object]]:
+def record(lake: str, found: Iterable[PlacedFinding], run_id: str, as_of_ms: int) -> list[dict[str, Scalar]]:
     """Append the unseen ones; returns their rows.
 
     Raises:

@@ -179,7 +179,7 @@ def _rows(lake: str, name: str, topic: str, partition: int, offset: int) -> list
     ]
 
 
-def _covering(segments: Any, offset: int) -> Segment | None:
+def _covering(segments: Iterable[Segment], offset: int) -> Segment | None:
     """The ingested segment whose offsets include this one, where no batch is known that has it."""
     fitting = [s for s in segments if s.feeds and s.base_offset <= offset < s.next_offset]
     return fitting[0] if fitting else None

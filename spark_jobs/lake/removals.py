@@ -155,7 +155,7 @@ def _count_records_of(lake: str, segment: Segment, replacement: Segment) -> int:
         content = whole[bounds[0] : bounds[1]]
         base = replacement.base_offset
         found = decode_segment(content, place=_NOWHERE, base_offset=base, sealed=True, wanted=wanted)
-        total = sum(item.num_rows for item in found if not isinstance(item, Stretch))
+        total: int = sum(item.num_rows for item in found if not isinstance(item, Stretch))
         del found
         content.release()
     return total

@@ -6,7 +6,7 @@ anything that reads Delta reads it. Statistics are kept on the columns that plan
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -290,7 +290,7 @@ def open_dataset(lake: str, name: str, table: DeltaTable) -> ds.Dataset:
 
 
 def read_rows(
-    lake: str, name: str, columns: list[str] | None = None, where: list[tuple[str, str, object]] | None = None
+    lake: str, name: str, columns: list[str] | None = None, where: Sequence[tuple[str, str, object]] | None = None
 ) -> pa.Table:
     """Rows of a table as Arrow, empty with the table's columns where it was never created.
 

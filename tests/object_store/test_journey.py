@@ -150,7 +150,8 @@ def test_what_tends_the_archive_works_on_objects_too(bucket, tmp_path):
     launch.run("maintain", MaintainConfig(lakes[0], "run-6", apply=True, **now))
     assert not storage.exists(storage.join(lakes[0], "archive", "nobody", "knows"))
     left = [storage.join(lakes[0], s["path"]) for s in rows(lakes[0], "segments") if s["retired_ms"] is None]
-    assert left and all(storage.exists(path) for path in left)
+    assert left
+    assert all(storage.exists(path) for path in left)
 
 
 def _files(lake: str) -> list[tuple[str, int]]:
