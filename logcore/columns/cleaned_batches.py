@@ -1,7 +1,7 @@
 """The bytes of a chunk's batches after cleaning: copied as they are, or written anew by one kernel call.
 
-gzip, lz4 and zstd are compressed in the kernel by the libraries' own functions, called by address, and come out as
-`compress` makes them; snappy, and what is not at hand, by `compress` itself, a batch at a time.
+They are compressed in the kernel by the libraries' own functions, called by address, and come out as `compress` makes
+them; where a library is not at hand, by `compress` itself, a batch at a time.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from logcore.columns.keyed_batches import KeyedChunk
 from logcore.columns.offset_map import Offsets
 from logcore.records.batch import ATTRIBUTES_AT, HEADER_SIZE, LOG_OVERHEAD, castagnoli
 from logcore.records.compression import Codec, compress
+from logcore.records.snappy_encoder import jvm_encoder
 from logcore.records.varint import Buffer
 
 _CRC_AT, _LENGTH_AT = 17, 8
@@ -58,8 +59,9 @@ class BatchWriter:
         frame[at_slot.ZSTD_STATE] = encoder.state
         frame[at_slot.DEFLATE], frame[at_slot.DEFLATE_RESET] = gzip.function, gzip.reset
         frame[at_slot.DEFLATE_STATE] = gzip.state
+        frame[at_slot.SNAPPY] = jvm_encoder()
         there = {Codec.NONE: 1, Codec.LZ4: int(frame[at_slot.LZ4])}
-        there |= {Codec.ZSTD: encoder.function, Codec.GZIP: gzip.function}
+        there |= {Codec.ZSTD: encoder.function, Codec.GZIP: gzip.function, Codec.SNAPPY: int(frame[at_slot.SNAPPY])}
         self._native = [int(codec) for codec, address in there.items() if address]
 
     def write(
@@ -163,7 +165,9 @@ class BatchWriter:
 
     def _make_room(self, table: Table, kept: Offsets) -> None:
         most = table[:, slots.BODY_END] - table[:, slots.BODY] + 11 * kept
-        room = int((HEADER_SIZE + most + (most >> 6) + 64).sum()) + 4096
+        # An encoder of snappy wants room for the worst that it could do.
+        is_snappy = table[:, slots.ATTRIBUTES] & 7 == Codec.SNAPPY
+        room = int((HEADER_SIZE + most + np.where(is_snappy, most // 5, most >> 6) + 64).sum()) + 4096
         if room > len(self._target):
             self._target = np.empty(room * 5 // 4, np.uint8)
         scratch = _LIBRARY_ROOM + int(most.max()) + slots.SLACK

@@ -31,6 +31,7 @@ from enum import IntEnum
 
 from logcore.errors import CorruptionReason, CorruptRecordError
 from logcore.records.lz4_frames import HEADER, HEADER_OF_V0, build_frame, frame_blocks
+from logcore.records.snappy_encoder import compressed_block
 
 
 class Codec(IntEnum):
@@ -115,8 +116,8 @@ def decompress(codec: int, data: bytes | memoryview, limit: int, *, magic: int =
 def compress(codec: int, data: bytes, *, magic: int = 2) -> bytes:
     """Encode record bytes in the framing and at the default level of Kafka's own producer.
 
-    gzip, lz4 and zstd give a broker's bytes where both link the same library versions; snappy gives its framing, but
-    the blocks of another encoder. `magic` is the format version of the batch, for lz4 is framed differently in v0.
+    All give a broker's bytes where both link the same library versions; snappy where `snappy_encoder` finds the JVM's
+    library, else only its framing. `magic` is the format version of the batch, for lz4 is framed differently in v0.
     ValueError for a codec that is not 0 to 4.
     """
     match Codec(codec):
@@ -127,11 +128,9 @@ def compress(codec: int, data: bytes, *, magic: int = 2) -> bytes:
             body = deflate.compress(data) + deflate.flush()
             return GZIP_HEADER + body + struct.pack("<II", zlib.crc32(data), len(data) & 0xFFFF_FFFF)
         case Codec.SNAPPY:
-            import snappy
-
             out = [XERIAL_HEADER]
             for start in range(0, len(data), XERIAL_BLOCK):
-                block = snappy.compress(data[start : start + XERIAL_BLOCK])
+                block = compressed_block(data[start : start + XERIAL_BLOCK])
                 out += [_INT32.pack(len(block)), block]
             return b"".join(out)
         case Codec.LZ4:

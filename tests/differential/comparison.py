@@ -6,8 +6,8 @@ wrote them. The state of the log. Where one refuses the other must, too.
 
 Named, and counted:
 
-    recompressed-…   a batch that holds the same under a codec whose library is another: snappy always, zstd before 4.4.
-                     Its header is equal but for length and CRC; behind it indexes name other positions
+    recompressed-zstd  a batch that holds the same: before 4.4 Kafka brings an older version of the library. Its header
+                     is equal but for length and CRC; behind it indexes name other positions
     nothing-cleanable  a round over no whole dirty segment: the cleaner's manager never begins one, we refuse it
     damage-kept      segments that fail their checksums in the range of a round: the cleaner does not look at checksums
                      and writes such batches again with right ones, or ends; we leave those segments as they are
@@ -80,7 +80,7 @@ def compare(trial: Trial, kafka: Left, ours: Left) -> Comparison:
     named: Counter[str] = Counter()
     said: list[str] = []
     theirs_files, our_files = (_without_empty_indexes(left.files) for left in (kafka, ours))
-    loose = Codec.ZSTD if trial.version != "4.4.0" else Codec.SNAPPY
+    loose = {Codec.ZSTD} if trial.version != "4.4.0" else set()
     names = sorted({name for name in (*theirs_files, *our_files) if name.endswith(_COMPARED) or name == _EPOCHS})
     recompressed: set[str] = set()
     last = max((name[:20] for name in theirs_files if name.endswith(".log")), default="")
@@ -90,7 +90,7 @@ def compare(trial: Trial, kafka: Left, ours: Left) -> Comparison:
             continue
         theirs, mine = bytes(theirs_files[name].content), bytes(our_files[name].content)
         if theirs != mine and name.endswith(".log"):
-            counts, words = _same_batches(theirs, mine, {Codec.SNAPPY, loose})
+            counts, words = _same_batches(theirs, mine, loose)
             if words is None:
                 named.update(counts)
                 recompressed.add(name[:20])

@@ -30,7 +30,6 @@ _BLOCK = 50
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _SOURCES = ("logcore", "tests/differential", "tests/kafka/java-oracle")
 _REASONS = {
-    "recompressed-snappy": "batches that hold the same; the JVM's library compresses otherwise than ours",
     "recompressed-zstd": "batches that hold the same; that Kafka brings an older version of the library",
     "refused": "trials that Kafka's classes end with an exception, and ours refuses",
     "damage-kept": "segments whose checksums are wrong: we leave them alone, Kafka's cleaner writes them again or ends",

@@ -53,7 +53,7 @@ def test_a_tally_goes_through_json_and_adds_up():
     tally = Tally()
     tally.trials["4.4.0", "clean"] = 2
     tally.equal["4.4.0", "clean"] = 1
-    tally.named["4.4.0", "clean", "recompressed"] = 5
+    tally.named["4.4.0", "clean", "recompressed-zstd"] = 5
     tally.different.append("4.4.0-1-0-clean")
     twice = Tally.of(tally.as_dict())
     assert twice == tally

@@ -13,6 +13,7 @@ from logcore.columns.kernels import slots
 from logcore.columns.kernels.checksums import crc32, crc32c_by_instruction, crc32c_by_tables
 from logcore.columns.kernels.intrinsics import (
     byte,
+    call_with_five,
     call_with_four,
     copy,
     load64,
@@ -33,6 +34,9 @@ _HEADER = 61
 _LZ4_BLOCK = 64 * 1024
 _LZ4_HEADER = nb.uint64(0x824060184D2204)
 """`lz4_frames.HEADER`, lowest byte first."""
+_XERIAL_MAGIC, _XERIAL_VERSIONS = nb.uint64(0x595050414E5382), nb.uint64(0x01000000_01000000)
+"""`compression.XERIAL_HEADER`, lowest byte first."""
+_XERIAL_BLOCK = 32 * 1024
 _FLUSH, _END = 1, 2
 """ZSTD_e_flush, ZSTD_e_end."""
 _FINISH, _STREAM_END = 4, 1
@@ -135,6 +139,25 @@ def _lz4_frame(compress, source, size, target, at):
 
 
 @nb.njit
+def _snappy_stream(compress, source, size, target, at):
+    """The xerial stream of Kafka's producer; where it ends, -1 where the encoder fails."""
+    stored64(target, at, _XERIAL_MAGIC)
+    stored64(target, at + 8, _XERIAL_VERSIONS)
+    at += 16
+    done = nb.int64(0)
+    while done < size:
+        plain = min(size - done, _XERIAL_BLOCK)
+        from_there, to_there = to_address(moved(source, done)), to_address(moved(target, at + 4))
+        taken = call_with_five(compress, nb.int64(0), nb.int64(0), from_there, plain, to_there)
+        if taken <= 0:
+            return nb.int64(-1)
+        store_big32(target, at, taken)
+        at += 4 + taken
+        done += plain
+    return at
+
+
+@nb.njit
 def _zstd_frame(compress, reset, state, source, size, target, at, room, frame):
     """A streamed frame, flushed and then ended, which is how Kafka's stream is closed; -1 where there is no room. The
     last words of `frame`'s scratch hold the library's two buffers."""
@@ -190,6 +213,7 @@ def rewrite_kernel(by_instruction: bool) -> Any:
         # The first words of the scratch are for the libraries' structures.
         scratch, scratch_size = moved(pointer(frame, at_slot.SCRATCH), 64), frame[at_slot.SCRATCH_SIZE] - 64
         lz4, zstd, deflate = frame[at_slot.LZ4], frame[at_slot.ZSTD], frame[at_slot.DEFLATE]
+        snappy = frame[at_slot.SNAPPY]
         step, last_step = frame[at_slot.FIRST], frame[at_slot.END]
         status = nb.int64(slots.DONE)
         while step < last_step:
@@ -202,12 +226,14 @@ def rewrite_kernel(by_instruction: bool) -> Any:
             if count == 0:
                 codec = nb.int64(0)
             native = (codec == 3 and lz4 != 0) or (codec == 4 and zstd != 0) or (codec == 1 and deflate != 0)
+            native = native or (codec == 2 and snappy != 0)
             most = body + 11 * count
             if native and most + slots.SLACK > scratch_size:
                 status = nb.int64(slots.FULL)
                 break
             # What an encoder may add to what it cannot make smaller.
-            if _HEADER + most + (most >> 6) + 1024 > room - used:
+            spare = most // 5 if codec == 2 else most >> 6
+            if _HEADER + most + spare + 1024 > room - used:
                 status = nb.int64(slots.FULL)
                 break
             appended = attributes & 8 != 0
@@ -249,6 +275,8 @@ def rewrite_kernel(by_instruction: bool) -> Any:
             end = used + _HEADER + to
             if native and codec == 3:
                 end = _lz4_frame(lz4, section, to, target, used + _HEADER)
+            elif native and codec == 2:
+                end = _snappy_stream(snappy, section, to, target, used + _HEADER)
             elif native:
                 at, left = used + _HEADER, room - used - _HEADER
                 if codec == 4:
@@ -257,9 +285,9 @@ def rewrite_kernel(by_instruction: bool) -> Any:
                 else:
                     reset, state = frame[at_slot.DEFLATE_RESET], frame[at_slot.DEFLATE_STATE]
                     end = _gzip_member(deflate, reset, state, section, to, target, at, left, tables)
-                if end < 0:
-                    status = nb.int64(slots.DOUBT)
-                    break
+            if end < 0:
+                status = nb.int64(slots.DOUBT)
+                break
             here = moved(target, used)
             stated = max_stamp if appended or count == 0 else greatest
             store_big64(here, 0, table[row + slots.BASE_OFFSET])

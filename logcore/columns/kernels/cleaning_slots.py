@@ -101,6 +101,8 @@ DEFLATE = 46
 """Address of deflate, 0 where it is not at hand; of deflateReset; and of a z_stream that is set up."""
 DEFLATE_RESET = 47
 DEFLATE_STATE = 48
+SNAPPY = 49
+"""Address of snappy-java's rawCompress, 0 where it is not at hand."""
 SLOTS = 52
 
 ALL_GO = 0

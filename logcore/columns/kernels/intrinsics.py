@@ -363,3 +363,14 @@ def call_with_four(typing, function, first, second, third, fourth):
         return builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
 
     return types.int64(*[types.int64] * 5), generate
+
+
+@intrinsic
+def call_with_five(typing, function, first, second, third, fourth, fifth):
+    """Call a function of five integers or addresses at the address `function`, and take its result as an int64."""
+
+    def generate(context, builder, signature, args):
+        kind = ir.FunctionType(_I64, [_I64] * 5)
+        return builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
+
+    return types.int64(*[types.int64] * 6), generate

@@ -66,9 +66,10 @@ def test_what_the_libraries_do_not_export_is_done_by_the_packages(
     monkeypatch.setattr(cleaned_batches, "lz4_encoder", lambda: 0)
     monkeypatch.setattr(cleaned_batches, "ZstdEncoder", Missing)
     monkeypatch.setattr(cleaned_batches, "GzipEncoder", Missing)
+    monkeypatch.setattr(cleaned_batches, "jvm_encoder", lambda: 0)
     log = a_log(codec, is_random=False)
     assert cleaned(CompiledCleaner(), log) == cleaned(PlainCleaner(), log)
 
 
-def test_the_encoders_of_three_codecs_are_at_hand_here() -> None:
-    assert set(BatchWriter()._native) == {Codec.NONE, Codec.GZIP, Codec.LZ4, Codec.ZSTD}
+def test_the_encoders_of_all_codecs_are_at_hand_here() -> None:
+    assert set(BatchWriter()._native) == set(CODECS)
