@@ -62,6 +62,7 @@ STORIES = (
     "Pa Pb L1 Da R Pa K F K H H",  # a high watermark in the middle
     "T2a H H E1a C2 L3 W1 K F K",  # a transaction that began below the log start, its end above the high watermark
     "T1a H T1a A1 W3 Mba L3 K F K H",
+    "E2b T1b Y1 G T1b X0 E2b A2 A1 W3 E2b Y1 A2 G K H",  # an abort that is neither met nor begun outside of damage
 )
 """Histories that once mattered; every cleaner goes through them."""
 

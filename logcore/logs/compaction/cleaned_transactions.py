@@ -91,7 +91,10 @@ class CleanedTransactions:
             heappush(self._waiting, (each.first_offset, astuple(each), each))
 
     def forget_ended(self, offset: int) -> None:
-        """Drop what ended below an offset, where a stretch was left out and its markers were not seen."""
+        """Drop what ended below an offset, where a stretch was left out and its markers were not seen, nor perhaps
+        any batch of what began there."""
+        self._waiting = [each for each in self._waiting if each[2].last_offset >= offset]
+        heapify(self._waiting)
         for producer_id in [pid for pid, each in self._aborting.items() if each.transaction.last_offset < offset]:
             del self._aborting[producer_id]
 

@@ -82,3 +82,15 @@ def test_what_ended_in_a_stretch_that_was_left_out_is_forgotten():
     tracker.data(10, 7, is_transactional=True)
     tracker.forget_ended(35)
     assert not tracker.data(40, 7, is_transactional=True)
+
+
+def test_what_began_and_ended_in_a_stretch_that_was_left_out_is_not_taken_for_the_next_of_its_producer():
+    tracker = CleanedTransactions()
+    tracker.add([aborted(7, 10, 34)])
+    tracker.add([aborted(7, 36, 40)])
+    tracker.forget_ended(40)
+    assert tracker.control(40, 7, ControlType.ABORT) == (True, aborted(7, 36, 40))
+    tracker.add([aborted(7, 50, 60), aborted(8, 50, 55)])
+    tracker.forget_ended(60)
+    assert tracker.data(60, 7, is_transactional=True), "its marker may be the next batch"
+    assert not tracker.data(61, 8, is_transactional=True)
