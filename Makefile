@@ -26,7 +26,7 @@ test: setup lint jars ## lint, then every test, fast ones first
 test-long: setup jars ## a million damaged batches, 10^4 random logs, 10^5 histories; writes docs/*-results.md
 	.venv/bin/python -m tests.fuzz.long --mutants 1000000 -o docs/fuzz-results.md
 	.venv/bin/python -m tests.differential.long --cases 10000 -o docs/differential-results.md
-	.venv/bin/python -m tests.model.long --histories 100000 --length 5
+	.venv/bin/python -m tests.model.long --histories 100000 --length 5 --processes $$(nproc)
 	LOGLAKE_TEST_COMPACTION_KILLS=0 .venv/bin/python -m pytest -q -s tests/crash/test_compaction.py
 
 faults: setup jars ## mistakes planted into a copy of the code: each must turn a test red

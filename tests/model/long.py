@@ -1,6 +1,6 @@
 """The long campaign over histories: every one up to a length, then random ones, until nothing is left or one is wrong.
 
-    python -m tests.model.long --histories 100000 --length 5
+    python -m tests.model.long --histories 100000 --length 5 --processes 2
 
 Exits 1 at the first history after which an invariant does not hold, and prints it: `histories.run` does it again.
 """
@@ -10,6 +10,9 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 from logcore.columns.cleaning import CompiledCleaner
 from logcore.logs.compaction.cleaner import PlainCleaner
@@ -29,6 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--histories", type=int, default=100_000, help="how many random ones (default: %(default)s)")
     parser.add_argument("--length", type=int, default=5, help="letters of the short ones (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the first random one (default: %(default)s)")
+    parser.add_argument("--processes", type=int, default=1, help="that share these (default: %(default)s)")
     options = parser.parse_args(arguments)
     try:
         for groups in (True, False):
@@ -45,17 +49,28 @@ def main(arguments: list[str] | None = None) -> int:
             )
             _say(f"every history up to {options.length + 1} letters, retained", sum(1 for _ in found), started)
         started = time.monotonic()
-        for number in range(options.histories):
-            seed = options.seed + number
-            run(random_history(seed), settings_of(seed), ours.cleaner(PlainCleaner, CompiledCleaner), ours.retain)
-            if number % _STEP == _STEP - 1:
-                sys.stderr.write(f"\r{number + 1} random histories, {time.monotonic() - started:.0f} s ")
+        for number, _ in enumerate(_each(range(options.seed, options.seed + options.histories), options.processes), 1):
+            if number % _STEP == 0:
+                sys.stderr.write(f"\r{number} random histories, {time.monotonic() - started:.0f} s ")
         sys.stderr.write("\n")
         _say("random histories, cleaned by every engine and retained", options.histories, started)
     except (Violated, AssertionError) as error:
         sys.stdout.write(f"{error}\n")
         return 1
     return 0
+
+
+def _each(seeds: range, processes: int) -> Iterator[None]:
+    """Whatever is wrong comes in the order of seeds, however many processes there are."""
+    if processes == 1:
+        yield from map(_random, seeds)
+        return
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(_random, seeds, chunksize=100)
+
+
+def _random(seed: int) -> None:
+    run(random_history(seed), settings_of(seed), ours.cleaner(PlainCleaner, CompiledCleaner), ours.retain)
 
 
 def _say(what: str, count: int, started: float) -> None:

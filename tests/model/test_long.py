@@ -11,6 +11,11 @@ def test_a_small_campaign_says_how_many_histories_it_took(capsys: pytest.Capture
     assert "20 random histories" in capsys.readouterr().out
 
 
+def test_processes_share_the_random_ones(capsys: pytest.CaptureFixture[str]):
+    assert long.main(["--histories", "150", "--length", "0", "--processes", "2"]) == 0
+    assert "150 random histories" in capsys.readouterr().out
+
+
 def test_a_history_that_is_wrong_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     def wrong(*_: object) -> None:
         raise Violated("Pa Da K: I5")
