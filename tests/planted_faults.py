@@ -45,8 +45,24 @@ OPTIMIZE = "tests/spark/test_optimize.py"
 MAINTAIN = "tests/spark/test_maintain.py"
 
 EVERY_SIDE_EFFECT = "tests/crash/test_every_side_effect.py"
+READER = "tests/crash/test_reader.py"
 
 FAULTS = (
+    Fault(
+        "compaction retires first and adds then",
+        "spark_jobs/lake/archive.py",
+        '    commits.replace(lake, "segments", predicate, rows, run_id, [*moved, *guards])',
+        '    commits.replace(lake, "segments", predicate, rows.slice(0, len(gone)), run_id, [])\n'
+        '    commits.replace(lake, "segments", predicate, rows, run_id, [*moved, *guards])',
+        (READER,),
+    ),
+    Fault(
+        "maintain asks for nobody who reads",
+        "spark_jobs/archive_removal.py",
+        "known = None if clocks.is_alone or not due else retired_by(lake, clocks.store_ms - longest)",
+        "known = None",
+        (READER,),
+    ),
     Fault(
         "a merge that landed unheard loses its files",
         "spark_jobs/optimize.py",

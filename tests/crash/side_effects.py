@@ -40,7 +40,8 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """What happens at an effect: ``kill``, ``fail`` (an `OSError`) or ``pause`` (until another process says so)."""
+    """What happens at an effect: ``kill``, ``fail`` (an `OSError`), ``pause`` (until another process says so) or
+    ``linger`` (at every one, until a reader has looked again)."""
 
     what: str
     at: int | None = None
@@ -50,7 +51,8 @@ class Happening:
     forever: bool = False
     """Whether every effect from there on fails: a full disk stays full. Removing is always possible."""
     signals: str = ""
-    """Folder of marks: ``pid``; a paused process leaves ``paused``, waits for ``go-on`` and leaves ``resumed``."""
+    """Folder of marks: ``pid``; a paused process leaves ``paused``, waits for ``go-on`` and leaves ``resumed``. One
+    that lingers finds the count of a reader's looks in ``looks``."""
     once: bool = False
     """Whether it happens in one of several processes only, the first to get there."""
 
@@ -187,6 +189,9 @@ class SideEffects:
             time.sleep(60)
         if due.what == "fail":
             raise OSError(due.errno, os.strerror(due.errno), path)
+        if due.what == "linger":
+            wait_for_a_look(Path(due.signals, "looks"))
+            return
         self._happening = None
         Path(due.signals, "paused").touch()
         wait_for(Path(due.signals, "go-on"), 600)
@@ -296,3 +301,13 @@ def wait_for(path: Path, seconds: float = 60) -> None:
         if time.monotonic() > deadline:
             raise TimeoutError(f"nobody made {path} within {seconds} s")
         time.sleep(0.01)
+
+
+def wait_for_a_look(count: Path, seconds: float = 60) -> None:
+    """Return when whoever counts there has looked once more, from the beginning: one look may be under way."""
+    deadline = time.monotonic() + seconds
+    seen = int(count.read_text())
+    while int(count.read_text()) < seen + 2:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"nobody looked again within {seconds} s")
+        time.sleep(0.002)
