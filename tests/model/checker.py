@@ -139,25 +139,18 @@ def violations(before: ReferenceLog, after: ReferenceLog, settings: Settings) ->
 
 def data_offsets(log: ReferenceLog) -> set[int]:
     """Offsets of the records that are there, readable or not."""
-    found = {
-        each.offset
-        for segment in log.segments
-        for batch in batches(segment.content)
-        if batch.is_sound and not batch.is_control
-        for each in batch.records
-    }
-    return found | {each.offset for each in log.written if unreadable(log, each.offset) and each.offset < log.end}
+    return {each.offset for batch in _there(log) if not batch.is_control for each in batch.records}
 
 
 def marker_offsets(log: ReferenceLog) -> set[int]:
     """Offsets of the markers that are there, readable or not."""
-    found = {
-        batch.base_offset
-        for segment in log.segments
-        for batch in batches(segment.content)
-        if batch.is_sound and batch.marks_commit is not None
-    }
-    return found | {each.offset for each in log.marked if unreadable(log, each.offset)}
+    return {batch.base_offset for batch in _there(log) if batch.marks_commit is not None}
+
+
+def _there(log: ReferenceLog) -> Iterator[Batch]:
+    """Every batch as it was before it was damaged: what was cleaned away by then is not in it."""
+    for content in (*(segment.content for segment in log.segments), *(each.sound for each in log.damage)):
+        yield from (batch for batch in batches(content) if batch.is_sound)
 
 
 def unreadable(log: ReferenceLog, offset: int) -> bool:

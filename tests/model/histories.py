@@ -63,6 +63,8 @@ STORIES = (
     "T2a H H E1a C2 L3 W1 K F K",  # a transaction that began below the log start, its end above the high watermark
     "T1a H T1a A1 W3 Mba L3 K F K H",
     "E2b T1b Y1 G T1b X0 E2b A2 A1 W3 E2b Y1 A2 G K H",  # an abort that is neither met nor begun outside of damage
+    "I1a I2b Da H Pc H X3 H",  # damage to a batch that is empty already
+    "I2b T1a A1 N K Y1 W3 Y1 T1a C1 G K",  # damage in front of damage
 )
 """Histories that once mattered; every cleaner goes through them."""
 

@@ -225,7 +225,10 @@ class ReferenceLog:
         tail = segment.content[hurt.position :] if unwalkable else hurt.raw
         broken = patch(tail, 8, b"\x00\x00\x00\x02") if unwalkable else flip(tail, len(tail) - 1)
         behind = [each for each in batches(segment.content) if each.position >= hurt.position]
-        last = behind[-1].last_offset if unwalkable else hurt.last_offset
+        last = hurt.last_offset
+        if unwalkable:  # what was damaged before lies behind it now
+            inside = [each.last_offset for each in self.damage if each.broken in tail]
+            last = max([behind[-1].last_offset, *inside])
         content = patch(segment.content, hurt.position, broken)
         hurt_log = replace(
             self,
