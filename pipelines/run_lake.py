@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from logcore.logs.findings import Finding, Severity, found
-from logcore.storage.local import discover
+from logcore.logs.findings import Finding, Severity
 from pipelines import lakes
 from pipelines.instance import open_instance
 from pipelines.jobs import INTAKE_JOB, MAINTENANCE_JOB
@@ -34,7 +33,6 @@ from pipelines.summary import (
     verdict,
 )
 from spark_jobs.lake import storage
-from spark_jobs.lake.archive import read_logs
 from spark_jobs.lake.lease import hold
 from spark_jobs.lake.policies import read_policies
 
@@ -61,7 +59,7 @@ def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence
         sys.stderr.write(f"error: {failed.error}\n")
         return EXIT_USAGE if failed.is_usage_error else EXIT_NOT_CHECKED
     state = chosen_state(lake, options.topic, numbers, logs)
-    now = say_path_findings(intake.paths, lake)
+    _say(outcomes[0].of_paths)
     if state.logs:
         print(logs_table([state]))
         print(meanings_line([state]))
@@ -77,7 +75,7 @@ def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence
         print(f"  {line}")
     if all(outcome.found_nothing_new for outcome in outcomes):
         print("nothing new")
-    return verdict(state, [*now, *outcomes[0].refused], as_of_ms)
+    return verdict(state, [*outcomes[0].of_paths, *outcomes[0].refused], as_of_ms)
 
 
 def _intake(options: argparse.Namespace, numbers: Sequence[int]) -> Intake:
@@ -138,19 +136,8 @@ def chosen_state(lake: str, topics: Sequence[str], numbers: Sequence[int], logs:
     return replace(state, logs=tuple(chosen))
 
 
-def say_path_findings(paths: Sequence[str], lake: str) -> Sequence[Finding]:
+def _say(findings: Sequence[Finding]) -> None:
     """What there is to say about the source paths now, each on stderr."""
-    discovery = discover([os.path.realpath(path) for path in paths])
-    rows = sorted(read_logs(lake).values(), key=lambda row: row.incarnation)
-    kept = {row.topic_partition: row.source for row in rows}  # of the newest incarnation
-    left_alone = [
-        found("second-source", f"{name} is taken from {kept[name]}; {log.directory} is left alone.", file=log.directory)
-        for log in discovery.logs
-        for name in [str(log.topic_partition)]
-        if kept.get(name, log.directory) != log.directory
-    ]
-    findings = (*discovery.findings, *left_alone)
     for finding in findings:
         if finding.severity is not Severity.INFO:
             sys.stderr.write(f"{finding.severity}: {finding.message}\n")
-    return findings

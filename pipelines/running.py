@@ -17,21 +17,24 @@ from pipelines.instance import end_dead_runs, process_tags
 from pipelines.jobs import run_config
 from pipelines.lakes import lake_name
 from pipelines.resources import LAKE_TAG, JobLauncher
-from pipelines.steps import REFUSED
+from pipelines.steps import REFUSED, path_findings
 from spark_jobs.contracts import JobConfig, JobReport
 from spark_jobs.lake import storage
 
 USAGE_ERRORS = ("UsageError", "NoLakeError")
 
 _announce: Callable[[JobConfig], None] = lambda config: None  # noqa: E731
+_reports: list[JobReport] = []
 
 
 class AnnouncingLauncher(JobLauncher):
-    """Says which job begins, to whoever watches the terminal."""
+    """Says which job begins, to whoever watches the terminal, and keeps what each reports."""
 
     def run(self, config: JobConfig) -> JobReport:
         _announce(config)
-        return super().run(config)
+        report = super().run(config)
+        _reports.append(report)
+        return report
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,8 @@ class RunOutcome:
     """Plans that were made and not carried out, by asset."""
     refused: tuple[Finding, ...] = ()
     """What the run was asked for and left as it is."""
+    of_paths: tuple[Finding, ...] = ()
+    """What there is to say of the source paths, as the run saw them."""
     error: str | None = None
     """Why the run did not come to its end, as a paragraph for a person."""
     is_usage_error: bool = False
@@ -72,6 +77,7 @@ class Runner:
 
     def run(self, job: str, lake: str, **settings: Any) -> RunOutcome:
         """One run of ``job`` on ``lake``; ``settings`` as :class:`pipelines.resources.LakeResource` has them."""
+        _reports.clear()
         result = self._definitions.resolve_job_def(job).execute_in_process(
             instance=self._instance,
             # Named here, or Dagster adds a console logger of its own.
@@ -89,6 +95,7 @@ class Runner:
             {asset: tuple(keys) for asset, keys in changed.items()},
             dict(_plans_of(result)),
             tuple(_refusals_of(result)),
+            path_findings(_reports),
             error,
             is_usage_error,
         )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import dagster as dg
 
 from logcore.cli.arguments import OffsetRange
-from logcore.storage.local import discover
+from logcore.logs.findings import Finding
 from pipelines import checks, expectations, partitions
 from pipelines.lakes import Intake
 from pipelines.resources import JobLauncher, LakeResource
@@ -35,6 +35,7 @@ from spark_jobs.contracts import (
 )
 from spark_jobs.lake.archive import read_logs
 from spark_jobs.lake.checked import pending_ranges
+from spark_jobs.lake.finding_rows import from_plain
 
 READ_COMMITTED = "read_committed"
 REFUSED = "replacement-refused"
@@ -132,9 +133,14 @@ def ingest(run: Run) -> Done:
     state = run.state()
     partitions.register(run.instance, (log.topic_partition for log in state.logs))
     stops = [alarm for lake in run.lakes for alarm in read_stops(lake)]
-    paths = [path for intake in run.intakes for path in intake.paths]
-    done.results.append(checks.sources_agree(state, stops, discover(paths).findings))
+    done.results.append(checks.sources_agree(state, stops, path_findings(done.reports)))
     return done
+
+
+def path_findings(reports: Iterable[JobReport]) -> tuple[Finding, ...]:
+    """What ``ingest`` said of the source paths as it saw them, each once; of other jobs' reports nothing."""
+    said = [from_plain(finding) for report in reports for finding in report.plan.get("of_paths", ())]
+    return tuple(dict.fromkeys(said))
 
 
 def validate(run: Run) -> Done:

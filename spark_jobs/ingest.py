@@ -48,6 +48,8 @@ class IngestPlan:
     cluster: str | None
     taken_back: frozenset[str] = frozenset()
     """Ids of segments that were cut back, filled or merged: the same bytes may come again."""
+    of_paths: tuple[Finding, ...] = ()
+    """What there is to say of the source paths as they are now, said before or not; copies left alone too."""
 
     @property
     def needs_spark(self) -> bool:
@@ -65,6 +67,7 @@ class IngestPlan:
             "cluster": self.cluster,
             "logs": [plan.as_dict() for plan in self.logs if plan.moves_segments or plan.is_changed],
             "findings": [f"{p.finding.rule}: {p.finding.message}" for p in self.findings],
+            "of_paths": [asdict(finding) for finding in self.of_paths],
         }
 
 
@@ -79,6 +82,7 @@ def plan(config: IngestConfig) -> IngestPlan:
     policies = read_policies(config.policies)
     discovery = _discover(config.sources)
     placed = [PlacedFinding(finding) for finding in discovery.findings]
+    left_alone: list[PlacedFinding] = []
     sources = [log for log in discovery.logs if log.kind is DirectoryKind.LIVE and _is_chosen(config, log)]
     clusters = sorted({log.cluster_id for log in sources if log.cluster_id})
     if len(clusters) > 1:
@@ -96,17 +100,17 @@ def plan(config: IngestConfig) -> IngestPlan:
         name = str(source.topic_partition)
         known = newest.get(name)
         if name in taken:
-            placed.append(_second_source(taken[name], source))
+            left_alone.append(_second_source(taken[name], source))
             continue
         is_moved = known is not None and known.source != source.directory
         if known is not None and is_moved and not config.move_source:
-            placed.append(_second_source(known, source))
+            left_alone.append(_second_source(known, source))
             continue
         policy = policies.for_topic(source.topic_partition.topic)
         if known is not None and is_moved:
             log_plan, found_here = source_changes.plan_move(config, source, known, held)
             if log_plan is None:
-                placed.append(_second_source(known, source, found_here))
+                left_alone.append(_second_source(known, source, found_here))
                 continue
         else:
             log_plan, found_here = source_changes.plan_log(config, source, known, held, policy)
@@ -117,8 +121,9 @@ def plan(config: IngestConfig) -> IngestPlan:
     versions = archive.planned_versions(config.lake, [p.observed.log for p in plans if p.moves_segments])
     _check_unmoved(config.lake, held, list(versions))
     plans = [replace(p, version=versions.get(p.observed.log)) for p in plans]
-    unseen = finding_rows.unseen(config.lake, placed)
-    return IngestPlan(tuple(plans), tuple(unseen), cluster, _taken_back(held, plans))
+    unseen = finding_rows.unseen(config.lake, [*placed, *left_alone])
+    of_paths = (*discovery.findings, *(told.finding for told in left_alone))
+    return IngestPlan(tuple(plans), tuple(unseen), cluster, _taken_back(held, plans), of_paths)
 
 
 def apply(plan: IngestPlan, config: IngestConfig, spark: SparkSession | None) -> JobReport:

@@ -4,7 +4,7 @@ them through the tables of a real lake. No bytes of Kafka, no Spark; what the re
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from logcore.logs.findings import Finding, Severity
 from logcore.logs.offset_ledger import BLOCKING, OffsetState
+from logcore.storage.local import discover
 from pipelines.resources import JobLauncher
 from spark_jobs.contracts import IngestConfig, JobConfig, JobReport, LogChange
 from spark_jobs.lake import archive, commits, frontier
@@ -149,7 +150,8 @@ def _ingest(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
             config.lake, segments, archive.planned_versions(config.lake, [s.log for s in segments]), config.run_id
         )
     archive.commit_logs(config.lake, rows, config.run_id)
-    return changes, {"metrics": {"segments": len(segments)}}
+    of_paths = [asdict(finding) for finding in discover(config.sources).findings]
+    return changes, {"metrics": {"segments": len(segments)}, "plan": {"of_paths": of_paths}}
 
 
 def _validate(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:

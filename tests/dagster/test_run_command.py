@@ -28,6 +28,13 @@ def test_a_lake_that_is_being_worked_on_is_left_alone_and_its_holder_named(tmp_p
     assert not (tmp_path / "lake" / "tables").exists()
 
 
+def test_a_path_that_is_not_there_is_told_by_every_run_and_its_exit_code(tmp_path: Path) -> None:
+    done = [loglake("run", tmp_path / "gone", "--lake", tmp_path / "lake") for _ in range(2)]
+
+    assert [each.returncode for each in done] == [3, 3]
+    assert [each.stderr.count(f"{tmp_path / 'gone'} does not exist") for each in done] == [1, 1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [

@@ -246,8 +246,10 @@ def test_a_log_stays_with_its_first_source_and_the_other_is_reported(source, lak
     lake.turn(source.path, other.path)
     assert lake.published("orders") == orders.rows
     assert "second-source" in lake.rules()
-    lake.turn(other.path, source.path)
+    again = lake.turn(other.path, source.path)["ingest"].plan
     assert lake.published("orders") == orders.rows
+    assert again["findings"] == []
+    assert [f["file"] for f in again["of_paths"] if f["rule"] == "second-source"] == [str(replica.path)]
 
 
 def test_a_log_moves_to_another_directory_only_where_that_was_asked_for_and_agrees(source, lake, tmp_path):
