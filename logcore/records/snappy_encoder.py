@@ -4,9 +4,10 @@ What is loaded is called with no JVM around it, as `long rawCompress(env, class,
 reach it that it would throw for: an empty block, or a null address. It is believed once it has given the bytes that it
 gives inside a broker for something that other encoders make other bytes of.
 
-Where one Spark worker has it and another has not, their batches differ in bytes and hold the same. Workers that run
-PySpark have the jar of that Spark, so that only the system could tell them apart; and no file mixes the two, since
-whoever writes a log indexes what was written. There is one right answer to the probe: all who believe theirs agree.
+Spark's workers share an environment, so all have it or none. There is one right answer to the probe, so whoever has it
+writes the same bytes, on every processor. Were one without it all the same, its batches would hold the same in other
+bytes: a task writes whole segments with their indexes, named by what they hold, and of two attempts one is taken, so
+that no file would mix the two; but an attempt that is made again elsewhere would not give the same bytes again.
 
 Source: org.xerial.snappy.SnappyNative. Belongs here: one block. Streams of them are `compression`'s.
 """
@@ -66,4 +67,4 @@ def _called(address: int, data: bytes) -> bytes:
     )
     room = ctypes.create_string_buffer(largest_block(len(data)))
     size = kind(address)(None, None, data, len(data), room)
-    return room.raw[: max(size, 0)]
+    return ctypes.string_at(room, min(max(size, 0), len(room)))
