@@ -3,12 +3,15 @@
     map     walk, decompress and hash a group of batches (`keyed_batches`), put its rows into an `OffsetMap`
     clean   the same, then: what becomes of each batch (arrays; one by one only transactions and markers), which records
             stay (a kernel), which batches are copied and which are written anew (`cleaned_batches`)
+    bits    between the two, where the whole map was made from plain batches in rising order: a bit for each offset that
+            is the newest of its key (`newest_bits`). Then no key is hashed or looked up again, but for transactions
 
 Whatever is unusual (`keyed_batches.SingleBatch`) goes through the plain code, batch by batch; the two never differ but
 in one point: keys are told apart by 128 bits of a keyed hash.
 
-Memory: the map (`offset_map`), the buffers of a group (`keyed_batches`, at most some 20 MiB), and twice a group's
-records for what is written anew; it does not grow with the log, but for the largest single batch.
+Memory: the map (`offset_map`), the bits (16 MiB, or a sixteenth of the map), the buffers of a group (`keyed_batches`,
+at most some 20 MiB), and twice a group's records for what is written anew; but for the map and its bits it does not
+grow with the log, only with the largest single batch.
 
 A task that cleans only a part of a log is given what the rest of the log decides about it (`CompiledCleaner.resumed`):
 the map or as much of it as it needs, the offset behind it, the state of transactions in front of the part.
@@ -30,6 +33,7 @@ from logcore.columns.kernels import cleaning_slots as at_slot
 from logcore.columns.kernels import slots
 from logcore.columns.kernels.library import library
 from logcore.columns.keyed_batches import KeyedBatches, KeyedChunk, SingleBatch
+from logcore.columns.newest_bits import NewestBits
 from logcore.columns.offset_map import HashKey, OffsetMap, Offsets
 from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, TransactionState
 from logcore.logs.compaction.cleaning_round import CleanedSegment, CleaningRound, SourceSegment
@@ -64,6 +68,8 @@ class CompiledCleaner:
         self._round: CleaningRound | None = None
         self._newest = HashedNewest(None, self._hash_key)
         self._producers = _LastOfProducers({})
+        self._bits: NewestBits | None = None
+        self._mapped: set[int] = set()
         self._survivors = np.zeros(at_slot.SLOTS, np.int64)
         self._writer = BatchWriter()
 
@@ -89,22 +95,36 @@ class CompiledCleaner:
         self._round = round
         self._newest = HashedNewest(round.max_keys, self._hash_key, newest)
         self._producers = _LastOfProducers(round.producers)
+        self._bits = None
+        self._mapped = set()
 
     def build_map(self, segments: Sequence[SourceSegment], round: CleaningRound, /) -> int:
         """See `Cleaner`."""
         self._begin(round, OffsetMap(round.max_keys))
+        end_offset, is_plain = self._filled(segments, round)
+        if is_plain:
+            self._bits = NewestBits.of(self._newest.map, round.first_dirty_offset, end_offset)
+        return end_offset
+
+    def _filled(self, segments: Sequence[SourceSegment], round: CleaningRound) -> tuple[int, bool]:
+        """Fill the map: where it ends, and whether all that is in it came in chunks, their offsets always rising, and
+        nothing is held back from cleaning."""
         newest, transactions = self._newest, CleanedTransactions()
+        is_plain, last = round.frozen_from is None, -1
         for segment in segments:
             transactions.add(segment.aborted)
+            self._mapped.add(segment.base_offset)
             for batches in self._batches.of(segment, segment.dirty_position):
                 if isinstance(batches, SingleBatch):
-                    is_full = put_batch(segment, batches, transactions, newest, round, self._limits)
+                    is_full, is_plain = put_batch(segment, batches, transactions, newest, round, self._limits), False
                 else:
                     is_full = put_chunk(batches, transactions, newest, round)
+                    is_plain = is_plain and int(batches.table[0, slots.BASE_OFFSET]) > last
+                    last = int(batches.table[-1, slots.LAST_OFFSET])
                 if is_full:
-                    return newest.latest + 1
+                    return newest.latest + 1, is_plain
             newest.latest = segment.next_base_offset - 1
-        return newest.latest + 1
+        return newest.latest + 1, is_plain
 
     def clean(self, group: Sequence[SourceSegment], sink: ByteSink, /) -> CleanedSegment:
         """See `Cleaner`. ValueError before a map was built."""
@@ -116,7 +136,8 @@ class CompiledCleaner:
             self.transactions.add(segment.aborted)
             if round.frozen_from is not None:
                 self.transactions.forget_ended(segment.base_offset)
-            for batches in self._batches.of(segment):
+            bits = self._bits if segment.base_offset in self._mapped else None
+            for batches in self._batches.of(segment, bits=bits):
                 if isinstance(batches, SingleBatch):
                     self._clean_batch(segment, batches, round, output)
                 else:
@@ -171,7 +192,8 @@ class CompiledCleaner:
                 output.indexes.abort(aborted)
         # Non-transactional data tells the tracker nothing but how far it is.
         self.transactions.data(int(table[-1, slots.LAST_OFFSET]), -1, is_transactional=False)
-        self._newest.find_chunk(chunk)
+        if not chunk.is_newest:
+            self._newest.find_chunk(chunk)
         kept = self._kept(chunk, fate, round)
         some = kept[:, 0] > 0
         # Needs a delete horizon, and has none yet.

@@ -25,6 +25,7 @@ from logcore.columns.groups import Groups, Table
 from logcore.columns.kernels import cleaning_slots as at_slot
 from logcore.columns.kernels import slots
 from logcore.columns.kernels.library import library
+from logcore.columns.newest_bits import NewestBits
 from logcore.columns.offset_map import Halves, HashKey, Offsets
 from logcore.logs.compaction.cleaning_round import SourceSegment
 from logcore.records.batch import BatchHeader, read_header
@@ -48,7 +49,8 @@ class KeyedChunk:
     """Batches with their records as rows; views into buffers that the next chunk overwrites.
 
     table: rows of `kernels.slots`. first_rows: of each batch its first row, and behind the last one the number of rows.
-    newest: room for what a map says. source: (address, size) of the bytes that BODY and `starts` speak of.
+    newest: room for what a map says. source: (address, size) of the bytes that BODY and `starts` speak of. is_newest:
+    the rows are those records alone that are the newest of their key; `newest` says so, the hashes nothing.
     """
 
     table: Table
@@ -60,6 +62,7 @@ class KeyedChunk:
     flags: npt.NDArray[np.uint8]
     newest: Offsets
     source: tuple[int, int]
+    is_newest: bool = False
 
     def __len__(self) -> int:
         return len(self.table)
@@ -91,8 +94,11 @@ class KeyedBatches:
         frame[at_slot.OFFSETS], frame[at_slot.STARTS] = self._offsets.ctypes.data, self._starts.ctypes.data
         frame[at_slot.FLAGS] = self._flags.ctypes.data
 
-    def of(self, segment: SourceSegment, position: int = 0) -> Iterator[KeyedChunk | SingleBatch]:
-        """The batches of a segment from a position on, where one begins.
+    def of(
+        self, segment: SourceSegment, position: int = 0, bits: NewestBits | None = None
+    ) -> Iterator[KeyedChunk | SingleBatch]:
+        """The batches of a segment from a position on, where one begins. bits: of a map that this segment was put into
+        from its `dirty_position` on; where they tell enough of a chunk, it has rows for what is newest only.
 
         Raises CorruptRecordError where bytes that are not stated as unreadable are no batch.
         """
@@ -106,20 +112,28 @@ class KeyedBatches:
                 continue
             stop = min((start for start in unreadable if start > position), default=size)
             groups.walk(position, next_offset, stop)
-            yield from self._of_group(segment, groups)
+            yield from self._of_group(segment, groups, bits)
             position, next_offset = groups.position, groups.next_offset
             if groups.is_doubtful and position < stop:
                 header = read_header(segment.content, position)
                 yield SingleBatch(position, header)
                 position, next_offset = position + header.size, header.next_offset
 
-    def _of_group(self, segment: SourceSegment, groups: Groups) -> Iterator[KeyedChunk | SingleBatch]:
+    def _of_group(
+        self, segment: SourceSegment, groups: Groups, bits: NewestBits | None
+    ) -> Iterator[KeyedChunk | SingleBatch]:
         first = 0
         while first < groups.count:
             begun = first
             end = first if groups.is_messages else groups.count
             if groups.is_compressed and not groups.is_messages:
                 end = groups.decompress(first)
+            was_mapped = groups.table[first, slots.POSITION] >= segment.dirty_position
+            if bits is not None and was_mapped and bits.tell_of(groups.table[first:end]):
+                chunk = self._chunk(groups, first, end, bits)
+                if chunk is not None:
+                    first += len(chunk)
+                    yield chunk
             while first < end:
                 chunk = self._chunk(groups, first, end)
                 if chunk is not None:
@@ -136,8 +150,8 @@ class KeyedBatches:
         position = int(groups.table[batch, slots.POSITION])
         return SingleBatch(position, read_header(segment.content, position))
 
-    def _chunk(self, groups: Groups, first: int, end: int) -> KeyedChunk | None:
-        """Batches from `first` on, none where that is in doubt."""
+    def _chunk(self, groups: Groups, first: int, end: int, bits: NewestBits | None = None) -> KeyedChunk | None:
+        """Batches from `first` on, none where that is in doubt; with `bits` what is newest of them."""
         table = groups.table[first:end]
         bodies = table[:, slots.BODY_END] - table[:, slots.BODY]
         rows = int(np.minimum(table[:, slots.RECORD_COUNT], bodies // _SMALLEST_RECORD).sum())
@@ -150,7 +164,11 @@ class KeyedBatches:
         frame[at_slot.SOURCE], frame[at_slot.SOURCE_SIZE] = groups.source()
         frame[at_slot.TABLE] = table.ctypes.data
         frame[at_slot.FIRST], frame[at_slot.END], frame[at_slot.ROWS] = 0, end - first, 0
-        self._library.call("hash_keys", int(frame.ctypes.data))
+        if bits is None:
+            self._library.call("hash_keys", int(frame.ctypes.data))
+        else:
+            frame[at_slot.BITS], frame[at_slot.BITS_FROM] = bits.bits.ctypes.data, bits.first
+            self._library.call("newest_rows", int(frame.ctypes.data))
         batches, rows = int(frame[at_slot.FIRST]), int(frame[at_slot.ROWS])
         if not batches:
             return None
@@ -162,8 +180,9 @@ class KeyedBatches:
             self._offsets[:rows],
             self._starts[:rows],
             self._flags[:rows],
-            self._newest[:rows],
+            self._newest[:rows] if bits is None else self._offsets[:rows],
             groups.source(),
+            bits is not None,
         )
 
 

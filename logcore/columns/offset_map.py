@@ -155,6 +155,12 @@ class OffsetMap:
         self._library.call("find_newest", self._address)
         return newest
 
+    def mark(self, bits: npt.NDArray[np.uint8], first: int, end: int) -> None:
+        """Set the bits of the offsets that it holds, of those from `first` on and below `end`."""
+        frame = self._frame
+        frame[at_slot.BITS], frame[at_slot.BITS_FROM], frame[at_slot.BITS_END] = bits.ctypes.data, first, end
+        self._library.call("mark_newest", self._address)
+
     def held(self) -> NewestHashes:
         """Everything in it."""
         count = len(self)

@@ -23,6 +23,7 @@ from logcore.columns.kernels.newest import find_newest, move_part, put_newest, s
 from logcore.columns.kernels.processor import Processor
 from logcore.columns.kernels.records import records_kernel
 from logcore.columns.kernels.recovering import recover_kernel
+from logcore.columns.kernels.surviving import mark_newest, newest_rows
 
 
 def sources(processor: Processor) -> dict[str, Callable[..., Any]]:
@@ -44,6 +45,8 @@ def sources(processor: Processor) -> dict[str, Callable[..., Any]]:
         "spread_part": spread_part,
         "move_part": move_part,
         "take_part": take_part,
+        "mark_newest": mark_newest,
+        "newest_rows": newest_rows,
         "survivors": survivors,
         "rewrite": rewrite_kernel(processor.has_crc32c),
         "index": index,

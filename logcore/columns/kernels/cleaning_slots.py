@@ -7,6 +7,8 @@ find_newest rows → of each the newest offset in the map
 spread_part a part of a map, made longer, in place
 move_part   a part of a map → another one
 take_part   a part of a map → rows
+mark_newest a map → a bit for each offset that it holds
+newest_rows batches of the table, and those bits → a row a record that is the newest of its key, but for the hash
 survivors   rows and what the map says of them → which stay, and of each batch how many
 rewrite     batches of which some records stay → their new bytes
 index       batches written → entries of the two indexes
@@ -103,7 +105,13 @@ DEFLATE_RESET = 47
 DEFLATE_STATE = 48
 SNAPPY = 49
 """Address of snappy-java's rawCompress, 0 where it is not at hand."""
-SLOTS = 52
+
+# Of `mark_newest` and `newest_rows`.
+BITS = 52
+"""Address of a bit for each offset from BITS_FROM up to BITS_END, lowest first."""
+BITS_FROM = 53
+BITS_END = 54
+SLOTS = 56
 
 ALL_GO = 0
 ALL_STAY = 1

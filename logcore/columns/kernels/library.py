@@ -26,7 +26,7 @@ _LOG = logging.getLogger(__name__)
 NAMES = (
     *("walk", "hop", "inspect", "emit", "inflate", "judge_gzip", "unfold", "emit_messages", "lines"),
     *("hash_keys", "hash_bytes", "put_newest", "find_newest", "spread_part", "move_part", "take_part"),
-    *("survivors", "rewrite", "index", "recover"),
+    *("mark_newest", "newest_rows", "survivors", "rewrite", "index", "recover"),
 )
 SHORT_BLOCK = 256
 
