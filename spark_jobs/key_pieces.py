@@ -8,35 +8,31 @@ A key stands as the 128 bits of a keyed hash; the key of the hash is made once a
     group task     the same of all ranges of hashes    → the map it cleans with
 
 What does not concern a group never reaches it: its map is as large as what can go from it. Which hash stands for which
-key decides in which file a row lies, and nothing else.
+key decides in which block of a file a row lies, and nothing else.
 
-Memory: a task holds `rows` rows at a time with 56 bytes each, whatever the size of the log: a segment writes a piece
-more, and a range of hashes that holds more is gone through in parts. A group's map has 51 bytes a key.
-
-Files are Arrow's, in `folder`, whole under their final names; a task that is done twice writes the same again.
+Memory: a task holds `rows` rows at a time with `ROW_BYTES` each, whatever the size of the log: a segment's file gets a
+piece more, and a range of hashes that holds more is gone through in parts. A group's map has 51 bytes a key.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
-import pyarrow as pa
+import numpy.typing as npt
 
-from spark_jobs.lake import storage
+from logcore.columns.offset_map import MOST_BYTES_A_KEY, OffsetMap
+from spark_jobs import row_blocks
+from spark_jobs.row_blocks import BlockFiles, Rows
 
 NEVER = -1
-KEY_ROWS = pa.schema(
-    [
-        pa.field("high", pa.uint64()),
-        pa.field("low", pa.uint64()),
-        pa.field("oldest", pa.int64()),
-        pa.field("newest", pa.int64()),
-    ]
-)
-"""newest: in the dirty part, -1 where the hash is not in it."""
+ROW_BYTES = 32 + MOST_BYTES_A_KEY
+"""A row as it was read, and its place in a map. Cutting a piece takes 96 bytes a row, for as long as it takes."""
+_MOST_BITS = 12
+_KEYS, _NEWER = 4, 3
+"""Numbers in a row: hash, hash, oldest, newest (of the dirty part, -1 where the hash is not in it); the same without
+oldest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,188 +52,183 @@ class Hashed:
         return self.high, self.low, self.offsets
 
 
-@dataclass(frozen=True, slots=True)
-class KeyPiece:
-    """A file of a segment task: a record batch for each range of hashes."""
-
-    path: str
-    group: int
-    rows: tuple[int, ...]
-    """Of each range."""
-
-
-@dataclass(frozen=True, slots=True)
-class PieceOfRange:
-    """The record batch of a piece that holds one range of hashes, and how many rows it has."""
-
-    path: str
-    group: int
-    number: int
-    rows: int
-
-
-def pieces_of(pieces: Iterable[KeyPiece], bucket: int) -> list[PieceOfRange]:
-    """What pieces hold of one range; those that hold nothing are left out."""
-    return [PieceOfRange(p.path, p.group, bucket, p.rows[bucket]) for p in pieces if p.rows[bucket]]
-
-
 def bits_for(records: int, rows: int) -> int:
     """How many leading bits of a hash name a range, so that no range has many more than `rows` of `records`."""
-    return min(max(-(-records // max(rows, 1)) - 1, 0).bit_length(), 12)
+    return min(max(-(-records // max(rows, 1)) - 1, 0).bit_length(), _MOST_BITS)
 
 
-def folded(rows: Hashed, first_dirty_offset: int) -> pa.RecordBatch:
+def folded(rows: Hashed, first_dirty_offset: int) -> Rows:
     """A row a hash, ascending by hash."""
-    order = np.argsort(rows.high, kind="stable")
-    high, low = rows.high[order], rows.low[order]
-    same_high = high[1:] == high[:-1]
-    if np.any(same_high & (low[1:] != low[:-1])):  # two keys with one first half: as good as never
-        order = np.lexsort((rows.low, rows.high))
-        high, low = rows.high[order], rows.low[order]
-    offsets = rows.offsets[order]
+    if not len(rows):
+        return np.zeros((0, _KEYS), np.uint64)
+    order = _by_hash(rows.high, rows.low)
+    high, low, offsets = rows.high[order], rows.low[order], rows.offsets[order]
     starts = np.flatnonzero(np.concatenate(([True], (high[1:] != high[:-1]) | (low[1:] != low[:-1]))))
-    if not len(offsets):
-        return pa.RecordBatch.from_pylist([], schema=KEY_ROWS)
     newest = np.maximum.reduceat(offsets, starts)
-    columns = [high[starts], low[starts], np.minimum.reduceat(offsets, starts)]
-    columns.append(np.where(newest >= first_dirty_offset, newest, NEVER))
-    return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=KEY_ROWS)
+    table = np.empty((len(starts), _KEYS), np.uint64)
+    table[:, 0], table[:, 1] = high[starts], low[starts]
+    table[:, 2] = np.minimum.reduceat(offsets, starts).view(np.uint64)
+    table[:, 3] = np.where(newest >= first_dirty_offset, newest, NEVER).view(np.uint64)
+    return table
+
+
+def _by_hash(high: np.ndarray, low: np.ndarray) -> npt.NDArray[np.int64]:
+    """The order of rows by hash. The leading bits of the hash are sorted together with the number of the row, in half
+    the time that sorting numbers of rows takes; what has the same leading bits and is not the same comes after."""
+    bits = np.uint64(len(high).bit_length())
+    packed = (high >> bits << bits) | np.arange(len(high), dtype=np.uint64)
+    packed.sort()
+    order = (packed & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.int64)
+    leading = packed >> bits
+    alike = leading[1:] == leading[:-1]
+    high, low = high[order], low[order]
+    if np.any(alike & ((high[1:] != high[:-1]) | (low[1:] != low[:-1]))):
+        at = np.flatnonzero(np.append(alike, False) | np.insert(alike, 0, False))
+        order[at] = order[at][np.lexsort((low[at], high[at]))]
+    return order
 
 
 def write_pieces(
-    lake: str, path: str, group: int, found: Iterable[Hashed], first_dirty_offset: int, bits: int, rows: int
-) -> list[KeyPiece]:
-    """The pieces of one segment, `path` with a number; none has more than about `rows` rows.
+    lake: str, path: str, found: Iterable[Hashed], first_dirty_offset: int, bits: int, rows: int, *, keeps_oldest: bool
+) -> None:
+    """The file of one segment, or group: of each piece of it a block for each range of hashes. A piece is made of about
+    `rows` rows.
 
     Args:
-        group: number of the group of segments that the segment belongs to.
-        found: its records with a key, in order.
+        found: records with a key, in order.
+        keeps_oldest: whether rows have the oldest offset too.
     """
-    pieces: list[KeyPiece] = []
+    chosen = [0, 1, 2, 3] if keeps_oldest else [0, 1, 3]
+    # Hashes ascend: each range is a slice.
+    borders = np.arange(1, 1 << bits, dtype=np.uint64) << np.uint64(64 - bits) if bits else np.zeros(0, np.uint64)
+    with row_blocks.written(lake, path, len(chosen)) as file:
+        for piece in _pieces(found, rows):
+            table = folded(piece, first_dirty_offset)
+            ends = np.searchsorted(np.ascontiguousarray(table[:, 0]), borders)
+            file.add(table if keeps_oldest else table[:, chosen], np.append(ends, len(table)))
+
+
+def _pieces(found: Iterable[Hashed], rows: int) -> Iterator[Hashed]:
     held: list[Hashed] = []
     count = 0
     for some in found:
         held.append(some)
         count += len(some)
         if count >= rows:
-            pieces.append(_write_piece(lake, f"{path}-{len(pieces)}", group, held, first_dirty_offset, bits))
+            yield _together(held)
             held, count = [], 0
     if count:
-        pieces.append(_write_piece(lake, f"{path}-{len(pieces)}", group, held, first_dirty_offset, bits))
-    return pieces
+        yield _together(held)
 
 
-def _write_piece(
-    lake: str, path: str, group: int, held: Sequence[Hashed], first_dirty_offset: int, bits: int
-) -> KeyPiece:
-    together = Hashed(*(np.concatenate([getattr(h, name) for h in held]) for name in ("high", "low", "offsets")))
-    table = folded(together, first_dirty_offset)
-    # Hashes ascend: each range is a slice.
-    borders = np.arange(1, 1 << bits, dtype=np.uint64) << np.uint64(64 - bits) if bits else np.zeros(0, np.uint64)
-    ends = [0, *np.searchsorted(table.column("high").to_numpy(), borders).tolist(), table.num_rows]
-    batches = [table.slice(start, end - start) for start, end in pairwise(ends)]
-    _write(lake, path, batches)
-    return KeyPiece(path, group, tuple(batch.num_rows for batch in batches))
+def _together(held: Sequence[Hashed]) -> Hashed:
+    return Hashed(*(np.concatenate([getattr(some, name) for some in held]) for name in ("high", "low", "offsets")))
 
 
-def write_newer(lake: str, path: str, pieces: Sequence[PieceOfRange], groups: int, rows: int) -> int:
+class _Range:
+    """What files hold of one range of hashes, in parts of at most about `rows` rows."""
+
+    def __init__(self, lake: str, paths: Sequence[str], bucket: int, bits: int, rows: int) -> None:
+        self._files, self._paths = BlockFiles(lake), paths
+        self._bucket, self._bits = bucket, bits
+        self.parts = max(-(-self._count() // max(rows, 1)), 1)
+
+    def _count(self) -> int:
+        count = 0
+        for path in self._paths:
+            with self._files.opened(path) as file:
+                for block in range(self._bucket, file.blocks, 1 << self._bits):
+                    start, end = file.bounds(block)
+                    count += end - start
+        return count
+
+    def part(self, number: int) -> list[list[Rows]]:
+        """Of each file the rows whose hash falls to one part, piece by piece."""
+        found: list[list[Rows]] = []
+        for path in self._paths:
+            with self._files.opened(path) as file:
+                pieces = [file.rows(block) for block in range(self._bucket, file.blocks, 1 << self._bits)]
+            if self.parts > 1:
+                pieces = [rows[rows[:, 1] % np.uint64(self.parts) == np.uint64(number)] for rows in pieces]
+            found.append([rows for rows in pieces if len(rows)])
+        return found
+
+    def hashes(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+        """For a map of this range, which goes by leading bits: those that are alike in the range are left out."""
+        return rows[:, 0] << np.uint64(self._bits), np.ascontiguousarray(rows[:, 1])
+
+    def newest(self, files: Iterable[Sequence[Rows]]) -> OffsetMap:
+        """The last number of the rows of each hash; files and pieces are in the order of offsets."""
+        found = OffsetMap()
+        for pieces in files:
+            for rows in pieces:
+                found.put(*self.hashes(rows), _signed(rows, -1))
+        return found
+
+
+def _signed(rows: Rows, column: int) -> npt.NDArray[np.int64]:
+    return np.ascontiguousarray(rows[:, column]).view(np.int64)
+
+
+def write_newer(lake: str, path: str, groups: Sequence[Sequence[str]], bucket: int, bits: int, rows: int) -> int:
     """What the groups are to know of one range of hashes; returns how often the pieces were gone through.
 
-    The file has a record batch for each group, and as many again for each further part of the range.
-    """
-    parts = _parts(pieces, rows)
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        for part in range(parts):
-            yield from _newer(*_part(lake, pieces, part, parts), groups)
-
-    _write(lake, path, batches())
-    return parts
-
-
-def _parts(pieces: Sequence[PieceOfRange], rows: int) -> int:
-    return max(-(-sum(piece.rows for piece in pieces) // max(rows, 1)), 1)
-
-
-def _part(lake: str, pieces: Sequence[PieceOfRange], part: int, parts: int) -> tuple[pa.RecordBatch, np.ndarray]:
-    """Rows whose hash falls to one part, and the group of each."""
-    found: list[pa.RecordBatch] = []
-    groups: list[np.ndarray] = []
-    for piece in pieces:
-        batch = next(iter(_read(lake, piece.path, [piece.number])))
-        if parts > 1:
-            mine = batch.column("low").to_numpy() % np.uint64(parts) == np.uint64(part)
-            batch = batch.filter(pa.array(mine))
-        found.append(batch)
-        groups.append(np.full(batch.num_rows, piece.group, np.int32))
-    if not found:
-        return pa.RecordBatch.from_pylist([], schema=KEY_ROWS), np.zeros(0, np.int32)
-    together = pa.Table.from_batches(found).combine_chunks().to_batches()
-    rows = together[0] if together else pa.RecordBatch.from_pylist([], schema=KEY_ROWS)
-    return rows, np.concatenate(groups)
-
-
-def _newer(rows: pa.RecordBatch, groups: np.ndarray, count: int) -> Iterator[pa.RecordBatch]:
-    high, low = rows.column("high").to_numpy(), rows.column("low").to_numpy()
-    order = np.lexsort((low, high))
-    high, low, groups = high[order], low[order], groups[order]
-    oldest, newest = rows.column("oldest").to_numpy()[order], rows.column("newest").to_numpy()[order]
-    begins = np.concatenate(([True], (high[1:] != high[:-1]) | (low[1:] != low[:-1])))[: len(order)]
-    starts = np.flatnonzero(begins)
-    if len(starts):
-        newest = np.maximum.reduceat(newest, starts)[np.cumsum(begins) - 1]
-    concerned = oldest < newest
-    for number in range(count):
-        mine = np.flatnonzero(concerned & (groups == number))
-        columns = [high[mine], low[mine], oldest[mine], newest[mine]]
-        yield pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=KEY_ROWS)
-
-
-def lost_newest(lake: str, pieces: Sequence[PieceOfRange], rows: int) -> int | None:
-    """An offset that is the newest of its key before cleaning and not after; None: there is none.
-
     Args:
-        pieces: those of group 0 tell what was before, of group 1 what is left. In the place of offsets they hold twice
-            the offset, and one more for a tombstone, which may be gone if nothing of its key is left.
+        groups: of each group the files of its segments, in the order of offsets.
+
+    The file has a block for each group, and as many again for each further part of the range.
     """
-    parts = _parts(pieces, rows)
-    for part in range(parts):
-        found, sides = _part(lake, pieces, part, parts)
-        high, low, words = (found.column(name).to_numpy() for name in ("high", "low", "newest"))
-        order = np.lexsort((low, high))
-        high, low, words, sides = high[order], low[order], words[order], sides[order]
-        begins = np.concatenate(([True], (high[1:] != high[:-1]) | (low[1:] != low[:-1])))[: len(order)]
-        starts = np.flatnonzero(begins)
-        if not len(starts):
-            continue
-        before = np.maximum.reduceat(np.where(sides == 0, words, NEVER), starts)
-        after = np.maximum.reduceat(np.where(sides == 1, words, NEVER), starts)
-        lost = (before != after) & ~((before & 1 == 1) & (after == NEVER))
-        if lost.any():
-            return int(before[lost].min()) // 2
-    return None
+    of_range = _Range(lake, [file for files in groups for file in files], bucket, bits, rows)
+    with row_blocks.written(lake, path, _NEWER) as file:
+        for number in range(of_range.parts):
+            part = of_range.part(number)
+            newest = of_range.newest(part)
+            left = iter(part)
+            for files in groups:
+                concerned = [_newer(of_range, newest, piece) for _ in files for piece in next(left)]
+                table = np.concatenate([np.zeros((0, _NEWER), np.uint64), *concerned])
+                file.add(table, [len(table)])
+    return of_range.parts
+
+
+def _newer(of_range: _Range, newest: OffsetMap, rows: Rows) -> Rows:
+    found = newest.find(*of_range.hashes(rows))
+    at = np.flatnonzero(_signed(rows, 2) < found)
+    table = rows[at][:, :_NEWER]
+    table[:, 2] = found[at].view(np.uint64)
+    return table
 
 
 def read_newer(lake: str, paths: Sequence[str], group: int, groups: int) -> Iterator[Hashed]:
     """What one group is to know, with the newest offset of each hash; from the files of all ranges."""
+    files = BlockFiles(lake)
     for path in paths:
-        for batch in _read(lake, path, slice(group, None, groups)):
-            if batch.num_rows:
-                yield Hashed(*(batch.column(name).to_numpy() for name in ("high", "low", "newest")))
+        with files.opened(path) as file:
+            for block in range(group, file.blocks, groups):
+                rows = file.rows(block)
+                if len(rows):
+                    high, low = (np.ascontiguousarray(rows[:, at]) for at in (0, 1))
+                    yield Hashed(high, low, _signed(rows, 2))
 
 
-def _write(lake: str, path: str, batches: Iterable[pa.RecordBatch]) -> None:
-    with (
-        storage.writing(storage.join(lake, path)) as local,
-        pa.OSFile(local, "wb") as file,
-        pa.ipc.new_file(file, KEY_ROWS) as writer,
-    ):
-        for batch in batches:
-            writer.write_batch(batch)
+def lost_newest(
+    lake: str, before: Sequence[str], after: Sequence[str], bucket: int, bits: int, rows: int
+) -> int | None:
+    """An offset that is the newest of its key before cleaning and not after; None: there is none with a hash in this
+    range.
 
-
-def _read(lake: str, path: str, wanted: Sequence[int] | slice) -> Iterator[pa.RecordBatch]:
-    with storage.arrow_filesystem(lake).open_input_file(path) as file, pa.ipc.open_file(file) as reader:
-        numbers = range(reader.num_record_batches)[wanted] if isinstance(wanted, slice) else wanted
-        for number in numbers:
-            yield reader.get_batch(number)
+    Args:
+        before, after: files of all groups, in order. In the place of offsets they hold twice the offset, and one more
+            for a tombstone, which may be gone if nothing of its key is left.
+    """
+    of_range = _Range(lake, [*before, *after], bucket, bits, rows)
+    lost: list[int] = []
+    for number in range(of_range.parts):
+        part = of_range.part(number)
+        sides = [of_range.newest(files) for files in (part[: len(before)], part[len(before) :])]
+        for pieces in part:
+            for piece in pieces:
+                old, new = (side.find(*of_range.hashes(piece)) for side in sides)
+                wrong = (old != new) & ~((old & 1 == 1) & (new == NEVER))
+                lost += [int(old[wrong].min()) // 2] if wrong.any() else []
+    return min(lost, default=None)

@@ -13,8 +13,8 @@ at its end; what a killed run left there goes with the next.
 
 Memory of a task: some 20 MiB of buffers, and
     plan      an index entry for each `index.interval.bytes` of the log
-    keys      `MAP_ROWS` rows of 56 bytes; with more, a file more
-    newest    as many; a range of hashes with more is gone through in parts
+    keys      `MAP_ROWS` rows of 96 bytes; with more, a piece more
+    newest    as many of 83; a range of hashes with more is gone through in parts
     groups    the map of keys of which something goes from the group, at most 51 bytes a key of `segment.bytes`
 """
 
@@ -26,8 +26,6 @@ from typing import TYPE_CHECKING
 
 from logcore.columns.offset_map import HashKey
 from logcore.logs.compaction.selection import Refusal, RefusalReason
-from spark_jobs import key_pieces
-from spark_jobs.key_pieces import KeyPiece
 from spark_jobs.lake import run_folder
 from spark_jobs.lake.archive import Segment
 from spark_jobs.lake.log_segments import LogSegment, log_segments
@@ -48,7 +46,7 @@ from spark_jobs.spread_steps import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MAP_ROWS = 4_000_000
+MAP_ROWS = 2_000_000
 """Rows that a task holds at a time."""
 
 
@@ -93,29 +91,24 @@ class _Spreading:
             return result(refusal=Refusal(RefusalReason(plan["refusal"][0]), plan["refusal"][1]))
         groups, sources = plan["groups"], plan["segments"]
         by_base = {segment.base_offset: segment for segment in self._segments}
-        records = {each["base_offset"]: each["records"] for each in facts}
-        bits = key_pieces.bits_for(sum(records[each["base_offset"]] for each in sources), MAP_ROWS)
-        told = {"round": plan["round"], "bits": bits, "groups": len(groups)}
-        tasks = [
-            told | {"source": source, "slices": _slices(by_base[source["base_offset"]]), "group": number}
-            for number, group in enumerate(groups)
-            for source in (sources[at] for at in group["segments"])
-        ]
-        sizes = self._sizes([by_base[task["source"]["base_offset"]] for task in tasks])
-        self._each(write_newest, _by_range(told, self._each(write_keys, tasks, sizes), bits))
-        ranges = [
-            told
-            | {
-                "task": asdict(replace(self._task, segments=_all_slices(group, sources, by_base))),
-                "number": number,
-                "group": group,
-                "sources": [sources[at] for at in group["segments"]],
-                "end_offset": plan["end_offset"],
-            }
-            for number, group in enumerate(groups)
-        ]
-        done = self._each(clean_group, ranges)
-        self._each(prove_newest, _by_range(told, done, bits))
+        sizes = self._sizes([by_base[source["base_offset"]] for source in sources])
+        keys = [{"source": source, "slices": _slices(by_base[source["base_offset"]])} for source in sources]
+        self._each(write_keys, keys, sizes)
+        ranges = [{"bucket": number} for number in range(plan["ranges"])]
+        self._each(write_newest, ranges)
+        done = self._each(
+            clean_group,
+            [
+                {
+                    "task": asdict(replace(self._task, segments=_all_slices(group, sources, by_base))),
+                    "number": number,
+                    "group": group,
+                    "sources": [sources[at] for at in group["segments"]],
+                }
+                for number, group in enumerate(groups)
+            ],
+        )
+        self._each(prove_newest, ranges)
         return result(
             damage=plan["damage"],
             replaced=[each["replaced"] for each in done if each["replaced"] is not None],
@@ -143,15 +136,6 @@ class _Spreading:
 
     def _sizes(self, segments: Sequence[LogSegment]) -> list[int]:
         return [sum(one.size for one in segment.slices) for segment in segments]
-
-
-def _by_range(told: Values, done: Sequence[Values], bits: int) -> list[Values]:
-    """A task for each range of hashes, with what the tasks before wrote for it."""
-    pieces = [KeyPiece(p["path"], p["group"], tuple(p["rows"])) for each in done for p in each["pieces"]]
-    return [
-        told | {"bucket": number, "pieces": [asdict(piece) for piece in key_pieces.pieces_of(pieces, number)]}
-        for number in range(1 << bits)
-    ]
 
 
 def _slices(segment: LogSegment) -> list[Values]:

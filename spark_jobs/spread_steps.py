@@ -1,11 +1,13 @@
 """The steps of a spread cleaning, each a task that a worker does: plain values in, plain values out.
 
 In the order of `spread_cleaning`, which says what they are for: facts, plan, keys, newest, groups, proof. What a step
-leaves for the next lies in the run's folder; what it tells the driver is small.
+leaves for the next lies in the run's folder, in files that are named by what they are of: nobody has to be told of
+them, and what the driver tells a task speaks of its own segment, range or group alone.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, replace
@@ -26,9 +28,8 @@ from logcore.segments.scan import Stretch
 from logcore.segments.transaction_index import AbortedTransaction
 from spark_jobs import key_pieces
 from spark_jobs.cleaning_proof import Aborted
-from spark_jobs.key_pieces import KeyPiece, PieceOfRange
 from spark_jobs.keyed_rows import keyed_rows
-from spark_jobs.lake import cleaned_files
+from spark_jobs.lake import cleaned_files, storage
 from spark_jobs.lake.archive import Segment
 from spark_jobs.lake.log_directory import segment_bytes, zeros
 from spark_jobs.lake.log_segments import LogSegment, log_segments
@@ -76,7 +77,7 @@ def write_segment_facts(value: Values) -> Values:
 
 @_faults
 def plan_round(value: Values) -> Values:
-    """The round, as plain values."""
+    """The round: what every task has to know of it as a file, what there is to do as plain values."""
     task = CleaningTask.from_plain(value["task"])
     facts = {each["base_offset"]: SegmentFacts.from_plain(each) for each in value["facts"]}
     with directory_of(task, opened=_only_sizes(task)) as directory:
@@ -87,9 +88,19 @@ def plan_round(value: Values) -> Values:
         places = {segment.base_offset: number for number, segment in enumerate(plan.segments)}
         groups = plan.groups(end)
         states = _states(task, plan, groups, facts)
+        records = sum(facts[segment.base_offset].records for segment in plan.segments)
+        _write_round(
+            value,
+            {
+                "round": _plain_round(plan.round),
+                "end_offset": end,
+                "bits": key_pieces.bits_for(records, value["rows"]),
+                "groups": [[segment.base_offset for segment in group.segments] for group in groups],
+            },
+        )
         return {
             "refusal": None,
-            "round": _plain_round(plan.round),
+            "ranges": 1 << key_pieces.bits_for(records, value["rows"]),
             "segments": [_plain_source(segment) for segment in plan.segments],
             "groups": [
                 {
@@ -99,7 +110,6 @@ def plan_round(value: Values) -> Values:
                 }
                 for group, state in zip(groups, states, strict=True)
             ],
-            "end_offset": end,
             "first_dirty_offset": plan.next_first_dirty(end),
             "damage": damage_of(plan, SourceFiles(task.segments)),
         }
@@ -141,31 +151,32 @@ def _states(
 @_faults
 def write_keys(value: Values) -> Values:
     """Hashes of the keys of one segment."""
-    lake, first_dirty = value["lake"], value["round"]["first_dirty_offset"]
+    lake, told = value["lake"], _read_round(value)
     with _source(lake, value["source"], value["slices"]) as source:
         rows = (
             key_pieces.Hashed(*(column[~some.is_aborted] for column in some.hashed.columns))
             for some in keyed_rows(source, HashKey(*value["hash_key"]))
         )
-        path = f"{value['folder']}/keys-{source.base_offset:020d}"
-        pieces = key_pieces.write_pieces(lake, path, value["group"], rows, first_dirty, value["bits"], value["rows"])
-    return {"pieces": [asdict(piece) for piece in pieces]}
+        first_dirty = told["round"]["first_dirty_offset"]
+        path = _keys(value, source.base_offset)
+        key_pieces.write_pieces(lake, path, rows, first_dirty, told["bits"], value["rows"], keeps_oldest=True)
+    return {}
 
 
 @_faults
 def write_newest(value: Values) -> Values:
     """What the groups are to know of one range of hashes."""
-    path = f"{value['folder']}/newer-{value['bucket']:05d}"
-    pieces = [PieceOfRange(**each) for each in value["pieces"]]
-    parts = key_pieces.write_newer(value["lake"], path, pieces, value["groups"], value["rows"])
-    return {"parts": parts}
+    told, bucket = _read_round(value), value["bucket"]
+    groups = [[_keys(value, base) for base in bases] for bases in told["groups"]]
+    path = _newer(value, bucket)
+    return {"parts": key_pieces.write_newer(value["lake"], path, groups, bucket, told["bits"], value["rows"])}
 
 
 @_faults
 def clean_group(value: Values) -> Values:
     """One new segment, and what is left in it as hashes for the proof."""
-    task = CleaningTask.from_plain(value["task"])
-    round, group = _round_of(value["round"]), value["group"]
+    task, told = CleaningTask.from_plain(value["task"]), _read_round(value)
+    round, group = _round_of(told["round"]), value["group"]
     hash_key = HashKey(*value["hash_key"])
     with ExitStack() as opened:
         segments = log_segments(task.segments)
@@ -178,8 +189,8 @@ def clean_group(value: Values) -> Values:
         if group["refusal"] is None:
             cleaner = CompiledCleaner.resumed(
                 round,
-                _map_of(value),
-                value["end_offset"],
+                _map_of(value, told),
+                told["end_offset"],
                 hash_key=hash_key,
                 transactions=TransactionState.from_dict(group["state"]),
             )
@@ -188,7 +199,8 @@ def clean_group(value: Values) -> Values:
                 placed = cleaned_files.place(task.lake, file, cleaned, task.segments)
             del cleaner
         if placed is None:
-            return {"replaced": None, "pieces": _proof_pieces(value, task, sources, sources, round)}
+            _write_proof(value, told, task, sources, sources)
+            return {"replaced": None}
         wrong, validation = proven_part(task.lake, planned_group, placed)
         if wrong is not None:
             return {"fault": result(unproven=wrong)}
@@ -200,28 +212,23 @@ def clean_group(value: Values) -> Values:
             unreadable=(),
         )
         with _source(task.lake, _plain_source(left), [asdict(placed)]) as new:
-            pieces = _proof_pieces(value, task, sources, [new], round)
-        return {"replaced": replacement(task.segments, placed, validation), "pieces": pieces}
+            _write_proof(value, told, task, sources, [new])
+        return {"replaced": replacement(task.segments, placed, validation)}
 
 
-def _map_of(value: Values) -> OffsetMap:
-    paths = [f"{value['folder']}/newer-{bucket:05d}" for bucket in range(1 << value["bits"])]
-    found = key_pieces.read_newer(value["lake"], paths, value["number"], value["groups"])
+def _map_of(value: Values, told: Values) -> OffsetMap:
+    paths = [_newer(value, bucket) for bucket in range(1 << told["bits"])]
     newest = OffsetMap()
-    for some in found:
+    for some in key_pieces.read_newer(value["lake"], paths, value["number"], len(told["groups"])):
         newest.put(*some.columns)
     return newest
 
 
-def _proof_pieces(
-    value: Values,
-    task: CleaningTask,
-    before: Sequence[SourceSegment],
-    after: Sequence[SourceSegment],
-    round: CleaningRound,
-) -> list[Values]:
+def _write_proof(
+    value: Values, told: Values, task: CleaningTask, before: Sequence[SourceSegment], after: Sequence[SourceSegment]
+) -> None:
     """Newest records by another hash, before and after cleaning; what the ledger calls aborted is in neither."""
-    aborted = aborted_of(task)
+    aborted, round = aborted_of(task), _round_of(told["round"])
     hash_key = HashKey(*value["proof_key"])
 
     def rows(segments: Sequence[SourceSegment]) -> Iterator[key_pieces.Hashed]:
@@ -230,16 +237,14 @@ def _proof_pieces(
                 offsets = some.hashed.offsets
                 if segments is not before:
                     _refuse_aborted(aborted, offsets, round)
-                chosen = (offsets < value["end_offset"]) & ~aborted.holds(offsets)
+                chosen = (offsets < told["end_offset"]) & ~aborted.holds(offsets)
                 words = offsets * 2 + ~some.has_value
                 yield key_pieces.Hashed(some.hashed.high[chosen], some.hashed.low[chosen], words[chosen])
 
-    pieces: list[KeyPiece] = []
-    for side, segments in ((0, before), (1, after)):
-        path = f"{value['folder']}/proof-{side}-{value['number']:05d}"
+    for side, segments in enumerate((before, after)):
+        path = _proof(value, side, value["number"])
         # As if all were dirty: the newest word of each hash is kept.
-        pieces += key_pieces.write_pieces(value["lake"], path, side, rows(segments), 0, value["bits"], value["rows"])
-    return [asdict(piece) for piece in pieces]
+        key_pieces.write_pieces(value["lake"], path, rows(segments), 0, told["bits"], value["rows"], keeps_oldest=False)
 
 
 def _refuse_aborted(aborted: Aborted, offsets: np.ndarray, round: CleaningRound) -> None:
@@ -255,11 +260,33 @@ def _refuse_aborted(aborted: Aborted, offsets: np.ndarray, round: CleaningRound)
 @_faults
 def prove_newest(value: Values) -> Values:
     """Whether of each key with a hash in one range the newest record is left."""
-    pieces = [PieceOfRange(**each) for each in value["pieces"]]
-    lost = key_pieces.lost_newest(value["lake"], pieces, value["rows"])
+    told = _read_round(value)
+    before, after = ([_proof(value, side, number) for number in range(len(told["groups"]))] for side in range(2))
+    lost = key_pieces.lost_newest(value["lake"], before, after, value["bucket"], told["bits"], value["rows"])
     if lost is None:
         return {}
     return {"fault": result(unproven=f"the record at offset {lost} is the newest of its key and is gone")}
+
+
+def _write_round(value: Values, told: Values) -> None:
+    storage.put(storage.join(value["lake"], f"{value['folder']}/round.json"), json.dumps(told).encode())
+
+
+def _read_round(value: Values) -> Values:
+    told: Values = json.loads(storage.read(storage.join(value["lake"], f"{value['folder']}/round.json")))
+    return told
+
+
+def _keys(value: Values, base_offset: int) -> str:
+    return f"{value['folder']}/keys-{base_offset:020d}"
+
+
+def _newer(value: Values, bucket: int) -> str:
+    return f"{value['folder']}/newer-{bucket:05d}"
+
+
+def _proof(value: Values, side: int, number: int) -> str:
+    return f"{value['folder']}/proof-{side}-{number:05d}"
 
 
 def _log_segment(slices: Sequence[Mapping[str, Any]]) -> LogSegment:

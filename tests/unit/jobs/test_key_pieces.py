@@ -9,16 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spark_jobs.key_pieces import (
-    Hashed,
-    KeyPiece,
-    bits_for,
-    lost_newest,
-    pieces_of,
-    read_newer,
-    write_newer,
-    write_pieces,
-)
+from spark_jobs.key_pieces import Hashed, bits_for, folded, lost_newest, read_newer, write_newer, write_pieces
+from spark_jobs.row_blocks import BlockFiles
 
 Rows = list[tuple[int, bytes]]
 
@@ -35,14 +27,16 @@ def newer_of(
     lake: Path, groups: list[list[Rows]], dirty: int, secret: bytes, *, bits: int, rows: int, at_once: int = 3
 ) -> list[dict[tuple[int, int], int]]:
     """What each group is told, by hash, and how many rows it took."""
-    pieces: list[KeyPiece] = []
+    files: list[list[str]] = []
     for number, segments in enumerate(groups):
+        files.append([])
         for index, segment in enumerate(segments):
             some = (hashed(segment[at : at + at_once], secret) for at in range(0, len(segment), at_once))
-            pieces += write_pieces(str(lake), f"keys-{number}-{index}", number, some, dirty, bits, rows)
+            files[-1].append(f"keys-{number}-{index}")
+            write_pieces(str(lake), files[-1][-1], some, dirty, bits, rows, keeps_oldest=True)
     paths = [f"newer-{bucket}" for bucket in range(1 << bits)]
     for bucket, path in enumerate(paths):
-        write_newer(str(lake), path, pieces_of(pieces, bucket), len(groups), rows)
+        write_newer(str(lake), path, files, bucket, bits, rows)
     told = []
     for number in range(len(groups)):
         found: dict[tuple[int, int], int] = {}
@@ -88,17 +82,34 @@ def test_a_group_is_told_of_the_keys_that_go_from_it_and_of_no_others(tmp_path, 
 
 def test_keys_whose_hashes_begin_alike_are_told_apart(tmp_path):
     rows = [(offset, b"key-%d" % (offset % 7)) for offset in range(40)]
-    pieces = write_pieces(str(tmp_path), "keys", 0, [hashed(rows, b"s", meeting=True)], 0, 1, 100)
+    write_pieces(str(tmp_path), "keys", [hashed(rows, b"s", meeting=True)], 0, 1, 100, keeps_oldest=True)
     for bucket in range(2):
-        write_newer(str(tmp_path), f"newer-{bucket}", pieces_of(pieces, bucket), 1, 100)
+        write_newer(str(tmp_path), f"newer-{bucket}", [["keys"]], bucket, 1, 100)
     told = list(read_newer(str(tmp_path), ["newer-0", "newer-1"], 0, 1))
     assert sorted(offset for some in told for offset in some.offsets.tolist()) == list(range(33, 40))
 
 
+@pytest.mark.parametrize("shared_bits", [0, 40, 57, 64])
+def test_a_row_a_hash_is_left_however_many_bits_hashes_have_in_common(shared_bits):
+    chance = random.Random(shared_bits)
+    high, low = chance.getrandbits(64), chance.getrandbits(64)
+    own = (1 << 64 - shared_bits) - 1
+    hashes = [(high & ~own | chance.getrandbits(64) & own, low ^ chance.getrandbits(2)) for _ in range(50)]
+    rows = [(chance.choice(hashes), offset) for offset in range(400)]
+    columns = ([h[0] for h, _ in rows], [h[1] for h, _ in rows])
+    table = folded(Hashed(*(np.array(column, np.uint64) for column in columns), np.array([o for _, o in rows])), 390)
+    wanted: dict[tuple[int, int], list[int]] = {}
+    for key, offset in rows:
+        wanted.setdefault(key, []).append(offset)
+    never = (1 << 64) - 1
+    newest = {key: max(offsets) if max(offsets) >= 390 else never for key, offsets in wanted.items()}
+    assert table.tolist() == [[*key, min(wanted[key]), newest[key]] for key in sorted(wanted)]
+
+
 def test_a_range_of_hashes_with_too_many_rows_is_gone_through_in_parts(tmp_path):
     rows = [(offset, b"key-%d" % (offset % 50)) for offset in range(100)]
-    pieces = write_pieces(str(tmp_path), "keys", 0, [hashed(rows, b"s")], 0, 0, 1000)
-    assert write_newer(str(tmp_path), "newer", pieces_of(pieces, 0), 1, 8) == 7
+    write_pieces(str(tmp_path), "keys", [hashed(rows, b"s")], 0, 0, 1000, keeps_oldest=True)
+    assert write_newer(str(tmp_path), "newer", [["keys"]], 0, 0, 8) == 7
     told = list(read_newer(str(tmp_path), ["newer"], 0, 1))
     assert max(len(some) for some in told) < 25
     assert sum(len(some) for some in told) == 50
@@ -107,9 +118,10 @@ def test_a_range_of_hashes_with_too_many_rows_is_gone_through_in_parts(tmp_path)
 def test_one_hot_key_takes_one_row_a_piece(tmp_path):
     rows = [(offset, b"hot") for offset in range(1000)]
     some = (hashed(rows[at : at + 10], b"s") for at in range(0, 1000, 10))
-    pieces = write_pieces(str(tmp_path), "keys", 0, some, 0, 2, 100)
-    assert len(pieces) == 10
-    assert all(sum(piece.rows) == 1 for piece in pieces)
+    write_pieces(str(tmp_path), "keys", some, 0, 2, 100, keeps_oldest=True)
+    with BlockFiles(str(tmp_path)).opened("keys") as file:
+        assert file.blocks == 10 * 4
+        assert sum(len(file.rows(block)) for block in range(file.blocks)) == 10
 
 
 def test_ranges_of_hashes_are_as_many_as_the_rows_need_and_no_more():
@@ -118,10 +130,10 @@ def test_ranges_of_hashes_are_as_many_as_the_rows_need_and_no_more():
 
 
 def lost(lake: Path, before: Rows, after: Rows, rows: int = 100) -> list[int | None]:
-    pieces = []
-    for side, some in enumerate((before, after)):
-        pieces += write_pieces(str(lake), f"proof-{side}", side, [hashed(some, b"p")] if some else [], 0, 1, rows)
-    return [lost_newest(str(lake), pieces_of(pieces, bucket), rows) for bucket in range(2)]
+    for side, some in (("before", before), ("after", after)):
+        found = [hashed(some, b"p")] if some else []
+        write_pieces(str(lake), side, found, 0, 1, rows, keeps_oldest=False)
+    return [lost_newest(str(lake), ["before"], ["after"], bucket, 1, rows) for bucket in range(2)]
 
 
 def test_a_newest_record_that_is_gone_is_found_and_a_tombstone_that_is_gone_is_none(tmp_path):
@@ -133,3 +145,7 @@ def test_a_newest_record_that_is_gone_is_found_and_a_tombstone_that_is_gone_is_n
 def test_an_older_record_in_the_place_of_the_newest_is_found_also_of_a_tombstone(tmp_path):
     assert sorted(lost(tmp_path / "1", [(2, b"a"), (4, b"a")], [(2, b"a")]), key=str) == [2, None]
     assert sorted(lost(tmp_path / "2", [(2, b"a"), (5, b"a")], [(2, b"a")], rows=1), key=str) == [2, None]
+
+
+def test_a_record_that_was_not_there_before_is_not_taken_for_a_newest(tmp_path):
+    assert sorted(lost(tmp_path, [(2, b"a")], [(2, b"a"), (8, b"b")]), key=str) == [-1, None]
