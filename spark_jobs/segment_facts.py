@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import merge
+from itertools import starmap
 from operator import attrgetter
 from typing import Any, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from logcore.columns.table_batches import TableBatch
 from logcore.columns.verified_batches import read_verified
@@ -38,6 +40,7 @@ FACTS = pa.schema(
         pa.field("delete_horizon_ms", pa.int64()),
     ]
 )
+"""The fields of `TableBatch`, in their order."""
 _ROWS_AT_ONCE = 1 << 16
 _values = attrgetter(*FACTS.names)
 
@@ -102,13 +105,31 @@ def read_facts(lake: str, facts: SegmentFacts) -> Iterator[BatchVerdict | Stretc
     return cast(Iterator[BatchVerdict | Stretch], iter(both))
 
 
+def read_transactions(lake: str, facts: SegmentFacts) -> Iterator[BatchVerdict]:
+    """Of the segment's batches the control batches and those of transactions, and its last one."""
+    last: pa.RecordBatch | None = None
+    for batch in _columns_of(lake, facts.path):
+        of_transactions = pc.or_(batch.column("is_control"), batch.column("is_transactional"))
+        yield from cast(Iterator[BatchVerdict], _rows_of(batch.filter(of_transactions)))
+        last = batch.slice(batch.num_rows - 1)
+    if last is not None and not (last.column("is_control")[0].as_py() or last.column("is_transactional")[0].as_py()):
+        yield from cast(Iterator[BatchVerdict], _rows_of(last))
+
+
 def _position(item: TableBatch | Stretch) -> int:
     return item.position
 
 
 def _batches(lake: str, path: str) -> Iterator[TableBatch]:
+    for batch in _columns_of(lake, path):
+        yield from _rows_of(batch)
+
+
+def _columns_of(lake: str, path: str) -> Iterator[pa.RecordBatch]:
     with storage.arrow_filesystem(lake).open_input_file(path) as file, pa.ipc.open_file(file) as reader:
         for number in range(reader.num_record_batches):
-            columns = [column.to_pylist() for column in reader.get_batch(number).columns]
-            for values in zip(*columns, strict=True):
-                yield TableBatch(**dict(zip(FACTS.names, values, strict=True)))
+            yield reader.get_batch(number)
+
+
+def _rows_of(batch: pa.RecordBatch) -> Iterator[TableBatch]:
+    return starmap(TableBatch, zip(*(column.to_pylist() for column in batch.columns), strict=True))

@@ -24,7 +24,6 @@ from logcore.logs.compaction.cleaning_round import ActiveProducer, CleaningRound
 from logcore.logs.compaction.plan import CompactionPlan, PlannedGroup
 from logcore.logs.compaction.selection import Refusal, RefusalReason
 from logcore.records.control import ControlType
-from logcore.segments.scan import Stretch
 from logcore.segments.transaction_index import AbortedTransaction
 from spark_jobs import key_pieces
 from spark_jobs.cleaning_proof import Aborted
@@ -44,7 +43,7 @@ from spark_jobs.log_cleaning import (
     replacement,
     result,
 )
-from spark_jobs.segment_facts import SegmentFacts, read_facts, write_facts
+from spark_jobs.segment_facts import SegmentFacts, read_facts, read_transactions, write_facts
 
 Values = dict[str, Any]
 
@@ -138,14 +137,12 @@ def _states(
             tracker.add(segment.aborted)
             if plan.round.frozen_from is not None:
                 tracker.forget_ended(segment.base_offset)
-            for batch in read_facts(task.lake, facts[segment.base_offset]):
-                if isinstance(batch, Stretch):
-                    continue
+            for batch in read_transactions(task.lake, facts[segment.base_offset]):
                 if batch.is_control:
                     kind = None if batch.control_type is None else ControlType(batch.control_type)
                     tracker.control(batch.last_offset, batch.producer_id, kind)
-                elif batch.is_transactional:
-                    tracker.data(batch.last_offset, batch.producer_id, is_transactional=True)
+                else:
+                    tracker.data(batch.last_offset, batch.producer_id, is_transactional=batch.is_transactional)
 
 
 @_faults
