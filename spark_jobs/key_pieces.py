@@ -10,8 +10,8 @@ A key stands as the 128 bits of a keyed hash; the key of the hash is made once a
 What does not concern a group never reaches it: its map is as large as what can go from it. Which hash stands for which
 key decides in which block of a file a row lies, and nothing else.
 
-Memory: a task holds `rows` rows at a time with `ROW_BYTES` each, whatever the size of the log: a segment's file gets a
-piece more, and a range of hashes that holds more is gone through in parts. A group's map has 51 bytes a key.
+Memory: a task holds `rows` rows at a time with at most `ROW_BYTES` each, whatever the size of the log: a segment's file
+gets a piece more, and a range of hashes that holds more is gone through in parts. A group's map has 51 bytes a key.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from logcore.columns.offset_map import MOST_BYTES_A_KEY, OffsetMap
+from logcore.columns.offset_map import OffsetMap
 from spark_jobs import row_blocks
 from spark_jobs.row_blocks import BlockFiles, Rows
 
 NEVER = -1
-ROW_BYTES = 32 + MOST_BYTES_A_KEY
-"""A row as it was read, and its place in a map. Cutting a piece takes 96 bytes a row, for as long as it takes."""
+ROW_BYTES = 120
+"""While a piece is sorted. A range takes less: rows as they were read, columns of one piece, and places in a map."""
 _MOST_BITS = 12
 _KEYS, _NEWER = 4, 3
 """Numbers in a row: hash, hash, oldest, newest (of the dirty part, -1 where the hash is not in it); the same without
@@ -115,10 +115,11 @@ def _pieces(found: Iterable[Hashed], rows: int) -> Iterator[Hashed]:
         held.append(some)
         count += len(some)
         if count >= rows:
-            yield _together(held)
-            held, count = [], 0
+            piece, held, count = _together(held), [], 0
+            yield piece
     if count:
-        yield _together(held)
+        piece, held = _together(held), []
+        yield piece
 
 
 def _together(held: Sequence[Hashed]) -> Hashed:

@@ -12,9 +12,9 @@ once, writes the same again. What the steps leave for one another lies in a fold
 at its end; what a killed run left there goes with the next.
 
 Memory of a task: some 20 MiB of buffers, and
-    plan      an index entry for each `index.interval.bytes` of the log
-    keys      `MAP_ROWS` rows of 96 bytes; with more, a piece more
-    newest    as many of 83; a range of hashes with more is gone through in parts
+    plan      an index entry for each `index.interval.bytes` of the log; its time goes with the number of batches
+    keys      `MAP_ROWS` rows of 120 bytes; with more, a piece more
+    newest    no more; a range of hashes with more is gone through in parts
     groups    the map of keys of which something goes from the group, at most 51 bytes a key of `segment.bytes`
 """
 
