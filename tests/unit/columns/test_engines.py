@@ -13,11 +13,9 @@ import pyarrow as pa
 import pytest
 import zstandard
 
-from logcore.columns.engines import Engine, available, decode_segment, new_cleaner
-from logcore.columns.kernels.library import KernelsUnavailable
+from logcore.columns.engines import Engine, available, decode_segment
 from logcore.columns.schema import RECORDS_SCHEMA
 from logcore.columns.wanted import EVERYTHING, Place, Wanted
-from logcore.logs.compaction.cleaner import PlainCleaner
 from logcore.segments.scan import Stretch
 from tests import handmade
 from tests.conftest import Sample
@@ -700,44 +698,3 @@ def test_of_a_batch_and_the_one_behind_that_claims_its_offsets_the_same_one_is_r
             expected, expected_stretches, _ = decoded(data, Engine.REFERENCE)
             assert stretches == expected_stretches
             assert table.equals(expected)
-
-
-# Which engine it is.
-
-
-@pytest.mark.parametrize("engine", list(Engine))
-def test_the_environment_names_the_engine(monkeypatch: pytest.MonkeyPatch, engine: Engine) -> None:
-    from logcore.columns.engines import default_engine
-
-    monkeypatch.setenv("LOGLAKE_ENGINE", engine)
-    assert default_engine() is engine
-    monkeypatch.delenv("LOGLAKE_ENGINE")
-    assert default_engine() is available()[0]
-    monkeypatch.setenv("LOGLAKE_ENGINE", "abacus")
-    with pytest.raises(ValueError, match="abacus"):
-        default_engine()
-
-
-def test_asking_for_kernels_where_there_are_none_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    from logcore.columns import groups
-
-    def missing() -> None:
-        raise KernelsUnavailable("no compiler")
-
-    monkeypatch.setattr(groups, "library", missing)
-    with pytest.raises(KernelsUnavailable, match="no compiler"):
-        decoded(ONE_OF_EACH, Engine.KERNELS)
-
-
-def test_the_kernels_clean_where_they_work_and_the_plain_code_for_the_other_engines() -> None:
-    assert isinstance(new_cleaner(Engine.REFERENCE), PlainCleaner)
-    assert isinstance(new_cleaner(Engine.LOCKSTEP), PlainCleaner)
-    if Engine.KERNELS in available():
-        assert type(new_cleaner()).__name__ == "CompiledCleaner"
-    with pytest.raises(ValueError, match="Engine"):
-        new_cleaner("fast")
-
-
-def test_which_cleaner_is_meant_can_be_named_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LOGLAKE_ENGINE", "reference")
-    assert isinstance(new_cleaner(), PlainCleaner)
