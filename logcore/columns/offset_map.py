@@ -4,12 +4,14 @@
             keys that meet, and 10^9 keys hold two that do with a chance of about 10^-21. Results never depend on the
             secret; it is random where none is given
     slot    hash, hash, offset + 1; three zeros where none is
-    parts   16, by the hash's highest bits. A part three quarters full is made half as long again, in place where the
-            system can lengthen memory, else by moving it; the others stay, so at most one part is held twice
+    parts   one, where memory can be lengthened; else 16, by the hash's highest bits. A part three quarters full is made
+            about half as long again: in place, or else by moving it while the others stay, so that at most a sixteenth
+            is held twice
 
-Memory: from `HELD_AT_LEAST` bytes on at most 51 bytes a key, growing included: 32 in front of a growth, 48 behind it,
-and a sixteenth more while a part is moved. It never refuses a key: a broker's map, which is as large as its
-configuration says, ends the round instead. `max_keys` does the same here, where it is asked for.
+Memory: from `HELD_AT_LEAST` bytes on at most 51 bytes a key, growing included: 32 in front of a growth, up to 51 behind
+it where it ends on a huge page, and else 48, and a sixteenth more while a part is moved. It never refuses a key: a
+broker's map, which is as large as its configuration says, ends the round instead. `max_keys` does the same here, where
+it is asked for.
 
 Kafka's SkimpyOffsetMap, which this stands for, holds 24 bytes a slot of MD5 and offset. The last put wins in both.
 """
@@ -27,11 +29,11 @@ import numpy.typing as npt
 from logcore.columns.kernels import cleaning_slots as at_slot
 from logcore.columns.kernels import slots
 from logcore.columns.kernels.library import library
-from logcore.storage.anonymous_memory import AnonymousMemory
+from logcore.storage.anonymous_memory import HUGE_PAGE, AnonymousMemory
 
-_PARTS = 1 << at_slot.PART_BITS
-_FIRST_SLOTS = 1024
-HELD_AT_LEAST = _PARTS * _FIRST_SLOTS * at_slot.SLOT_BYTES
+_PART_BITS = 4
+_FIRST_SLOTS = 1 << 14
+HELD_AT_LEAST = _FIRST_SLOTS * at_slot.SLOT_BYTES
 """Bytes of an empty map."""
 MOST_BYTES_A_KEY = 51
 _MOST_SLOTS = (1 << 32) - 1
@@ -90,18 +92,22 @@ class OffsetMap:
         self._frame = np.zeros(at_slot.SLOTS, np.int64)
         self._address = int(self._frame.ctypes.data)
         self._moves = np.zeros(at_slot.MOVE_WIDTH, np.int64)
-        self._parts = np.zeros((_PARTS, at_slot.PART_WIDTH), np.int64)
         self._memory: list[AnonymousMemory] = []
         self._aside: AnonymousMemory | None = None
         self.nbytes = self.peak_nbytes = 0
         """Bytes of its slots now, and at the most so far."""
-        # By chance some parts get more than others.
-        fair = expected // _PARTS
-        first = max(_FIRST_SLOTS, (fair + 4 * math.isqrt(fair)) * 4 // 3)
-        for part in range(_PARTS):
-            self._memory.append(self._new(first))
+        first = _first_slots(expected)
+        memory = AnonymousMemory(first * at_slot.SLOT_BYTES, grows=True)
+        bits = 0 if memory.can_lengthen else _PART_BITS
+        if bits:
+            first = _first_slots(expected, bits)
+            memory = AnonymousMemory(first * at_slot.SLOT_BYTES)
+        self._parts = np.zeros((1 << bits, at_slot.PART_WIDTH), np.int64)
+        for part in range(1 << bits):
+            self._memory.append(memory if part == 0 else AnonymousMemory(first * at_slot.SLOT_BYTES))
+            self._count(len(self._memory[part]))
             self._describe(part, first)
-        self._frame[at_slot.PARTS] = self._parts.ctypes.data
+        self._frame[at_slot.PARTS], self._frame[at_slot.PART_SHIFT] = self._parts.ctypes.data, 63 - bits
         self._frame[at_slot.MOST_KEYS] = -1 if max_keys is None else max_keys
         self._frame[at_slot.LAST_PUT] = -1
         self._no_flags = np.zeros(0, np.uint8)
@@ -185,12 +191,6 @@ class OffsetMap:
             )
         return whole
 
-    def _new(self, count: int) -> AnonymousMemory:
-        """Memory for so many slots."""
-        memory = AnonymousMemory(count * at_slot.SLOT_BYTES)
-        self._count(len(memory))
-        return memory
-
     def _count(self, more: int) -> None:
         self.nbytes += more
         self.peak_nbytes = max(self.peak_nbytes, self.nbytes)
@@ -202,7 +202,7 @@ class OffsetMap:
 
     def _grow(self, part: int) -> None:
         memory, held = self._memory[part], int(self._parts[part, at_slot.PART_SLOTS])
-        count = held * 3 // 2
+        count = _more_slots(held)
         if count > _MOST_SLOTS:
             raise MemoryError(f"a map of {len(self)} keys cannot grow any more")
         if memory.lengthen(count * at_slot.SLOT_BYTES):
@@ -225,10 +225,34 @@ class OffsetMap:
 
     def _move_part(self, part: int, sources: Sequence[tuple[AnonymousMemory, int]], count: int) -> None:
         """Make a part of `count` slots that holds what (memory, slots) hold."""
-        target, move = self._new(count), self._moves
+        target, move = AnonymousMemory(count * at_slot.SLOT_BYTES), self._moves
+        self._count(len(target))
         move[at_slot.MOVE_TO], move[at_slot.MOVE_TO_SLOTS] = target.address, count
         for memory, held in sources:
             move[at_slot.MOVE_FROM], move[at_slot.MOVE_SLOTS] = memory.address, held
             self._library.call("move_part", int(move.ctypes.data))
         self.nbytes -= len(self._memory[part])
         self._memory[part] = target
+
+
+def _first_slots(expected: int, bits: int = 0) -> int:
+    """How many a part of a map for so many keys begins with, at the load of 0.75 or a little less."""
+    fair = expected >> bits
+    # By chance some parts get more than others.
+    slots_of_it = max(_FIRST_SLOTS >> bits, (fair + 4 * math.isqrt(fair)) * 4 // 3)
+    up = _huge_pages(slots_of_it, 1)
+    return up if up <= slots_of_it * 1.4 else slots_of_it
+
+
+def _more_slots(held: int) -> int:
+    """Half as many again; where that is about as good, as many as fill huge pages."""
+    count = held * 3 // 2
+    up, down = _huge_pages(count, 1), _huge_pages(count, 0)
+    if up <= count * 1.06:
+        return up
+    return down if down >= held * 1.33 else count
+
+
+def _huge_pages(count: int, more: int) -> int:
+    """The slots of as many huge pages as so many fill, or of some more."""
+    return (count * at_slot.SLOT_BYTES // HUGE_PAGE + more) * HUGE_PAGE // at_slot.SLOT_BYTES

@@ -64,6 +64,8 @@ PART = 22
 """With FULL: the part that has no room for the row's key."""
 LAST_PUT = 23
 """Offset of the last row that was put; -1 before one was."""
+PART_SHIFT = 7
+"""63 less the number of bits that name the part of a hash."""
 
 # Of `survivors`.
 MODES = 24
@@ -126,8 +128,6 @@ PART_SLOTS = 1
 PART_USED = 2
 PART_MOST = 3
 PART_WIDTH = 4
-PART_BITS = 4
-"""A map has 2 to the power of this many parts."""
 SLOT_BYTES = 24
 """Both halves of the hash, and the offset plus one: 0 marks an empty slot."""
 

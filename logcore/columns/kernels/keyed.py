@@ -7,11 +7,9 @@ import numba as nb
 
 from logcore.columns.kernels import cleaning_slots as at_slot
 from logcore.columns.kernels import slots
-from logcore.columns.kernels.hashing import siphash128
+from logcore.columns.kernels.hashing import LANES, hash_rows
 from logcore.columns.kernels.intrinsics import big_int16, numbers, pointer, store8, store64
 from logcore.columns.kernels.values import is_utf8, varint, varlong
-
-_hashed = siphash128()
 
 
 def hash_keys(frame):
@@ -25,6 +23,7 @@ def hash_keys(frame):
     key_0, key_1 = nb.uint64(frame[at_slot.KEY_0]), nb.uint64(frame[at_slot.KEY_1])
     rows, capacity = frame[at_slot.ROWS], frame[at_slot.CAPACITY]
     batch, last_batch = frame[at_slot.FIRST], frame[at_slot.END]
+    hashed = rows
     status = nb.int64(slots.DONE)
     while batch < last_batch:
         row = batch * slots.WIDTH
@@ -61,12 +60,12 @@ def hash_keys(frame):
             key_size, at = varint(source, at, record_end)
             if at < 0 or key_size < -1 or key_size > record_end - at:
                 break
+            # For now where the key is: hashes are made of many at once.
+            store64(highs, to, at)
+            store64(lows, to, max(key_size, nb.int64(0)))
             if key_size < 0:
                 kind |= at_slot.NO_KEY
             else:
-                high, low = _hashed(source, at, key_size, source_end, key_0, key_1)
-                store64(highs, to, nb.int64(high))
-                store64(lows, to, nb.int64(low))
                 if is_control:
                     # Only the two markers with a key of exactly four bytes are plain.
                     if key_size != 4 or big_int16(source, at) != 0:
@@ -112,6 +111,11 @@ def hash_keys(frame):
         table[row + slots.CONTROL_TYPE] = control_type
         rows = to
         batch += 1
+        # While the keys are near, but for a few that wait for more.
+        together = (rows - hashed) & ~nb.int64(LANES - 1)
+        hash_rows(source, source_end, highs, lows, hashed, hashed + together, key_0, key_1)
+        hashed += together
+    hash_rows(source, source_end, highs, lows, hashed, rows, key_0, key_1)
     first_rows[batch] = rows
     frame[at_slot.FIRST] = batch
     frame[at_slot.ROWS] = rows
@@ -125,8 +129,7 @@ def hash_bytes(frame):
     highs, lows, starts = pointer(frame, at_slot.HIGH), pointer(frame, at_slot.LOW), numbers(frame, at_slot.STARTS)
     key_0, key_1 = nb.uint64(frame[at_slot.KEY_0]), nb.uint64(frame[at_slot.KEY_1])
     for row in range(frame[at_slot.FIRST], frame[at_slot.END]):
-        size = starts[row + 1] - starts[row]
-        high, low = _hashed(source, starts[row], size, source_end, key_0, key_1)
-        store64(highs, row, nb.int64(high))
-        store64(lows, row, nb.int64(low))
+        store64(highs, row, starts[row])
+        store64(lows, row, starts[row + 1] - starts[row])
+    hash_rows(source, source_end, highs, lows, frame[at_slot.FIRST], frame[at_slot.END], key_0, key_1)
     return nb.int64(0)

@@ -22,8 +22,10 @@ from logcore.columns.kernels.intrinsics import (
 
 _AHEAD = 24
 """Rows between asking for a slot and looking at it."""
+_LINE = 64
+"""Bytes that come at once. A search of two or three slots mostly ends in the line behind that where it begins."""
 
-_PART_SHIFT = nb.uint64(64 - at_slot.PART_BITS)
+_ONE = nb.uint64(1)
 _HALF = nb.uint64(32)
 _EMPTY = nb.uint64(0)
 
@@ -35,11 +37,19 @@ def _first_slot(low, count):
 
 
 @nb.njit(inline="always")
-def _ask(parts, highs, lows, row):
+def _part(high, shift):
+    """The number of the part of a hash."""
+    return nb.int64((high >> _ONE) >> shift)
+
+
+@nb.njit(inline="always")
+def _ask(parts, shift, highs, lows, row):
     high, low = load64(highs, row * 8), load64(lows, row * 8)
-    part = nb.int64(high >> _PART_SHIFT) * at_slot.PART_WIDTH
+    part = _part(high, shift) * at_slot.PART_WIDTH
     place = _first_slot(low, parts[part + at_slot.PART_SLOTS]) * at_slot.SLOT_BYTES
-    prefetched(to_bytes(parts[part + at_slot.PART_ADDRESS]), place)
+    table = to_bytes(parts[part + at_slot.PART_ADDRESS])
+    prefetched(table, place)
+    prefetched(table, place + _LINE)
 
 
 @nb.njit(inline="always")
@@ -58,7 +68,7 @@ def _place(table, count, high, low):
 
 def put_newest(frame):
     """Put rows FIRST..END into the map, those with a key from SINCE on that are not left out; the last put wins."""
-    parts = numbers(frame, at_slot.PARTS)
+    parts, shift = numbers(frame, at_slot.PARTS), nb.uint64(frame[at_slot.PART_SHIFT])
     highs, lows = pointer(frame, at_slot.HIGH), pointer(frame, at_slot.LOW)
     offsets, flags = pointer(frame, at_slot.OFFSETS), pointer(frame, at_slot.FLAGS)
     since, most, keys = frame[at_slot.SINCE], frame[at_slot.MOST_KEYS], frame[at_slot.KEYS]
@@ -66,17 +76,17 @@ def put_newest(frame):
     row, end = frame[at_slot.FIRST], frame[at_slot.END]
     status = nb.int64(slots.DONE)
     for ahead in range(row, min(row + _AHEAD, end)):
-        _ask(parts, highs, lows, ahead)
+        _ask(parts, shift, highs, lows, ahead)
     while row < end:
         if row + _AHEAD < end:
-            _ask(parts, highs, lows, row + _AHEAD)
+            _ask(parts, shift, highs, lows, row + _AHEAD)
         offset = nb.int64(load64(offsets, row * 8))
         if byte(flags, row) & nb.uint64(at_slot.NO_KEY | at_slot.LEFT_OUT) == nb.uint64(0) and offset >= since:
             if keys == most:
                 status = nb.int64(at_slot.STOPPED)
                 break
             high, low = load64(highs, row * 8), load64(lows, row * 8)
-            number = nb.int64(high >> _PART_SHIFT)
+            number = _part(high, shift)
             part = number * at_slot.PART_WIDTH
             table = to_bytes(parts[part + at_slot.PART_ADDRESS])
             at, held = _place(table, parts[part + at_slot.PART_SLOTS], high, low)
@@ -101,19 +111,19 @@ def put_newest(frame):
 
 def find_newest(frame):
     """The newest offsets of the keys of rows FIRST..END; -1 where there is no key, or the map does not have it."""
-    parts = numbers(frame, at_slot.PARTS)
+    parts, shift = numbers(frame, at_slot.PARTS), nb.uint64(frame[at_slot.PART_SHIFT])
     highs, lows = pointer(frame, at_slot.HIGH), pointer(frame, at_slot.LOW)
     flags, newest = pointer(frame, at_slot.FLAGS), pointer(frame, at_slot.NEWEST)
     row, end = frame[at_slot.FIRST], frame[at_slot.END]
     for ahead in range(row, min(row + _AHEAD, end)):
-        _ask(parts, highs, lows, ahead)
+        _ask(parts, shift, highs, lows, ahead)
     while row < end:
         if row + _AHEAD < end:
-            _ask(parts, highs, lows, row + _AHEAD)
+            _ask(parts, shift, highs, lows, row + _AHEAD)
         found = nb.int64(-1)
         if byte(flags, row) & nb.uint64(at_slot.NO_KEY) == nb.uint64(0):
             high, low = load64(highs, row * 8), load64(lows, row * 8)
-            part = nb.int64(high >> _PART_SHIFT) * at_slot.PART_WIDTH
+            part = _part(high, shift) * at_slot.PART_WIDTH
             table = to_bytes(parts[part + at_slot.PART_ADDRESS])
             _, held = _place(table, parts[part + at_slot.PART_SLOTS], high, low)
             found = nb.int64(held) - 1

@@ -16,7 +16,7 @@ def mark_newest(frame):
     """Set the bits of the offsets that a map holds, those from BITS_FROM on and below BITS_END."""
     parts, bits = numbers(frame, at_slot.PARTS), pointer(frame, at_slot.BITS)
     first, end = frame[at_slot.BITS_FROM], frame[at_slot.BITS_END]
-    for number in range(1 << at_slot.PART_BITS):
+    for number in range(nb.int64(1) << (63 - frame[at_slot.PART_SHIFT])):
         part = number * at_slot.PART_WIDTH
         table = to_bytes(parts[part + at_slot.PART_ADDRESS])
         for slot in range(parts[part + at_slot.PART_SLOTS]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 
 import numpy as np
@@ -9,8 +10,9 @@ import numpy.typing as npt
 import pytest
 
 from logcore.columns.kernels import cleaning_slots as at_slot
-from logcore.columns.keyed_batches import hashes_of
+from logcore.columns.keyed_batches import hashes_in, hashes_of
 from logcore.columns.offset_map import HELD_AT_LEAST, MOST_BYTES_A_KEY, HashKey, NewestHashes, OffsetMap
+from logcore.storage import anonymous_memory
 from logcore.storage.anonymous_memory import AnonymousMemory
 
 Hashes = npt.NDArray[np.uint64]
@@ -70,6 +72,16 @@ def test_the_kernels_hash_keys_of_every_length_with_siphash_1_3_128() -> None:
     assert list(zip(high.tolist(), low.tolist(), strict=True)) == expected
 
 
+@pytest.mark.parametrize("size", [0, 3, 8, 16, 21])
+def test_keys_of_one_length_and_the_last_of_what_can_be_read_have_the_same_hashes_as_alone(size: int) -> None:
+    content = bytes(random.Random(size).randbytes(size * 21))
+    keys = [content[size * number : size * (number + 1)] for number in range(21)]
+    joined, starts = np.frombuffer(content, np.uint8), np.arange(22) * size
+    high, low = hashes_in(joined, starts, HashKey.of(SECRET))
+    expected = [siphash128(SECRET, key, (1, 3)) for key in keys]
+    assert list(zip(high.tolist(), low.tolist(), strict=True)) == expected
+
+
 def test_another_secret_gives_other_hashes() -> None:
     first, _ = hashes_of([b"key"], HashKey.random())
     second, _ = hashes_of([b"key"], HashKey.random())
@@ -77,10 +89,10 @@ def test_another_secret_gives_other_hashes() -> None:
 
 
 def some_hashes(count: int, seed: int = 7) -> tuple[Hashes, Hashes]:
-    random = np.random.default_rng(seed)
+    chance = np.random.default_rng(seed)
     return (
-        random.integers(0, _ALL, count, np.uint64, endpoint=True),
-        random.integers(0, _ALL, count, np.uint64, endpoint=True),
+        chance.integers(0, _ALL, count, np.uint64, endpoint=True),
+        chance.integers(0, _ALL, count, np.uint64, endpoint=True),
     )
 
 
@@ -103,7 +115,9 @@ def test_one_half_of_a_hash_in_common_makes_no_key_the_same() -> None:
 @pytest.fixture(params=["in place", "by moving"])
 def way_to_grow(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "by moving":
-        monkeypatch.setattr(AnonymousMemory, "lengthen", lambda *_: False)
+        monkeypatch.setattr(anonymous_memory, "_reserved", lambda *_: None)
+    elif not AnonymousMemory(1, grows=True).can_lengthen:
+        pytest.skip("this system reserves no addresses")
     return request.param
 
 
@@ -111,9 +125,9 @@ def way_to_grow(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 def test_a_map_that_grew_holds_what_a_dict_holds_within_51_bytes_a_key(way_to_grow: str, distinct: int) -> None:
     high, low = some_hashes(distinct)
     found, expected, most = OffsetMap(), np.full(distinct, -1), 0.0
-    random = np.random.default_rng(11)
+    chance = np.random.default_rng(11)
     for start in range(0, 2 * distinct, 10_000):
-        chosen = random.integers(0, distinct, 10_000)
+        chosen = chance.integers(0, distinct, 10_000)
         offsets = np.arange(start, start + 10_000)
         found.put(high[chosen], low[chosen], offsets)
         expected[chosen] = offsets  # of several the last
@@ -126,6 +140,19 @@ def test_a_map_that_grew_holds_what_a_dict_holds_within_51_bytes_a_key(way_to_gr
     held = found.held()
     assert sorted(held.high.tolist()) == sorted(high[expected >= 0].tolist())
     assert (OffsetMap.of([held]).find(high, low) == expected).all()
+
+
+@pytest.mark.parametrize("expected", [1_000, 70_000, 100_000, 1_000_000])
+def test_room_that_is_made_at_once_takes_51_bytes_a_key_at_the_most_and_is_room_enough(
+    way_to_grow: str, expected: int
+) -> None:
+    found = OffsetMap(expected=expected)
+    made = found.nbytes
+    high, low = some_hashes(expected)
+    found.put(high, low, np.arange(expected))
+    assert (found.find(high, low) == np.arange(expected)).all()
+    assert found.peak_nbytes == made
+    assert made <= max(MOST_BYTES_A_KEY * expected, HELD_AT_LEAST)
 
 
 def test_hashes_that_are_anything_but_random_cost_time_and_nothing_else() -> None:
