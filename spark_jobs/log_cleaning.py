@@ -31,12 +31,14 @@ from logcore.logs.partition_directory import PartitionDirectory
 from logcore.logs.topic_config import TopicConfig
 from logcore.segments.filenames import segment_base_offset
 from logcore.segments.scan import End
-from spark_jobs.cleaning_proof import Aborted, NewestByKey, not_a_part, not_newest, rows, tally
+from spark_jobs.aborted_offsets import Aborted
+from spark_jobs.cleaning_proof import not_a_part, not_newest, rows, tally
 from spark_jobs.lake import cleaned_files
 from spark_jobs.lake.archive import Segment
 from spark_jobs.lake.log_directory import Opened, log_directory, segment_bytes, slice_bytes
 from spark_jobs.lake.log_segments import log_segments
 from spark_jobs.lake.tables import read_rows
+from spark_jobs.newest_by_key import NewestByKey, both_sides
 
 if TYPE_CHECKING:
     from spark_jobs.compaction_plan import LogPlan
@@ -172,7 +174,7 @@ def _clean(task: CleaningTask) -> dict[str, Any]:
         end = cleaner.build_map(plan.dirty_segments, plan.round)
         sources = SourceFiles(task.segments)
         aborted = aborted_of(task)
-        before, after = (NewestByKey(end, aborted, plan.round.frozen_from) for _ in range(2))
+        before, after = both_sides(end, aborted, plan.round.frozen_from)
         replaced: list[dict[str, Any]] = []
         for group in plan.groups(end):
             segment = None

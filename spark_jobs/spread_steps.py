@@ -26,7 +26,7 @@ from logcore.logs.compaction.selection import Refusal, RefusalReason
 from logcore.records.control import ControlType
 from logcore.segments.transaction_index import AbortedTransaction
 from spark_jobs import key_pieces
-from spark_jobs.cleaning_proof import Aborted
+from spark_jobs.aborted_offsets import Aborted
 from spark_jobs.keyed_rows import keyed_rows
 from spark_jobs.lake import cleaned_files, storage
 from spark_jobs.lake.archive import Segment

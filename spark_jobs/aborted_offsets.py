@@ -1,0 +1,29 @@
+"""Which offsets nobody is to see: those of aborted transactions, and those whose outcome nobody knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Aborted:
+    """Ascending half-open offset ranges that belong to aborted transactions, or whose outcome nobody knows."""
+
+    starts: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    ends: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    @classmethod
+    def of(cls, ranges: Iterable[tuple[int, int]]) -> Aborted:
+        """From pairs in any order."""
+        pairs = np.array(sorted(ranges), np.int64).reshape(-1, 2)
+        return cls(pairs[:, 0].copy(), pairs[:, 1].copy())
+
+    def holds(self, offsets: np.ndarray) -> np.ndarray:
+        """Whether each offset lies in one of the ranges."""
+        if not len(self.starts):
+            return np.zeros(len(offsets), bool)
+        at = np.searchsorted(self.starts, offsets, side="right") - 1
+        return (at >= 0) & (offsets < self.ends[at])
