@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -127,6 +128,9 @@ def main() -> int:
                 publish_rounds=arguments.publish_rounds,
                 java_warm_ups=decoding.JAVA_WARM_UPS,
                 load=load,
+                command="make bench"
+                if arguments.only is None
+                else shlex.join(["python", "-m", "tests.bench", *sys.argv[1:]]),
             ),
             encoding="utf-8",
         )

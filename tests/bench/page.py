@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from logcore.columns.kernels.processor import this_processor
+from tests.bench.cleaning import VERSION as KAFKA
 from tests.bench.results import Line, number
 from tests.kafka import distribution
 
@@ -33,17 +34,26 @@ _PACKAGES = (
     "deltalake",
 )
 
-_INTRODUCTION = """\
+_HEAD = """\
 # How fast
 
-Written by `make bench`; the figures are of the machine below and of nothing else. Read the ratios: each is of one run,
-in which the contenders took turns.
+Written by
 
+    {command}
+
+The figures are of the machine below and of nothing else. Read the ratios: each is of one run, in which the contenders
+took turns.
+"""
+_FIGURES = """\
+- **Figures.** Medians, extremes in brackets. *noisy*: a contender's slowest round took more than 1.3 times its fastest,
+  though such sets were thrown away and taken anew; it is void.
+"""
+_READING = """\
 - **What is read.** Generated segments, seeded, at least {mib} MiB of records each, the file in the page cache: `small`
   (keys of 13 bytes, about 83 bytes of JSON), `medium` (about 728 bytes of JSON), `headers` (small, with two of them),
   values of 10 and 100 KB; 1 % null keys, 1 % tombstones; batches of 16 KB (`16k`) or 1 MB (`1m`), codecs as Java
   clients write them; `v1`: messages of format 1, alone or in wrappers of 16 KB. The two commands read a segment of
-  {command_mib} MiB and write into a file system in memory.
+  {command_mib} MiB and write into a file system in memory. {rounds} rounds (commands: {command_rounds}).
 - **Equality first.** Before anything is timed, every reader must find the same: counts and sums over whole segments
   (ours, Kafka's), every field of every record over a part (ours, kafka-python, aiokafka), every column of every record
   over a part (ours, our plain reference); of the two dumps the number of records and every 997th of them.
@@ -51,8 +61,6 @@ in which the contenders took turns.
   Arrow batches with offset, timestamp, key, value and headers; theirs in objects. Kafka's Java classes run in their own
   JVM, {java_warm_ups} readings ahead; opening the file is in their time and in ours against them. kafka-python reads
   the first 8 MiB, aiokafka the first 32; their times are scaled.
-- **Figures.** Medians of {rounds} rounds (commands: {command_rounds}), extremes in brackets. *noisy*: a contender's
-  slowest round took more than 1.3 times its fastest, though such sets were thrown away and taken anew; it is void.
 - **The limit.** 1/T = segment bytes / CRC speed + raw bytes / decompression speed + raw bytes / memcpy speed, each the
   fastest way at hand, measured in the same rounds.
 - **Publishing.** Topics of {publish_mib} MiB of keys and values and four partitions, written through a real broker by a
@@ -61,13 +69,28 @@ in which the contenders took turns.
   before; its table has all columns, theirs six. The Kafka source reads from the running broker on the same machine.
   Tuned: fetches of 16 MB, at least 1 MB, 10,000 records a poll, no dictionary where values do not repeat. MB/s: keys
   and values. Before anything is timed, number of rows, sum of offsets and sum of a 64-bit hash over (partition, offset,
-  timestamp, key, value) are equal in all tables. Medians of {publish_rounds} rounds behind a warm-up; sessions, broker
-  and processes are started before.
+  timestamp, key, value) are equal in all tables. {publish_rounds} rounds behind a warm-up; sessions, broker and
+  processes are started before.
 - **Whole runs.** `loglake run` as a process from its start to its end: over archived segments that bring nothing new
   (no table version, no JVM, or the row is void), and into a new lake. Memory: what a process holds that is no file
   (RssAnon), looked at every 20 ms, of each job in a process of its own with the same JVM heap; *growth* is the driver's
   peak over many small things less that over ten segments.
 """
+_MAINTENANCE = """\
+- **Cleaning and recovery.** Logs of {publish_mib} MiB (before compression) of records of about 60 bytes, in batches of 16 KB
+  and segments of 64 MiB; keys drawn evenly, 0.45 as many as records, so about two in five stay. Kafka's are
+  `Cleaner.doClean` and `LogSegment.recover` of {kafka}, in a warm JVM on the same processor, one core each. First both
+  must leave the same files, byte for byte: logs and indexes. Copying and opening the log are not timed on their side,
+  mapping it and planning not on ours; ours verifies every checksum and digests what it writes, their cleaner neither.
+- **Linear.** The same on a log eight times as large, against our own speed on the small one; what stays is held against
+  a count that was made when the log was drawn.
+- **The map.** As many different keys of 16 bytes as `SkimpyOffsetMap` takes at its load of 0.9, hashing included.
+  Theirs has its room already, ours makes it while the clock runs.
+- **One huge log.** The job `compaction`, spread over many tasks, on one processor and on two: warm sessions, the lake
+  in memory, the same files.
+"""
+_MAINTAINED = ("compact-", "recover-", "offset-map")
+"""What the names of the cases of maintenance begin with."""
 
 
 def page(
@@ -82,10 +105,14 @@ def page(
     publish_rounds: int,
     java_warm_ups: int,
     load: float,
+    command: str,
 ) -> str:
-    """The page, in Markdown."""
+    """The page, in Markdown. It explains what is on it."""
+    maintained = [name.startswith(_MAINTAINED) for name in (*(line.case for line in lines), *failures)]
+    told = [_HEAD, "\n", _FIGURES, "" if all(maintained) else _READING, _MAINTENANCE if any(maintained) else ""]
     parts = [
-        _INTRODUCTION.format(
+        "".join(told).format(
+            command=command,
             mib=mib,
             command_mib=command_mib,
             rounds=rounds,
@@ -93,6 +120,7 @@ def page(
             publish_mib=publish_mib,
             publish_rounds=publish_rounds,
             java_warm_ups=java_warm_ups,
+            kafka=KAFKA,
         ),
         "## What was asked for\n",
         _table([line for line in lines if line.must is not None]),
