@@ -11,18 +11,23 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import resource
+from pathlib import Path
 
 HUGE_PAGE = 2 << 20
 # Linux has them; Python has no names for them in every version.
 _NO_RESERVE = 0x4000
 _POPULATE_WRITE = 23
+_ACCOUNTING = Path("/proc/sys/vm/overcommit_memory")
+_STRICT = "2"
 
 
 class AnonymousMemory:
     """So many bytes, zero at first, at `address`.
 
-    grows: addresses are reserved behind them for all the memory that the machine has, where the system lets us; a
-    limit on addresses or a system that counts them as memory does not.
+    grows: addresses are reserved behind them for all the memory that the machine has, where they cost nothing: under a
+    limit on addresses the rest of the process would lack them, and a system that counts them as memory would refuse
+    them, or refuse memory to others.
     """
 
     def __init__(self, size: int, *, grows: bool = False) -> None:
@@ -73,13 +78,23 @@ class AnonymousMemory:
 
 def _reserved(size: int, flags: int) -> mmap.mmap | None:
     """Addresses for so many bytes, and for as many as this machine has. None: not to be had."""
-    if not hasattr(mmap, "MADV_HUGEPAGE"):
+    if not hasattr(mmap, "MADV_HUGEPAGE") or _are_addresses_counted():
         return None
     try:
         everything = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         return mmap.mmap(-1, size + everything, flags=flags | _NO_RESERVE)
     except (OSError, ValueError):
         return None
+
+
+def _are_addresses_counted() -> bool:
+    """Whether this process may have so many only, or the system promises memory for each."""
+    if any(resource.getrlimit(of)[0] != resource.RLIM_INFINITY for of in (resource.RLIMIT_AS, resource.RLIMIT_DATA)):
+        return True
+    try:
+        return _ACCOUNTING.read_text().strip() == _STRICT
+    except OSError:
+        return False
 
 
 def _address_of(area: mmap.mmap) -> int:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -45,3 +49,25 @@ def test_a_system_that_makes_nothing_memory_before_it_is_touched_gives_it_all_th
     monkeypatch.setattr(anonymous_memory, "_POPULATE_WRITE", 9_999)
     memory = AnonymousMemory(HUGE_PAGE + 1)
     assert ctypes.string_at(memory.address, HUGE_PAGE + 1) == bytes(HUGE_PAGE + 1)
+
+
+@pytest.mark.parametrize("limit", ["RLIMIT_AS", "RLIMIT_DATA"])
+def test_a_limit_on_addresses_above_what_the_machine_has_is_left_to_the_rest_of_the_process(limit: str) -> None:
+    everything = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    code = (
+        "import mmap, resource; from logcore.storage.anonymous_memory import AnonymousMemory; "
+        f"resource.setrlimit(resource.{limit}, ({everything + (1 << 29)},) * 2); "
+        "memory = AnonymousMemory(100, grows=True); "
+        "mmap.mmap(-1, 1 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS); print(memory.can_lengthen)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.stdout.strip(), done.stderr) == ("False", "")
+
+
+def test_a_system_that_promises_memory_for_every_address_is_asked_for_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accounting = tmp_path / "overcommit_memory"
+    monkeypatch.setattr(anonymous_memory, "_ACCOUNTING", accounting)
+    accounting.write_text("2\n")
+    assert not AnonymousMemory(100, grows=True).can_lengthen
