@@ -77,7 +77,7 @@ _READING = """\
   peak over many small things less that over ten segments.
 """
 _MAINTENANCE = """\
-- **Cleaning and recovery.** Logs of {publish_mib} MiB (before compression) of records of about 60 bytes, in batches of 16 KB
+- **Cleaning and recovery.** Logs of {publish_mib} MiB before compression: records of about 60 bytes, batches of 16 KB
   and segments of 64 MiB; keys drawn evenly, 0.45 as many as records, so about two in five stay. Kafka's are
   `Cleaner.doClean` and `LogSegment.recover` of {kafka}, in a warm JVM on the same processor, one core each. First both
   must leave the same files, byte for byte: logs and indexes. Copying and opening the log are not timed on their side,
