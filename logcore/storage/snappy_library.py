@@ -14,6 +14,7 @@ import platform
 import sys
 import tempfile
 import zipfile
+import zlib
 from pathlib import Path
 
 _LOG = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ def load_snappy_java() -> ctypes.CDLL | None:
             if entry.file_size > _LARGEST_LIBRARY:
                 return None
             return _loaded(archive.read(entry))
-    except (OSError, KeyError, zipfile.BadZipFile) as error:
+    except (OSError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         _LOG.debug("snappy-java's native library cannot be loaded: %s", error)
         return None
 

@@ -135,3 +135,21 @@ def test_a_jar_that_is_no_zip_gives_none(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "pyspark" / "jars").mkdir(parents=True)
     (tmp_path / "pyspark" / "jars" / "snappy-java-1.1.10.8.jar").write_bytes(b"no zip")
     assert load_snappy_java() is None
+
+
+@pytest.mark.usefixtures("loaded")
+@pytest.mark.parametrize("damage", [b"\xff" * 8, b"\x00" * 8], ids=["no deflate block", "a stored block too long"])
+def test_a_jar_whose_library_does_not_inflate_gives_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: bytes
+) -> None:
+    spark_at(monkeypatch, tmp_path / "pyspark" / "__init__.py")
+    folder = tmp_path / "pyspark" / "jars"
+    folder.mkdir(parents=True)
+    path = folder / "snappy-java-1.1.10.8.jar"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(MEMBER, b"the library " * 50)
+    content = bytearray(path.read_bytes())
+    begin = 30 + len(MEMBER)
+    content[begin : begin + len(damage)] = damage
+    path.write_bytes(content)
+    assert load_snappy_java() is None
