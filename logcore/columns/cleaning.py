@@ -113,7 +113,6 @@ class CompiledCleaner:
         is_plain, last = round.frozen_from is None, -1
         for segment in segments:
             transactions.add(segment.aborted)
-            self._mapped.add(segment.base_offset)
             for batches in self._batches.of(segment, segment.dirty_position):
                 if isinstance(batches, SingleBatch):
                     is_full, is_plain = put_batch(segment, batches, transactions, newest, round, self._limits), False
@@ -124,6 +123,8 @@ class CompiledCleaner:
                 if is_full:
                     return newest.latest + 1, is_plain
             newest.latest = segment.next_base_offset - 1
+            # Not where the map was full: what was not read may hold the same offsets once more.
+            self._mapped.add(segment.base_offset)
         return newest.latest + 1, is_plain
 
     def clean(self, group: Sequence[SourceSegment], sink: ByteSink, /) -> CleanedSegment:

@@ -97,6 +97,16 @@ def test_behind_a_full_map_everything_stays(most: int) -> None:
     assert found == cleaned(PlainCleaner(), a_log(), round)
 
 
+def test_offsets_that_come_again_behind_a_full_map_are_told_by_the_map() -> None:
+    read = handmade.simple_batch(0, [(key, b"v") for key in (b"a", b"a", b"a", b"b", b"c", b"c")])
+    last = handmade.simple_batch(6, [(b"d", b"v")])
+    again = [handmade.simple_batch(0, [(b"x", b"v")]), handmade.simple_batch(1, [(b"y", b"v"), (b"z", b"v")])]
+    log = [segment(0, read, last, *again, next_base=20)]
+    found = cleaned(CompiledCleaner(), log, a_round(20, max_keys=3))
+    assert found[0] == 5
+    assert found == cleaned(PlainCleaner(), log, a_round(20, max_keys=3))
+
+
 @pytest.mark.parametrize("frozen", [0, 20, 60, 200])
 def test_what_is_frozen_stays_until_something_newer_is_read(frozen: int) -> None:
     round = a_round(105, frozen_from=frozen)
