@@ -37,7 +37,8 @@ oldest."""
 
 @dataclass(frozen=True, slots=True)
 class Hashed:
-    """Rows of records in the order of their offsets: both halves of the hash of the key, and the offset."""
+    """Rows of records in the order of their offsets: both halves of the hash of the key, and the offset. Of a record
+    that is the newest of nothing, as one that was aborted, the offset's complement, which is below zero."""
 
     high: np.ndarray
     low: np.ndarray
@@ -65,9 +66,11 @@ def folded(rows: Hashed, first_dirty_offset: int) -> Rows:
     high, low, offsets = rows.high[order], rows.low[order], rows.offsets[order]
     starts = np.flatnonzero(np.concatenate(([True], (high[1:] != high[:-1]) | (low[1:] != low[:-1]))))
     newest = np.maximum.reduceat(offsets, starts)
+    whole = ~offsets
+    np.maximum(offsets, whole, out=whole)
     table = np.empty((len(starts), _KEYS), np.uint64)
     table[:, 0], table[:, 1] = high[starts], low[starts]
-    table[:, 2] = np.minimum.reduceat(offsets, starts).view(np.uint64)
+    table[:, 2] = np.minimum.reduceat(whole, starts).view(np.uint64)
     table[:, 3] = np.where(newest >= first_dirty_offset, newest, NEVER).view(np.uint64)
     return table
 

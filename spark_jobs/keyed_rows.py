@@ -12,7 +12,7 @@ from logcore.columns.kernels import cleaning_slots as at_slot
 from logcore.columns.kernels import slots
 from logcore.columns.keyed_batches import KeyedBatches, KeyedChunk, SingleBatch, hashes_of
 from logcore.columns.offset_map import HashKey
-from logcore.logs.compaction.cleaned_transactions import CleanedTransactions
+from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, TransactionState
 from logcore.logs.compaction.cleaning_round import SourceSegment
 from logcore.records.control import control_type
 from logcore.records.model import CONTROL_BIT, TRANSACTIONAL_BIT
@@ -29,29 +29,38 @@ class KeyedRows:
     is_aborted: np.ndarray
 
 
-def keyed_rows(segment: SourceSegment, hash_key: HashKey) -> Iterator[KeyedRows]:
-    """Some MiB of batches at a time. Which are aborted is told by the segment's own list of transactions.
+def keyed_rows(
+    segment: SourceSegment, hash_key: HashKey, before: TransactionState | None = None
+) -> Iterator[KeyedRows]:
+    """Some MiB of batches at a time. Which are aborted is told by the segment's own list of transactions, of those from
+    its `dirty_position` on; what is in front of that does not get into the map.
+
+    Args:
+        before: what the walk that makes the map knows of transactions in front of the segment, if that is more than the
+            segment's own list says.
 
     Raises CorruptRecordError where bytes that are not stated as unreadable are no batch.
     """
-    transactions = CleanedTransactions()
+    transactions = CleanedTransactions(before)
     transactions.add(segment.aborted)
     for item in KeyedBatches(hash_key).of(segment):
         if isinstance(item, SingleBatch):
             yield _of_batch(segment, item, transactions, hash_key)
         else:
-            yield _of_chunk(item, transactions)
+            yield _of_chunk(segment, item, transactions)
 
 
-def _of_chunk(chunk: KeyedChunk, transactions: CleanedTransactions) -> KeyedRows:
+def _of_chunk(segment: SourceSegment, chunk: KeyedChunk, transactions: CleanedTransactions) -> KeyedRows:
     table = chunk.table
     left_out, aborted = (np.zeros(chunk.rows, bool) for _ in range(2))
     for batch in np.flatnonzero(table[:, slots.ATTRIBUTES] & (TRANSACTIONAL_BIT | CONTROL_BIT)):
         scanned, _ = batch_of(table[batch].tolist())
         header, rows = scanned.header, slice(chunk.first_rows[batch], chunk.first_rows[batch + 1])
+        left_out[rows] = header.is_control
+        if scanned.position < segment.dirty_position:
+            continue
         if header.is_control:
             transactions.control(header.last_offset, header.producer_id, scanned.control_type)
-            left_out[rows] = True
         elif transactions.data(header.last_offset, header.producer_id, is_transactional=True):
             aborted[rows] = True
     chosen = (chunk.flags & at_slot.NO_KEY == 0) & ~left_out
@@ -65,12 +74,13 @@ def _of_batch(
 ) -> KeyedRows:
     header = batch.header
     records = list(read_records(segment.content, batch.position, header))
-    aborted = False
+    aborted, is_told = False, batch.position >= segment.dirty_position
     if header.is_control:
         kind = control_type(records[0].key) if records else None
-        transactions.control(header.last_offset, header.producer_id, kind)
+        if is_told:
+            transactions.control(header.last_offset, header.producer_id, kind)
         records = []
-    else:
+    elif is_told:
         aborted = transactions.data(header.last_offset, header.producer_id, is_transactional=header.is_transactional)
     keyed = [(record.key, record.offset, record.value is not None) for record in records if record.key is not None]
     high, low = hashes_of([key for key, _, _ in keyed], hash_key)

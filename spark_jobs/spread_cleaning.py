@@ -92,7 +92,10 @@ class _Spreading:
         groups, sources = plan["groups"], plan["segments"]
         by_base = {segment.base_offset: segment for segment in self._segments}
         sizes = self._sizes([by_base[source["base_offset"]] for source in sources])
-        keys = [{"source": source, "slices": _slices(by_base[source["base_offset"]])} for source in sources]
+        keys = [
+            {"source": source, "slices": _slices(by_base[source["base_offset"]]), "state": state}
+            for source, state in zip(sources, plan["states"], strict=True)
+        ]
         self._each(write_keys, keys, sizes)
         ranges = [{"bucket": number} for number in range(plan["ranges"])]
         self._each(write_newest, ranges)

@@ -23,6 +23,7 @@ from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, Tr
 from logcore.logs.compaction.cleaning_round import ActiveProducer, CleaningRound, SourceSegment, Uncleanable
 from logcore.logs.compaction.plan import CompactionPlan, PlannedGroup
 from logcore.logs.compaction.selection import Refusal, RefusalReason
+from logcore.logs.validation import BatchVerdict
 from logcore.records.control import ControlType
 from logcore.segments.transaction_index import AbortedTransaction
 from spark_jobs import key_pieces
@@ -48,6 +49,10 @@ from spark_jobs.segment_facts import SegmentFacts, read_facts, read_transactions
 Values = dict[str, Any]
 
 
+class _Unproven(Exception):
+    """What was made must not be used."""
+
+
 def _faults(work: Callable[[Values], Values]) -> Callable[[Values], Values]:
     """A step whose faults are results, as every task's are."""
 
@@ -56,6 +61,8 @@ def _faults(work: Callable[[Values], Values]) -> Callable[[Values], Values]:
             return work(value)
         except Uncleanable as error:
             return {"fault": result(refusal=Refusal(RefusalReason.NOT_REBUILDABLE, str(error)))}
+        except _Unproven as error:
+            return {"fault": result(unproven=str(error))}
         except (LogError, OSError) as error:
             return {"fault": result(unproven=f"reading or writing failed: {error}")}
 
@@ -86,7 +93,7 @@ def plan_round(value: Values) -> Values:
         end = plan.round.upper_bound_offset
         places = {segment.base_offset: number for number, segment in enumerate(plan.segments)}
         groups = plan.groups(end)
-        states = _states(task, plan, groups, facts)
+        states, known = _states(task, plan, groups, facts), _states_of_map(task, plan, facts)
         records = sum(facts[segment.base_offset].records for segment in plan.segments)
         _write_round(
             value,
@@ -101,6 +108,7 @@ def plan_round(value: Values) -> Values:
             "refusal": None,
             "ranges": 1 << key_pieces.bits_for(records, value["rows"]),
             "segments": [_plain_source(segment) for segment in plan.segments],
+            "states": [known.get(segment.base_offset) for segment in plan.segments],
             "groups": [
                 {
                     "segments": [places[segment.base_offset] for segment in group.segments],
@@ -138,21 +146,45 @@ def _states(
             if plan.round.frozen_from is not None:
                 tracker.forget_ended(segment.base_offset)
             for batch in read_transactions(task.lake, facts[segment.base_offset]):
-                if batch.is_control:
-                    kind = None if batch.control_type is None else ControlType(batch.control_type)
-                    tracker.control(batch.last_offset, batch.producer_id, kind)
-                else:
-                    tracker.data(batch.last_offset, batch.producer_id, is_transactional=batch.is_transactional)
+                _tell(tracker, batch)
+
+
+def _states_of_map(task: CleaningTask, plan: CompactionPlan, facts: Mapping[int, SegmentFacts]) -> dict[int, Values]:
+    """The same in front of each dirty segment, for the walk that makes the map, by base offset; only where that begins
+    inside of a segment: markers in front, which it does not see, end nothing. Else each segment's own list says it."""
+    dirty = plan.dirty_segments
+    if not dirty or not dirty[0].dirty_position:
+        return {}
+    tracker, states = CleanedTransactions(), {}
+    for segment in dirty:
+        tracker.add(segment.aborted)
+        if plan.round.frozen_from is not None:
+            tracker.forget_ended(segment.base_offset)
+        states[segment.base_offset] = tracker.state().as_dict()
+        for batch in read_transactions(task.lake, facts[segment.base_offset]):
+            if batch.position >= segment.dirty_position:
+                _tell(tracker, batch)
+    return states
+
+
+def _tell(tracker: CleanedTransactions, batch: BatchVerdict) -> None:
+    if batch.is_control:
+        kind = None if batch.control_type is None else ControlType(batch.control_type)
+        tracker.control(batch.last_offset, batch.producer_id, kind)
+    else:
+        tracker.data(batch.last_offset, batch.producer_id, is_transactional=batch.is_transactional)
 
 
 @_faults
 def write_keys(value: Values) -> Values:
     """Hashes of the keys of one segment."""
     lake, told = value["lake"], _read_round(value)
+    before = None if value["state"] is None else TransactionState.from_dict(value["state"])
     with _source(lake, value["source"], value["slices"]) as source:
+        # An aborted record is no newest, but behind damage it stays for as long as nothing newer takes its place.
         rows = (
-            key_pieces.Hashed(*(column[~some.is_aborted] for column in some.hashed.columns))
-            for some in keyed_rows(source, HashKey(*value["hash_key"]))
+            replace(some.hashed, offsets=np.where(some.is_aborted, ~some.hashed.offsets, some.hashed.offsets))
+            for some in keyed_rows(source, HashKey(*value["hash_key"]), before)
         )
         first_dirty = told["round"]["first_dirty_offset"]
         path = _keys(value, source.base_offset)
@@ -196,7 +228,7 @@ def clean_group(value: Values) -> Values:
                 placed = cleaned_files.place(task.lake, file, cleaned, task.segments)
             del cleaner
         if placed is None:
-            _write_proof(value, told, task, sources, sources)
+            _write_proof(value, told, task, sources, sources, is_judged=group["refusal"] is None)
             return {"replaced": None}
         wrong, validation = proven_part(task.lake, planned_group, placed)
         if wrong is not None:
@@ -209,7 +241,7 @@ def clean_group(value: Values) -> Values:
             unreadable=(),
         )
         with _source(task.lake, _plain_source(left), [asdict(placed)]) as new:
-            _write_proof(value, told, task, sources, [new])
+            _write_proof(value, told, task, sources, [new], is_judged=True)
         return {"replaced": replacement(task.segments, placed, validation)}
 
 
@@ -222,36 +254,43 @@ def _map_of(value: Values, told: Values) -> OffsetMap:
 
 
 def _write_proof(
-    value: Values, told: Values, task: CleaningTask, before: Sequence[SourceSegment], after: Sequence[SourceSegment]
+    value: Values,
+    told: Values,
+    task: CleaningTask,
+    before: Sequence[SourceSegment],
+    after: Sequence[SourceSegment],
+    *,
+    is_judged: bool,
 ) -> None:
-    """Newest records by another hash, before and after cleaning; what the ledger calls aborted is in neither."""
+    """Newest records by another hash, before and after cleaning; what the ledger calls aborted is in neither.
+    is_judged: whether it must not be there after cleaning."""
     aborted, round = aborted_of(task), _round_of(told["round"])
     hash_key = HashKey(*value["proof_key"])
 
-    def rows(segments: Sequence[SourceSegment]) -> Iterator[key_pieces.Hashed]:
+    def rows(segments: Sequence[SourceSegment], *, is_judged: bool) -> Iterator[key_pieces.Hashed]:
         for segment in segments:
             for some in keyed_rows(segment, hash_key):
                 offsets = some.hashed.offsets
-                if segments is not before:
+                if is_judged:
                     _refuse_aborted(aborted, offsets, round)
                 chosen = (offsets < told["end_offset"]) & ~aborted.holds(offsets)
                 words = offsets * 2 + ~some.has_value
                 yield key_pieces.Hashed(some.hashed.high[chosen], some.hashed.low[chosen], words[chosen])
 
-    for side, segments in enumerate((before, after)):
+    for side, found in enumerate((rows(before, is_judged=False), rows(after, is_judged=is_judged))):
         path = _proof(value, side, value["number"])
         # As if all were dirty: the newest word of each hash is kept.
-        key_pieces.write_pieces(value["lake"], path, rows(segments), 0, told["bits"], value["rows"], keeps_oldest=False)
+        key_pieces.write_pieces(value["lake"], path, found, 0, told["bits"], value["rows"], keeps_oldest=False)
 
 
 def _refuse_aborted(aborted: Aborted, offsets: np.ndarray, round: CleaningRound) -> None:
-    """Raises LogError where an aborted record is left."""
+    """Raises _Unproven where an aborted record is left."""
     there = aborted.holds(offsets)
     if round.frozen_from is not None:
         there &= offsets < round.frozen_from
     if there.any():
         offset = int(offsets[there.argmax()])
-        raise LogError(f"offset {offset} belongs to an aborted transaction and is still there")
+        raise _Unproven(f"offset {offset} belongs to an aborted transaction and is still there")
 
 
 @_faults

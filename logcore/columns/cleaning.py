@@ -113,6 +113,8 @@ class CompiledCleaner:
         is_plain, last = round.frozen_from is None, -1
         for segment in segments:
             transactions.add(segment.aborted)
+            if round.frozen_from is not None:
+                transactions.forget_ended(segment.base_offset)
             for batches in self._batches.of(segment, segment.dirty_position):
                 if isinstance(batches, SingleBatch):
                     is_full, is_plain = put_batch(segment, batches, transactions, newest, round, self._limits), False

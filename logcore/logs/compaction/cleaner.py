@@ -58,6 +58,8 @@ class PlainCleaner:
         transactions = CleanedTransactions()
         for segment in segments:
             transactions.add(segment.aborted)
+            if round.frozen_from is not None:
+                transactions.forget_ended(segment.base_offset)
             for position, header in _batches(segment, segment.dirty_position):
                 if header.is_control:
                     kind = self._control_type(segment, position, header)

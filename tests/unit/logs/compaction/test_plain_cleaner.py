@@ -321,6 +321,16 @@ def test_readable_batches_of_a_damaged_segment_count_for_the_map():
     assert log == b""
 
 
+def test_an_abort_that_lies_in_damage_keeps_nothing_of_its_producer_s_next_transaction_out_of_the_map():
+    pid = {"producer_id": 5, "producer_epoch": 0}
+    first = segment(0, simple_batch(0, [(b"a", b"1")]), next_base=1)
+    broken = segment(1, b"?" * 30, next_base=3, unreadable=((0, 30),), aborted=(aborted(5, 1, 2),))
+    committed = simple_batch(3, [(b"a", b"2")], attributes=TRANSACTIONAL, base_sequence=1, **pid)
+    behind = segment(3, committed, handmade.marker(4, handmade.COMMIT, **pid), next_base=5)
+    ((log, _),) = cleaned([first, broken, behind], a_round(5, frozen_from=1), [[0]])
+    assert log == b""
+
+
 def test_the_clock_of_the_round_is_the_only_one():
     log = [simple_batch(0, [(b"a", None)])]
     assert cleaned_log(log, 1) == cleaned_log(log, 1)
