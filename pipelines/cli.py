@@ -95,25 +95,29 @@ demo_command = DemoCommand()
 
 
 def _run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str]) -> int:
-    with _uncollected():
+    with _uncollected("pipelines.run_lake"):
         from pipelines.run_lake import run_lake
 
     return run_lake(options, numbers, logs)
 
 
 def _run_demo(samples: str | None) -> int:
-    with _uncollected():
+    with _uncollected("pipelines.demo"):
         from pipelines.demo import run_demo
 
     return run_demo(samples)
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
-    """Hold the garbage collector back while modules are loaded, and let it leave alone afterwards what they made.
+def _uncollected(module: str) -> Iterator[None]:
+    """Hold the garbage collector back while a module is loaded, and let it leave alone afterwards what that made.
 
-    They stay, thousands of them; looking through them again and again took a tenth of a run with nothing new.
+    It stays, with thousands of others; looking through them again and again took a tenth of a run with nothing new.
+    Where the module is loaded already nothing is done: whatever else there is then is not to be kept for ever.
     """
+    if module in sys.modules:
+        yield
+        return
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -66,12 +66,13 @@ def folded(rows: Hashed, first_dirty_offset: int) -> Rows:
     high, low, offsets = rows.high[order], rows.low[order], rows.offsets[order]
     starts = np.flatnonzero(np.concatenate(([True], (high[1:] != high[:-1]) | (low[1:] != low[:-1]))))
     newest = np.maximum.reduceat(offsets, starts)
+    newest[newest < first_dirty_offset] = NEVER
     whole = ~offsets
-    np.maximum(offsets, whole, out=whole)
+    oldest = np.minimum.reduceat(np.maximum(offsets, whole, out=whole), starts)
+    del order, whole
     table = np.empty((len(starts), _KEYS), np.uint64)
     table[:, 0], table[:, 1] = high[starts], low[starts]
-    table[:, 2] = np.minimum.reduceat(whole, starts).view(np.uint64)
-    table[:, 3] = np.where(newest >= first_dirty_offset, newest, NEVER).view(np.uint64)
+    table[:, 2], table[:, 3] = oldest.view(np.uint64), newest.view(np.uint64)
     return table
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
+import gc
 import os
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from pipelines import cli
 from pipelines.cli import run_command
 from pipelines.summary import describe
 from spark_jobs.lake.lease import hold
@@ -93,3 +98,11 @@ def test_of_a_long_plan_the_beginning_is_told_and_how_much_more_there_is() -> No
     told = describe({"merges": [{"table": "records", "files": number} for number in range(25)]})
     assert len(told) == 21
     assert told[-1] == "merges: and 5 more"
+
+
+def test_a_second_run_in_one_process_keeps_nothing_from_the_garbage_collector(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = SimpleNamespace(run_lake=lambda options, numbers, logs: gc.get_freeze_count())
+    monkeypatch.setitem(sys.modules, "pipelines.run_lake", loaded)
+    before = gc.get_freeze_count()
+    assert cli._run_lake(argparse.Namespace(), (), ()) == before
+    assert gc.isenabled()
