@@ -69,8 +69,7 @@ class HashKey:
 
 @dataclass(frozen=True, slots=True)
 class NewestHashes:
-    """What a map holds, as arrays of one length in no particular order: to be kept, sent and put into another map of
-    the same `HashKey`."""
+    """What a map holds, as arrays of one length in no particular order."""
 
     high: Halves
     low: Halves
@@ -178,18 +177,6 @@ class OffsetMap:
             move[at_slot.MOVE_FROM], move[at_slot.MOVE_SLOTS] = address, count_of
             self._library.call("take_part", int(move.ctypes.data))
         return NewestHashes(high, low, offsets)
-
-    @classmethod
-    def of(cls, found: Sequence[NewestHashes]) -> OffsetMap:
-        """The map of what several maps held; of a key that is in more than one the later of them counts."""
-        whole = cls()
-        for each in found:
-            whole.put(
-                np.ascontiguousarray(each.high, np.uint64),
-                np.ascontiguousarray(each.low, np.uint64),
-                np.ascontiguousarray(each.offsets, np.int64),
-            )
-        return whole
 
     def _count(self, more: int) -> None:
         self.nbytes += more
