@@ -147,8 +147,9 @@ def survey(
     snapshots = [directory.files[now] for name, now in start.kept.items() if name.endswith(PRODUCER_SNAPSHOT_SUFFIX)]
     taken_at, known = _snapshot(snapshots, directory, start, bases)
     recent = ProducerReplay(without_expired(known, as_of_ms, expiration_ms).values())
-    # From the log start on, and from what the snapshot tells, for the transactions that the high watermark leaves open.
-    in_log = ProducerReplay(known)
+    # From the log start on, and from what the snapshot tells of the time before, for the transactions that the high
+    # watermark leaves open.
+    in_log = ProducerReplay(each for each in known if 0 <= each.current_txn_first_offset < log_start_offset)
     for number, base in enumerate(bases):
         next_base = bases[number + 1] if number + 1 < len(bases) else None
         names = {LOG_SUFFIX: start.kept[f"{base:020d}{LOG_SUFFIX}"], **start.beside(base)}

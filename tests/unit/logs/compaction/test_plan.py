@@ -323,6 +323,19 @@ def test_of_a_transaction_that_ended_above_the_high_watermark_only_what_is_in_th
     assert "the last stable offset is 1" in refused(remembered)
 
 
+def test_a_snapshot_that_tells_of_the_producer_s_next_transaction_hides_none_that_ended_above_the_high_watermark():
+    pid = {"producer_id": 7, "producer_epoch": 0}
+    first, second = (
+        rows(at, b"a", attributes=TRANSACTIONAL, base_sequence=number, **pid) for number, at in enumerate((1, 3))
+    )
+    marker = handmade.marker(2, handmade.COMMIT, base_timestamp=NOW, **pid)
+    log = {0: [rows(0, b"b")], 1: [first], 2: [marker], 3: [second], 4: [rows(4, b"b")], 5: [rows(5, b"b")]}
+    entry = struct.pack(">iqhiqiqiq", 1, 7, 0, 1, 3, 0, NOW - 50_000, -1, 3)
+    open_from_3 = struct.pack(">hI", 1, handmade.crc32c(entry)) + entry
+    for snapshots in ({}, {f"{4:020d}.snapshot": open_from_3}):
+        assert planned(directory(log, snapshots, high_watermark=2)).last_stable_offset == 1
+
+
 @pytest.mark.parametrize("kind", [handmade.COMMIT, handmade.ABORT])
 def test_a_transaction_that_may_have_ended_in_damage_is_not_decided_by_a_later_marker(kind: int):
     """Its own marker is lost, and was the other one perhaps; the next belongs to what the producer wrote behind."""
