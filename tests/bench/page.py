@@ -85,7 +85,8 @@ _MAINTENANCE = """\
 - **Linear.** The same on a log eight times as large, against our own speed on the small one; what stays is held against
   a count that was made when the log was drawn.
 - **The map.** As many different keys of 16 bytes as `SkimpyOffsetMap` takes at its load of 0.9, hashing included.
-  Theirs has its room already, ours makes it while the clock runs.
+  Both have their room already, as a broker's cleaner has it; told beside it is ours when it makes its room, at once or
+  growing, while the clock runs. Cleaning fills it growing.
 - **One huge log.** The job `compaction`, spread over many tasks, on one processor and on two: warm sessions, the lake
   in memory, the same files.
 """
