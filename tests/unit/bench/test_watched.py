@@ -11,7 +11,7 @@ import pytest
 from tests.bench.totals import Differ
 from tests.bench.watched import watched
 
-HOLDS = "import time; held = bytearray(b'x' * (64 << 20)); time.sleep(0.5); print(len(held))"
+HOLDS = "import time; held = b'x' * (64 << 20); time.sleep(0.5); print(len(held))"
 
 
 def test_the_peak_of_the_command_is_told(tmp_path: Path):
