@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.planted_faults import FAULTS, REPOSITORY, Fault
+from tests.planted_faults.every import FAULTS
+from tests.planted_faults.fault import REPOSITORY, Fault
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)

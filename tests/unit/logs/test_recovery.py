@@ -211,6 +211,11 @@ def test_a_log_that_ends_below_its_start_begins_anew_there() -> None:
     assert kinds(plan) == ["dropped-segment"]
 
 
+def test_leader_epochs_that_begin_at_or_above_the_end_of_the_log_are_forgotten() -> None:
+    files = {name(0): batch(0) + batch(1), "leader-epoch-checkpoint": b"0\n3\n0 0\n3 2\n4 9\n"}
+    assert made(planned(files), files)["leader-epoch-checkpoint"] == b"0\n1\n0 0\n"
+
+
 def test_without_segments_an_empty_one_is_made() -> None:
     plan = planned({}, log_start_offset=7)
     assert {name(7), name(7, ".index"), name(7, ".timeindex")} < set(plan.files)

@@ -311,6 +311,28 @@ def test_at_and_above_damage_only_values_with_a_newer_record_go():
     assert result.transaction_index is not None
 
 
+def test_behind_damage_a_marker_and_a_tombstone_outlast_their_horizons_and_a_newer_record():
+    marker = handmade.batch(
+        [record(0, struct.pack(">hh", 0, handmade.ABORT), struct.pack(">hi", 0, 0), timestamp_delta=40 - HORIZON)],
+        attributes=TRANSACTIONAL | handmade.CONTROL | DELETE_HORIZON,
+        producer_id=5,
+        producer_epoch=3,
+        base_timestamp=HORIZON,
+        max_timestamp=40,
+    )
+    tombstone = batch(
+        [record(0, b"a", None, timestamp_delta=40 - HORIZON)],
+        base_offset=1,
+        attributes=DELETE_HORIZON,
+        base_timestamp=HORIZON,
+        max_timestamp=40,
+    )
+    newer = simple_batch(2, [(b"a", b"1")])
+    log = [marker, tombstone, newer]
+    assert cleaned_log(log, 3, as_of_ms=HORIZON, frozen_from=0) == b"".join(log)
+    assert cleaned_log(log, 3, as_of_ms=HORIZON) == newer
+
+
 def test_readable_batches_of_a_damaged_segment_count_for_the_map():
     good = simple_batch(1, [(b"a", b"2")])
     broken = segment(

@@ -1,0 +1,193 @@
+"""Planted into columns, kernels and storage."""
+
+from __future__ import annotations
+
+from tests.planted_faults.fault import Fault
+
+CORPUS_TABLES = "tests/conformance/test_tables.py"
+
+FAULTS = (
+    Fault(
+        "two runs write one partition directory",
+        "logcore/storage/partition_output.py",
+        "fcntl.LOCK_EX | fcntl.LOCK_NB",
+        "fcntl.LOCK_SH | fcntl.LOCK_NB",
+        ("tests/unit/storage/test_partition_output.py",),
+    ),
+    Fault(
+        "the walk kernel skips the crc",
+        "logcore/columns/kernels/batches.py",
+        "        if crc32c(source, at + 21, at + size, tables) != crc:",
+        "        if False and crc32c(source, at + 21, at + size, tables) != crc:",
+        ("tests/unit/columns/test_kernels.py", "-k", "checksums and processor"),
+    ),
+    Fault(
+        "a wide copy is a byte short",
+        "logcore/columns/kernels/values.py",
+        "        if size > 32:",
+        "        if size > 33:",
+        ("tests/unit/columns/test_line_buffers.py",),
+    ),
+    Fault(
+        "the wrong validity bit",
+        "logcore/columns/kernels/values.py",
+        "& ~(nb.int64(1) << (index & 7))",
+        "& ~(nb.int64(1) << (index & 6))",
+        ("tests/unit/columns/test_engines.py", "-k", "null_and_empty"),
+    ),
+    Fault(
+        "a record's end is not compared",
+        "logcore/columns/kernels/records.py",
+        "if not good or at != record_end:",
+        "if not good:",
+        ("tests/unit/columns/test_engines.py", "-k", "damaged_batch_is"),
+    ),
+    Fault(
+        "no bound on the headers of a record",
+        "logcore/columns/kernels/records.py",
+        " or header_count > 1_000_000:",
+        ":",
+        ("tests/unit/columns/test_engines.py", "-k", "more_headers"),
+    ),
+    Fault(
+        "the kernel knows no LogAppendTime",
+        "logcore/columns/kernels/records.py",
+        "stamp = max_stamp if appended else base_stamp + delta",
+        "stamp = base_stamp + delta",
+        ("tests/unit/columns/test_engines.py", "-k", "log_append_time"),
+    ),
+    Fault(
+        "unfolded offsets are off by one",
+        "logcore/columns/kernels/messages.py",
+        "else outer - last + first\n",
+        "else outer - last + first + 1\n",
+        ("tests/unit/columns/test_line_buffers.py", "-k", "old_messages"),
+    ),
+    Fault(
+        "the kernel takes the broken lz4 checksum in all formats",
+        "logcore/columns/kernels/frames.py",
+        "    if magic > 0 and nb.int64((xxh32",
+        "    if magic > 2 and nb.int64((xxh32",
+        ("tests/unit/columns/test_engines.py", "-k", "old_clients"),
+    ),
+    Fault(
+        "the kernel cuts snappy into other blocks",
+        "logcore/columns/kernels/cleaning.py",
+        "_XERIAL_BLOCK = 32 * 1024",
+        "_XERIAL_BLOCK = 64 * 1024",
+        ("tests/unit/columns/test_cleaned_batches.py", "-k", "plain_way"),
+    ),
+    Fault(
+        "bytes behind an lz4 frame are overlooked by the kernel",
+        "logcore/columns/kernels/frames.py",
+        "    if at != end:\n        return none, none, none",
+        "    if at > end:\n        return none, none, none",
+        ("tests/unit/columns/test_engines.py", "-k", "byte_behind"),
+    ),
+    Fault(
+        "two characters of base64 change places",
+        "logcore/columns/kernels/lines.py",
+        "        copy2(target, at + 2, couples, (bits & 4095) * 2)",
+        "        copy2(target, at + 2, couples, (bits >> 12) * 2)",
+        ("tests/unit/columns/test_line_buffers.py",),
+    ),
+    Fault(
+        "the walk kernel does not look at the successor",
+        "logcore/columns/kernels/batches.py",
+        "good = big_int64(source, behind) > table[row + slots.LAST_OFFSET]",
+        "good = big_int64(source, behind) > 0",
+        ("tests/unit/columns/test_engines.py", "-k", "claims_its_offsets"),
+    ),
+    Fault(
+        "a wrapper behind a gap is believed",
+        "logcore/columns/kernels/messages.py",
+        "behind_gap = wrapped and",
+        "behind_gap = False and",
+        ("tests/unit/columns/test_engines.py", "-k", "claims_its_offsets"),
+    ),
+    Fault(
+        "since leaves out its own millisecond",
+        "logcore/columns/kernels/records.py",
+        "and since <= stamp",
+        "and since < stamp",
+        ("tests/unit/columns/test_engines.py", "-k", "only_times"),
+    ),
+    Fault(
+        "until takes in its own millisecond, of messages",
+        "logcore/columns/kernels/messages.py",
+        "(until_open or stamp < until)",
+        "(until_open or stamp <= until)",
+        ("tests/unit/columns/test_engines.py", "-k", "only_times"),
+    ),
+    Fault(
+        "no leader epoch is epoch -1",
+        "logcore/columns/kernels/values.py",
+        "        if epoch < 0:",
+        "        if epoch < -1:",
+        ("tests/unit/columns/test_engines.py", "-k", "every_column"),
+    ),
+    Fault(
+        "rows are given out before the batch is known to be good",
+        "logcore/columns/compiled.py",
+        "(records > ROW_LIMIT or nbytes > LARGE_BYTES)",
+        "nbytes > LARGE_BYTES",
+        ("tests/unit/columns/test_engines.py", "-k", "very_many"),
+    ),
+    Fault(
+        "a chunk's guessed beginning is believed",
+        "logcore/columns/chunks.py",
+        "if job.is_first or ended == (chunk.start, chunk.next_offset):",
+        "if job.is_first or ended[0] < chunk.stop:",
+        ("tests/unit/columns/test_chunks.py",),
+    ),
+    Fault(
+        "sequences follow where they do not",
+        "logcore/columns/bulk_rules.py",
+        "        if last.next_sequence != ordered[at, slots.BASE_SEQUENCE]:",
+        "        if last.next_sequence == ordered[at, slots.BASE_SEQUENCE]:",
+        ("tests/unit/columns/test_checked.py",),
+    ),
+    Fault(
+        "rules forget the epoch between tables",
+        "logcore/columns/bulk_rules.py",
+        "        rules.epoch = int(epochs[-1])",
+        "        pass",
+        ("tests/unit/columns/test_checked.py",),
+    ),
+    Fault(
+        "torn compiled code is run",
+        "logcore/storage/object_code.py",
+        "return code if hashlib.sha256(code).digest() == content[:_DIGEST_BYTES] else None",
+        "return code",
+        ("tests/unit/storage/test_object_code.py",),
+    ),
+    Fault(
+        "every worker compiles for itself",
+        "logcore/storage/object_code.py",
+        "fcntl.flock(lock, fcntl.LOCK_EX)",
+        "fcntl.flock(lock, fcntl.LOCK_SH)",
+        ("tests/unit/storage/test_object_code.py", "-k", "at_once"),
+    ),
+    Fault(
+        "headers of a table are turned around",
+        "logcore/columns/rows.py",
+        "        pairs = pa.StructArray.from_arrays([names, values], fields=list(HEADER_TYPE))\n",
+        "        pairs = pa.StructArray.from_arrays([names, values], fields=list(HEADER_TYPE))\n"
+        "        pairs = pairs.take(pa.array(range(count))[::-1])\n",
+        (CORPUS_TABLES, "-k", "received and codecs-v2-4.3.1"),
+    ),
+    Fault(
+        "a batch outside of its producer's transaction is folded away",
+        "logcore/columns/fact_runs.py",
+        "elif not first.is_transactional and _any_of(producer[start:end], open_producers()):",
+        "elif False:",
+        ("tests/property/logs/test_fact_runs.py",),
+    ),
+    Fault(
+        "a run of batches goes over a cut",
+        "logcore/columns/fact_runs.py",
+        "        & ~np.isin(base[1:], borders)\n",
+        "",
+        ("tests/property/logs/test_fact_runs.py",),
+    ),
+)

@@ -1,0 +1,7 @@
+"""All of them."""
+
+from __future__ import annotations
+
+from tests.planted_faults import columns, jobs, lake, logs, maintenance
+
+FAULTS = (*logs.FAULTS, *columns.FAULTS, *lake.FAULTS, *jobs.FAULTS, *maintenance.FAULTS)
