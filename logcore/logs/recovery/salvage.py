@@ -74,12 +74,10 @@ def plan_salvage(
     losses: list[Loss] = []
     made: dict[str, ProposedFile] = {}
     bases = [int(name[:20]) for name in now]
-    next_offset = 0
     for number, base_offset in enumerate(bases):
         source = directory.files[now[segment_file_name(base_offset)]]
         behind = bases[number + 1] if number + 1 < len(bases) else None
-        parts, next_offset = _parts(source.content, base_offset, behind, max(next_offset, base_offset), losses)
-        for part in parts:
+        for part in _parts(source.content, base_offset, behind, losses):
             made[segment_file_name(part.base_offset)] = _file(source, part, as_of_ms)
     if bases and not made:
         made[segment_file_name(bases[0])] = Write(b"", as_of_ms)
@@ -143,10 +141,8 @@ def _end(directory: PartitionDirectory, name: str) -> int:
     return walk.next_offset
 
 
-def _parts(
-    content: Buffer, base_offset: int, next_base: int | None, next_offset: int, losses: list[Loss]
-) -> tuple[list[_Part], int]:
-    """The good batches of a segment's file, as new files, and the offset behind them."""
+def _parts(content: Buffer, base_offset: int, next_base: int | None, losses: list[Loss]) -> list[_Part]:
+    """The good batches of a segment's file, as new files. None reaches the next base, so all of them rise."""
     name, sealed = segment_file_name(base_offset), next_base is not None
     parts, start = [_Part(base_offset)], 0
     while start < len(content):
@@ -157,7 +153,6 @@ def _parts(
             decode=False,
             next_base_offset=next_base,
             start=start,
-            next_offset=next_offset,
         )
         start = len(content)
         for item in walk:
@@ -175,8 +170,7 @@ def _parts(
             if walk.accounting.padding:
                 at = len(content) - walk.accounting.padding
                 losses.append(Loss("torn-tail", name, "zeros up to the end", at, walk.accounting.padding))
-        next_offset = walk.next_offset
-    return [part for part in parts if part.pieces], next_offset
+    return [part for part in parts if part.pieces]
 
 
 def _begins_new_part(
