@@ -44,7 +44,8 @@ def test_only_segments_wholly_below_the_frontier_may_be_cleaned(limit, expected)
         (10, ([0, 10, 20], 30, 100, 200)),
         (15, ([0, 10, 20], 30, 200, 200)),
         (30, ([0, 10, 20], 30, 300, 0)),
-        (2000, ([0, 10, 20], 30, 0, 300)),
+        (1000, ([0, 10, 20], 30, 400, 0)),
+        (1001, ([0, 10, 20], 30, 0, 300)),
     ],
 )
 def test_a_segment_with_the_first_dirty_offset_inside_counts_as_clean_and_as_dirty(first_dirty, expected) -> None:

@@ -30,6 +30,7 @@ def test_a_segment_larger_than_the_limit_is_a_group_of_its_own():
 def test_each_kind_of_index_has_the_limit_of_segment_index_bytes():
     assert grouped([segment(0, 5, offset_index=16), segment(5, 9, offset_index=16)], index=32) == [[0, 5]]
     assert grouped([segment(0, 5, offset_index=16), segment(5, 9, offset_index=24)], index=32) == [[0], [5]]
+    assert grouped([segment(0, 5, time_index=12), segment(5, 9, time_index=24)], index=36) == [[0, 5]]
     assert grouped([segment(0, 5, time_index=12), segment(5, 9, time_index=24)], index=35) == [[0], [5]]
 
 

@@ -46,7 +46,8 @@ def test_a_batch_of_which_some_stay_keeps_its_offsets_and_its_base_timestamp_bec
     )
 
 
-def test_a_tombstone_stays_for_two_rounds_and_its_horizon_survives_it():
+@pytest.mark.parametrize("line", BrokerLine)
+def test_a_tombstone_stays_for_two_rounds_and_its_horizon_survives_it(line: BrokerLine):
     first = simple_batch(0, [(b"a", b"1")], base_timestamp=100)
     second = batch(
         [record(0, b"a", None), record(1, b"b", b"2", timestamp_delta=1)],
@@ -64,8 +65,8 @@ def test_a_tombstone_stays_for_two_rounds_and_its_horizon_survives_it():
         base_timestamp=HORIZON,
         max_timestamp=102,
     )
-    assert cleaned_log([first, second], 3) == stamped
-    assert cleaned_log([stamped], 3, as_of_ms=HORIZON - 1) == stamped
+    assert cleaned_log([first, second], 3, line=line) == stamped
+    assert cleaned_log([stamped], 3, as_of_ms=HORIZON - 1, line=line) == stamped
     without = batch(
         [record(1, b"b", b"2", timestamp_delta=102 - HORIZON)],
         base_offset=1,
@@ -74,8 +75,8 @@ def test_a_tombstone_stays_for_two_rounds_and_its_horizon_survives_it():
         base_timestamp=HORIZON,
         max_timestamp=102,
     )
-    assert cleaned_log([stamped], 3, as_of_ms=HORIZON) == without
-    assert cleaned_log([without], 3, as_of_ms=HORIZON + 1) == without
+    assert cleaned_log([stamped], 3, as_of_ms=HORIZON, line=line) == without
+    assert cleaned_log([without], 3, as_of_ms=HORIZON + 1, line=line) == without
 
 
 def test_a_tombstone_above_the_map_is_stamped_too():
@@ -132,17 +133,18 @@ def test_from_4_4_on_the_batch_that_ends_at_the_high_watermark_stays_without_rec
     assert cleaned_log(log, 2, high_watermark=2) == log[0] + empty_batch(1, 0, max_timestamp=2000)
 
 
-def test_the_last_batch_of_an_active_producer_stays_without_records_and_without_horizon():
-    fields = {"producer_id": 5, "producer_epoch": 2, "base_sequence": 7, "max_timestamp": 300}
+@pytest.mark.parametrize("producer_id", [0, 5])
+def test_the_last_batch_of_an_active_producer_stays_without_records_and_without_horizon(producer_id: int):
+    fields = {"producer_id": producer_id, "producer_epoch": 2, "base_sequence": 7, "max_timestamp": 300}
     old = batch(
         [record(0, b"a", None)], base_offset=0, attributes=DELETE_HORIZON | LOG_APPEND_TIME, base_timestamp=9, **fields
     )
     newer = simple_batch(1, [(b"a", b"1")])
-    known = {5: ActiveProducer(2, 0)}
+    known = {producer_id: ActiveProducer(2, 0)}
     assert cleaned_log([old, newer], 2, producers=known) == (
         empty_batch(0, 0, attributes=LOG_APPEND_TIME, **fields) + newer
     )
-    assert cleaned_log([old, newer], 2, producers={5: ActiveProducer(2, 1)}) == newer
+    assert cleaned_log([old, newer], 2, producers={producer_id: ActiveProducer(2, 1)}) == newer
 
 
 def test_aborted_data_goes_and_never_replaces_an_older_value():
@@ -373,3 +375,28 @@ def test_a_group_cleaned_by_itself_is_held_against_the_room_of_its_indexes(clean
         else:
             with pytest.raises(Uncleanable, match=r"segment\.index\.bytes 56; a broker fails at this too\. Allow"):
                 one.clean([only], BytesIO())
+
+
+@pytest.mark.parametrize("cleaner", [PlainCleaner, CompiledCleaner])
+@pytest.mark.parametrize(("times", "fits"), [((1, 2, 3, 4, 4, 4, 4, 4), False), ((1, 2, 3, 3, 3, 3, 3, 4), True)])
+def test_a_full_time_index_refuses_a_further_entry_of_the_offset_index_and_not_the_one_that_filled_it(
+    cleaner: type[Cleaner], times: tuple[int, ...], fits: bool
+):
+    """Room for eight entries of the one, and for four and the closing one of the other."""
+    rising = [simple_batch(at + 1, [(b"%d" % at, b"v")], base_timestamp=time) for at, time in enumerate(times)]
+    only = segment(0, simple_batch(0, [(b"first", b"v")], base_timestamp=-1), *rising, next_base=9)
+    one = cleaner()
+    one.build_map([only], a_round(9, index_interval_bytes=0, segment_index_bytes=64))
+    if fits:
+        assert len(one.clean([only], BytesIO()).time_index) == 4 * 12
+    else:
+        with pytest.raises(Uncleanable, match=r"segment\.index\.bytes 64"):
+            one.clean([only], BytesIO())
+
+
+def test_an_offset_may_lie_31_bits_above_the_base_and_no_further():
+    far = 2**31 - 1
+    rows = [[simple_batch(0, [(b"a", b"1")]), simple_batch(at, [(b"b", b"2")])] for at in (far, far + 1)]
+    assert cleaned_log(rows[0], far + 1) == b"".join(rows[0])
+    with pytest.raises(Uncleanable, match=f"a batch ends at offset {far + 1}"):
+        cleaned_log(rows[1], far + 2)

@@ -269,6 +269,7 @@ def test_what_stays_as_it_is_beside_damage_stays_dirty():
 def test_a_log_start_behind_the_end_is_not_guessed_about():
     with pytest.raises(LogError, match="begin anew"):
         planned(directory(THREE, log_start_offset=9))
+    assert "no whole segment" in refused(directory({4: THREE[4]}, log_start_offset=5)), "it is the end: an empty log"
 
 
 def test_old_tombstones_go_by_the_last_segment_in_front_of_the_dirty_part():
