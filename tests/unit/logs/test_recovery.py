@@ -324,6 +324,15 @@ def test_producers_silent_for_too_long_are_forgotten_when_a_snapshot_is_loaded()
     assert forgotten[name(2, ".snapshot")] == EMPTY_SNAPSHOT
 
 
+def test_a_snapshot_at_or_below_the_start_of_the_log_goes_and_one_above_it_stays() -> None:
+    files = with_indexes({name(2): batch(2), name(3): batch(3)}) | {
+        name(at, ".snapshot"): EMPTY_SNAPSHOT for at in (1, 2, 3)
+    }
+    plan = planned(files, log_start_offset=2)
+    assert {file for file in plan.files if file.endswith(".snapshot")} == {name(3, ".snapshot"), name(4, ".snapshot")}
+    assert {name(1, ".snapshot"), name(2, ".snapshot")} <= set(plan.dropped)
+
+
 def test_a_clean_start_without_snapshots_forgets_all_producers() -> None:
     written = batch(0, producer_id=4, producer_epoch=0, base_sequence=0)
     files = {name(0): written, name(0, ".index"): b"", name(0, ".timeindex"): b""}
