@@ -388,6 +388,13 @@ def test_salvage_begins_a_new_file_where_an_index_cannot_reach() -> None:
     assert result[name(FAR)] == batch(FAR) + batch(FAR + 2)
 
 
+def test_salvage_cuts_out_a_batch_that_claims_its_successor_s_offsets_and_begins_no_file_with_it() -> None:
+    files = {name(0): batch(0) + batch(9) + batch(2), name(12): batch(12)}
+    result = made(planned(files, salvage=True), files)
+    assert result[name(0)] == batch(0) + batch(2)
+    assert [file for file in result if file.endswith(".log")] == [name(0), name(12)]
+
+
 def test_salvage_of_a_whole_log_is_a_recovery() -> None:
     files = {name(0): batch(0) + batch(1), name(2): batch(2), "leader-epoch-checkpoint": b"0\n1\n0 0\n"}
     plain, salvaged = planned(files), planned(files, salvage=True)
