@@ -85,11 +85,6 @@ class RetentionPlan:
     leader_epochs: Epochs | None
     findings: tuple[Finding, ...]
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether the directory stays as it is."""
-        return self.new_log_start_offset == self.log_start_offset and not self.decision.deletions and not self.dropped
-
     def as_dict(self) -> dict[str, Any]:
         """The plan as plain values, for `--plan`."""
         return {
