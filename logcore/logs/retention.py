@@ -9,9 +9,8 @@ The rules run in this order, each on what the one before left, each from the old
 a segment in the future of the clock keeps all behind it. The largest timestamp is the greatest max timestamp of a batch
 (markers included); where no batch has one, the modification time of the file stands for it, as in Kafka.
 
-Never goes, whatever the rules say: a segment whose end lies above the high watermark; one whose end lies above the
-limit that the caller names (an archive's: what is published); an empty last segment. Which rules run follows from
-`cleanup.policy`: with `delete` all, else the first alone.
+Never goes, whatever the rules say: a segment whose end lies above the high watermark; an empty last segment. Which
+rules run follows from `cleanup.policy`: with `delete` all, else the first alone.
 
 All segments may go. A broker rolls a new, empty segment first then; what to keep instead is the caller's to decide.
 
@@ -116,34 +115,6 @@ class _Verdict:
 _Judge = Callable[[SegmentT, SegmentT | None], _Verdict]
 
 
-def segments_to_delete(
-    segments: Sequence[SegmentT],
-    *,
-    retention_ms: int,
-    retention_bytes: int,
-    as_of_ms: int,
-    high_watermark: int,
-    log_start_offset: int,
-    log_end_offset: int,
-    limit_offset: int,
-    cleanup_policy: Collection[str] = (CLEANUP_DELETE,),
-) -> tuple[Deletion[SegmentT], ...]:
-    """What one round of retention deletes, oldest first; as `decide`, with a limit.
-
-    limit_offset: nothing at or above it goes (the frontier).
-    """
-    return decide(
-        segments,
-        retention_ms=retention_ms,
-        retention_bytes=retention_bytes,
-        as_of_ms=as_of_ms,
-        high_watermark=min(high_watermark, limit_offset),
-        log_start_offset=log_start_offset,
-        log_end_offset=log_end_offset,
-        cleanup_policy=cleanup_policy,
-    ).deletions
-
-
 def decide(
     segments: Sequence[SegmentT],
     *,
@@ -157,7 +128,8 @@ def decide(
 ) -> Decision[SegmentT]:
     """What one round of retention makes of all segments of a log.
 
-    Limits below 0: without limit. log_end_offset: None if it cannot be told; the last segment stays then.
+    Limits below 0: without limit. high_watermark: nothing that ends above it goes; for an archive no higher than what
+    is published. log_end_offset: None if it cannot be told; the last segment stays then.
 
     Raises ValueError for segments whose base offsets do not rise, or a cleanup.policy that is not known.
     """

@@ -28,7 +28,6 @@ PRODUCER_SNAPSHOT_SUFFIX = ".snapshot"
 DELETED_SUFFIX = ".deleted"
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
-LEFTOVER_SUFFIXES = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)
 
 LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
 PARTITION_METADATA_FILE = "partition.metadata"
@@ -104,11 +103,6 @@ def segment_file_name(base_offset: int, suffix: str = LOG_SUFFIX) -> str:
     if not 0 <= base_offset <= MAX_OFFSET:
         raise ValueError(f"base offset {base_offset} does not fit a segment's name")
     return f"{base_offset:020d}{suffix}"
-
-
-def is_leftover(name: str) -> bool:
-    """Whether a file is left over from deletion or compaction (`*.deleted`, `*.cleaned`, `*.swap`)."""
-    return name.endswith(LEFTOVER_SUFFIXES)
 
 
 def is_legal_topic(name: str) -> bool:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from logcore.logs.retention import RetentionRule, SegmentFacts, segments_to_delete
+from logcore.logs.retention import RetentionRule, SegmentFacts, decide
 
 NOW = 10_000
 UNLIMITED = -1
@@ -20,9 +20,8 @@ def deleted(*segments: SegmentFacts, end: int = 100, **given) -> list[tuple[int,
         "high_watermark": end,
         "log_start_offset": 0,
         "log_end_offset": end,
-        "limit_offset": end,
     } | given
-    return [(d.segment.base_offset, str(d.rule)) for d in segments_to_delete(segments, **arguments)]
+    return [(d.segment.base_offset, str(d.rule)) for d in decide(segments, **arguments).deletions]
 
 
 def bases(found: list[tuple[int, str]]) -> list[int]:
@@ -81,10 +80,9 @@ def test_what_the_log_start_removed_no_longer_counts_for_the_size() -> None:
     ]
 
 
-@pytest.mark.parametrize("guard", ["high_watermark", "limit_offset"])
 @pytest.mark.parametrize(("at", "gone"), [(0, []), (9, []), (10, [0]), (29, [0, 10]), (30, [0, 10, 20])])
-def test_nothing_goes_that_ends_above_the_high_watermark_or_the_frontier(guard, at, gone) -> None:
-    limits = {"retention_bytes": 0, "retention_ms": 0, "log_start_offset": 30, guard: at}
+def test_nothing_goes_that_ends_above_the_high_watermark(at, gone) -> None:
+    limits = {"retention_bytes": 0, "retention_ms": 0, "log_start_offset": 30, "high_watermark": at}
     segments = [segment(0), segment(10), segment(20)]
     assert bases(deleted(*segments, end=30, **limits)) == gone
 
@@ -95,7 +93,7 @@ def test_an_empty_last_segment_stays_and_a_full_one_goes() -> None:
 
 
 def test_an_empty_segment_that_is_not_the_last_goes_as_any_other() -> None:
-    assert bases(deleted(segment(0, size=0), segment(10), retention_ms=0, limit_offset=10)) == [0]
+    assert bases(deleted(segment(0, size=0), segment(10), retention_ms=0, high_watermark=10)) == [0]
 
 
 @pytest.mark.parametrize("policy", [("compact",), ()])
@@ -115,7 +113,7 @@ def test_a_log_without_segments_has_nothing_to_delete() -> None:
 
 
 def test_a_deletion_says_why_in_kafkas_names_and_numbers() -> None:
-    deletions = segments_to_delete(
+    decision = decide(
         [segment(0, timestamp=NOW - 70), segment(10, timestamp=NOW)],
         retention_ms=60,
         retention_bytes=UNLIMITED,
@@ -123,9 +121,8 @@ def test_a_deletion_says_why_in_kafkas_names_and_numbers() -> None:
         high_watermark=20,
         log_start_offset=0,
         log_end_offset=20,
-        limit_offset=20,
     )
-    assert [(d.rule, d.why) for d in deletions] == [
+    assert [(d.rule, d.why) for d in decision.deletions] == [
         (RetentionRule.RETENTION_MS, "its newest record is 70 ms old, retention.ms is 60")
     ]
 

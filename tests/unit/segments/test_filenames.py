@@ -6,7 +6,6 @@ from logcore.segments.filenames import (
     DirectoryKind,
     TopicPartition,
     is_internal_topic,
-    is_leftover,
     is_legal_topic,
     looks_like_partition_directory,
     metadata_snapshot,
@@ -65,12 +64,6 @@ def test_an_offset_outside_of_64_bits_names_no_segment(base_offset: int) -> None
 
 def test_side_files_share_the_segments_digits() -> None:
     assert segment_file_name(7, ".timeindex") == "00000000000000000007.timeindex"
-
-
-@pytest.mark.parametrize("suffix", ["deleted", "cleaned", "swap"])
-def test_leftovers_of_deletion_and_compaction_are_known_by_their_suffix(suffix: str) -> None:
-    assert is_leftover(f"00000000000000000000.log.{suffix}")
-    assert not is_leftover("00000000000000000000.log")
 
 
 @pytest.mark.parametrize(
