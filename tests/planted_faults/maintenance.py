@@ -120,7 +120,7 @@ FAULTS = (
         "logcore/columns/kernels/cleaning.py",
         "and (kind & at_slot.NO_VALUE == 0 or needed)",
         "and True",
-        ("tests/unit/columns/test_cleaned_batches.py",),
+        ("tests/property/columns/test_cleaning_properties.py",),
     ),
     Fault(
         "the kernel knows no damage",
@@ -190,7 +190,7 @@ FAULTS = (
         "spark_jobs/compaction_plan.py",
         "limit = min(g.published_to, g.validated_to)",
         "limit = max(g.published_to, g.validated_to)",
-        ("tests/spark/test_compaction.py", "-k", "only_published"),
+        ("tests/spark/test_compaction.py", "-k", "not_published_yet"),
     ),
     Fault(
         "compaction swaps a log that was touched",

@@ -243,6 +243,21 @@ def test_only_published_segments_are_cleaned_and_a_log_that_grew_is_cleaned_agai
     assert lake.published("customers") == customers.rows
 
 
+def test_what_is_validated_and_not_published_yet_is_not_cleaned(tmp_path):
+    source, lake = LogDirectory(tmp_path / "source"), Lake(tmp_path / "lake")
+    customers = source.partition("customers-0")
+    for turn in range(2):
+        for seed in range(2):
+            append_segment(customers, rows_of(2 * turn + seed, 20, 5), 1_700_000_001_000)
+        source.high_watermarks(customers_0=40 * (turn + 1))
+        lake.turn(source.path, publish=turn == 0)
+    compact(lake, CUSTOMERS)
+    assert archived_records(lake, "customers") == newest(customers.rows, 40)
+    assert spans(lake, "customers") == [(0, 40), (40, 60), (60, 80)]
+    lake.turn(source.path)
+    assert lake.published("customers") == customers.rows
+
+
 DAMAGED = """
 topics:
   customers: {cleanup.policy: compact, segment.bytes: 14, salvage: permissive, delete.retention.ms: 0}

@@ -454,6 +454,15 @@ def test_truncating_takes_the_whole_batch_of_its_offset_and_all_behind_it() -> N
     assert sorted(name for name in made if name.endswith("snapshot")) == [file(4, "snapshot"), file(7, "snapshot")]
 
 
+def test_truncating_takes_the_recovery_point_along_and_never_forward() -> None:
+    flushed, kept = grown(), grown()
+    flushed.flush(T)
+    for log in (flushed, kept):
+        log.truncate(9, T)
+        log.checkpoint()
+    assert (flushed.kill().recovery_point, kept.kill().recovery_point) == (9, 8)
+
+
 def test_truncating_at_a_segments_base_leaves_it_empty() -> None:
     log = grown()
     log.truncate(8, T)
