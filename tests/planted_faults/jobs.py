@@ -257,8 +257,8 @@ FAULTS = (
     Fault(
         "the log pass holds every batch of a log",
         "spark_jobs/batch_stream.py",
-        "    readers = []\n",
-        "    readers = []\n    segments = list(segments)\n    files = [f for f in files]\n",
+        "self._chunks = self._read()",
+        "self._chunks = iter(list(self._read()))",
         ("tests/unit/lake/test_log_pass_memory.py",),
     ),
     Fault(
