@@ -65,6 +65,7 @@ STORIES = (
     "E2b T1b Y1 G T1b X0 E2b A2 A1 W3 E2b Y1 A2 G K H",  # an abort that is neither met nor begun outside of damage
     "I1a I2b Da H Pc H X3 H",  # damage to a batch that is empty already
     "I2b T1a A1 N K Y1 W3 Y1 T1a C1 G K",  # damage in front of damage
+    "T1b I2b H K A1 E2b J H L3 K",  # the high watermark falls back in front of an abort of which nothing is left
 )
 """Histories that once mattered; every cleaner goes through them."""
 

@@ -113,16 +113,28 @@ class ReferenceLog:
     @property
     def last_stable_offset(self) -> int:
         """Below it every transaction is decided, with a marker below the high watermark. What lies below the log start
-        leaves nothing open, as a broker's replay begins there."""
+        leaves nothing open, as a broker's replay begins there. Nor does what was cleaned away: a round may have known
+        of an abort behind its own end, and the high watermark fell back in front of the marker since."""
         late = {mark.transaction for mark in self.marked if mark.offset >= self.committed_end}
+        left = self._batches_left() if late else frozenset()
         unstable = [
             max(each.batch_offset, self.log_start)
             for each in self.written
             if each.offset >= self.log_start
             and each.transaction is not None
-            and (self.fate(each) is Fate.OPEN or each.transaction in late)
+            and (self.fate(each) is Fate.OPEN or (each.transaction in late and each.batch_offset in left))
         ]
         return min([self.committed_end, *unstable])
+
+    def _batches_left(self) -> frozenset[int]:
+        """Base offsets of the batches that were not cleaned away, damaged ones too."""
+        left: set[int] = set()
+        for segment in self.segments:
+            content = segment.content
+            for each in reversed(self.damage):
+                content = content.replace(each.broken, each.sound)
+            left |= {batch.base_offset for batch in batches(content)}
+        return frozenset(left)
 
     @property
     def cleanable_end(self) -> int:
