@@ -139,18 +139,12 @@ def violations(before: ReferenceLog, after: ReferenceLog, settings: Settings) ->
 
 def data_offsets(log: ReferenceLog) -> set[int]:
     """Offsets of the records that are there, readable or not."""
-    return {each.offset for batch in _there(log) if not batch.is_control for each in batch.records}
+    return {each.offset for batch in log.batches_left() if not batch.is_control for each in batch.records}
 
 
 def marker_offsets(log: ReferenceLog) -> set[int]:
     """Offsets of the markers that are there, readable or not."""
-    return {batch.base_offset for batch in _there(log) if batch.marks_commit is not None}
-
-
-def _there(log: ReferenceLog) -> Iterator[Batch]:
-    """Every batch as it was before it was damaged: what was cleaned away by then is not in it."""
-    for content in (*(segment.content for segment in log.segments), *(each.sound for each in log.damage)):
-        yield from (batch for batch in batches(content) if batch.is_sound)
+    return {batch.base_offset for batch in log.batches_left() if batch.marks_commit is not None}
 
 
 def unreadable(log: ReferenceLog, offset: int) -> bool:

@@ -8,12 +8,12 @@ may change. `tests/model/checker.py` compares the two. It shares no code with lo
 from __future__ import annotations
 
 import gzip
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from tests.handmade import ABORT, COMMIT, GZIP, TRANSACTIONAL, batch, flip, marker, patch, record
-from tests.model.batches import AbortedEntry, batches
+from tests.model.batches import AbortedEntry, Batch, batches
 
 START_MS = 1_700_000_000_000
 
@@ -116,7 +116,7 @@ class ReferenceLog:
         leaves nothing open, as a broker's replay begins there. Nor does what was cleaned away: a round may have known
         of an abort behind its own end, and the high watermark fell back in front of the marker since."""
         late = {mark.transaction for mark in self.marked if mark.offset >= self.committed_end}
-        left = self._batches_left() if late else frozenset()
+        left = {batch.base_offset for batch in self.batches_left()} if late else set()
         unstable = [
             max(each.batch_offset, self.log_start)
             for each in self.written
@@ -126,15 +126,13 @@ class ReferenceLog:
         ]
         return min([self.committed_end, *unstable])
 
-    def _batches_left(self) -> frozenset[int]:
-        """Base offsets of the batches that were not cleaned away, damaged ones too."""
-        left: set[int] = set()
+    def batches_left(self) -> Iterator[Batch]:
+        """Every batch that is there, as it was before it was damaged: what was cleaned away by then is not in it."""
         for segment in self.segments:
             content = segment.content
             for each in reversed(self.damage):
                 content = content.replace(each.broken, each.sound)
-            left |= {batch.base_offset for batch in batches(content)}
-        return frozenset(left)
+            yield from batches(content)
 
     @property
     def cleanable_end(self) -> int:
