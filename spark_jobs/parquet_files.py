@@ -21,7 +21,8 @@ import pyarrow.parquet as pq
 
 from spark_jobs.lake import storage
 from spark_jobs.lake.commits import WrittenFile
-from spark_jobs.lake.tables import TableSpec
+from spark_jobs.lake.row_digest import RowDigest
+from spark_jobs.lake.tables import TABLES, TableSpec
 
 ROW_GROUP_ROWS = 65_536
 """A point look-up decodes one row group; fewer rows make more footer than that saves."""
@@ -49,12 +50,14 @@ def write_file(
     # Delta's own separator: these are names in a table, also where directories are written in another way
     relative = "/".join((*(f"{k}={v}" for k, v in partition_values.items()), f"part-{uuid.uuid4().hex}.parquet"))
     schema = _schema_of(first, spec)
-    rows = 0
+    digest = RowDigest(_declared(spec))
     with storage.writing(storage.join(root, relative)) as local:
         with pq.ParquetWriter(local, schema, **_layout(spec)) as writer:
             for group in _row_groups(itertools.chain([first], filled), schema):
                 writer.write_table(group, row_group_size=ROW_GROUP_ROWS)
-                rows += group.num_rows
+                for batch in group.to_batches():
+                    digest.update(batch)
+            writer.add_key_value_metadata(digest.footer())
         status = os.stat(local)
         said = statistics(pq.read_metadata(local), spec)
     return WrittenFile(
@@ -63,8 +66,14 @@ def write_file(
         partition_values=dict(partition_values),
         statistics=said,
         modified_ms=status.st_mtime_ns // 1_000_000,
-        rows=rows,
+        rows=digest.rows,
+        digest=digest.hexdigest(),
     )
+
+
+def _declared(spec: TableSpec) -> pa.Schema:
+    """The columns that the digest of a file covers: ours, without those that a user added to the table."""
+    return TABLES[spec.name].file_schema if spec.name in TABLES else spec.file_schema
 
 
 def _row_groups(chunks: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
@@ -115,6 +124,7 @@ def _layout(spec: TableSpec) -> dict[str, Any]:
         "column_encoding": dict.fromkeys(rising, "DELTA_BINARY_PACKED"),
         "write_statistics": [name for name in spec.statistics if name in schema.names],
         "store_schema": False,
+        "write_page_checksum": True,
     }
 
 

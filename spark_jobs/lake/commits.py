@@ -81,6 +81,8 @@ class WrittenFile:
     """Delta's statistics JSON: numRecords, minValues, maxValues, nullCount."""
     modified_ms: int
     rows: int
+    digest: str | None = None
+    """Of its rows (``row_digest``), as its footer has it; None for a file of another writer."""
 
 
 def table_versions(lake: str, *names: str) -> dict[str, int | None]:
@@ -193,7 +195,7 @@ def add_files(
             mode="append",
             schema=spec.schema,
             partition_by=list(spec.partition_by),
-            commit_properties=_properties(run_id, guards, 0 if guards or standing else APPEND_RETRIES),
+            commit_properties=_properties(run_id, guards, 0 if guards or standing else APPEND_RETRIES, files),
         )
 
 
@@ -259,7 +261,7 @@ def rewrite_files(
             partition_by=list(spec.partition_by),
             # Never rebased: delta-rs does not see that a file to remove was rewritten meanwhile, and its rows would
             # be there twice.
-            commit_properties=_properties(run_id, guards, retries=0),
+            commit_properties=_properties(run_id, guards, retries=0, files=written),
         )
 
 
@@ -355,11 +357,15 @@ def _kept(lake: str, name: str, table: DeltaTable, planned: int) -> None:
     storage.sync(storage.join(root, "_delta_log"))
 
 
-def _properties(run_id: str, guards: Sequence[Guard], retries: int) -> CommitProperties:
+def _properties(
+    run_id: str, guards: Sequence[Guard], retries: int, files: Sequence[WrittenFile] = ()
+) -> CommitProperties:
     # No automatic rebase for guarded commits: delta-rs records an application's version but does not compare it
     # with the one the plan stood on, so every attempt must look again.
+    # An add action of deltalake has no tags, so the commit as a whole carries the digests of its files.
+    digests = {file.path: file.digest for file in files if file.digest is not None}
     return CommitProperties(
-        custom_metadata={"userMetadata": json.dumps({"run_id": run_id})},
+        custom_metadata={"userMetadata": json.dumps({"run_id": run_id, "digests": digests})},
         max_commit_retries=retries,
         app_transactions=[Transaction(guard.application_id, guard.next_version) for guard in guards],
     )

@@ -45,6 +45,10 @@ class Commit:
     """Paths, relative to the table."""
     application_ids: Mapping[str, int]
     """Versions of application ids that the commit recorded, the frontiers among them."""
+    digests: Mapping[str, str]
+    """Row digests of the files that it added, by path; none of a commit that is not ours."""
+    engine: str | None
+    """Who wrote it, as the commit says."""
 
 
 def newest_version(lake: str, name: str) -> int | None:
@@ -151,26 +155,32 @@ def _lines(lake: str, name: str, version: int) -> list[str] | None:
 
 def _commit(version: int, actions: list[dict[str, Any]]) -> Commit:
     info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+    ours = _our_metadata(info)
     adds = [action["add"] for action in actions if "add" in action]
     removes = [action["remove"] for action in actions if "remove" in action]
     return Commit(
         version=version,
         timestamp_ms=info.get("timestamp"),
         operation=info.get("operation"),
-        run_id=_run_id(info),
+        run_id=ours.get("run_id"),
         data_change=any(each.get("dataChange", True) for each in (*adds, *removes)),
         added=tuple(AddedFile(unquote(each["path"]), each["size"], _rows(each)) for each in adds),
         removed=tuple(unquote(each["path"]) for each in removes),
         application_ids={a["txn"]["appId"]: a["txn"]["version"] for a in actions if "txn" in a},
+        digests=ours.get("digests", {}),
+        engine=info.get("engineInfo") or info.get("clientVersion"),
     )
 
 
-def _run_id(info: Mapping[str, Any]) -> str | None:
+def _our_metadata(info: Mapping[str, Any]) -> dict[str, Any]:
+    """What our commits say of themselves; nothing of a commit that is not ours."""
     try:
-        said = json.loads(info["userMetadata"])["run_id"]
-    except (KeyError, TypeError, ValueError):  # a commit that is not ours
-        return None
-    return str(said)
+        metadata = json.loads(info["userMetadata"])
+        found = {"run_id": str(metadata["run_id"])}
+        digests = metadata.get("digests", {})
+        return found | {"digests": {str(path): str(digest) for path, digest in digests.items()}}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return {}
 
 
 def _rows(add: Mapping[str, Any]) -> int | None:

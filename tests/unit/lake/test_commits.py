@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from spark_jobs.lake import commits
+from spark_jobs.lake import commits, delta_log
 from spark_jobs.lake.commits import Guard, WrittenFile
 from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, OutputMismatch
 from spark_jobs.lake.tables import LOGS, QUARANTINE, TABLES, ensure_table, read_rows, table_uri
@@ -87,6 +87,19 @@ def test_a_file_that_is_not_what_its_writer_reported_is_not_committed(tmp_path):
         with pytest.raises(OutputMismatch):
             commits.add_files(lake, "quarantine", [lie], "run")
     assert read_rows(lake, "quarantine").num_rows == 0
+
+
+def test_a_commit_names_the_digests_of_the_files_that_it_adds(tmp_path):
+    lake = str(tmp_path)
+    one, two, merged = (_quarantine_file(tmp_path, *positions) for positions in ((3,), (5,), (3, 5)))
+    commits.add_files(lake, "quarantine", [one, two], "run")
+    commits.rewrite_files(lake, "quarantine", [one.path, two.path], [merged], "run", data_change=False)
+    added, rewritten = (delta_log.read_commit(lake, "quarantine", version) for version in (1, 2))
+    assert added is not None
+    assert rewritten is not None
+    assert added.digests == {one.path: one.digest, two.path: two.digest}
+    assert rewritten.digests == {merged.path: merged.digest}
+    assert len({one.digest, two.digest, merged.digest}) == 3
 
 
 def _positions(lake: str) -> list[int]:
