@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_jobs.lake import storage
-from spark_jobs.lake.tables import open_table, table_uri
+from spark_jobs.lake.tables import open_table, reading, table_uri
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def newest_version(lake: str, name: str) -> int | None:
 def read_commit(lake: str, name: str, version: int) -> Commit | None:
     """One commit; None where the table's log does not keep it any more, or does not have it yet."""
     lines = _lines(lake, name, version)
-    return None if lines is None else _commit(version, [json.loads(line) for line in lines])
+    return None if lines is None else _parsed(lake, name, version, lines)
 
 
 def commit_that_added(lake: str, name: str, path: str, newest: int) -> Commit | None:
@@ -69,7 +69,7 @@ def commit_that_added(lake: str, name: str, path: str, newest: int) -> Commit | 
     for version, lines in _back_from(lake, name, newest):
         # Cheaper than to parse a commit of ten thousand files: names of data files are never part of one another.
         if any(base in line and line.startswith('{"add"') for line in lines):
-            commit = _commit(version, [json.loads(line) for line in lines])
+            commit = _parsed(lake, name, version, lines)
             if any(added.path == path for added in commit.added):
                 return commit
     return None
@@ -91,7 +91,7 @@ def commit_that_passed(lake: str, name: str, application_id: str, number: int, n
     else:
         if reached > 0:
             return None  # an earlier commit may have done it
-    return None if found is None else _commit(found[0], [json.loads(line) for line in found[1]])
+    return None if found is None else _parsed(lake, name, *found)
 
 
 def recorded_versions(lake: str, name: str, version: int) -> dict[str, int] | None:
@@ -151,6 +151,11 @@ def _lines(lake: str, name: str, version: int) -> list[str] | None:
     except FileNotFoundError:
         return None
     return [line for line in content.decode().split("\n") if line.strip()]
+
+
+def _parsed(lake: str, name: str, version: int, lines: list[str]) -> Commit:
+    with reading(lake, name, f"_delta_log/{version:020d}.json"):
+        return _commit(version, [json.loads(line) for line in lines])
 
 
 def _commit(version: int, actions: list[dict[str, Any]]) -> Commit:

@@ -194,7 +194,7 @@ class _Values:
                 lengths = np.diff(offsets)
             else:
                 lengths = lengths[valid]
-        self._lengths.update(memoryview(np.ascontiguousarray(lengths)))
+        self._lengths.update(lengths.tobytes())
         data = values.buffers()[2]
         if data is not None:
             self._data.update(memoryview(data)[int(offsets[0]) : int(offsets[-1])])

@@ -36,7 +36,7 @@ def test_a_plan_that_another_commit_overtook_is_refused_and_writes_nothing(tmp_p
     with pytest.raises(ConcurrentChange, match="stands at 5"):
         commits.append(lake, "logs", _log_row("a/0", 2), "run", [Guard("x", None, 6)])
     with pytest.raises(ConcurrentChange):
-        commits.replace(lake, "logs", "log = 'a/0'", _log_row("a/0", 2), "run", [Guard("x", 4, 6)])
+        commits.replace(lake, "logs", ("log", ["a/0"]), _log_row("a/0", 2), "run", [Guard("x", 4, 6)])
     assert read_rows(lake, "logs", ["next_offset"])["next_offset"].to_pylist() == [1]
     commits.append(lake, "logs", _log_row("b/0", 2), "run", [Guard("x", 5, 6)])
     assert commits.versions(lake, "logs", ["x", "y"]) == {"x": 6, "y": None}
@@ -203,12 +203,12 @@ def test_what_stands_on_a_whole_table_is_refused_after_any_commit_of_another_and
     early = commits.Standing.of(lake, "logs", "quarantine")
     mine = commits.Standing.of(lake, "logs", "quarantine")
     commits.append(lake, "logs", _log_row("a/0", 1), "run", standing=mine)
-    commits.replace(lake, "logs", "log = 'a/0'", _log_row("a/0", 2), "run", standing=mine)
-    commits.delete(lake, "logs", "log = 'b/0'", "run", mine)
+    commits.replace(lake, "logs", ("log", ["a/0"]), _log_row("a/0", 2), "run", standing=mine)
+    commits.delete(lake, "logs", ("log", ["b/0"]), "run", mine)
     commits.add_files(lake, "quarantine", [_quarantine_file(tmp_path, 1)], "run", standing=mine)
     for late in (
         lambda: commits.append(lake, "logs", _log_row("b/0", 1), "late", standing=early),
-        lambda: commits.replace(lake, "logs", "log = 'a/0'", _log_row("a/0", 3), "late", standing=early),
+        lambda: commits.replace(lake, "logs", ("log", ["a/0"]), _log_row("a/0", 3), "late", standing=early),
         lambda: commits.add_files(lake, "quarantine", [_quarantine_file(tmp_path, 1)], "late", standing=early),
     ):
         with pytest.raises(ConcurrentChange, match="the plan was made at None"):
@@ -238,6 +238,6 @@ def test_a_commit_that_nobody_confirms_is_said_to_be_unknown_and_what_to_do(tmp_
     def cut_off(*_, **__):
         raise OSError("connection reset by peer")
 
-    monkeypatch.setattr(commits, "write_deltalake", cut_off)
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", cut_off)
     with pytest.raises(CommitUnanswered, match=r"connection reset by peer.*run again"):
         commits.append(str(tmp_path), "logs", _log_row("a/0", 1), "run")
