@@ -62,8 +62,9 @@ class Matching:
             if each.rows_left:
                 with self._opened(each.file) as parquet:
                     for batch in parquet.iter_batches(CHUNK_ROWS):
-                        stays = batch.filter(self._stays(batch.column(self._column)))
-                        yield as_declared(stays, self._spec.file_schema)
+                        # Types first: other engines write string_view, which Arrow can't filter.
+                        declared = as_declared(batch, self._spec.file_schema)
+                        yield declared.filter(self._stays(declared.column(self._column)))
 
     def _may_hold(self, file: LiveFile) -> bool:
         if self._column in self._spec.partition_by:
