@@ -17,7 +17,6 @@ from itertools import accumulate, pairwise
 
 import pyarrow.compute as pc
 
-from logcore.logs.offset_ledger import OffsetState
 from spark_jobs.lake import frontier, storage
 from spark_jobs.lake.frontier import LedgerRow
 from spark_jobs.lake.live_files import LiveFile, newest_files, open_parquet
@@ -85,7 +84,7 @@ def _strange(file: LiveFile, why: str) -> Difference:
 
 
 def _of_log(log: str, ledger: Sequence[LedgerRow], files: list[LiveFile]) -> Iterator[Difference]:
-    published = [r for r in ledger if r.published and r.state is OffsetState.PRESENT]
+    published = [r for r in ledger if r.has_rows]
     files.sort(key=lambda file: (file.least["offset"], file.greatest["offset"]))
     if ledger:
         topic, partition = ledger[0].topic, ledger[0].partition

@@ -184,6 +184,21 @@ OFFSET_LEDGER = pa.schema(
         pa.field("evidence", pa.string()),
         pa.field("published", pa.bool_()),
         pa.field("archived", pa.string()),  # held, retained-away, compacted-away
+        pa.field("withdrawn", pa.bool_()),  # rows were deleted from `records` on purpose; null in older lakes: no
+    ]
+)
+
+WITHDRAWALS = pa.schema(
+    [
+        *LOG_COLUMNS,
+        pa.field("start_offset", pa.int64()),
+        pa.field("end_offset", pa.int64()),
+        pa.field("records", pa.int64()),  # published records in the range, whose rows are gone
+        pa.field("table_version", pa.int64()),  # of `records`, in which they were not there any more
+        pa.field("run_id", pa.string()),
+        pa.field("who", pa.string()),
+        pa.field("withdrawn_ms", pa.int64()),
+        pa.field("reason", pa.string()),
     ]
 )
 
@@ -241,6 +256,7 @@ TABLES: Mapping[str, TableSpec] = {
             "records_uncommitted", RECORDS_UNCOMMITTED, ("partition", "offset", "timestamp", "log_id"), ("topic",)
         ),
         TableSpec("log_actions", LOG_ACTIONS, ("log", "segment_id")),
+        TableSpec("withdrawals", WITHDRAWALS, ("log", "start_offset")),
     )
 }
 
