@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 from deltalake import DeltaTable
 
 from tests import handmade
@@ -71,6 +72,19 @@ class Place:
         columns = ["topic", "partition", "offset", name]
         rows = DeltaTable(self.table("records")).to_pyarrow_table(columns=columns).to_pylist()
         return {(row["topic"], row["partition"], row["offset"]): row[name] for row in rows}
+
+    def evaluations(self, lake: Path | None = None) -> list[dg.AssetCheckEvaluation]:
+        """The check evaluations of the newest run on a lake (this place's), as the history of the home has them."""
+        with dg.DagsterInstance.from_config(str(self.home / "dagster")) as instance:
+            tagged = [run for run in instance.get_runs() if str(lake or self.lake) in run.tags.values()]
+            if not tagged:
+                return []
+            events = instance.all_logs(tagged[0].run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
+        return [event.dagster_event.event_specific_data for event in events]  # type: ignore[union-attr, misc]
+
+    def failed_checks(self) -> dict[str, str]:
+        """Failed checks of the newest run that are errors or warnings, with what they say."""
+        return {each.check_name: each.description or "" for each in self.evaluations() if not each.passed}
 
     def versions(self) -> dict[str, int]:
         """Version of every table."""

@@ -7,7 +7,6 @@ import re
 import shutil
 from pathlib import Path
 
-import dagster as dg
 import pytest
 from deltalake import DeltaTable
 
@@ -48,18 +47,10 @@ def test_remembered_expectations_do_not_count_after_a_commit_of_another_engine(
 ) -> None:
     HARMS_OF_ROWS_AND_FILES[harm](place, spark)
     assert place.run().code == 2
-    met = [each for each in evaluations(place, place.lake) if each.check_name == "expectations_met"]
+    met = [each for each in place.evaluations() if each.check_name == "expectations_met"]
     assert met
     if harm != "a value edited":  # a value that may be anything: the comparison with the archive finds it
         assert not met[0].passed, met[0].metadata
-
-
-def evaluations(place: Place, lake: Path) -> list[dg.AssetCheckEvaluation]:
-    """The check evaluations of the newest run on a lake, as the history of the home has them."""
-    with dg.DagsterInstance.from_config(str(place.home / "dagster")) as instance:
-        runs = [run for run in instance.get_runs() if any(str(lake) in value for value in run.tags.values())]
-        events = instance.all_logs(runs[0].run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
-        return [event.dagster_event.event_specific_data for event in events]  # type: ignore[union-attr, misc]
 
 
 @pytest.mark.parametrize("harm", ["the largest Parquet file removed", "the largest Parquet file cut"])
@@ -280,12 +271,12 @@ def test_checks_show_links_and_figures_of_the_lake_of_their_run(
     assert damaged.run().code == 2
 
     for lake, other in ((damaged.lake, sound), (sound, damaged.lake)):
-        found = evaluations(damaged, lake)
+        found = damaged.evaluations(lake)
         assert {each.check_name for each in found} >= {"expectations_met", "rows_equal_ledger"}
         for each in found:
             told = repr(each.metadata) + (each.description or "")
             assert f"{other}/" not in told, each.check_name
             assert ("audit-0" in told or "orders" in told) <= (("audit-0" in told) == (lake == sound))
-    [met] = [each for each in evaluations(damaged, damaged.lake) if each.check_name == "expectations_met"]
+    [met] = [each for each in damaged.evaluations() if each.check_name == "expectations_met"]
     records = met.metadata["by expectation"].value.records if "by expectation" in met.metadata else []
     assert met.metadata["not met"].value == sum(row.data["not met"] for row in records)
