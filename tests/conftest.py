@@ -30,7 +30,7 @@ os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
 
 _FOLDERS_IN_ORDER = (
     *("unit", "property", "model", "repository", "conformance", "kafka"),
-    *("dagster", "spark", "crash", "cluster", "object_store", "journey"),
+    *("dagster", "spark", "crash", "cluster", "object_store", "harm", "kept_lakes", "journey"),
 )
 _SLOW_MARKERS = ("kafka", "object_store", "dagster", "spark", "crash", "cluster")
 
