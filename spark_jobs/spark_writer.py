@@ -86,7 +86,7 @@ def _place(path: str, root: str, topic: str) -> WrittenFile | None:
         metadata = pq.read_metadata(pa.BufferReader(content))
         if not metadata.num_rows:
             return None
-        relative = f"topic={topic}/part-{uuid.uuid4().hex}.parquet"
+        relative = f"{storage.folder_name(f'topic={topic}')}/part-{uuid.uuid4().hex}.parquet"
         with storage.writing(storage.join(root, relative)) as local:
             with open(local, "xb") as file:
                 file.write(content)

@@ -12,6 +12,7 @@ What a table's commits look like is :mod:`spark_jobs.lake.commits`' business, wh
 from __future__ import annotations
 
 import errno
+import hashlib
 import mmap
 import os
 import posixpath
@@ -31,6 +32,9 @@ from spark_jobs.lake.errors import UsageError
 CLOCK_FILE = "lease-clock"
 """Written anew to learn an object store's time."""
 
+_LONGEST_NAME = 255
+"""Bytes of a name in a directory, on all filesystems in use for data."""
+_DIGEST_DIGITS = 32
 _A_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _SYNCED_AROUND = 4
 """Directories around that of a file which are on disk with it: as many as a lake has between itself and its files."""
@@ -72,6 +76,21 @@ def is_absolute(path: str) -> bool:
 def join(root: str, *parts: str) -> str:
     """A path below another."""
     return posixpath.join(root, *parts) if is_remote(root) else os.path.join(root, *parts)
+
+
+def folder_name(name: str) -> str:
+    """The folder for something of this name: the name itself, or where a filesystem takes no name that long, its
+    beginning and a digest. Two names never get one folder: neither a topic, a cluster nor an id has a ``~`` in it."""
+    encoded = name.encode()
+    if len(encoded) <= _LONGEST_NAME:
+        return name
+    digest = hashlib.sha256(encoded).hexdigest()[:_DIGEST_DIGITS]
+    return f"{encoded[: _LONGEST_NAME - _DIGEST_DIGITS - 1].decode(errors='ignore')}~{digest}"
+
+
+def is_shortened(folder: str) -> bool:
+    """Whether :func:`folder_name` cut the name of this folder: what it was called cannot be read from it."""
+    return len(os.fsencode(folder)) > _LONGEST_NAME - 4 and "~" in folder
 
 
 def relative(path: str, root: str) -> str:
