@@ -16,6 +16,7 @@ import hashlib
 import mmap
 import os
 import posixpath
+import re
 import stat as file_modes
 import tempfile
 import uuid
@@ -35,6 +36,7 @@ CLOCK_FILE = "lease-clock"
 _LONGEST_NAME = 255
 """Bytes of a name in a directory, on all filesystems in use for data."""
 _DIGEST_DIGITS = 32
+_UNUSUAL_IN_KEYS = re.compile(r"""[^\w./ +=,:;@&()'"!$*~-]""")
 _A_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _SYNCED_AROUND = 4
 """Directories around that of a file which are on disk with it: as many as a lake has between itself and its files."""
@@ -60,11 +62,17 @@ def absolute(path: str) -> str:
     """The one name of a path: absolute, without a slash at its end.
 
     Raises:
-        UsageError: an object store of another kind than ``s3://``, or one named with more than bucket and prefix.
+        UsageError: an object store of another kind than ``s3://``, one named with more than bucket and prefix, or a
+            prefix with characters that ``deltalake`` does not find again.
     """
     if not is_remote(path):
         return os.path.abspath(path)
     bucket, key = object_store.split(path)
+    if unusual := sorted(set(_UNUSUAL_IN_KEYS.findall(key))):
+        raise UsageError(
+            f"{path}: a prefix of a bucket cannot hold {' '.join(unusual)} here: Delta's library looks for it under "
+            "another name. Choose another prefix."
+        )
     return f"s3://{bucket}/{key}".rstrip("/")
 
 

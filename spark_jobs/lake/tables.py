@@ -17,6 +17,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from logcore.columns.schema import RECORDS_SCHEMA
 from spark_jobs.lake import storage
+from spark_jobs.lake.delta_location import delta_uri, prepare
 
 LOG_COLUMNS = [
     pa.field("log", pa.string()),  # <log_id>/<partition>: the key that plans and predicates use
@@ -253,7 +254,7 @@ def open_table(lake: str, name: str) -> DeltaTable | None:
     uri = table_uri(lake, name)
     try:
         with storage.answers(uri):
-            return DeltaTable(uri, storage_options=storage.delta_options(uri))
+            return DeltaTable(delta_uri(uri), storage_options=storage.delta_options(uri))
     except TableNotFoundError:
         return None
 
@@ -261,8 +262,10 @@ def open_table(lake: str, name: str) -> DeltaTable | None:
 def ensure_table(lake: str, name: str) -> DeltaTable:
     """The table, created empty if it is not there; columns that came to it after it was made are added."""
     spec = TABLES[name]
+    uri = table_uri(lake, name)
+    prepare(uri)
     table = DeltaTable.create(
-        table_uri(lake, name),
+        delta_uri(uri),
         schema=spec.schema,
         mode="ignore",
         partition_by=list(spec.partition_by),
