@@ -7,7 +7,7 @@ anything that reads Delta reads it. Statistics are kept on the columns that plan
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -241,6 +241,14 @@ TABLES: Mapping[str, TableSpec] = {
         TableSpec("log_actions", LOG_ACTIONS, ("log", "segment_id")),
     )
 }
+
+
+def spec_of(name: str, table: DeltaTable) -> TableSpec:
+    """Columns and layout of table ``name`` as it is there: ours, and behind them the columns that its users added."""
+    spec = TABLES[name]
+    there = pa.schema(table.schema().to_arrow())
+    extra = [field.with_nullable(True).remove_metadata() for field in there if field.name not in spec.schema.names]
+    return spec if not extra else replace(spec, schema=pa.schema([*spec.schema, *extra]))
 
 
 def table_uri(lake: str, name: str) -> str:
