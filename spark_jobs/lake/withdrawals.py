@@ -248,7 +248,7 @@ def take_back(lake: str, ranges: Mapping[str, Sequence[Span]], run_id: str) -> N
             rows += after
     if changed:
         table = pa.Table.from_pylist([asdict(row) for row in rows], schema=WITHDRAWALS)
-        commits.replace(lake, "withdrawals", commits.equal_to_any("log", changed), table, run_id)
+        commits.replace(lake, "withdrawals", ("log", changed), table, run_id)
 
 
 # --- which rows are gone ----------------------------------------------------------------------------------------------
