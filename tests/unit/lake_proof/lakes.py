@@ -1,0 +1,29 @@
+"""Lakes for the tests of the proof: made by the real jobs, whose tasks run in this process instead of in Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+
+def spread_here(
+    _: object,
+    tasks: Sequence[dict[str, Any]],
+    work: Callable[[dict[str, Any]], dict[str, Any]],
+    sizes: Sequence[int] | None = None,
+) -> list[dict[str, Any]]:
+    """What ``spark_jobs.spread.spread`` does, task after task; values go through JSON as they do there."""
+    return [json.loads(json.dumps(work(json.loads(json.dumps(task))))) for task in tasks]
+
+
+@contextmanager
+def without_spark() -> Iterator[None]:
+    """Jobs that ask for a session get a value that only :func:`spread_here` takes."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("spark_jobs.spread.spread", spread_here)
+        patched.setattr("spark_jobs.session.get_session", lambda *_: object())
+        yield
