@@ -18,6 +18,7 @@ from pipelines import lakes
 from pipelines.instance import open_instance
 from pipelines.jobs import INTAKE_JOB, MAINTENANCE_JOB
 from pipelines.lakes import Intake
+from pipelines.preconditions import check_run
 from pipelines.running import Runner, announcer
 from pipelines.state import LakeState, read_state
 from pipelines.summary import (
@@ -34,7 +35,6 @@ from pipelines.summary import (
 )
 from spark_jobs.lake import storage
 from spark_jobs.lake.lease import hold
-from spark_jobs.lake.policies import read_policies
 
 
 def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str]) -> int:
@@ -44,8 +44,9 @@ def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence
         numbers: partition numbers that were chosen; logs: topic partitions that were. Empty: all.
     """
     lake = storage.absolute(options.lake)
-    intake = lakes.as_remembered(lake, _intake(options, numbers))
-    read_policies(intake.policies)  # a mistake in it is said before anything is begun
+    intake = _intake(options, numbers)
+    check_run(lake, intake.paths, intake.fill_from, intake.policies)  # before anything is made
+    intake = lakes.as_remembered(lake, intake)
     settings = _settings(intake, logs, options)
     with hold(lake, "loglake run"), open_instance(lakes.dagster_home(lake)) as instance:
         runner = Runner(instance, announcer())

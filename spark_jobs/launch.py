@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from spark_jobs.contracts import CONFIGS, JobConfig, JobReport
+from spark_jobs.lake import identity
 from spark_jobs.lake.errors import ConcurrentChange, JobError, UsageError
 from spark_jobs.lake.lease import hold
 
@@ -58,6 +59,7 @@ def run(job: str, config: JobConfig, *, mode: str = "inprocess") -> JobReport:
     if mode != "inprocess":
         raise UsageError(f"launch mode {mode!r}: use inprocess or subprocess.")
     try:
+        identity.read_identity(config.lake)  # refuses a layout that this version would damage
         with hold(config.lake, job):
             return _run_planned(config)
     except JobError:

@@ -70,7 +70,7 @@ def merge_slices(value: dict[str, Any]) -> dict[str, Any]:
 
 def _joined(task: MergeTask) -> Segment:
     log = task.slices[0].log
-    with storage.staged(storage.join(task.lake, "archive", log)) as copy:
+    with storage.staged(storage.join(task.lake, archive.log_folder(log))) as copy:
         whole = hashlib.sha256()
         with open(copy.path, "xb") as file:
             for each in task.slices:

@@ -49,7 +49,8 @@ def write_file(
     if first is None:
         return None
     # Delta's own separator: these are names in a table, also where directories are written in another way
-    relative = "/".join((*(f"{k}={v}" for k, v in partition_values.items()), f"part-{uuid.uuid4().hex}.parquet"))
+    folders = [storage.folder_name(f"{k}={v}") for k, v in partition_values.items()]  # the commit has the value, whole
+    relative = "/".join((*folders, f"part-{uuid.uuid4().hex}.parquet"))
     schema = _schema_of(first, spec)
     digest = RowDigest(_declared(spec))
     with storage.writing(storage.join(root, relative)) as local:

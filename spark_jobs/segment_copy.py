@@ -108,7 +108,7 @@ def copy_segment(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _copy(task: CopyTask) -> tuple[Segment | None, list[Finding]]:
-    with storage.staged(storage.join(task.lake, "archive", task.log)) as copy:
+    with storage.staged(storage.join(task.lake, archive.log_folder(task.log))) as copy:
         if storage.is_remote(task.source):
             _fetch(task, copy.path)
         else:

@@ -10,6 +10,10 @@ What it is told by environment, all optional:
 ``AWS_*``                how to get to a lake on an object store, see :mod:`spark_jobs.lake.object_store`
 ======================= ===============================================================================================
 
+Secrets are never on a command line, which every user of a machine can read. ``AWS_*`` is no setting at all: workers
+get it in the environment of their Python processes, sent with the tasks. A setting whose name says that it is secret
+is given to the JVM after it has started, not as an argument.
+
 Importing this module imports no pyspark: a plan that turns out empty must not pay for it.
 """
 
@@ -37,6 +41,9 @@ _LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.proper
 # cost more than they give (a small job: 16 s with these, 21 s without). spark.driver.extraJavaOptions replaces them.
 _LOCAL_JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _FOR_WORKERS = re.compile(r"PYTHONPATH$|LOGLAKE_(?!SPARK_|JARS_|IVY_)")
+# Spark's own pattern has `access[.]?key`, which AWS_ACCESS_KEY_ID does not match.
+REDACTED = r"(?i)secret|password|passwd|token|credential|access[._]?key"
+_REDACTION = "spark.redaction.regex"
 
 # Spark's own "active session" belongs to a thread; ours belongs to the process, whichever thread a step runs in.
 _session: SparkSession | None = None
@@ -57,10 +64,18 @@ def get_session(lake: str | Path | None = None, *, conf: Mapping[str, str] | Non
     settings = session_settings(lake, conf)
     _prepare_environment(local=settings["spark.master"].startswith("local"))
 
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
     # pyspark prints every failed query once more, as JSON with the whole Java stack, beside the exception it raises.
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    secret = {name for name in settings if re.search(REDACTED, name)}
+    # pyspark starts its JVM with an argument for each setting it has by then; the context takes the rest when it runs.
+    visible = SparkConf().setAll([(name, value) for name, value in settings.items() if name not in secret])
+    SparkContext._ensure_initialized(conf=visible)
+    context = SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
+    # The environment of Python workers: sent with each task, kept in no setting, event log or page of Spark.
+    context.environment.update({name: value for name, value in os.environ.items() if name.startswith("AWS_")})
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -79,8 +94,9 @@ def stop_session() -> None:
 def session_settings(lake: str | Path | None = None, conf: Mapping[str, str] | None = None) -> dict[str, str]:
     """All that :func:`get_session` would tell Spark, by name; ours, the environment's, then `conf`."""
     settings = _our_settings(lake) | _settings_of_environment() | dict(conf or {})
-    settings = _settings_of_workers(local=settings["spark.master"].startswith("local")) | settings
     local = settings["spark.master"].startswith("local")
+    if not local:
+        settings = _settings_of_workers() | settings
     java_options = settings.get("spark.driver.extraJavaOptions", _LOCAL_JVM_OPTIONS if local else "")
     settings["spark.driver.extraJavaOptions"] = f"{_LOGGING} {java_options}".strip()
     return settings
@@ -101,20 +117,18 @@ def _our_settings(lake: str | Path | None) -> dict[str, str]:
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        _REDACTION: REDACTED,
     }
 
 
-def _settings_of_workers(*, local: bool) -> dict[str, str]:
-    """What workers find in their environment: they read and write the lake themselves, with the driver's credentials.
-    Spark keeps secrets out of what it shows.
+def _settings_of_workers() -> dict[str, str]:
+    """What executors of a cluster find in their environment: where packages are, and one place for compiled kernels,
+    because each application has a working directory of its own there and would compile them again.
 
-    On a cluster also where packages are, and one place for compiled kernels: each application has a working directory
-    of its own there, and would compile them again.
+    Credentials are not among them: :func:`get_session` sends those with the tasks.
     """
-    given = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
-    if not local:
-        given |= {name: value for name, value in os.environ.items() if _FOR_WORKERS.match(name)}
-        given["LOGLAKE_HOME"] = str(local_home())
+    given = {name: value for name, value in os.environ.items() if _FOR_WORKERS.match(name)}
+    given["LOGLAKE_HOME"] = str(local_home())
     return {f"spark.executorEnv.{name}": value for name, value in given.items()}
 
 

@@ -89,7 +89,7 @@ def _place(path: str, root: str, topic: str) -> WrittenFile | None:
         # Spark's footer has no place for the digest: the commit alone carries it.
         with pq.ParquetFile(pa.BufferReader(content)) as rows:
             digest = row_digest.of_rows(rows.iter_batches(), TABLES[TABLE].file_schema)
-        relative = f"topic={topic}/part-{uuid.uuid4().hex}.parquet"
+        relative = f"{storage.folder_name(f'topic={topic}')}/part-{uuid.uuid4().hex}.parquet"
         with storage.writing(storage.join(root, relative)) as local:
             with open(local, "xb") as file:
                 file.write(content)

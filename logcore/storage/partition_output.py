@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -24,6 +25,8 @@ from logcore.storage.broker_lock import refuse_if_in_use
 from logcore.storage.files import copy_range, read_file, shown
 
 _UNFINISHED = ".unfinished"
+_LONGEST_NAME = 255
+"""Bytes of a name in a directory."""
 
 
 class PartitionOutput:
@@ -36,7 +39,7 @@ class PartitionOutput:
     def __init__(self, source: str, destination: str) -> None:
         self._source = source
         self._final = os.path.abspath(destination)
-        self._path = self._final + _UNFINISHED
+        self._path = os.path.join(os.path.dirname(self._final), _unfinished_name(os.path.basename(self._final)))
         self._lock = -1
 
     def __enter__(self) -> PartitionOutput:
@@ -111,6 +114,16 @@ class PartitionOutput:
             _settle(descriptor, nanoseconds)
         finally:
             os.close(descriptor)
+
+
+def _unfinished_name(name: str) -> str:
+    """The name of the directory beside: a topic of Kafka's greatest length leaves no room for more, so that its end
+    gives way to a digest."""
+    encoded = os.fsencode(name)
+    if len(encoded) + len(_UNFINISHED) <= _LONGEST_NAME:
+        return name + _UNFINISHED
+    digest = hashlib.sha256(encoded).hexdigest()[:32]
+    return os.fsdecode(encoded[: _LONGEST_NAME - len(_UNFINISHED) - len(digest) - 1]) + f"~{digest}{_UNFINISHED}"
 
 
 def refuse_below(source: str, path: str) -> None:

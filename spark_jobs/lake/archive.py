@@ -137,9 +137,17 @@ def segment_id(log: str, base_offset: int, digest: str, generation: int = GENERA
     return hashlib.sha256(f"{log}\n{base_offset}\n{generation}\n{digest}".encode()).hexdigest()[:32]
 
 
+def log_folder(log: str) -> str:
+    """The folder of a log's archived segments, relative to the lake.
+
+    A topic from before topic ids lends its whole name, and with the cluster's that can be longer than a name may be.
+    """
+    return "/".join(("archive", *(storage.folder_name(part) for part in log.split("/"))))
+
+
 def segment_path(log: str, identity: str, base_offset: int) -> str:
     """Path of an archived segment, relative to the lake. The file has Kafka's own name, so Kafka's tools read it."""
-    return f"archive/{log}/{identity}/{segment_file_name(base_offset)}"
+    return f"{log_folder(log)}/{identity}/{segment_file_name(base_offset)}"
 
 
 def read_logs(lake: str, logs: Sequence[str] | None = None) -> dict[str, LogRow]:

@@ -46,7 +46,7 @@ class LogFile:
 @contextmanager
 def log_file(lake: str, log: str) -> Iterator[LogFile]:
     """A file to write, beside those of its log; gone at the end if it was not placed. Raises OSError."""
-    with storage.staged(storage.join(lake, "archive", log)) as staged:
+    with storage.staged(storage.join(lake, archive.log_folder(log))) as staged:
         file = LogFile(staged)
         try:
             yield file

@@ -7,9 +7,11 @@ import re
 from dataclasses import asdict, dataclass
 
 from spark_jobs.lake import storage
-from spark_jobs.lake.errors import LakeRefused
+from spark_jobs.lake.errors import LakeRefused, UsageError
 
-LAYOUT_VERSION = 1
+LAYOUT_VERSION = 2
+"""1: before withdrawals. A Loglake that knows only 1 would publish withdrawn rows again, so the number moves before
+anything is withdrawn. Both are read."""
 LAKE_FILE = "lake.json"
 
 _CLUSTER = re.compile(r"[A-Za-z0-9._-]{1,249}")  # it becomes part of paths
@@ -37,10 +39,17 @@ def read_identity(lake: str) -> LakeIdentity | None:
         layout, cluster = int(content["layout"]), content["cluster"]
     except FileNotFoundError:
         return None
+    except UsageError:  # of the store's address; a ValueError too
+        raise
     except (ValueError, KeyError, TypeError) as error:
         raise LakeRefused(f"{path} is not the description of a lake ({error}); choose another --lake.") from error
     if layout > LAYOUT_VERSION:
-        raise LakeRefused(f"{path}: layout {layout} is newer than this version of Loglake knows ({LAYOUT_VERSION}).")
+        raise LakeRefused(
+            f"{path}: layout {layout} is newer than this version of Loglake knows ({LAYOUT_VERSION}). Use the newer "
+            "version; nothing was changed."
+        )
+    if layout < 1:
+        raise LakeRefused(f"{path} is not the description of a lake (layout {layout}); choose another --lake.")
     return LakeIdentity(layout, cluster)
 
 
@@ -69,6 +78,23 @@ def claim(lake: str, cluster: str | None) -> None:
         LakeRefused: the lake holds another cluster.
     """
     cluster = cluster_of(lake, cluster)
+    _put(lake, cluster)
+
+
+def upgrade(lake: str) -> LakeIdentity | None:
+    """Bring the lake to the newest layout; returns what it was, None where no lake is. The file is replaced in one
+    step, so a process that is killed leaves the old layout or the new one. The caller holds the lease.
+
+    Raises:
+        LakeRefused: its layout is newer than this version knows.
+    """
+    held = read_identity(lake)
+    if held is not None:
+        _put(lake, held.cluster)
+    return held
+
+
+def _put(lake: str, cluster: str | None) -> None:
     wanted = LakeIdentity(LAYOUT_VERSION, cluster)
     held = read_identity(lake)
     if held == wanted:

@@ -12,9 +12,11 @@ What a table's commits look like is :mod:`spark_jobs.lake.commits`' business, wh
 from __future__ import annotations
 
 import errno
+import hashlib
 import mmap
 import os
 import posixpath
+import re
 import stat as file_modes
 import tempfile
 import uuid
@@ -31,6 +33,10 @@ from spark_jobs.lake.errors import UsageError
 CLOCK_FILE = "lease-clock"
 """Written anew to learn an object store's time."""
 
+_LONGEST_NAME = 255
+"""Bytes of a name in a directory, on all filesystems in use for data."""
+_DIGEST_DIGITS = 32
+_UNUSUAL_IN_KEYS = re.compile(r"""[^\w./ +=,:;@&()'"!$*~-]""")
 _A_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _SYNCED_AROUND = 4
 """Directories around that of a file which are on disk with it: as many as a lake has between itself and its files."""
@@ -56,11 +62,17 @@ def absolute(path: str) -> str:
     """The one name of a path: absolute, without a slash at its end.
 
     Raises:
-        UsageError: an object store of another kind than ``s3://``, or one named with more than bucket and prefix.
+        UsageError: an object store of another kind than ``s3://``, one named with more than bucket and prefix, or a
+            prefix with characters that ``deltalake`` does not find again.
     """
     if not is_remote(path):
         return os.path.abspath(path)
     bucket, key = object_store.split(path)
+    if unusual := sorted(set(_UNUSUAL_IN_KEYS.findall(key))):
+        raise UsageError(
+            f"{path}: a prefix of a bucket cannot hold {' '.join(unusual)} here: Delta's library looks for it under "
+            "another name. Choose another prefix."
+        )
     return f"s3://{bucket}/{key}".rstrip("/")
 
 
@@ -72,6 +84,21 @@ def is_absolute(path: str) -> bool:
 def join(root: str, *parts: str) -> str:
     """A path below another."""
     return posixpath.join(root, *parts) if is_remote(root) else os.path.join(root, *parts)
+
+
+def folder_name(name: str) -> str:
+    """The folder for something of this name: the name itself, or where a filesystem takes no name that long, its
+    beginning and a digest. Two names never get one folder: neither a topic, a cluster nor an id has a ``~`` in it."""
+    encoded = name.encode()
+    if len(encoded) <= _LONGEST_NAME:
+        return name
+    digest = hashlib.sha256(encoded).hexdigest()[:_DIGEST_DIGITS]
+    return f"{encoded[: _LONGEST_NAME - _DIGEST_DIGITS - 1].decode(errors='ignore')}~{digest}"
+
+
+def is_shortened(folder: str) -> bool:
+    """Whether :func:`folder_name` cut the name of this folder: what it was called cannot be read from it."""
+    return len(os.fsencode(folder)) > _LONGEST_NAME - 4 and "~" in folder
 
 
 def relative(path: str, root: str) -> str:

@@ -18,6 +18,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from logcore.columns.schema import RECORDS_SCHEMA
 from spark_jobs.lake import storage
+from spark_jobs.lake.delta_location import delta_uri, prepare
 from spark_jobs.lake.errors import JobError, TableUnreadable
 
 LOG_COLUMNS = [
@@ -286,7 +287,7 @@ def open_table(lake: str, name: str) -> DeltaTable | None:
     uri = table_uri(lake, name)
     with reading(lake, name):
         try:
-            return DeltaTable(uri, storage_options=storage.delta_options(uri))
+            return DeltaTable(delta_uri(uri), storage_options=storage.delta_options(uri))
         except TableNotFoundError:
             return None
 
@@ -309,8 +310,10 @@ def ensure_table(lake: str, name: str) -> DeltaTable:
         TableUnreadable: it is there, and its log is damaged.
     """
     spec = TABLES[name]
+    uri = table_uri(lake, name)
+    prepare(uri)
     table = open_table(lake, name) or DeltaTable.create(
-        table_uri(lake, name),
+        delta_uri(uri),
         schema=spec.schema,
         mode="ignore",
         partition_by=list(spec.partition_by),

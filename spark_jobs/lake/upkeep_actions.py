@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_jobs.lake import archive, commits
+from spark_jobs.lake import archive, commits, storage
 from spark_jobs.lake.archive import Segment
 from spark_jobs.lake.removals import because
 from spark_jobs.lake.tables import LOG_ACTIONS, read_rows
@@ -57,6 +57,7 @@ def orphans(lake: str, files: Iterable[tuple[str, int]], as_of_ms: int) -> list[
         if (identity, DELETE_ORPHAN) in known:
             continue
         is_of_log = len(names) >= 2 and names[1].isdecimal() and int(names[1]) < 1 << 31
+        is_of_log = is_of_log and not storage.is_shortened(names[0])
         rows.append(
             {
                 "log": "/".join(names[:2]) if is_of_log else None,

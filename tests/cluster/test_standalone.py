@@ -16,6 +16,7 @@ from tests.crash.alone import Step, finish, start
 from tests.crash.forks import Ended, Turn
 from tests.crash.prepared import Prepared
 from tests.crash.side_effects import Happening, Order, wait_for
+from tests.spark.test_starting import run_secrets_script
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -96,3 +97,13 @@ def _live(lake: Path) -> set[str]:
 def _equal(ended: Ended, tables: dict[str, list[str]]) -> None:
     assert ended.code == 0, ended.said
     assert ended.tables == tables
+
+
+def test_executors_get_credentials_without_a_command_line_that_shows_them(cluster, tmp_path):
+    given, (first, second) = run_secrets_script(
+        tmp_path, CONF, LOGLAKE_SPARK_MASTER=cluster.address, LOGLAKE_HOME=str(tmp_path / "home")
+    )
+    assert first["java"]
+    assert first["seen"] == second["seen"] == []
+    assert first["worker"] == given
+    assert second["worker"] == [f"{value}-new" for value in given]

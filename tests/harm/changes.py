@@ -1,8 +1,8 @@
 """Changes of single files of a lake, one at a time, and what ``verify LAKE`` says of each.
 
 ``python -m tests.harm.changes LAKE EARLIER`` reads a line of JSON for each :class:`Change`, makes it, proves the lake
-in this process, takes it back, and answers with a line. A process of its own, because damaged bytes may end one; whoever
-waits for the answer then knows by which change.
+in this process, takes it back, and answers with a line. A process of its own, because damaged bytes may end one;
+whoever waits for the answer then knows by which change.
 """
 
 from __future__ import annotations

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -113,3 +115,79 @@ def test_a_repository_without_the_jar_is_an_error_that_says_what_can_be_configur
         JobError, match=r"did not bring io\.delta:delta-storage:0\.1.*LOGLAKE_JARS_DIR.*LOGLAKE_IVY_SETTINGS"
     ):
         delta_jars()
+
+
+SECRETS = """
+import json, os, sys
+from pathlib import Path
+from spark_jobs.session import get_session, stop_session
+
+NAMES = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID")
+
+def environment_of_a_worker(columns):
+    import os
+    import pyarrow as pa
+    for _ in columns:
+        yield pa.RecordBatch.from_pydict({"said": [" ".join(os.environ.get(name, "-") for name in NAMES)]})
+
+def command_lines():
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            yield (folder / "cmdline").read_bytes().replace(b"\\0", b" ").decode()
+        except OSError:
+            pass
+
+def look():
+    spark = get_session("lake")
+    workers = spark.range(1).mapInArrow(environment_of_a_worker, "said string").collect()
+    values = [os.environ[name] for name in NAMES] + ["settings-own-key"]
+    print(json.dumps({
+        "worker": workers[0].said.split(),
+        "seen": [value for value in values if any(value in line for line in command_lines())],
+        "java": any("SparkSubmit" in line for line in command_lines()),
+        "kept": spark.conf.get("spark.hadoop.fs.s3a.secret.key"),
+        "shown": [value for value in values if value in spark.sparkContext._conf.toDebugString()],
+    }))
+
+look()
+stop_session()
+os.environ.update({name: os.environ[name] + "-new" for name in NAMES})  # the JVM has the old ones
+look()
+stop_session()
+"""
+
+
+def run_secrets_script(
+    folder: Path, conf: dict[str, str], **environment: str
+) -> tuple[list[str], list[dict[str, Any]]]:
+    """The values that were secret, and what the script saw with them and with new ones."""
+    secrets = {
+        "AWS_SECRET_ACCESS_KEY": "hidden-secret-1f",
+        "AWS_SESSION_TOKEN": "hidden-token-2e",
+        "AWS_ACCESS_KEY_ID": "hidden-id-3d",
+        "LOGLAKE_SPARK_CONF": json.dumps({"spark.hadoop.fs.s3a.secret.key": "settings-own-key", **conf}),
+    }
+    script = folder / "look_at_processes.py"  # not an argument: its text holds one of the values
+    script.write_text(SECRETS)
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)} | secrets | environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    given = [secrets[name] for name in ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID")]
+    return given, [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_secrets_are_on_no_command_line_and_workers_still_have_them(tmp_path):
+    given, (first, second) = run_secrets_script(tmp_path, {})
+    assert first["java"]  # the processes were looked at
+    assert first["seen"] == second["seen"] == []
+    assert first["worker"] == given
+    assert second["worker"] == [f"{value}-new" for value in given]
+    assert first["kept"] == second["kept"] == "settings-own-key"
+    assert [value for value in first["shown"] if value in given] == []

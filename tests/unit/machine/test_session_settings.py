@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from spark_jobs import session
@@ -62,12 +64,12 @@ def test_settings_that_cannot_be_read_are_the_callers_mistake(monkeypatch, given
         session_settings()
 
 
-def test_workers_of_a_cluster_are_told_of_packages_kernels_and_the_store_and_of_nothing_else(monkeypatch, tmp_path):
+def test_workers_of_a_cluster_are_told_of_packages_and_kernels_and_no_setting_holds_a_credential(monkeypatch, tmp_path):
     monkeypatch.setenv("LOGLAKE_SPARK_MASTER", "spark://127.0.0.1:7077")
     monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", "/packages")
     monkeypatch.setenv("LOGLAKE_ENGINE", "reference")
-    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "very-secret")
     monkeypatch.setenv("LOGLAKE_SPARK_CONF", '{"spark.executorEnv.LOGLAKE_ENGINE": "numpy"}')
     prefix = "spark.executorEnv."
     settings = {k.removeprefix(prefix): v for k, v in session_settings().items() if k.startswith(prefix)}
@@ -75,9 +77,29 @@ def test_workers_of_a_cluster_are_told_of_packages_kernels_and_the_store_and_of_
         "LOGLAKE_HOME": str(tmp_path),
         "PYTHONPATH": "/packages",
         "LOGLAKE_ENGINE": "numpy",
-        "AWS_REGION": "us-east-1",
     }
     assert {name: settings[name] for name in expected} == expected
-    assert not any(name.startswith(("LOGLAKE_SPARK_", "LOGLAKE_JARS_", "LOGLAKE_IVY_")) for name in settings)
+    assert not any(name.startswith(("LOGLAKE_SPARK_", "LOGLAKE_JARS_", "LOGLAKE_IVY_", "AWS_")) for name in settings)
+    assert "very-secret" not in session_settings().values()
     monkeypatch.setenv("LOGLAKE_SPARK_MASTER", "local[2]")
     assert "spark.executorEnv.PYTHONPATH" not in session_settings()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "spark.executorEnv.AWS_ACCESS_KEY_ID",
+        "spark.executorEnv.AWS_SECRET_ACCESS_KEY",
+        "spark.executorEnv.AWS_SESSION_TOKEN",
+        "spark.hadoop.fs.s3a.access.key",
+        "spark.hadoop.fs.s3a.secret.key",
+        "spark.ssl.keyPassword",
+    ],
+)
+def test_names_of_secret_settings_are_redacted_by_spark(name):
+    assert re.search(session_settings()["spark.redaction.regex"], name)
+
+
+def test_names_of_other_settings_are_not_redacted():
+    pattern = session_settings()["spark.redaction.regex"]
+    assert [name for name in session_settings() if re.search(pattern, name)] == []

@@ -1,0 +1,118 @@
+"""``loglake upgrade LAKE``: bring a lake that an earlier version made to this version's layout.
+
+    loglake upgrade LAKE
+    loglake upgrade LAKE --adopt-sources [--apply]
+
+Says what it did, a line each. It may be killed at any moment and run again; on a lake that is up to date it changes
+nothing. `loglake run` does the same to a lake that it takes something into.
+
+With ``--adopt-sources`` it shows what the lake's ``sources.json`` names. That file is a hint, which came with the lake:
+schedules and sensors act on it only after ``--apply`` has registered it in the operator's home (``$LOGLAKE_HOME``).
+
+Exit codes: 0 done, or nothing to do; 3 no lake there, or it could not be changed; 64 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+EXIT_DONE, EXIT_NOT_DONE, EXIT_USAGE = 0, 3, 64
+
+
+class UpgradeCommand:
+    """``loglake upgrade LAKE``."""
+
+    def add_parser(self, subparsers: Any) -> None:
+        """Declare the command and its options."""
+        parser = subparsers.add_parser(
+            "upgrade",
+            help="bring a lake to this version's layout",
+            description="Bring a lake that an earlier version made to this version's layout, and say what was done. "
+            "It can be killed and run again at any moment.",
+        )
+        parser.add_argument("lake", metavar="LAKE", help="a lake: its directory, or s3://bucket/prefix")
+        parser.add_argument(
+            "--adopt-sources",
+            action="store_true",
+            help="show the sources that the lake names; with --apply register them in $LOGLAKE_HOME, for schedules and "
+            "sensors",
+        )
+        parser.add_argument("--apply", action="store_true", help="let --adopt-sources register them")
+        parser.add_argument(
+            "--log-level", choices=("debug", "info", "warning", "error"), default="warning", help="what is logged"
+        )
+        parser.set_defaults(func=self.run)
+
+    def run(self, options: argparse.Namespace) -> int:
+        """Do it; returns the exit code."""
+        from spark_jobs.lake import storage
+        from spark_jobs.lake.errors import JobError, UsageError
+
+        try:
+            if options.apply and not options.adopt_sources:
+                raise UsageError("--apply lets --adopt-sources register; without it there is nothing to apply.")
+            lake = storage.absolute(options.lake)
+            for line in _upgraded(lake):
+                sys.stdout.write(f"{line}\n")
+            if options.adopt_sources:
+                for line in _adopted(lake, apply=options.apply):
+                    sys.stdout.write(f"{line}\n")
+        except UsageError as error:
+            sys.stderr.write(f"error: {error}\n")
+            return EXIT_USAGE
+        except (JobError, OSError) as error:
+            sys.stderr.write(f"error: {error}\n")
+            return EXIT_NOT_DONE
+        return EXIT_DONE
+
+
+upgrade_command = UpgradeCommand()
+
+
+def _upgraded(lake: str) -> Iterator[str]:
+    """Do it; a line for each thing done. Raises JobError where no lake is."""
+    from spark_jobs.lake import identity
+    from spark_jobs.lake.errors import JobError
+    from spark_jobs.lake.lease import hold
+
+    if identity.read_identity(lake) is None:  # before the lease, which would make the directory
+        raise JobError(f"There is no lake at {lake}: it has no {identity.LAKE_FILE}.")
+    with hold(lake, "loglake upgrade"):
+        before = identity.upgrade(lake)
+    if before is None:
+        raise JobError(f"The lake {lake} was removed meanwhile.")
+    if before.layout == identity.LAYOUT_VERSION:
+        yield f"{lake}: layout {before.layout} already; nothing to do"
+    else:
+        yield f"{lake}: layout {before.layout} -> {identity.LAYOUT_VERSION}"
+
+
+def _adopted(lake: str, *, apply: bool) -> Iterator[str]:
+    """What the lake's hint names, and whether it is registered now; a line each."""
+    from logcore.storage.files import shown
+    from spark_jobs.lake import registry
+
+    hinted = registry.hinted(lake)
+    if not hinted:
+        yield f"{lake}: it names no sources; register it with loglake run PATH... --lake {lake}"
+        return
+    for intake in hinted:
+        options = [
+            *(f"--topic {shown(topic)}" for topic in intake.topics),
+            *(f"--partition {number}" for number in intake.partitions),
+            *(f"--fill-from {shown(path)}" for path in intake.fill_from),
+            *([f"--policies {shown(intake.policies)}"] if intake.policies else []),
+        ]
+        yield f"{lake} names: {' '.join([*map(shown, intake.paths), *options])}"
+        for path in intake.paths:
+            if not os.path.exists(path):
+                yield f"  {shown(path)} does not exist on this machine"
+    if not apply:
+        yield f"not registered: look at these paths, then add --apply to register them in {registry.home()}"
+        return
+    new = registry.adopt(lake)
+    yield f"registered in {registry.registration_file(lake)}" if new else "registered already; nothing changed"
