@@ -19,8 +19,10 @@ import pyarrow.parquet as pq
 from spark_jobs.file_runs import ROW_ORDER
 from spark_jobs.lake import storage
 from spark_jobs.lake.commits import WrittenFile
-from spark_jobs.lake.tables import TABLES, read_rows, table_uri
+from spark_jobs.lake.live_files import open_parquet
+from spark_jobs.lake.tables import TableSpec, read_rows, table_uri
 from spark_jobs.parquet_files import ROW_GROUP_ROWS, write_file
+from spark_jobs.table_columns import with_columns
 
 CHUNK_BYTES = 32 << 20
 """A row group is cut where its rows, as Arrow holds them, take more than this."""
@@ -45,6 +47,13 @@ class MergeTask:
     log_id: str | None
     """Of a table of records: the log that all rows have to be of, with ``partition``."""
     partition: int | None
+    extra: str = ""
+    """The table's columns besides ours, as ``table_columns`` says them."""
+
+    @property
+    def spec(self) -> TableSpec:
+        """The columns that are written."""
+        return with_columns(self.table, self.extra)
 
 
 class NotMergeable(Exception):
@@ -62,7 +71,7 @@ def merge_files(value: dict[str, Any]) -> dict[str, Any]:
         was written).
     """
     task = MergeTask(**(value | {"paths": tuple(value["paths"]), "sizes": tuple(value["sizes"])}))
-    root, spec = table_uri(task.lake, task.table), TABLES[task.table]
+    root, spec = table_uri(task.lake, task.table), task.spec
     written: list[WrittenFile] = []
     try:
         source = _Source(_chunks(task), sum(task.sizes) / task.outputs)
@@ -155,7 +164,7 @@ def _checked(task: MergeTask) -> Iterator[Weighed]:
 
 def _sorted(task: MergeTask) -> Iterator[Weighed]:
     """All rows at once, in the table's order; such tables are cut into tasks by rows."""
-    schema = TABLES[task.table].file_schema
+    schema = task.spec.file_schema
     batches = [b for path in task.paths for b, _ in _rows_of(task, path, 0)]
     rows = pa.Table.from_batches(batches, schema)
     keys = rows.select([column for column in ROW_ORDER[task.table] if column != "segment"])
@@ -177,21 +186,26 @@ def _first_of_segment(lake: str, rows: pa.Table) -> pa.Array:
 
 def _rows_of(task: MergeTask, path: str, size: int) -> Iterator[Weighed]:
     """Rows of one file with the table's columns and types; a column that came later is null."""
-    schema = TABLES[task.table].file_schema
+    schema = task.spec.file_schema
     root = table_uri(task.lake, task.table)
     try:
-        with storage.arrow_filesystem(root).open_input_file(path) as content, pq.ParquetFile(content) as file:
+        with open_parquet(storage.join(root, path), page_checksum_verification=True) as file:
             meta = file.metadata
             for group in range(meta.num_row_groups):
-                nbytes, rows = meta.row_group(group).total_byte_size, max(meta.row_group(group).num_rows, 1)
-                at_a_time = min(max(READ_BYTES * rows // max(nbytes, 1), 1), ROW_GROUP_ROWS)
-                for batch in file.iter_batches(at_a_time, row_groups=[group]):
-                    yield _as_declared(batch, schema), size / max(meta.num_rows, 1)
+                for batch in file.iter_batches(rows_at_a_time(meta.row_group(group)), row_groups=[group]):
+                    yield as_declared(batch, schema), size / max(meta.num_rows, 1)
     except pa.ArrowException as error:
         raise NotMergeable(f"{path} can't be read: {error}") from error
 
 
-def _as_declared(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def rows_at_a_time(group: pq.RowGroupMetaData) -> int:
+    """How many rows of a row group are decoded at once."""
+    rows, nbytes = int(group.num_rows), int(group.total_byte_size)
+    return min(max(READ_BYTES * max(rows, 1) // max(nbytes, 1), 1), ROW_GROUP_ROWS)
+
+
+def as_declared(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The same rows with these columns and types; a column that is not there is null."""
     columns = [
         batch.column(field.name).cast(field.type)
         if field.name in batch.schema.names

@@ -1,6 +1,7 @@
 """``optimize``: small files of a lake's tables merged in the tables' order, and files that nobody can need removed.
 
     plan    runs of small neighbours by their add actions, idle files by age, checkpoints due    (driver, no JVM)
+    order   files of records that another engine joined become files of one log each again       (workers)
     merge   workers stream the files of a run into fewer, the same rows in the same order       (workers)
     commit  the new files in the place of the old ones, `dataChange=false`, one commit a topic  (driver)
     clean   checkpoints; then files that no version within the floor names                      (driver)
@@ -11,18 +12,17 @@ Without ``apply`` only the plan is made.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from logcore.logs.findings import found
 from spark_jobs.contracts import JobReport, LogChange, OptimizeConfig
+from spark_jobs.file_order import Order
 from spark_jobs.file_runs import RECORD_TABLES, Merge, Sizes, record_merges, state_merges
-from spark_jobs.lake import archive, commits, finding_rows, storage
+from spark_jobs.lake import commits, finding_rows, storage
 from spark_jobs.lake.commits import WrittenFile
-from spark_jobs.lake.errors import ConcurrentChange, UsageError
+from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.finding_rows import PlacedFinding
 from spark_jobs.lake.live_files import (
     History,
@@ -33,7 +33,9 @@ from spark_jobs.lake.live_files import (
     read_history,
 )
 from spark_jobs.lake.tables import TABLES, open_table, table_uri
-from spark_jobs.merged_file import MergeTask, discard, merge_files
+from spark_jobs.merged_file import MergeTask, merge_files
+from spark_jobs.ordering import commit_in_place, damaged_files, incarnations, plan_orders, put_in_order
+from spark_jobs.table_columns import extra_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +46,6 @@ LOG_KEPT_MS = 30 * 86_400_000
 """How long Delta keeps a table's commits by default; removals are dated by them."""
 
 CHECKPOINT_COMMITS = 10
-COMMIT_ATTEMPTS = 8
 ROUNDS = 3
 """How often merges that another commit overtook are planned again in one run."""
 
@@ -68,8 +69,10 @@ class OptimizePlan:
     """What there is to do; printed, it is the dry run."""
 
     merges: tuple[Merge, ...]
+    orders: tuple[Order, ...]
+    """Files to be put in order; what is small then is merged in the same run."""
     unplaced: tuple[str, ...]
-    """``<table>/<topic>`` left alone, because statistics do not tell which log a file is of."""
+    """``<table>/<topic>`` left alone: neither statistics nor the file itself, unreadable, tell which log it is of."""
     vacuum: tuple[Vacuumed, ...]
     floor_ms: int
     """Age that a file must have to be removed."""
@@ -80,17 +83,18 @@ class OptimizePlan:
     @property
     def is_empty(self) -> bool:
         """Nothing to merge, to remove or to check off."""
-        return not self.merges and not self.vacuum and not self.checkpoints
+        return not self.merges and not self.orders and not self.vacuum and not self.checkpoints
 
     @property
     def needs_spark(self) -> bool:
         """Whether more is to be merged than the driver does itself."""
-        return self.applied and sum(merge.size for merge in self.merges) > IN_PROCESS_BYTES
+        return self.applied and sum(m.size for m in self.merges) + sum(o.size for o in self.orders) > IN_PROCESS_BYTES
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as plain values."""
         return {
             "merges": [_described(merge) for merge in self.merges],
+            "orders": [_described_order(order) for order in self.orders],
             "unplaced": list(self.unplaced),
             "vacuum": {
                 "count": len(self.vacuum),
@@ -120,9 +124,10 @@ def plan(config: OptimizeConfig) -> OptimizePlan:
     _check_sizes(config)
     histories = {name: read_history(config.lake, name) for name in TABLES}
     floor_ms = _floor(config, histories)
-    merges, unplaced = _plan_merges(config, tuple(TABLES))
+    merges, orders, unplaced = _plan_files(config, tuple(TABLES))
     return OptimizePlan(
         merges=merges,
+        orders=orders,
         unplaced=unplaced,
         vacuum=tuple(_plan_vacuum(config, histories, floor_ms)),
         floor_ms=floor_ms,
@@ -147,13 +152,17 @@ def apply(plan: OptimizePlan, config: OptimizeConfig, spark: SparkSession | None
     placed: list[PlacedFinding] = []
     merges: Sequence[Merge] = plan.merges
     overtaken: list[Merge] = []
+    ordered, out_of_order = put_in_order(config.lake, plan.orders, config.run_id, spark)
+    placed += out_of_order
+    if ordered:
+        merges, _, _ = _plan_files(config, tuple(TABLES))
     for _ in range(ROUNDS):
         committed, overtaken, failed = _merge(config, merges, spark)
         done += committed
         placed += failed
         if not overtaken:
             break
-        again, _ = _plan_merges(config, tuple(sorted({merge.table for merge in overtaken})))
+        again, _, _ = _plan_files(config, tuple(sorted({merge.table for merge in overtaken})))
         hopeless = {file.path for merge in merges for file in merge.files} - {
             f.path for m in overtaken for f in m.files
         }
@@ -162,10 +171,12 @@ def apply(plan: OptimizePlan, config: OptimizeConfig, spark: SparkSession | None
     removed = list(_remove(config.lake, plan.vacuum))
     return replace(
         report,
-        changed=tuple(_changes(done)),
+        changed=tuple(_changes(done, ordered)),
         findings=tuple(finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)),
         metrics={
             "applied": 1,
+            "ordered_files": sum(len(order.files) for order, _ in ordered),
+            "ordered_rows": sum(order.rows for order, _ in ordered),
             "merged_files": sum(len(merge.files) for merge, _ in done),
             "merged_bytes": sum(merge.size for merge, _ in done),
             "written_files": sum(len(files) for _, files in done),
@@ -201,14 +212,15 @@ def _floor(config: OptimizeConfig, histories: Mapping[str, History]) -> int:
     return max([config.vacuum_after_ms, *(2 * history.longest_wait_ms for history in histories.values())])
 
 
-def _plan_merges(config: OptimizeConfig, names: Sequence[str]) -> tuple[tuple[Merge, ...], tuple[str, ...]]:
+def _plan_files(
+    config: OptimizeConfig, names: Sequence[str]
+) -> tuple[tuple[Merge, ...], tuple[Order, ...], tuple[str, ...]]:
+    """What is to be merged, what is to be put in order first, and which topics have to be left alone."""
     sizes = Sizes(config.small_bytes, config.target_bytes)
     merges: list[Merge] = []
+    orders: list[Order] = []
     unplaced: list[str] = []
-    log_ids: dict[tuple[str, int], list[str]] = {}
-    if any(name in RECORD_TABLES for name in names):
-        for row in archive.read_logs(config.lake).values():
-            log_ids.setdefault((row.topic, row.partition), []).append(row.log_id)
+    log_ids = incarnations(config.lake) if any(name in RECORD_TABLES for name in names) else {}
     for name in names:
         table = open_table(config.lake, name)
         if table is None:
@@ -223,10 +235,16 @@ def _plan_merges(config: OptimizeConfig, names: Sequence[str]) -> tuple[tuple[Me
             logs = {f"{log_id}/{partition}" for (_, partition), ids in log_ids.items() for log_id in ids}
             decided = commits.versions(config.lake, name, [f"{name}/{log}" for log in logs])
             ends = {log: decided[f"{name}/{log}"] for log in logs}
-        of_records, without_log = record_merges(name, files, sizes, log_ids, ends)
+        found, without_log = plan_orders(config.lake, name, files, config.target_bytes, log_ids, ends)
+        orders += found
+        # Where something is to be put in order, small files are looked for when that is done.
+        left = {order.topic for order in found} | set(without_log)
+        of_records, _ = record_merges(
+            name, [file for file in files if file.partition_values["topic"] not in left], sizes, log_ids, ends
+        )
         merges += of_records
         unplaced += [f"{name}/{topic}" for topic in without_log]
-    return tuple(merges), tuple(unplaced)
+    return tuple(merges), tuple(orders), tuple(unplaced)
 
 
 def _plan_vacuum(config: OptimizeConfig, histories: Mapping[str, History], floor_ms: int) -> Iterator[Vacuumed]:
@@ -256,7 +274,8 @@ def _merge(
     """Write and commit; what was committed, what another commit overtook, and what could not be merged."""
     written: list[tuple[Merge, list[WrittenFile]]] = []
     failed: list[PlacedFinding] = []
-    tasks = [asdict(_task(config.lake, merge)) for merge in merges]
+    extra = {name: extra_columns(config.lake, name) for name in {merge.table for merge in merges}}
+    tasks = [asdict(_task(config.lake, merge, extra[merge.table])) for merge in merges]
     if spark is None:
         results = [merge_files(task) for task in tasks]
     else:
@@ -267,16 +286,17 @@ def _merge(
         if result["error"] is None:
             written.append((merge, [WrittenFile(**file) for file in result["files"]]))
         else:
-            failed.append(_damaged(merge, result["error"]))
+            partition = merge.partition
+            failed.append(damaged_files(merge.table, merge.topic, partition, merge.files, result["error"], merge.log))
     committed: list[tuple[Merge, list[WrittenFile]]] = []
     # In the order of the tables, and in one commit what is of one topic: nobody sees a topic half merged.
     for (table, _), of_topic in groupby(written, key=lambda each: (each[0].table, each[0].topic)):
-        committed += _commit(config, table, list(of_topic))
+        committed += commit_in_place(config.lake, config.run_id, table, list(of_topic))
     landed = [merge for merge, _ in committed]
     return committed, [merge for merge, _ in written if merge not in landed], failed
 
 
-def _task(lake: str, merge: Merge) -> MergeTask:
+def _task(lake: str, merge: Merge, extra: str) -> MergeTask:
     return MergeTask(
         lake=lake,
         table=merge.table,
@@ -287,40 +307,8 @@ def _task(lake: str, merge: Merge) -> MergeTask:
         outputs=merge.outputs,
         log_id=merge.log_id,
         partition=merge.partition,
+        extra=extra,
     )
-
-
-def _commit(
-    config: OptimizeConfig, table: str, merges: Sequence[tuple[Merge, list[WrittenFile]]]
-) -> list[tuple[Merge, list[WrittenFile]]]:
-    """One commit of all merges whose files are all still live; another commit in between makes it look again.
-
-    A commit may land although it is told that another was first: a store answers so to a put that its client repeats.
-    So what was once to be committed is looked for before it counts as overtaken, and is never deleted here.
-    """
-    standing: list[tuple[Merge, list[WrittenFile]]] = []
-    tried: set[str] = set()
-    for attempt in range(COMMIT_ATTEMPTS):
-        opened = open_table(config.lake, table)
-        live = {file.path for file in live_files(opened)} if opened is not None else set()
-        added = {file.path for _, files in standing for file in files}
-        if added and added <= live:
-            break
-        standing = [(merge, files) for merge, files in merges if all(file.path in live for file in merge.files)]
-        if not standing:
-            break
-        removed = [file.path for merge, _ in standing for file in merge.files]
-        new = [file for _, files in standing for file in files]
-        tried |= {file.path for file in new}
-        try:
-            commits.rewrite_files(config.lake, table, removed, new, config.run_id, data_change=False)
-            break
-        except ConcurrentChange:
-            time.sleep(0.05 * 2**attempt)
-    else:
-        standing = []
-    discard(table_uri(config.lake, table), [f.path for _, files in merges for f in files if f.path not in tried])
-    return standing
 
 
 def _check_off(config: OptimizeConfig, floor_ms: int) -> int:
@@ -346,16 +334,6 @@ def _remove(lake: str, files: Sequence[Vacuumed]) -> Iterator[Vacuumed]:
                 yield each
 
 
-def _damaged(merge: Merge, problem: str) -> PlacedFinding:
-    where = f"Table {merge.table}" + (f", {merge.topic}-{merge.partition}" if merge.topic else "")
-    finding = found(
-        "table-file-damaged",
-        f"{where}: {len(merge.files)} small files are left as they are: {problem}. Publish what they hold again from "
-        "the archive, or restore the file.",
-    )
-    return PlacedFinding(finding, merge.log, merge.topic, merge.partition)
-
-
 def _described(merge: Merge) -> dict[str, Any]:
     described: dict[str, Any] = {"table": merge.table}
     if merge.log is not None:
@@ -374,18 +352,42 @@ def _described(merge: Merge) -> dict[str, Any]:
     }
 
 
-def _changes(done: Sequence[tuple[Merge, list[WrittenFile]]]) -> Iterator[LogChange]:
+def _described_order(order: Order) -> dict[str, Any]:
+    return {
+        "table": order.table,
+        "topic": order.topic,
+        "logs": sorted({f"{output.log_id}/{output.partition}" for output in order.outputs}),
+        "files": len(order.files),
+        "into": len(order.outputs),
+        "bytes": order.size,
+        "rows": order.rows,
+    }
+
+
+def _changes(
+    done: Sequence[tuple[Merge, list[WrittenFile]]], ordered: Sequence[tuple[Order, list[WrittenFile]]]
+) -> Iterator[LogChange]:
+    for order, files in ordered:
+        pairs = list(zip(order.outputs, files, strict=True))
+        for (log_id, partition), found_there in groupby(pairs, key=lambda each: (each[0].log_id, each[0].partition)):
+            of_log = list(found_there)
+            metrics = {
+                "files_before": len({path for output, _ in of_log for path in output.paths}),
+                "files_after": len(of_log),
+                "bytes": sum(file.size for _, file in of_log),
+            }
+            yield LogChange(f"{log_id}/{partition}", order.topic, partition, metrics)
     of_logs = sorted((each for each in done if each[0].log is not None), key=lambda each: str(each[0].log))
     for log, merges in groupby(of_logs, key=lambda each: str(each[0].log)):
-        pairs = list(merges)
-        first = pairs[0][0]
+        merged = list(merges)
+        first = merged[0][0]
         yield LogChange(
             log,
             str(first.topic),
             int(first.partition or 0),
             {
-                "files_before": sum(len(merge.files) for merge, _ in pairs),
-                "files_after": sum(len(files) for _, files in pairs),
-                "bytes": sum(file.size for _, files in pairs for file in files),
+                "files_before": sum(len(merge.files) for merge, _ in merged),
+                "files_after": sum(len(files) for _, files in merged),
+                "bytes": sum(file.size for _, files in merged for file in files),
             },
         )

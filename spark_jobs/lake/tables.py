@@ -246,6 +246,14 @@ TABLES: Mapping[str, TableSpec] = {
 }
 
 
+def spec_of(name: str, table: DeltaTable) -> TableSpec:
+    """Columns and layout of table ``name`` as it is there: ours, and behind them the columns that its users added."""
+    spec = TABLES[name]
+    there = pa.schema(table.schema().to_arrow())
+    extra = [field.with_nullable(True).remove_metadata() for field in there if field.name not in spec.schema.names]
+    return spec if not extra else replace(spec, schema=pa.schema([*spec.schema, *extra]))
+
+
 def table_uri(lake: str, name: str) -> str:
     """Where table ``name`` of ``lake`` lies."""
     return storage.join(lake, "tables", TABLES[name].name)

@@ -21,7 +21,7 @@ FAULTS = (
     ),
     Fault(
         "a merge that landed unheard loses its files",
-        "spark_jobs/optimize.py",
+        "spark_jobs/ordering.py",
         "for f in files if f.path not in tried]",
         "for f in files if not standing or f.path not in tried]",
         ("tests/unit/lake/test_merge_commits.py",),
