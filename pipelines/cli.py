@@ -194,6 +194,11 @@ def _add_replacement(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--since", type=time_ms, metavar="TIME", help="with --replace: only batches from this time on")
     parser.add_argument("--until", type=time_ms, metavar="TIME", help="with --replace: only batches before this time")
+    parser.add_argument(
+        "--include-withdrawn",
+        action="store_true",
+        help="with --replace: bring rows back that loglake withdraw recorded, and forget that they were withdrawn",
+    )
 
 
 def _add_log_level(parser: argparse.ArgumentParser) -> None:
@@ -218,6 +223,8 @@ def _check_together(options: argparse.Namespace) -> None:
         raise ValueError("--apply lets --maintain act; without --maintain there is nothing to apply.")
     if options.replace is None and (options.since is not None or options.until is not None):
         raise ValueError("--since and --until bound what --replace publishes again; write --replace .. with them.")
+    if options.replace is None and options.include_withdrawn:
+        raise ValueError("--include-withdrawn says what --replace brings back; write --replace .. with it.")
 
 
 def _partitions(said: Sequence[str]) -> tuple[list[int], list[str]]:

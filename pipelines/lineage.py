@@ -7,7 +7,7 @@ Needs neither a JVM nor Dagster. A jsonl line for each offset asked for and log 
 
     topic, partition, offset, log, log_id, in_table, explanation (null in the table), damaged, problems [text],
     row       {file, segment_id, position, transaction_state} or null
-    ledger    {start_offset, end_offset, state, evidence, published, archived} or null; frontier beside it
+    ledger    {start_offset, end_offset, state, evidence, published, archived, withdrawn} or null; frontier beside it
     segment   {segment_id, base_offset, next_offset, size, digest, generation, archive_file, archive_start, held,
                origin_file, origin_position, retired_ms, retired_because, replaced_by} or null
     successors [segment, …]      what stands in its place since
@@ -16,6 +16,7 @@ Needs neither a JVM nor Dagster. A jsonl line for each offset asked for and log 
                leader_epoch, crc, crc_computed, holds_offset, crc_ok} or null; crc_ok: computed from the bytes now
     commit    {version, timestamp_ms, operation, run_id} of the file the row lies in; published_by: of the frontier
     findings  [{rule, severity, file, position, nbytes, start_offset, end_offset, message}, …]
+    withdrawal {start_offset, end_offset, records, table_version, run_id, who, withdrawn_ms, reason} or null
 
 For a version, a line for each log in it and a summary last:
 
@@ -155,6 +156,7 @@ def offset_fields(lake: str, found: OffsetLineage) -> dict[str, Any]:
             "evidence": ledger.said_by,
             "published": ledger.published,
             "archived": ledger.archived,
+            "withdrawn": ledger.withdrawn,
         },
         "frontier": found.frontier,
         "segment": None if found.segment is None else segment_fields(lake, found.segment, held=found.held),
@@ -163,6 +165,9 @@ def offset_fields(lake: str, found: OffsetLineage) -> dict[str, Any]:
         "commit": _commit_fields(found.commit),
         "published_by": _commit_fields(found.published_by),
         "findings": [dict(finding) for finding in found.findings],
+        "withdrawal": None
+        if found.withdrawal is None
+        else {k: v for k, v in asdict(found.withdrawal).items() if k not in ("log", "topic", "log_id", "partition")},
     }
 
 
@@ -247,7 +252,8 @@ def _text(line: dict[str, Any]) -> Iterator[str]:
     if (ledger := line["ledger"]) is not None:
         published = "published" if ledger["published"] else "not published"
         span = f"[{ledger['start_offset']}, {ledger['end_offset']})"
-        yield f"  ledger     {span} {ledger['state']} ({ledger['evidence']}), {published}, {ledger['archived']}"
+        held = ledger["archived"] + (", withdrawn" if ledger["withdrawn"] else "")
+        yield f"  ledger     {span} {ledger['state']} ({ledger['evidence']}), {published}, {held}"
     if (batch := line["batch"]) is not None:
         crc = f"crc {batch['crc']:#010x}" + ("" if batch["crc_ok"] else f", computed {batch['crc_computed']:#010x}")
         told = f"offsets {batch['base_offset']} to {batch['last_offset']}, {batch['size']} bytes, v{batch['magic']}"

@@ -86,6 +86,9 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     replace_until_ms: int | None = Field(
         default=None, description="With replace: only batches before this time, epoch milliseconds"
     )
+    replace_withdrawn: bool = Field(
+        default=False, description="With replace: bring back rows that were withdrawn, and forget the withdrawal"
+    )
     as_of_ms: int = Field(default=-1, description="The run's clock, epoch milliseconds; -1: when the run was created")
     apply: bool = Field(default=False, description="Let maintenance act; without it, it only plans")
 

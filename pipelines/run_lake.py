@@ -121,6 +121,7 @@ def _replacement(options: argparse.Namespace) -> dict[str, Any]:
         "replace": f"{'' if start is None else start}..{'' if end is None else end}",
         "replace_since_ms": options.since,
         "replace_until_ms": options.until,
+        "replace_withdrawn": options.include_withdrawn,
     }
 
 

@@ -109,12 +109,12 @@ class LogState:
     def came_late(self) -> bool:
         """Whether there are visible records behind which others are published already."""
         to = self.published_to or 0
-        return any(r.state == "present" and not r.published and r.end_offset <= to for r in self.ledger)
+        return any(r.shows and not r.published and r.end_offset <= to for r in self.ledger)
 
     @property
     def published_records(self) -> int:
         """Rows that ``records`` has to hold for this log."""
-        return sum(r.records for r in self.ledger if r.published and r.state == "present")
+        return sum(r.records for r in self.ledger if r.has_rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,7 +192,16 @@ def _replace(run: Run, logs: tuple[str, ...] | None, policies: str | None, done:
         if asked == OffsetRange() and since is None and until is None:
             start = 0  # a request without any bound would mean only what came late
         config = ReplaceConfig(
-            run.lake, run.run_id, run.as_of_ms, logs, start, asked.end, since, until, policies=policies
+            run.lake,
+            run.run_id,
+            run.as_of_ms,
+            logs,
+            start,
+            asked.end,
+            since,
+            until,
+            policies=policies,
+            include_withdrawn=run.settings.replace_withdrawn,
         )
         report = run.launcher.run(config)
         done.reports.append(report)

@@ -23,7 +23,7 @@ from posixpath import basename, dirname
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from logcore.logs.offset_ledger import OffsetState, restart_offset
+from logcore.logs.offset_ledger import restart_offset
 from spark_jobs.lake import archive, commits, frontier, storage
 from spark_jobs.lake.archive import Segment
 from spark_jobs.lake.checked import pending_ranges
@@ -257,7 +257,7 @@ class _Needs:
         undecided = restart_offset(ledger) if ledger else 0
         if segment.next_offset > undecided:
             return f"the log is undecided from offset {undecided} on"
-        late = [row for row in ledger if row.state is OffsetState.PRESENT and not row.published]
+        late = [row for row in ledger if row.shows and not row.published]
         if any(_meets(segment, row.start_offset, row.end_offset) for row in late):
             return "offsets of it came late, below the frontier, and are not published yet"
         if any(segment.base_offset < border < segment.next_offset for border in self._unchecked.get(log, ())):

@@ -148,6 +148,8 @@ class ReplaceConfig(JsonContract):
     until_ms: int | None = None
     """Exclusive; records whose timestamp lies in [since, until), widened to whole record batches."""
     policies: str | None = None
+    include_withdrawn: bool = False
+    """Bring rows back that were withdrawn, and forget the withdrawal; without it they stay away."""
 
     @property
     def names_a_range(self) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from logcore.errors import CorruptionReason
 from logcore.logs.findings import found
-from logcore.logs.offset_ledger import OffsetState, publish_end
+from logcore.logs.offset_ledger import publish_end
 from spark_jobs.contracts import ExpectationsConfig, JobReport, LogChange
 from spark_jobs.lake import archive, checked, finding_rows, frontier, storage
 from spark_jobs.lake.archive import LogRow
@@ -179,7 +179,7 @@ def _published_records(lake: str, ledger: Sequence[LedgerRow], start: int, end: 
     """Records that the ledger counts as visible and published in [start, end)."""
     total = 0
     for row in ledger:
-        if row.state != OffsetState.PRESENT or not row.published or row.end_offset <= start or row.start_offset >= end:
+        if not row.has_rows or row.end_offset <= start or row.start_offset >= end:
             continue
         piece = row
         if piece.start_offset < start:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import fnmatch
 import math
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -117,7 +118,8 @@ def plan(config: PublishConfig) -> PublishPlan:
     told = ledger
     # Cut at the frontier: of a range that goes through it, what lies behind is still to be published.
     ledger = {log: frontier.with_published(ranges, frontiers[log]) for log, ranges in told.items()}
-    stale = [log for log in ledger if ledger[log] != told[log]]
+    erased = frontier.erased(config.lake, told, frontiers)
+    stale = [log for log in ledger if ledger[log] != told[log] and log not in erased]
     pending = {}
     for log, ranges in sorted(ledger.items()):
         start = frontiers[log] or 0
@@ -214,8 +216,9 @@ def _is_published(config: PublishConfig, topic: str) -> bool:
 
 def _plan_log(ranges: Sequence[LedgerRow], recorded: int | None, start: int, end: int, held: Held) -> LogPlan:
     first = ranges[0]
-    present = [r for r in ranges if r.state is OffsetState.PRESENT and r.start_offset >= start and r.end_offset <= end]
-    shown = [r for r in ranges if r.state in SHOWN and r.start_offset >= start and r.end_offset <= end]
+    inside = [r for r in ranges if r.start_offset >= start and r.end_offset <= end]
+    present = [r for r in inside if r.shows]
+    shown = [r for r in inside if r.state in SHOWN and not r.withdrawn]
     return LogPlan(
         log=first.log,
         topic=first.topic,
@@ -322,7 +325,9 @@ def _mismatches(lake: str, table: DeltaTable | None, logs: Sequence[LogPlan]) ->
         )
     ]
     return [
-        _mismatch(log, f"the table records already holds rows at or above offset {log.start_offset}")
+        _mismatch(
+            log, f"the table records already holds rows at or above offset {log.start_offset}{_way_out(lake, log)}"
+        )
         for log in suspects
         if _has_rows(lake, table, log)
     ]
@@ -347,6 +352,16 @@ def _has_rows(lake: str, table: DeltaTable, log: LogPlan) -> bool:
     )
     rows: int = open_dataset(lake, "records", table).head(1, columns=["offset"], filter=condition).num_rows
     return rows > 0
+
+
+def _way_out(lake: str, log: LogPlan) -> str:
+    """What mends it, where the frontier is not there at all."""
+    if log.frontier is not None:
+        return ""
+    return (
+        " and no frontier of the log: another engine has erased it. See what loglake repair "
+        f"{shlex.quote(lake)} --frontiers finds; with --apply it makes the frontier again from rows and ledger"
+    )
 
 
 def _mismatch(log: LogPlan, problem: str) -> PlacedFinding:

@@ -27,7 +27,7 @@ from deltalake import DeltaTable
 
 from spark_jobs import uncommitted
 from spark_jobs.contracts import JobReport, LogChange, ReplaceConfig
-from spark_jobs.lake import archive, commits, finding_rows, frontier, removals
+from spark_jobs.lake import archive, commits, finding_rows, frontier, removals, withdrawals
 from spark_jobs.lake.commits import Guard, Standing, WrittenFile
 from spark_jobs.lake.errors import ConcurrentChange, OutputMismatch
 from spark_jobs.lake.finding_rows import PlacedFinding
@@ -159,7 +159,7 @@ def apply(plan: ReplacePlan, config: ReplaceConfig, spark: SparkSession | None) 
     done = Done(refused=list(plan.refused))
     if spark is not None:
         _replace(plan.topics, config, spark, done)
-    _mark_published(config.lake, done.ranges, config.run_id)
+    _mark_published(config, done.ranges)
     new = finding_rows.record(config.lake, done.refused, config.run_id, config.as_of_ms)
     return JobReport(
         job=config.JOB,
@@ -330,29 +330,37 @@ def _digest(requests: Sequence[LogRequest], held: Held) -> str:
     return hashlib.sha256(json.dumps([RULES_VERSION, made_from]).encode()).hexdigest()[:32]
 
 
-def _mark_published(lake: str, done: Mapping[str, Sequence[tuple[int, int]]], run_id: str) -> None:
+def _mark_published(config: ReplaceConfig, done: Mapping[str, Sequence[tuple[int, int]]]) -> None:
     """Set the ledger's `published` on what was replaced; nothing to set writes nothing."""
+    lake, run_id = config.lake, config.run_id
     if not done:
         return
+    if config.include_withdrawn:
+        withdrawals.take_back(lake, done, run_id)
     standing = Standing.of(lake, "offset_ledger")
     ledger = frontier.sync_published(lake, run_id, list(done), standing)
-    marked = {log: _marked(lake, rows, done[log]) for log, rows in ledger.items()}
+    marked = {
+        log: _marked(lake, rows, done[log], include_withdrawn=config.include_withdrawn) for log, rows in ledger.items()
+    }
     moved = [log for log in marked if marked[log] != ledger[log]]
     frontier.commit_ledger(lake, [row for log in moved for row in marked[log]], moved, run_id, standing)
 
 
-def _marked(lake: str, rows: Sequence[LedgerRow], ranges: Sequence[tuple[int, int]]) -> list[LedgerRow]:
+def _marked(
+    lake: str, rows: Sequence[LedgerRow], ranges: Sequence[tuple[int, int]], *, include_withdrawn: bool
+) -> list[LedgerRow]:
     marked = []
     for row in rows:
         rest = row
-        for start, end in [] if row.published else clipped(ranges, row.start_offset, row.end_offset):
+        is_due = not row.published or (row.withdrawn and include_withdrawn)
+        for start, end in [] if not is_due else clipped(ranges, row.start_offset, row.end_offset):
             if start > rest.start_offset:
                 left, rest = removals.cut(rest, start, partial(removals.count_records, lake))
                 marked.append(left)
             right = None
             if end < rest.end_offset:
                 rest, right = removals.cut(rest, end, partial(removals.count_records, lake))
-            marked.append(replace(rest, published=True))
+            marked.append(replace(rest, published=True, withdrawn=rest.withdrawn and not include_withdrawn))
             if right is None:
                 break
             rest = right

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 
@@ -28,11 +28,10 @@ from spark_jobs.replacement_layout import LogOf
 
 RANGES_A_COMMIT = 200
 
-WITH_ROWS = frozenset({OffsetState.PRESENT})
 WITHOUT_ROWS = frozenset(
     {OffsetState.CONTROL, OffsetState.ABORTED, OffsetState.EMPTY, OffsetState.COMPACTED, OffsetState.TRIMMED}
 )
-REPLACEABLE = WITH_ROWS | WITHOUT_ROWS
+REPLACEABLE = WITHOUT_ROWS | {OffsetState.PRESENT}
 
 WHY_GONE = {
     Archived.RETAINED_AWAY: "retention took them out of the archive",
@@ -75,6 +74,8 @@ def requested(config: ReplaceConfig) -> tuple[list[TopicRequest], list[PlacedFin
     frontiers = frontier.read_frontiers(config.lake, list(ledger))
     # What a run published and did not get to tell the ledger was not filled late.
     ledger = {log: frontier.with_published(ranges, frontiers[log]) for log, ranges in ledger.items()}
+    if config.include_withdrawn:
+        ledger = {log: [replace(row, withdrawn=False) for row in ranges] for log, ranges in ledger.items()}
     by_time = _ranges_of_times(config, list(ledger)) if _names_times(config) else None
     requests: list[LogRequest] = []
     refused: list[PlacedFinding] = []
@@ -121,7 +122,8 @@ def _wanted(
 ) -> list[tuple[int, int]]:
     """The offsets that are asked for, in ascending ranges; without a request those that were filled late."""
     if not config.names_a_range:
-        late = [r for r in ranges if r.state in REPLACEABLE and not r.published and r.end_offset <= end]
+        due = (r for r in ranges if r.state in REPLACEABLE and not r.published and not r.withdrawn)
+        late = [r for r in due if r.end_offset <= end]
         return merged((r.start_offset, r.end_offset) for r in late)
     start, stop = config.start_offset or 0, config.end_offset
     if by_time is None:
@@ -174,7 +176,7 @@ def _requests(lake: str, ranges: Sequence[LedgerRow], chosen: Sequence[tuple[int
     requests = []
     for at in range(0, len(chosen), RANGES_A_COMMIT):
         some = chosen[at : at + RANGES_A_COMMIT]
-        with_rows = [row for row in ranges if row.state in WITH_ROWS and meets(some, row.start_offset, row.end_offset)]
+        with_rows = [row for row in ranges if row.shows and meets(some, row.start_offset, row.end_offset)]
         visible = [each for row in with_rows for each in clipped(some, row.start_offset, row.end_offset)]
         records = sum(_records_in(lake, row, some) for row in with_rows)
         requests.append(

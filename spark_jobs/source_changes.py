@@ -35,7 +35,8 @@ DIVERGED = ("source-diverged", "source-behind")
 
 def published_to(lake: str, logs: Sequence[str]) -> dict[str, int]:
     """The offset below which something was published of each log, at whatever isolation level."""
-    frontiers = frontier.read_frontiers(lake, logs)
+    ledger = frontier.read_ledger(lake, logs)
+    frontiers = frontier.frontiers_of(lake, {log: ledger.get(log, ()) for log in logs})
     ids = {f"records_uncommitted/{log}": log for log in logs}
     decided = commits.versions(lake, "records_uncommitted", list(ids))
     return {log: max(frontiers[log] or 0, decided[app] or 0) for app, log in ids.items()}

@@ -309,7 +309,7 @@ def _made_again(ranges: Sequence[LedgerRow], begun: int, files: Sequence[LiveFil
 
 
 def _is_settled(row: LedgerRow) -> bool:
-    return row.state in STATES and row.state is not OffsetState.OPEN
+    return row.state in STATES and row.state is not OffsetState.OPEN and not row.withdrawn
 
 
 def _end(ranges: Sequence[LedgerRow], decided: int, passes_damage: bool) -> int:
@@ -325,7 +325,7 @@ def _states(ranges: Sequence[LedgerRow], start: int, end: int) -> list[tuple[int
     """Offsets of [start, end) that have rows, with the state of their transactions; neighbours are one."""
     found: list[tuple[int, int, str]] = []
     for row in ranges:
-        if row.state not in STATES:
+        if row.state not in STATES or row.withdrawn:
             continue
         state = str(STATES[row.state])
         for low, high in clipped([(row.start_offset, row.end_offset)], start, end):

@@ -25,7 +25,7 @@ from logcore.logs.ledger_history import changed_findings, kept_borders, made_aga
 from logcore.logs.offset_ledger import OffsetState
 from spark_jobs.batch_stream import BatchFile, SegmentPlace
 from spark_jobs.contracts import JobReport, LogChange, ValidateConfig
-from spark_jobs.lake import archive, commits, finding_rows, frontier, storage
+from spark_jobs.lake import archive, commits, finding_rows, frontier, storage, withdrawals
 from spark_jobs.lake.archive import LogRow, Segment
 from spark_jobs.lake.commits import Standing, WrittenFile
 from spark_jobs.lake.errors import ConcurrentChange
@@ -151,7 +151,7 @@ def _plans(
     policies = read_policies(config.policies)
     logs = [row.log for row, _ in due]
     known = read_transactions(config.lake, logs)
-    frontiers = frontier.read_frontiers(config.lake, logs)
+    frontiers = frontier.frontiers_of(config.lake, {log: ledger.get(log, ()) for log in logs})
     for row, waiting in due:
         before = frontier.with_published(ledger.get(row.log, ()), frontiers[row.log])
         transactions = known[row.log]
@@ -305,7 +305,7 @@ def _ledgers(
     Raises:
         ConcurrentChange: a log was published since the plan, and its ledger is not cut there.
     """
-    frontiers = frontier.read_frontiers(config.lake, [log.row.log for log in plan.logs])
+    frontiers = frontier.frontiers_of(config.lake, {log.row.log: before.get(log.row.log, ()) for log in plan.logs})
     ledgers: dict[str, list[LedgerRow]] = {}
     for log in plan.logs:
         columns = passes[log.row.log]["ledger"]
@@ -320,7 +320,9 @@ def _ledgers(
             ledgers[log.row.log] = made_again(before.get(log.row.log, []), made, log.resume_offset, end)
         except ValueError as error:
             raise ConcurrentChange(f"{log.row.topic_partition} was published meanwhile: {error}.") from error
-    return ledgers
+    # Of a ledger that was lost, or made again: what was withdrawn is not late, and does not come back.
+    withdrawn = withdrawals.withdrawn_spans(config.lake, list(ledgers))
+    return ledgers | {log: withdrawals.marked(config.lake, ledgers[log], spans) for log, spans in withdrawn.items()}
 
 
 def _begin_again(

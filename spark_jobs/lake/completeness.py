@@ -18,7 +18,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from logcore.logs.offset_ledger import OffsetState
 from spark_jobs.lake import frontier
 from spark_jobs.lake.file_contents import FileUnreadable, LogKey, Offsets, read_contents
 from spark_jobs.lake.frontier import LedgerRow
@@ -169,7 +168,7 @@ def _strange(file: LiveFile, why: str) -> Difference:
 def _of_log(
     log: str, topic: str, partition: int, ledger: Sequence[LedgerRow], files: Sequence[Section]
 ) -> Iterator[Difference]:
-    published = [r for r in ledger if r.published and r.state is OffsetState.PRESENT]
+    published = [r for r in ledger if r.has_rows]
 
     def difference(start: int, end: int, expected: int, found: int, what: str) -> Difference:
         return Difference(log, topic, partition, start, end, expected, found, what)

@@ -6,15 +6,17 @@ publish, recorded in the same commit as the rows before it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
 
 from logcore.logs.offset_ledger import EVIDENCE_HIGH_WATERMARK, LedgerRange, OffsetState, mark_published
 from spark_jobs.lake import commits
 from spark_jobs.lake.commits import Standing
-from spark_jobs.lake.tables import OFFSET_LEDGER, read_rows
+from spark_jobs.lake.tables import OFFSET_LEDGER, open_dataset, open_table, read_rows
 
 CHUNK_ROWS = 65_536
 """Rows of the ledger that are held twice while it is read."""
@@ -30,6 +32,18 @@ class LedgerRow(LedgerRange):
     partition: int
     archived: str = "held"
     """``held``, ``retained-away`` or ``compacted-away``."""
+    withdrawn: bool = False
+    """Whether its rows were deleted from ``records`` on purpose (``loglake withdraw``)."""
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether ``records`` has to hold the records of the range."""
+        return self.published and self.shows
+
+    @property
+    def shows(self) -> bool:
+        """Whether its records are for ``records``, as soon as they are published."""
+        return self.state is OffsetState.PRESENT and not self.withdrawn
 
 
 def application_id(log: str) -> str:
@@ -55,11 +69,43 @@ def read_ledger(lake: str, logs: Sequence[str] | None = None) -> dict[str, list[
             for field, values in zip(chunk.schema, (column.to_pylist() for column in chunk.columns), strict=True)
         ]
         for values in zip(*columns, strict=True):
-            row = LedgerRow(**dict(zip(chunk.schema.names, values, strict=True)))
+            said = dict(zip(chunk.schema.names, values, strict=True))
+            row = LedgerRow(**said | {"withdrawn": bool(said["withdrawn"])})
             ledger.setdefault(row.log, []).append(row)
     for rows in ledger.values():
         rows.sort(key=lambda row: row.start_offset)
     return ledger
+
+
+def frontiers_of(lake: str, ledger: Mapping[str, Sequence[LedgerRow]]) -> dict[str, int | None]:
+    """Next offset to publish by log key, as :func:`read_frontiers`; of a log whose frontier another engine erased: the
+    end of what its ledger says is published. ``published`` would otherwise be taken back while the rows are there."""
+    found = read_frontiers(lake, list(ledger))
+    return found | {log: published_end(ledger[log]) for log in erased(lake, ledger, found)}
+
+
+def published_end(rows: Sequence[LedgerRow]) -> int:
+    """Where the ledger's published ranges end."""
+    return max((row.end_offset for row in rows if row.published), default=0)
+
+
+def erased(
+    lake: str, ledger: Mapping[str, Sequence[LedgerRow]], frontiers: Mapping[str, int | None]
+) -> tuple[str, ...]:
+    """Logs of which ``records`` has rows that the ledger says are published, and no frontier."""
+    suspects = [log for log, rows in ledger.items() if frontiers[log] is None and any(row.has_rows for row in rows)]
+    table = open_table(lake, "records") if suspects else None
+    if table is None:
+        return ()
+    return tuple(log for log in suspects if _has_rows(lake, table, ledger[log][0]))
+
+
+def _has_rows(lake: str, table: DeltaTable, log: LedgerRow) -> bool:
+    condition = (
+        (pc.field("topic") == log.topic) & (pc.field("partition") == log.partition) & (pc.field("log_id") == log.log_id)
+    )
+    rows: int = open_dataset(lake, "records", table).head(1, columns=["offset"], filter=condition).num_rows
+    return rows > 0
 
 
 def commit_ledger(
@@ -93,7 +139,7 @@ def sync_published(
     """
     standing = standing or Standing.of(lake, "offset_ledger")
     ledger = read_ledger(lake, logs)
-    frontiers = read_frontiers(lake, list(ledger))
+    frontiers = frontiers_of(lake, ledger)
     synced = {log: with_published(rows, frontiers[log]) for log, rows in ledger.items()}
     moved = [log for log in synced if synced[log] != ledger[log]]
     commit_ledger(lake, [row for log in moved for row in synced[log]], moved, run_id, standing)
@@ -109,7 +155,7 @@ def late_from(rows: Sequence[LedgerRow], recorded: int | None) -> int | None:
     late = (
         row.start_offset
         for row in with_published(rows, recorded)
-        if row.state is OffsetState.PRESENT and not row.published and row.end_offset <= (recorded or 0)
+        if row.shows and not row.published and row.end_offset <= (recorded or 0)
     )
     return min(late, default=None)
 

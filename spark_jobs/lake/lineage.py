@@ -13,15 +13,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from logcore.cli.record_lines import time_text
 from logcore.errors import LogError
 from logcore.logs.offset_ledger import BLOCKING, EVIDENCE_HIGH_WATERMARK, OffsetState
-from spark_jobs.lake import archive, commits, delta_log, frontier, storage
+from spark_jobs.lake import archive, commits, delta_log, frontier, storage, withdrawals
 from spark_jobs.lake.archive import LogRow, Segment
 from spark_jobs.lake.archived_batch import ArchivedBatch, is_held, read_batch
 from spark_jobs.lake.delta_log import Commit
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.frontier import LedgerRow
 from spark_jobs.lake.tables import open_dataset, open_table, read_rows
+from spark_jobs.lake.withdrawals import Withdrawal
 
 TABLE_NAMES = ("records", "records_uncommitted")
 DAMAGED = frozenset({OffsetState.MISSING, OffsetState.CORRUPT, OffsetState.UNKNOWN})
@@ -64,6 +66,8 @@ class OffsetLineage:
     findings: tuple[Mapping[str, Any], ...]
     problems: tuple[str, ...]
     """What is wrong, in words; nothing is where the tables, the archive and the checksum agree."""
+    withdrawal: Withdrawal | None = None
+    """What says that its row was deleted on purpose."""
 
     @property
     def is_damaged(self) -> bool:
@@ -136,12 +140,17 @@ def _lineage(lake: str, name: str, log: LogRow, offset: int, places: Sequence[Ro
     added = None if place is None else delta_log.commit_that_added(lake, name, place.file, newest)
     passed = None if place is None else delta_log.commit_that_passed(lake, name, app, offset, newest)
     why_not = None
-    if place is None:
+    withdrawal = _withdrawal(lake, log.log, offset) if ledger is not None and ledger.withdrawn else None
+    if place is None and ledger is not None and ledger.withdrawn and not _takes_up(ledger, batch):
+        why_not = _withdrawn(withdrawal)
+    elif place is None:
         why_not, wrong = _why_not(lake, log, offset, ledger, recorded, batch)
         problems += wrong
     elif name == "records" and (ledger is None or ledger.state is not OffsetState.PRESENT or not ledger.published):
         said = "nothing" if ledger is None else f"{ledger.state}, {'' if ledger.published else 'not '}published"
         problems.append(f"the table has the row, the ledger says of its offset: {said}")
+    elif name == "records" and ledger is not None and ledger.withdrawn:
+        problems.append(f"the table has the row, and it is withdrawn: {_withdrawn(withdrawal)}")
     return OffsetLineage(
         log=log,
         offset=offset,
@@ -157,6 +166,7 @@ def _lineage(lake: str, name: str, log: LogRow, offset: int, places: Sequence[Ro
         published_by=passed,
         findings=findings,
         problems=tuple(problems),
+        withdrawal=withdrawal,
     )
 
 
@@ -283,12 +293,35 @@ def _why_not(
         return _SAID[state].format(evidence=ledger.said_by), []
     if recorded is None or offset >= recorded:
         return _held_back(lake, log.log, recorded or 0), []
-    if (batch is not None and batch.holds_offset is False) or (batch is None and ledger.gaps):
+    if _takes_up(ledger, batch):
         return "compacted: its batch takes up the offset, and cleaning left no record there", []
     if not ledger.published:
         return "its bytes came late, below the frontier; the next run of loglake run publishes them", []
     lost = f"the ledger says that offset {offset} is published, and the table has no row of it"
     return lost, [lost]
+
+
+def _takes_up(ledger: LedgerRow, batch: ArchivedBatch | None) -> bool:
+    """Whether a batch has the offset in its span and no record of it."""
+    return (batch is not None and batch.holds_offset is False) or (batch is None and bool(ledger.gaps))
+
+
+def _withdrawal(lake: str, log: str, offset: int) -> Withdrawal | None:
+    """The newest withdrawal of an offset; None where the table does not have it any more."""
+    found = withdrawals.read_withdrawals(lake, [log]).get(log, [])
+    fitting = [each for each in found if each.start_offset <= offset < each.end_offset]
+    return max(fitting, key=lambda each: each.withdrawn_ms, default=None)
+
+
+def _withdrawn(withdrawal: Withdrawal | None) -> str:
+    if withdrawal is None:
+        return "withdrawn: its row was deleted from records on purpose; the table withdrawals does not say by whom"
+    reason = "" if withdrawal.reason is None else f", because: {withdrawal.reason}"
+    return (
+        f"withdrawn: its row was deleted from records on purpose, as {withdrawal.who} said at "
+        f"{time_text(withdrawal.withdrawn_ms)}{reason}; gone as of version {withdrawal.table_version} of the table. "
+        "The archive still holds its bytes"
+    )
 
 
 _SAID: Mapping[OffsetState, str] = {

@@ -19,7 +19,7 @@ segment are deleted its offsets are `compacted-away` also where no record left.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -356,33 +356,43 @@ def cut(row: LedgerRow, at: int, count_below: Callable[[LedgerRow, int], int]) -
 
 def count_records(lake: str, row: LedgerRow, at: int) -> int:
     """Records of a range below ``at``: summed over the range's batches as they stream by, never collected."""
+    total = 0
+    for chunk in batches_within(lake, row, at):
+        inside = pc.and_(pc.greater_equal(chunk["base_offset"], row.start_offset), pc.less(chunk["last_offset"], at))
+        total += pc.sum(chunk.filter(inside)["record_count"]).as_py() or 0
+        for batch in chunk.filter(pc.invert(inside)).to_pylist():
+            total += sum(row.start_offset <= offset < at for offset in offsets_in_batch(lake, row.log, batch))
+    return total
+
+
+def batches_within(lake: str, row: LedgerRow, end: int) -> Iterator[pa.RecordBatch]:
+    """Good batches that have offsets of a ledger range below ``end``, as they stream by: base and last offset, count of
+    records, segment, position and size."""
     table = open_table(lake, "batches")
     if table is None:
-        return 0
+        return
     condition = (
         (pc.field("log") == row.log)
         & (pc.field("verdict") == "ok")
         & (pc.field("last_offset") >= row.start_offset)
-        & (pc.field("base_offset") < at)
+        & (pc.field("base_offset") < end)
     )
     columns = ["base_offset", "last_offset", "record_count", "segment_id", "position", "size"]
     # What was merged, filled or cut back has its batches a second time in what stands in its place.
     feeding = [segment.segment_id for segment in archive.ingested_segments(lake, [row.log])]
     condition &= pc.field("segment_id").isin(pa.array(feeding, pa.string()))
-    total = 0
-    for chunk in open_dataset(lake, "batches", table).scanner(columns=columns, filter=condition).to_batches():
-        inside = pc.and_(pc.greater_equal(chunk["base_offset"], row.start_offset), pc.less(chunk["last_offset"], at))
-        total += pc.sum(chunk.filter(inside)["record_count"]).as_py() or 0
-        for batch in chunk.filter(pc.invert(inside)).to_pylist():
-            total += _count_in_batch(lake, row.log, batch, row.start_offset, at)
-    return total
+    yield from open_dataset(lake, "batches", table).scanner(columns=columns, filter=condition).to_batches()
 
 
-def _count_in_batch(lake: str, log: str, batch: Mapping[str, Any], start: int, end: int) -> int:
-    """Records of one batch with an offset in [start, end), told by reading it: a border goes through it."""
+def offsets_in_batch(lake: str, log: str, batch: Mapping[str, Any]) -> list[int]:
+    """Offsets of one batch's records, read from the archive.
+
+    Raises:
+        LogError: its bytes are not there, or are not what they were.
+    """
     segments = {s.segment_id: s for s in archive.read_segments(lake, [log], live=False)}
     segment = segments[batch["segment_id"]]
     position = segment.start + batch["position"]
     with storage.mapped(segment.local_path(lake), position, position + batch["size"]) as mapped:
         header = read_header(mapped, position)
-        return sum(start <= record.offset < end for record in read_records(mapped, position, header))
+        return [record.offset for record in read_records(mapped, position, header)]

@@ -185,6 +185,21 @@ OFFSET_LEDGER = pa.schema(
         pa.field("evidence", pa.string()),
         pa.field("published", pa.bool_()),
         pa.field("archived", pa.string()),  # held, retained-away, compacted-away
+        pa.field("withdrawn", pa.bool_()),  # rows were deleted from `records` on purpose; null in older lakes: no
+    ]
+)
+
+WITHDRAWALS = pa.schema(
+    [
+        *LOG_COLUMNS,
+        pa.field("start_offset", pa.int64()),
+        pa.field("end_offset", pa.int64()),
+        pa.field("records", pa.int64()),  # published records in the range, whose rows are gone
+        pa.field("table_version", pa.int64()),  # of `records`, in which they were not there any more
+        pa.field("run_id", pa.string()),
+        pa.field("who", pa.string()),
+        pa.field("withdrawn_ms", pa.int64()),
+        pa.field("reason", pa.string()),
     ]
 )
 
@@ -242,16 +257,9 @@ TABLES: Mapping[str, TableSpec] = {
             "records_uncommitted", RECORDS_UNCOMMITTED, ("partition", "offset", "timestamp", "log_id"), ("topic",)
         ),
         TableSpec("log_actions", LOG_ACTIONS, ("log", "segment_id")),
+        TableSpec("withdrawals", WITHDRAWALS, ("log", "start_offset")),
     )
 }
-
-
-def spec_of(name: str, table: DeltaTable) -> TableSpec:
-    """Columns and layout of table ``name`` as it is there: ours, and behind them the columns that its users added."""
-    spec = TABLES[name]
-    there = pa.schema(table.schema().to_arrow())
-    extra = [field.with_nullable(True).remove_metadata() for field in there if field.name not in spec.schema.names]
-    return spec if not extra else replace(spec, schema=pa.schema([*spec.schema, *extra]))
 
 
 def table_uri(lake: str, name: str) -> str:
@@ -303,7 +311,7 @@ def open_table(lake: str, name: str) -> DeltaTable | None:
 def spec_of(name: str, table: DeltaTable) -> TableSpec:
     """Columns and layout of a table as it is: ours, then the columns that its user added, which are nullable."""
     spec = TABLES[name]
-    added = [field.with_nullable(True) for field in _schema_of(table) if field.name not in spec.schema.names]
+    added = [field.with_nullable(True).remove_metadata() for field in _schema_of(table) if field.name not in spec.schema.names]
     return replace(spec, schema=pa.schema([*spec.schema, *added]))
 
 

@@ -1,0 +1,182 @@
+"""``loglake withdraw LAKE``: rows that were deleted from ``records`` on purpose are left out from now on.
+
+    loglake withdraw LAKE                                        what is gone
+    loglake withdraw LAKE --topic orders --reason GDPR-17 --apply   … is withdrawn
+
+Needs neither a JVM nor Dagster. A jsonl line for each range, keys in this order, and a summary last:
+
+    topic, partition, log, start_offset, end_offset, records (null where unclear), withdrawn, unclear (text or null)
+    {"summary": {table_version, logs, ranges, records, unclear, applied, run_id (null where nothing was written)}}
+
+Exit codes: 0 nothing is gone, or it is withdrawn now · 1 something could be withdrawn, and nothing was written · 2 of
+some offsets it is not clear which rows are gone · 3 could not be done · 64 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import socket
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from logcore.cli.arguments import natural, offset_range, time_ms
+from logcore.cli.record_lines import json_line
+
+if TYPE_CHECKING:
+    from spark_jobs.lake.withdrawals import WithdrawalPlan
+
+EXIT_CLEAN, EXIT_WARNING, EXIT_DAMAGE, EXIT_NOT_CHECKED, EXIT_USAGE = 0, 1, 2, 3, 64
+
+NOT_ERASED = (
+    "Withdrawn is not erased: the archive still holds the bytes of these records, and so do older versions of the "
+    "table until they are vacuumed."
+)
+
+
+class WithdrawCommand:
+    """``loglake withdraw LAKE``."""
+
+    def add_parser(self, subparsers: Any) -> None:
+        """Declare the command and its options."""
+        parser = subparsers.add_parser(
+            "withdraw",
+            help="rows that were deleted from records on purpose stay away",
+            description="Compare the rows of the table records with the offset ledger, and list published offsets "
+            "whose rows are gone. With --apply, record them as withdrawn: checks no longer miss them, and no later run "
+            "brings them back (loglake run PATH --lake LAKE --replace A..B --include-withdrawn does). Rows that are "
+            f"still there are never removed. {NOT_ERASED}",
+        )
+        parser.add_argument("lake", metavar="LAKE", help="a lake: a directory, or s3://bucket/prefix")
+        parser.add_argument("--topic", action="append", default=[], metavar="GLOB", help="only topics that match")
+        parser.add_argument(
+            "--partition", action="append", default=[], type=natural, metavar="N", help="only this partition number"
+        )
+        parser.add_argument(
+            "--offsets", type=offset_range, metavar="A..B", help="only these offsets of each log (B is not included)"
+        )
+        parser.add_argument("--reason", metavar="TEXT", help="why, kept with the withdrawal")
+        parser.add_argument("--apply", action="store_true", help="record it; without it nothing is written")
+        parser.add_argument("--as-of", type=time_ms, metavar="TIME", help="when, as it is recorded (default: now)")
+        parser.add_argument("--format", choices=("text", "jsonl"), default="text")
+        parser.set_defaults(func=self.run)
+
+    def run(self, options: argparse.Namespace) -> int:
+        """Do it; returns the exit code."""
+        return guarded(lambda: _withdraw(options))
+
+
+withdraw_command = WithdrawCommand()
+
+
+def guarded(work: Callable[[], int]) -> int:
+    """Errors of ours become one paragraph and an exit code."""
+    from spark_jobs.lake.errors import JobError, UsageError
+
+    try:
+        return work()
+    except UsageError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return EXIT_USAGE
+    except (JobError, OSError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return EXIT_NOT_CHECKED
+
+
+def lake_at(path: str) -> str:
+    """The one name of a lake that is there.
+
+    Raises:
+        UsageError: no lake is there.
+    """
+    from spark_jobs.lake import storage
+    from spark_jobs.lake.errors import UsageError
+    from spark_jobs.lake.identity import read_identity
+
+    lake = storage.absolute(path)
+    if read_identity(lake) is None:
+        raise UsageError(f"{path} is no lake: it has no lake.json.")
+    return lake
+
+
+def _withdraw(options: argparse.Namespace) -> int:
+    from spark_jobs.lake import lease, withdrawals
+
+    lake = lake_at(options.lake)
+    start, end = (None, None) if options.offsets is None else (options.offsets.start, options.offsets.end)
+
+    def plan() -> WithdrawalPlan:
+        return withdrawals.plan(lake, options.topic, options.partition, start, end)
+
+    run_id = None
+    if options.apply:
+        with lease.hold(lake, "loglake withdraw"):
+            made = plan()
+            if not made.is_empty:
+                run_id = f"withdraw-{uuid.uuid4().hex}"
+                as_of_ms = time.time_ns() // 1_000_000 if options.as_of is None else options.as_of
+                who = f"{getpass.getuser()}@{socket.gethostname()}"
+                withdrawals.apply(lake, made, who=who, reason=options.reason, run_id=run_id, as_of_ms=as_of_ms)
+    else:
+        made = plan()
+    sys.stdout.write(_lines(made, run_id) if options.format == "jsonl" else _text(lake, made, run_id))
+    if any(log.unclear for log in made.logs):
+        return EXIT_DAMAGE
+    return EXIT_WARNING if not made.is_empty and run_id is None else EXIT_CLEAN
+
+
+def _lines(made: WithdrawalPlan, run_id: str | None) -> str:
+    lines: list[dict[str, object]] = []
+    for log in made.logs:
+        place: dict[str, object] = {"topic": log.row.topic, "partition": log.row.partition, "log": log.row.log}
+        for each in log.ranges:
+            span: dict[str, object] = {"start_offset": each.start_offset, "end_offset": each.end_offset}
+            lines.append(place | span | {"records": each.records, "withdrawn": run_id is not None, "unclear": None})
+        for doubt in log.unclear:
+            span = {"start_offset": doubt.start_offset, "end_offset": doubt.end_offset}
+            lines.append(place | span | {"records": None, "withdrawn": False, "unclear": doubt.why})
+    summary = {
+        "table_version": made.table_version,
+        "logs": sum(bool(log.ranges) for log in made.logs),
+        "ranges": sum(len(log.ranges) for log in made.logs),
+        "records": sum(log.records for log in made.logs),
+        "unclear": sum(len(log.unclear) for log in made.logs),
+        "applied": run_id is not None,
+        "run_id": run_id,
+    }
+    lines.append({"summary": summary})
+    return "".join(json_line(line) for line in lines)
+
+
+def _text(lake: str, made: WithdrawalPlan, run_id: str | None) -> str:
+    lines = []
+    for log in made.logs:
+        lines.append(f"{log.row.topic_partition}  log {log.row.log}")
+        lines += [f"  offsets [{r.start_offset}, {r.end_offset})  {r.records:,} records" for r in log.ranges]
+        lines += [f"  offsets [{d.start_offset}, {d.end_offset})  left alone: {d.why}" for d in log.unclear]
+    if made.is_empty:
+        lines.append("no row that the ledger counts as published is gone from records; nothing to withdraw")
+        return "\n".join(lines) + "\n"
+    ranges, records = sum(len(log.ranges) for log in made.logs), sum(log.records for log in made.logs)
+    what = f"{records:,} records in {ranges:,} ranges"
+    if run_id is None:
+        lines.append(
+            f"{what} are gone from records as of version {made.table_version}. Nothing was written: --apply withdraws "
+            "them. If they were not deleted on purpose, bring them back: loglake run PATH --lake "
+            f"{lake} --replace A..B."
+        )
+    else:
+        lines.append(f"{what} are withdrawn (run {run_id}).")
+    lines.append(NOT_ERASED)
+    if _has_uncommitted(lake):
+        lines.append("The table records_uncommitted is not looked at: delete their rows there too if you have to.")
+    return "\n".join(lines) + "\n"
+
+
+def _has_uncommitted(lake: str) -> bool:
+    from spark_jobs.lake.tables import open_table
+
+    return open_table(lake, "records_uncommitted") is not None
