@@ -70,6 +70,13 @@ class Segment:
         """
         return self.generation == GENERATION_INGESTED and self.retired_because not in (CUT_BACK, FILLED, MERGED)
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether its file has to be there: not what was deleted or cut back, nor what its source may delete."""
+        if self.deleted_ms is not None:
+            return False
+        return self.retired_ms is None or not (self.lies_at_source or self.retired_because == CUT_BACK)
+
     def local_path(self, lake: str) -> str:
         """Where its bytes lie: in the archive, or at the source where they were registered in place."""
         return self.path if self.lies_at_source else storage.join(lake, self.path)

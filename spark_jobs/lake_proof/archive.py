@@ -18,7 +18,7 @@ from logcore.errors import LogError
 from logcore.logs.validation import SegmentJudgement
 from logcore.segments.scan import Stretch
 from spark_jobs.lake import storage
-from spark_jobs.lake.archive import CUT_BACK, GENERATION_INGESTED, Segment
+from spark_jobs.lake.archive import GENERATION_INGESTED, Segment
 from spark_jobs.lake.log_directory import SIDE_SUFFIXES, side_file
 from spark_jobs.lake.tables import read_rows
 from spark_jobs.lake_proof.proof import Counts, DataUnreadable, LakeFinding, Proof, Thing, finding, readable
@@ -30,7 +30,7 @@ LISTED = 20
 """Stray files named one by one; further ones are only counted."""
 
 _RESTORE = (
-    "Restore the file from a copy, or run `loglake run SOURCE --lake LAKE --fill-from COPY` with the log's segments."
+    "`loglake repair LAKE --archive --from COPY --apply` puts back what the source or a copy of the log still holds."
 )
 
 
@@ -42,7 +42,7 @@ def archive_things(state: LakeState, holds: Callable[[str, int], bool] | None = 
     """
     shared = Counter(segment.path for segment in state.segments if segment.deleted_ms is None)
     for segment in state.segments:
-        if not _is_kept(segment) or not (holds is None or holds(segment.topic, segment.partition)):
+        if not segment.is_kept or not (holds is None or holds(segment.topic, segment.partition)):
             continue
         yield Thing(
             name=f"archive/{segment.segment_id}",
@@ -50,13 +50,6 @@ def archive_things(state: LakeState, holds: Callable[[str, int], bool] | None = 
             size=segment.size,
             prove=_Prover(state, segment, shared[segment.path] > 1),
         )
-
-
-def _is_kept(segment: Segment) -> bool:
-    """Whether the file should be there: what lies at its source is the source's to delete once it is retired."""
-    if segment.deleted_ms is not None:
-        return False
-    return segment.retired_ms is None or not (segment.lies_at_source or segment.retired_because == CUT_BACK)
 
 
 def _identity(state: LakeState, segment: Segment) -> str:
