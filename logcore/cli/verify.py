@@ -2,11 +2,16 @@
 
 Each segment is judged batch by batch and record by record, then its indexes against its batches, then the log as a
 whole with what lies beside it. Findings are this command's output: they go to stdout.
+
+A lake (a directory, or the URL of one, that holds `lake.json`) is proved by whoever knows its tables: the entry point
+of the group `loglake.lake_verify`, a function from the parsed arguments to the exit code.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import re
 import sys
 from collections import Counter
 from dataclasses import dataclass, field, fields, replace
@@ -16,11 +21,15 @@ from logcore.cli.checked_logs import CheckedLogs
 from logcore.cli.log_reading import gap_rules, is_compacted, topic_setting
 from logcore.cli.looking import Notes, find_logs
 from logcore.cli.record_lines import json_line
+from logcore.errors import LogError
 from logcore.logs.findings import Finding, Severity
 from logcore.logs.log_check import check_log
 from logcore.logs.validation import SegmentJudgement
 from logcore.segments.filenames import DirectoryKind
 from logcore.storage.local import read_file, shown
+
+LAKE_FILE = "lake.json"
+LAKE_ENTRY_POINTS = "loglake.lake_verify"
 
 MAX_SIDE_FILE = 1 << 30
 """Bytes of an index or a snapshot, at most: brokers preallocate 10 MiB."""
@@ -77,7 +86,8 @@ def add_parser(
         "verify",
         parents=[parent],
         help="every rule over every byte",
-        description="Judge every byte of segments and of what lies beside them, and say where all bytes went.",
+        description="Judge every byte of segments and of what lies beside them, and say where all bytes went. "
+        "Of a lake: prove its archive, its tables and its offset ledger.",
     )
     options.add_paths(parser)
     options.add_choice(parser)
@@ -90,11 +100,31 @@ def add_parser(
         help="topic configuration by Kafka's names; cleanup.policy=compact makes gaps legal",
     )
     parser.add_argument("--format", choices=("text", "jsonl"), default="text")
+    parser.add_argument(
+        "--sample",
+        type=_sample,
+        metavar="N/T",
+        help="of a lake: only the N-th of T equal parts; all parts together are the whole lake",
+    )
+    parser.add_argument(
+        "--resume",
+        metavar="FILE",
+        help="of a lake: remember in FILE, outside of the lake, what is proved, and go on from there",
+    )
     parser.set_defaults(func=run, parser=parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
+    lakes = [path for path in arguments.paths if _is_lake(path)]
+    if len(lakes) > 1 or (lakes and len(arguments.paths) > 1):
+        arguments.parser.error("a lake is proved by itself: name one lake, or paths of logs")
+    if lakes:
+        if arguments.config:
+            arguments.parser.error("--config is for logs; a lake has its policies")
+        return _verify_lake(arguments)
+    if arguments.sample or arguments.resume:
+        arguments.parser.error("--sample and --resume are for a lake; these paths are none")
     lines = Lines(form=arguments.format)
     totals = Totals()
     logs = tuple(log for log in find_logs(arguments, lines) if log.kind is DirectoryKind.LIVE)
@@ -110,6 +140,35 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         sys.stdout.write(_summary_text(totals, lines))
     return lines.exit_code
+
+
+def _sample(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text, re.ASCII)
+    number, total = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not 1 <= number <= total:
+        raise argparse.ArgumentTypeError(f"{text!r} is no part of a whole; write N/T, for instance 1/7")
+    return number, total
+
+
+def _is_lake(path: str) -> bool:
+    """Whether a path is a lake's; a URL may be one, and only who knows lakes can tell."""
+    return "://" in path or os.path.isfile(os.path.join(path, LAKE_FILE))
+
+
+def _verify_lake(arguments: argparse.Namespace) -> int:
+    from importlib import metadata  # takes longer than most commands' own start
+
+    points = list(metadata.entry_points(group=LAKE_ENTRY_POINTS))
+    advice = "Install the distribution `loglake` with what it depends on."
+    if not points:
+        raise LogError(f"{shown(arguments.paths[0])} is a lake, and nothing here can read its tables.", advice=advice)
+    try:
+        verify = points[0].load()
+    except ImportError as error:
+        missing = error.name or "a package"
+        message = f"{shown(arguments.paths[0])} is a lake; to verify it, {missing} is needed, which cannot be imported."
+        raise LogError(message, advice=advice) from error
+    return int(verify(arguments))
 
 
 def _read(path: str) -> bytes:

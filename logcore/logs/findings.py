@@ -150,6 +150,25 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "slices-not-merged": Rule(_WARNING, "small archived slices that could not be joined; they stay"),
         "archive-not-deleted": Rule(_WARNING, "a file of the archive that could not be deleted; tried again later"),
         "expectation-failed": Rule(_ERROR, "published rows are not what ledger and batches say"),
+        # proof of a lake (spark_jobs.lake_proof)
+        "table-went-back": Rule(_ERROR, "a table at a lower version than it had: commits were lost"),
+        "table-missing": Rule(_ERROR, "a table that is gone, or cannot be opened"),
+        "foreign-commit": Rule(_INFO, "a commit to a table by another program"),
+        "commit-file-damaged": Rule(_ERROR, "a commit or checkpoint of a table that is gone, unreadable or repeated"),
+        "table-file-missing": Rule(_ERROR, "a data file of a table that is gone"),
+        "table-file-size": Rule(_ERROR, "a data file of a table with another size than its commit records"),
+        "archive-file-missing": Rule(_ERROR, "an archived file that is gone"),
+        "archive-file-changed": Rule(_ERROR, "an archived file whose bytes are not those that were archived"),
+        "stray-archive-file": Rule(_INFO, "a file in the archive that no segment names"),
+        "row-digest-differs": Rule(_ERROR, "a data file whose rows are not those that were written"),
+        "page-checksum-differs": Rule(_ERROR, "a data file with a page that fails its checksum"),
+        "rows-differ-from-archive": Rule(_ERROR, "rows of a table that are not those of the archive"),
+        "rows-out-of-order": Rule(_INFO, "a data file whose rows are not in offset order; another engine wrote it"),
+        "not-provable": Rule(_WARNING, "rows that neither a digest nor the archive can prove any more"),
+        "ledger-has-a-hole": Rule(_ERROR, "offsets of a log that the ledger or the segments leave out or have twice"),
+        "rows-differ-from-ledger": Rule(_ERROR, "rows of a table that are not those that the ledger counts"),
+        "frontier-missing": Rule(_ERROR, "a log with published rows, of which no frontier is recorded"),
+        "withdrawn-rows": Rule(_ERROR, "rows in a range of offsets that is recorded as withdrawn"),
     }
 )
 """Every rule id. A new check adds its row here; `found` refuses ids that are missing."""

@@ -19,6 +19,10 @@ class OutputMismatch(JobError):
     """What was written, or what the table holds, is not what the ledger says: stop and look."""
 
 
+class TableUnreadable(JobError):
+    """A table, or a file of it, is missing, damaged or of another kind than ours; the text names the command for it."""
+
+
 class LeaseHeld(JobError):
     """Another process works on this lake; the text names it."""
 

@@ -6,17 +6,19 @@ anything that reads Delta reads it. Statistics are kept on the columns that plan
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable, Schema
-from deltalake.exceptions import TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from logcore.columns.schema import RECORDS_SCHEMA
 from spark_jobs.lake import storage
+from spark_jobs.lake.errors import JobError, TableUnreadable
 
 LOG_COLUMNS = [
     pa.field("log", pa.string()),  # <log_id>/<partition>: the key that plans and predicates use
@@ -248,20 +250,66 @@ def table_uri(lake: str, name: str) -> str:
     return storage.join(lake, "tables", TABLES[name].name)
 
 
-def open_table(lake: str, name: str) -> DeltaTable | None:
-    """The table at its newest version, or None where it was never created."""
+@contextmanager
+def reading(lake: str, name: str, path: str | None = None) -> Iterator[None]:
+    """Errors of Arrow and Delta while table ``name`` is read become ours.
+
+    Args:
+        path: the file that is read, relative to the table, where it is known.
+
+    Raises:
+        TableUnreadable: the table, or a file of it, is missing or damaged.
+        StorageError: the object store did not answer as it should.
+    """
     uri = table_uri(lake, name)
     try:
         with storage.answers(uri):
+            yield
+    except JobError:
+        raise
+    except (pa.ArrowException, DeltaError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        where = uri if path is None else storage.join(uri, path)
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise TableUnreadable(
+            f"Table {name}: {where} can't be read ({lines[0][:300]}). To make the table again: "
+            f"loglake repair {lake} --rebuild {name}"
+        ) from error
+
+
+def open_table(lake: str, name: str) -> DeltaTable | None:
+    """The table at its newest version, or None where it was never created.
+
+    Raises:
+        TableUnreadable: the table's log is damaged.
+        StorageError: the object store did not answer as it should.
+    """
+    uri = table_uri(lake, name)
+    with reading(lake, name):
+        try:
             return DeltaTable(uri, storage_options=storage.delta_options(uri))
-    except TableNotFoundError:
-        return None
+        except TableNotFoundError:
+            return None
+
+
+def spec_of(name: str, table: DeltaTable) -> TableSpec:
+    """Columns and layout of a table as it is: ours, then the columns that its user added, which are nullable."""
+    spec = TABLES[name]
+    added = [field.with_nullable(True) for field in _schema_of(table) if field.name not in spec.schema.names]
+    return replace(spec, schema=pa.schema([*spec.schema, *added]))
+
+
+def _schema_of(table: DeltaTable) -> pa.Schema:
+    return pa.schema(table.schema().to_arrow())
 
 
 def ensure_table(lake: str, name: str) -> DeltaTable:
-    """The table, created empty if it is not there; columns that came to it after it was made are added."""
+    """The table, created empty if it is not there; columns that came to it after it was made are added.
+
+    Raises:
+        TableUnreadable: it is there, and its log is damaged.
+    """
     spec = TABLES[name]
-    table = DeltaTable.create(
+    table = open_table(lake, name) or DeltaTable.create(
         table_uri(lake, name),
         schema=spec.schema,
         mode="ignore",
@@ -296,6 +344,10 @@ def read_rows(
 
     Args:
         where: ANDed conditions ``(column, operator, value)`` as ``pyarrow.dataset`` filters.
+
+    Raises:
+        TableUnreadable: a file of the table is missing or damaged, or a column is of another type than ours.
+        StorageError: the object store did not answer as it should.
     """
     spec = TABLES[name]
     schema = spec.schema if columns is None else pa.schema([spec.schema.field(c) for c in columns])
@@ -306,13 +358,14 @@ def read_rows(
     for column, operator, value in where or ():
         term = _term(spec, column, operator, value)
         condition = term if condition is None else condition & term
-    dataset = open_dataset(lake, name, table)
-    there = [column for column in schema.names if column in dataset.schema.names]
-    rows = dataset.to_table(columns=there, filter=condition)
-    for field in schema:
-        if field.name not in there:  # a table made before it had this column
-            rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
-    return rows.select(schema.names).cast(schema)
+    with reading(lake, name):
+        dataset = open_dataset(lake, name, table)
+        there = [column for column in schema.names if column in dataset.schema.names]
+        rows = dataset.to_table(columns=there, filter=condition)
+        for field in schema:
+            if field.name not in there:  # a table made before it had this column
+                rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+        return rows.select(schema.names).cast(schema)
 
 
 def _term(spec: TableSpec, column: str, operator: str, value: Any) -> ds.Expression:

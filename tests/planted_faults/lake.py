@@ -12,9 +12,9 @@ FAULTS = (
     Fault(
         "compaction retires first and adds then",
         "spark_jobs/lake/archive.py",
-        '    commits.replace(lake, "segments", predicate, rows, run_id, [*moved, *guards])',
-        '    commits.replace(lake, "segments", predicate, rows.slice(0, len(gone)), run_id, [])\n'
-        '    commits.replace(lake, "segments", predicate, rows, run_id, [*moved, *guards])',
+        '    commits.replace(lake, "segments", ("segment_id", ids), rows, run_id, [*moved, *guards])',
+        '    commits.replace(lake, "segments", ("segment_id", ids), rows.slice(0, len(gone)), run_id, [])\n'
+        '    commits.replace(lake, "segments", ("segment_id", ids), rows, run_id, [*moved, *guards])',
         (READER,),
     ),
     Fault(
@@ -69,8 +69,8 @@ FAULTS = (
     Fault(
         "a rewrite is rebased onto what came between",
         "spark_jobs/lake/commits.py",
-        "be there twice.\n            commit_properties=_properties(run_id, guards, retries=0),",
-        "be there twice.\n            commit_properties=_properties(run_id, guards, retries=APPEND_RETRIES),",
+        "    # twice.\n    properties = _properties(run_id, guards, retries=0, files=written)",
+        "    # twice.\n    properties = _properties(run_id, guards, retries=APPEND_RETRIES, files=written)",
         ("tests/unit/lake/test_commits.py",),
     ),
     Fault(
@@ -153,8 +153,8 @@ FAULTS = (
     Fault(
         "an append that stands on a whole table is rebased",
         "spark_jobs/lake/commits.py",
-        "        properties = _properties(run_id, guards, 0 if guards or standing else APPEND_RETRIES)",
-        "        properties = _properties(run_id, guards, 0 if guards else APPEND_RETRIES)",
+        "    retries = 0 if guards or standing else APPEND_RETRIES",
+        "    retries = 0 if guards else APPEND_RETRIES",
         ("tests/unit/lake/test_commits.py", "-k", "whole_table"),
     ),
     Fault(

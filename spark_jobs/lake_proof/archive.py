@@ -1,0 +1,254 @@
+"""Archived files: there, of the recorded size and digest, and holding what validation found in them.
+
+A segment that was corrupt when it was taken stays known as corrupt: what counts is that its bytes are the same, and
+that they are judged as they were. Quarantined bytes are compared with the archive's at the same positions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from logcore.columns.engines import judge_segment
+from logcore.errors import LogError
+from logcore.logs.validation import SegmentJudgement
+from logcore.segments.scan import Stretch
+from spark_jobs.lake import storage
+from spark_jobs.lake.archive import CUT_BACK, GENERATION_INGESTED, Segment
+from spark_jobs.lake.log_directory import SIDE_SUFFIXES, side_file
+from spark_jobs.lake.tables import read_rows
+from spark_jobs.lake_proof.proof import Counts, DataUnreadable, LakeFinding, Proof, Thing, finding, readable
+from spark_jobs.lake_proof.state import LakeState, of_log, way_out
+from spark_jobs.segment_pass import QUARANTINE_ROW_BYTES, RULES_VERSION
+
+ARCHIVE = "archive"
+LISTED = 20
+"""Stray files named one by one; further ones are only counted."""
+
+_RESTORE = (
+    "Restore the file from a copy, or run `loglake run SOURCE --lake LAKE --fill-from COPY` with the log's segments."
+)
+
+
+def archive_things(state: LakeState, holds: Callable[[str, int], bool] | None = None) -> Iterator[Thing]:
+    """Every segment whose file has to be there.
+
+    Args:
+        holds: called with topic and partition; whether the log is looked at. None: every log is.
+    """
+    shared = Counter(segment.path for segment in state.segments if segment.deleted_ms is None)
+    for segment in state.segments:
+        if not _is_kept(segment) or not (holds is None or holds(segment.topic, segment.partition)):
+            continue
+        yield Thing(
+            name=f"archive/{segment.segment_id}",
+            identity=_identity(state, segment),
+            size=segment.size,
+            prove=_Prover(state, segment, shared[segment.path] > 1),
+        )
+
+
+def _is_kept(segment: Segment) -> bool:
+    """Whether the file should be there: what lies at its source is the source's to delete once it is retired."""
+    if segment.deleted_ms is not None:
+        return False
+    return segment.retired_ms is None or not (segment.lies_at_source or segment.retired_because == CUT_BACK)
+
+
+def _identity(state: LakeState, segment: Segment) -> str:
+    try:
+        stored = storage.stat(segment.local_path(state.lake))
+        there: list[int] = [stored.size, stored.modified_ms]
+    except (FileNotFoundError, NotADirectoryError):
+        there = []
+    row = asdict(segment) | {"judged": state.validations.get(segment.segment_id)}
+    return hashlib.sha256(json.dumps([there, row], sort_keys=True, default=str).encode()).hexdigest()
+
+
+class _Prover:
+    """The proof of one segment."""
+
+    def __init__(self, state: LakeState, segment: Segment, is_shared: bool) -> None:
+        self._state, self._segment, self._is_shared = state, segment, is_shared
+
+    def __call__(self) -> Proof:
+        return prove_segment(self._state, self._segment, self._is_shared)
+
+
+def prove_segment(state: LakeState, segment: Segment, is_shared: bool = False) -> Proof:
+    """Read an archived file once and compare it with what is recorded of it.
+
+    Args:
+        is_shared: whether other segments lie in the same file, so that it may go on behind this one.
+    """
+    path = segment.local_path(state.lake)
+    proof = Proof(counts=Counts(archive_files=1))
+    place = _Place(segment, path)
+    try:
+        stored = storage.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        whose = "It was registered at its source and is gone there." if segment.lies_at_source else "It is gone."
+        proof.findings.append(place.finding("archive-file-missing", f"{whose} {_RESTORE}"))
+        return proof
+    end = segment.start + segment.size
+    may_go_on = segment.lies_at_source or is_shared
+    if stored.size < end or (stored.size > end and not may_go_on):
+        message = f"It has {stored.size} bytes instead of {end}. {_RESTORE}"
+        proof.findings.append(place.finding("archive-file-changed", message))
+        if stored.size < end:
+            return proof
+    proof.counts.archive_bytes = segment.size
+    if not segment.size:
+        return proof
+    with (
+        storage.mapped(path, segment.start, end) as mapped,
+        memoryview(mapped) as whole,
+        whole[segment.start : end] as content,
+    ):
+        digest = hashlib.sha256(content).hexdigest()
+        if digest != segment.digest:
+            proof.findings.append(_changed(place, content))
+            return proof
+        proof.findings += _judged(state, place, content)
+    return proof
+
+
+class _Place:
+    """How findings name a segment."""
+
+    def __init__(self, segment: Segment, path: str) -> None:
+        self.segment, self.path = segment, path
+
+    def finding(self, rule: str, message: str, **place: Any) -> LakeFinding:
+        segment = self.segment
+        given: dict[str, Any] = {
+            "table": "segments",
+            "file": self.path,
+            "start_offset": segment.base_offset,
+            "end_offset": segment.next_offset,
+        } | place
+        name = f"{segment.topic}-{segment.partition}"
+        text = f"{name}, archived offsets [{segment.base_offset}, {segment.next_offset}): {message}"
+        return finding(rule, text, **of_log(segment), **given)
+
+
+def _changed(place: _Place, content: memoryview) -> LakeFinding:
+    """Another digest: the first place where no good batch is any more helps to see what happened."""
+    stretches = _stretches(place.segment, content)[1]
+    where = {}
+    if stretches:
+        first = stretches[0]
+        where = {"position": place.segment.start + first.position, "nbytes": sum(each.size for each in stretches)}
+    message = f"Its bytes are not those that were archived: sha256 differs. {_RESTORE}"
+    return place.finding("archive-file-changed", message, **where)
+
+
+def _stretches(segment: Segment, content: memoryview) -> tuple[SegmentJudgement, list[Stretch]]:
+    judged = judge_segment(
+        content,
+        base_offset=segment.base_offset,
+        sealed=True,
+        file=segment.origin_file,
+        next_base_offset=segment.next_offset,
+    )
+    return judged, [item for item in judged if isinstance(item, Stretch)]
+
+
+def _judged(state: LakeState, place: _Place, content: memoryview) -> Iterator[LakeFinding]:
+    """Judge the batches again: the answer must be the one that validation recorded."""
+    segment = place.segment
+    try:
+        judged, stretches = _stretches(segment, content)
+    except LogError as error:
+        yield place.finding("archive-file-changed", f"Its batches cannot be read: {error}. {_RESTORE}")
+        return
+    said = state.validations.get(segment.segment_id)
+    if said is None:
+        if segment.generation != GENERATION_INGESTED and stretches:
+            first = stretches[0]
+            message = f"A cleaned segment has bytes that are no batch ({first.reason}): {first.message}. {_RESTORE}"
+            yield place.finding("archive-file-changed", message, position=segment.start + first.position)
+        return
+    if said["rules_version"] == RULES_VERSION:
+        found = _counted(segment, judged)
+        differing = {name: (said[name], value) for name, value in found.items() if said[name] != value}
+        if differing:
+            told = ", ".join(f"{name} {before} instead of {now}" for name, (before, now) in differing.items())
+            message = f"The table validations says of it {told}. Run `loglake repair LAKE --rebuild validations`."
+            yield place.finding("rows-differ-from-archive", message, table="validations")
+    if segment.generation == GENERATION_INGESTED:
+        yield from _quarantined(state, place, stretches, content)
+
+
+def _counted(segment: Segment, judged: SegmentJudgement) -> Mapping[str, Any]:
+    accounting, counts = judged.accounting, judged.counts
+    return {
+        "verdict": str(judged.end),
+        "batches": counts.batches,
+        "records": counts.records,
+        "control_records": counts.control_records,
+        "file_bytes": segment.size,
+        "valid_bytes": accounting.valid,
+        "quarantined_bytes": accounting.quarantined,
+        "tail_bytes": accounting.tail,
+        "padding_bytes": accounting.padding,
+        "split_points": json.dumps(judged.split_points),
+        "digest": segment.digest,
+        "base_offset": segment.base_offset,
+        "log": segment.log,
+    }
+
+
+def _quarantined(
+    state: LakeState, place: _Place, stretches: list[Stretch], content: memoryview
+) -> Iterator[LakeFinding]:
+    """The rows of ``quarantine`` hold the damaged bytes as they are in the archive."""
+    segment = place.segment
+    if "quarantine" in state.unreadable or not (stretches or state.has_quarantined(segment.segment_id)):
+        return
+    try:
+        with readable():
+            rows = read_rows(state.lake, "quarantine", where=[("segment_id", "==", segment.segment_id)]).to_pylist()
+    except (DataUnreadable, FileNotFoundError):
+        return  # the proof of the table's files names it
+    wanted = [
+        (position, min(QUARANTINE_ROW_BYTES, stretch.end - position))
+        for stretch in stretches
+        for position in range(stretch.position, stretch.end, QUARANTINE_ROW_BYTES)
+    ]
+    held = sorted((row["position"], row["size"]) for row in rows)
+    other = [row for row in rows if bytes(content[row["position"] : row["position"] + row["size"]]) != row["bytes"]]
+    if held == sorted(wanted) and not other:
+        return
+    at = other[0]["position"] if other else next(iter({p for p, _ in {*held} ^ {*wanted}}), None)
+    message = (
+        f"The table quarantine has {len(rows)} rows of its damaged bytes instead of {len(wanted)}"
+        f"{f', {len(other)} of them with other bytes' if other else ''}. {way_out('quarantine')}"
+    )
+    where = {} if at is None else {"position": segment.start + at}
+    yield place.finding("rows-differ-from-archive", message, table="quarantine", **where)
+
+
+def stray_files(state: LakeState) -> Proof:
+    """Files below ``archive/`` that no row of ``segments`` names, and that lie beside none as its indexes do."""
+    named = set()
+    for segment in state.segments:
+        if segment.deleted_ms is None and not segment.lies_at_source:
+            named |= {segment.path, *(side_file(segment.path, suffix) for suffix in SIDE_SUFFIXES)}
+    strays = []
+    for file in storage.files_below(storage.join(state.lake, ARCHIVE)):
+        path = storage.relative(file.path, state.lake)
+        if path not in named:
+            strays.append(path)
+    if not strays:
+        return Proof()
+    listed = ", ".join(sorted(strays)[:LISTED]) + (" and so on" if len(strays) > LISTED else "")
+    message = (
+        f"{len(strays)} files in the archive belong to no segment: {listed}. They do no harm; "
+        "`loglake run ... --maintain --apply` removes them when they are old enough."
+    )
+    return Proof([finding("stray-archive-file", message, file=storage.join(state.lake, ARCHIVE))])

@@ -1,0 +1,377 @@
+"""Rows of ``records`` compared with the archive, offset by offset and column by column.
+
+The rows of a file come in chunks, in any order and of any logs. Of each log the archive is decoded beside them, as one
+stream that goes on where the chunk before ended; rows that lie out of order only make it begin again. So memory is that
+of some chunks, however large the file is.
+
+A row that was read from a slice of the archive keeps that slice's id when slices are merged into a larger file; such a
+row is equal if both name the same bytes of the source. Columns that users added are not looked at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from logcore.errors import LogError
+from spark_jobs.lake import archive, storage
+from spark_jobs.lake.archive import Segment
+from spark_jobs.lake.tables import TABLES
+from spark_jobs.lake_proof.runs import HeldOffsets, OffsetRuns
+from spark_jobs.pieces import Held
+from spark_jobs.records_file import Piece, WriteTask, decoded
+
+SCHEMA = TABLES["records"].file_schema
+"""What is compared. ``records_uncommitted`` has one column more, which the ledger decides and not the archive."""
+
+PROVENANCE = ("segment_id", "position")
+CONTENT = tuple(name for name in SCHEMA.names if name not in PROVENANCE)
+MAX_INT64 = (1 << 63) - 1
+
+Offsets = npt.NDArray[np.int64]
+
+
+class Range(NamedTuple):
+    """Offsets [start, end) of a log, and what is to be said of them."""
+
+    log: str
+    start: int
+    end: int
+    what: str
+
+
+@dataclass(slots=True)
+class Comparison:
+    """What came out of comparing rows."""
+
+    equal: int = 0
+    """Rows that are those of the archive."""
+    unproved: int = 0
+    """Rows that could not be compared."""
+    differences: list[Range] = field(default_factory=list)
+    not_provable: list[Range] = field(default_factory=list)
+
+    def differ(self, log: str, offsets: Offsets, what: str) -> None:
+        """Note rows that are not those of the archive."""
+        _note(self.differences, log, offsets, what)
+
+    def doubt(self, log: str, offsets: Offsets, why: str) -> None:
+        """Note rows that cannot be compared, and why."""
+        self.unproved += len(offsets)
+        _note(self.not_provable, log, offsets, why)
+
+    def ranges(self) -> list[Range]:
+        """The differences, those that touch or overlap made one."""
+        return _joined(self.differences)
+
+    def doubts(self) -> list[Range]:
+        """The same of what cannot be proved."""
+        return _joined(self.not_provable)
+
+
+class Archive:
+    """The archive as rows are compared with it; shared by the threads of one proof."""
+
+    def __init__(self, lake: str, held: Held, segments: Sequence[Segment]) -> None:
+        self.lake, self.held = lake, held
+        self._segments = {segment.segment_id: segment for segment in segments}
+        self._intact: dict[str, bool] = {}
+        self._lock = Lock()
+
+    @classmethod
+    def of(cls, lake: str, logs: Sequence[str]) -> Archive:
+        """The archive of some logs. Raises OSError, LogError."""
+        return cls(lake, Held.of(lake, logs), archive.read_segments(lake, logs, live=False))
+
+    def segment(self, identity: str | None) -> Segment | None:
+        """A segment by its id, live or not."""
+        return None if identity is None else self._segments.get(identity)
+
+    def is_intact(self, identity: str) -> bool:
+        """Whether the segment's bytes are still those of its digest; looked at once."""
+        with self._lock:
+            known = self._intact.get(identity)
+        if known is None:
+            known = self._digest_holds(self._segments[identity])
+            with self._lock:
+                self._intact[identity] = known
+        return known
+
+    def why_gone(self, piece: Piece) -> str | None:
+        """Why a piece can not be read; None: its file is there."""
+        if storage.exists(piece.path):
+            return None
+        segment = self._segments[piece.segment_id]
+        if segment.lies_at_source:
+            return "the archive refers to the source, where the file is gone"
+        return {
+            archive.RETENTION: "retention took these offsets out of the archive",
+            archive.COMPACTION: "compaction took records of these offsets out of the archive",
+        }.get(segment.retired_because or "", "the archived file is gone")
+
+    def _digest_holds(self, segment: Segment) -> bool:
+        end = segment.start + segment.size
+        try:
+            with (
+                storage.mapped(segment.local_path(self.lake), segment.start, end) as mapped,
+                memoryview(mapped) as whole,
+                whole[segment.start : end] as content,
+            ):
+                return hashlib.sha256(content).hexdigest() == segment.digest
+        except (LogError, OSError):
+            return False
+
+
+class RowComparison:
+    """Compares the rows of one file, chunk by chunk."""
+
+    def __init__(self, archived: Archive, topic: str) -> None:
+        self.result = Comparison()
+        self._archive, self._topic = archived, topic
+        self._streams: dict[str, _Stream] = {}
+        self._runs: dict[str, OffsetRuns] = {}
+
+    def take(self, chunk: pa.RecordBatch) -> None:
+        """Compare the next rows; they have at least the columns of ``SCHEMA``."""
+        if chunk.column("offset").null_count:
+            self.result.differences.append(Range("", 0, 0, "rows have no offset"))
+            chunk = chunk.filter(pc.is_valid(chunk.column("offset")))
+        for log, rows in by_log(chunk):
+            offsets = _offsets(rows)
+            self._runs.setdefault(log, OffsetRuns()).add(offsets)
+            if (np.diff(offsets) < 0).any():
+                rows = rows.take(pc.sort_indices(rows.column("offset")))
+                offsets = _offsets(rows)
+            first = np.ones(len(offsets), dtype=bool)
+            first[1:] = offsets[1:] != offsets[:-1]
+            if first.all():
+                self._compare(log, rows, offsets)
+                continue
+            self._compare(log, rows.filter(pa.array(first)), offsets[first])
+            # Each time again: one of several rows of an offset may be another than the others.
+            for at in np.flatnonzero(~first):
+                self._compare(log, rows.slice(int(at), 1), offsets[at : at + 1])
+
+    def finish(self) -> Comparison:
+        """What came out, when all rows of the file were taken."""
+        for log, runs in self._runs.items():
+            for start, end in HeldOffsets.of([runs]).doubled:
+                self.result.differences.append(Range(log, start, end, "the offset is there more than once"))
+        return self.result
+
+    def _compare(self, log: str, rows: pa.RecordBatch, offsets: Offsets) -> None:
+        if log not in self._archive.held.segments:
+            self.result.differ(log, offsets, "the archive has no such log")
+            return
+        stream = self._streams.get(log)
+        if stream is None or stream.position > offsets[0]:
+            log_id, _, partition = log.rpartition("/")
+            stream = self._streams[log] = _Stream(
+                self._archive, log, self._topic, log_id, int(partition), int(offsets[0])
+            )
+        archived = stream.at(offsets)
+        for start, end, why in stream.gaps(int(offsets[0]), int(offsets[-1]) + 1):
+            inside = (offsets >= start) & (offsets < end)
+            if inside.any():
+                self.result.doubt(log, offsets[inside], why)
+                rows, offsets = rows.filter(pa.array(~inside)), offsets[~inside]
+        found = np.isin(offsets, _offsets(archived), assume_unique=True)
+        if not found.all():
+            self._explain(log, offsets[~found], "the archive has no record there")
+            rows, offsets = rows.filter(pa.array(found)), offsets[found]
+        archived = archived.filter(pa.array(np.isin(_offsets(archived), offsets, assume_unique=True)))
+        differing = self._differing(log, rows, archived)
+        bad = np.zeros(len(offsets), dtype=bool)
+        for name, places in differing.items():
+            bad |= places
+            self._explain(log, offsets[places], f"another {name}")
+        self.result.equal += int((~bad).sum())
+
+    def _differing(self, log: str, rows: pa.RecordBatch, archived: pa.RecordBatch) -> dict[str, npt.NDArray[np.bool_]]:
+        """Rows that differ, by column."""
+        differing: dict[str, npt.NDArray[np.bool_]] = {}
+        for name in CONTENT:
+            ours, theirs = rows.column(name), archived.column(name)
+            if not ours.equals(theirs):
+                differing[name] = _unequal(ours, theirs)
+        if not all(rows.column(name).equals(archived.column(name)) for name in PROVENANCE):
+            places = self._elsewhere(log, rows, archived)
+            if places.any():
+                differing["segment_id or position"] = places
+        return differing
+
+    def _elsewhere(self, log: str, rows: pa.RecordBatch, archived: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+        """Rows that do not name the bytes that they were decoded from, neither where these are nor where they were."""
+        wrong = np.zeros(rows.num_rows, dtype=bool)
+        columns = [column.to_pylist() for batch in (rows, archived) for column in batch.select(PROVENANCE).columns]
+        for at, (ours, position, theirs, there) in enumerate(zip(*columns, strict=True)):
+            if (ours, position) == (theirs, there):
+                continue
+            before, now = self._archive.segment(ours), self._archive.segment(theirs)
+            wrong[at] = (
+                before is None
+                or now is None
+                or before.log != log
+                or position is None
+                or (
+                    before.origin_file == now.origin_file
+                    and before.origin_position + position != now.origin_position + there
+                )
+            )
+        return wrong
+
+    def _explain(self, log: str, offsets: Offsets, what: str) -> None:
+        """Differences, unless the archive's own bytes are not those any more that were taken."""
+        for segment in self._archive.held.segments[log]:
+            inside = (offsets >= segment.base_offset) & (offsets < segment.next_offset)
+            if inside.any() and not self._archive.is_intact(segment.segment_id):
+                self.result.doubt(log, offsets[inside], "the archived bytes are damaged")
+                offsets = offsets[~inside]
+        if len(offsets):
+            self.result.differ(log, offsets, what)
+
+
+class _Stream:
+    """Rows of one log as the archive has them, from an offset on."""
+
+    def __init__(self, archived: Archive, log: str, topic: str, log_id: str, partition: int, start: int) -> None:
+        self._archive = archived
+        self.position = start
+        """Rows below were given or passed over."""
+        self._gaps: list[tuple[int, int, str]] = []
+        visible = ((start, MAX_INT64),)
+        self._pieces = iter(archived.held.pieces(log, visible))
+        self._task = WriteTask(archived.lake, topic, log_id, partition, (), visible)
+        self._reached = start
+        """Offsets below were decoded, or are in a gap."""
+        self._chunks: Iterator[pa.RecordBatch] = iter(())
+        self._rest: list[pa.RecordBatch] = []
+
+    def at(self, offsets: Offsets) -> pa.RecordBatch:
+        """The rows of these offsets, which ascend and begin at or behind ``position``, as far as there are any."""
+        end = int(offsets[-1]) + 1
+        taken: list[pa.RecordBatch] = []
+        waiting, self._rest = self._rest, []
+        for chunk in self._up_to(waiting, end):
+            there = _offsets(chunk)
+            cut = int(np.searchsorted(there, end))
+            if cut < len(there):
+                self._rest.append(chunk.slice(cut))
+            wanted = chunk.slice(0, cut).filter(pa.array(np.isin(there[:cut], offsets)))
+            if wanted.num_rows:
+                taken.append(wanted)
+        self.position = end
+        if not taken:
+            return _empty()
+        return pa.concat_batches(taken) if len(taken) > 1 else taken[0]
+
+    def gaps(self, start: int, end: int) -> list[tuple[int, int, str]]:
+        """Offsets of [start, end) that the archive cannot show, and why."""
+        return [(max(s, start), min(e, end), why) for s, e, why in self._gaps if s < end and e > start]
+
+    def _up_to(self, waiting: list[pa.RecordBatch], end: int) -> Iterator[pa.RecordBatch]:
+        for chunk in waiting:
+            yield chunk
+            self._reached = max(self._reached, int(_offsets(chunk)[-1]) + 1)
+        while self._reached < end:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                piece = next(self._pieces, None)
+                if piece is None:
+                    self._reached = MAX_INT64
+                    return
+                self._chunks = self._decoded(piece)
+                continue
+            self._reached = max(self._reached, int(_offsets(chunk)[-1]) + 1)
+            yield chunk
+
+    def _decoded(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+        why = self._archive.why_gone(piece)
+        if why is None:
+            task = self._task
+            one = WriteTask(task.lake, task.topic, task.log_id, task.partition, (piece,), task.visible)
+            try:
+                for chunk in decoded(one):
+                    yield chunk.select(SCHEMA.names).cast(SCHEMA)
+                return
+            except (LogError, OSError) as error:
+                why = f"the archived bytes cannot be read ({error})"
+        self._gaps.append((piece.first_offset, piece.end_offset, why))
+
+
+def by_log(chunk: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of a chunk by the key of their log, which most often is one."""
+    ids, partitions = pc.unique(chunk.column("log_id")), pc.unique(chunk.column("partition"))
+    if len(ids) == 1 and len(partitions) == 1:
+        yield f"{ids[0].as_py()}/{partitions[0].as_py()}", chunk
+        return
+    for log_id in ids:
+        of_id = chunk.filter(_same(chunk.column("log_id"), log_id))
+        for partition in pc.unique(of_id.column("partition")):
+            rows = of_id.filter(_same(of_id.column("partition"), partition))
+            yield f"{log_id.as_py()}/{partition.as_py()}", rows
+
+
+def _same(column: pa.Array, value: pa.Scalar) -> pa.Array:
+    return pc.is_null(column) if not value.is_valid else pc.equal(column, value)
+
+
+def _unequal(left: pa.Array, right: pa.Array) -> npt.NDArray[np.bool_]:
+    """Where two columns differ; two nulls are equal."""
+    if pa.types.is_nested(left.type):
+        pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
+        return np.fromiter((one != other for one, other in pairs), dtype=bool, count=len(left))
+    same_nulls = pc.equal(pc.is_null(left), pc.is_null(right))
+    equal = pc.and_(same_nulls, pc.fill_null(pc.equal(left, right), True))
+    places: npt.NDArray[np.bool_] = ~equal.to_numpy(zero_copy_only=False).astype(bool)
+    return places
+
+
+def _note(ranges: list[Range], log: str, offsets: Offsets, what: str) -> None:
+    """Add offsets, which ascend, as ranges of neighbours."""
+    if not len(offsets):
+        return
+    breaks = np.flatnonzero(np.diff(offsets) > 1) + 1
+    ranges.extend(Range(log, int(run[0]), int(run[-1]) + 1, what) for run in np.split(offsets, breaks))
+
+
+def _joined(ranges: Sequence[Range]) -> list[Range]:
+    joined: dict[tuple[str, str], list[list[int]]] = {}
+    for log, start, end, what in sorted(ranges):
+        of_kind = joined.setdefault((log, what), [])
+        if of_kind and of_kind[-1][1] >= start:
+            of_kind[-1][1] = max(of_kind[-1][1], end)
+        else:
+            of_kind.append([start, end])
+    return sorted(Range(log, start, end, what) for (log, what), spans in joined.items() for start, end in spans)
+
+
+def _offsets(rows: pa.RecordBatch) -> Offsets:
+    offsets: Offsets = rows.column("offset").to_numpy(zero_copy_only=False)
+    return offsets
+
+
+def _empty() -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in SCHEMA], schema=SCHEMA)
+
+
+def plain(ranges: Sequence[Range]) -> list[list[object]]:
+    """Ranges as plain values."""
+    return [list(each) for each in ranges]
+
+
+def as_answer(result: Comparison) -> object:
+    """What is remembered of a file: ``equal``, ``not provable: …``, or its differences as plain values."""
+    differences = result.ranges()
+    if differences:
+        return plain(differences)
+    doubts: Mapping[str, None] = {each.what: None for each in result.doubts()}
+    return f"not provable: {'; '.join(doubts)}" if doubts else "equal"

@@ -1,0 +1,374 @@
+"""Data files of a table: there, whole, page by page as written, with the rows and statistics that are recorded.
+
+A file is read once. On the way its row digest is computed again, least and greatest values are compared with those in
+the Delta log and in the footer, and offsets of records are kept for the proof of their logs. Rows of ``records`` that
+no digest proves are compared with the archive in the same pass.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from spark_jobs.lake import row_digest, storage
+from spark_jobs.lake.live_files import LiveFile, open_parquet
+from spark_jobs.lake.tables import TABLES, table_uri
+from spark_jobs.lake_proof.commits import TableLog, read_table_log
+from spark_jobs.lake_proof.comparison import SCHEMA, Archive, RowComparison, by_log
+from spark_jobs.lake_proof.proof import Counts, DataUnreadable, LakeFinding, Proof, Thing, finding, readable
+from spark_jobs.lake_proof.runs import OffsetRuns
+from spark_jobs.lake_proof.state import RECORD_TABLES, LakeState, way_out
+
+CHUNK_ROWS = 65_536
+LISTED = 20
+"""Ranges of one file named one by one; further ones are only counted."""
+
+LogRuns = dict[str, OffsetRuns]
+"""The offsets of a file by log."""
+
+
+def file_things(state: LakeState, archived: Archive) -> Iterator[Thing]:
+    """Every live file of every table."""
+    for name, opened in sorted(state.tables.items()):
+        digests = read_table_log(state, name).digests
+        for file in opened.files:
+            yield Thing(
+                name=f"file/{name}/{file.path}",
+                identity=_identity(state, name, file, digests.get(file.path)),
+                size=file.size,
+                prove=_Prover(state, archived, name, file),
+            )
+
+
+class _Prover:
+    """The proof of one file."""
+
+    def __init__(self, state: LakeState, archived: Archive, name: str, file: LiveFile) -> None:
+        self._state, self._archived, self._name, self._file = state, archived, name, file
+
+    def __call__(self) -> Proof:
+        return prove_file(self._state, self._archived, self._name, self._file)
+
+
+def _identity(state: LakeState, name: str, file: LiveFile, digest: str | None) -> str:
+    try:
+        stored = storage.stat(storage.join(table_uri(state.lake, name), file.path))
+        there: list[int] = [stored.size, stored.modified_ms]
+    except (FileNotFoundError, NotADirectoryError):
+        there = []
+    said = [file.size, file.rows, dict(file.partition_values), file.least, file.greatest, digest]
+    return hashlib.sha256(json.dumps([there, said], sort_keys=True, default=str).encode()).hexdigest()
+
+
+def prove_file(state: LakeState, archived: Archive, name: str, file: LiveFile) -> Proof:
+    """Read one file to its end; what it holds of each log goes to ``state.offsets``."""
+    proof = Proof(counts=Counts(table_files=1))
+    where = _Place(state, name, file)
+    try:
+        size = storage.stat(where.path).size
+    except (FileNotFoundError, NotADirectoryError):
+        proof.findings.append(where.finding("table-file-missing", f"it is gone. {way_out(name)}"))
+        return proof
+    if size != file.size:
+        message = f"it has {size} bytes, its commit records {file.size}. {way_out(name)}"
+        proof.findings.append(where.finding("table-file-size", message))
+    proof.counts.table_bytes = size
+    try:
+        with readable():
+            _Reader(state, archived, where, proof).read()
+    except (DataUnreadable, FileNotFoundError) as error:
+        rule = "page-checksum-differs" if "checksum" in str(error).lower() else "table-file-damaged"
+        proof.findings.append(where.finding(rule, f"it cannot be read: {error}. {way_out(name)}"))
+    return proof
+
+
+class _Place:
+    """How findings name a data file."""
+
+    def __init__(self, state: LakeState, name: str, file: LiveFile) -> None:
+        self.table, self.file = name, file
+        self.path = storage.join(table_uri(state.lake, name), file.path)
+
+    def finding(self, rule: str, message: str, log: str | None = None, **place: Any) -> LakeFinding:
+        file, span = self.file, {}
+        if self.table in RECORD_TABLES and file.min_offset is not None and file.max_offset is not None:
+            span = {"start_offset": file.min_offset, "end_offset": file.max_offset + 1}
+        topic = file.partition_values.get("topic")
+        partition = file.partition
+        name = "" if topic is None else f" of {topic}-{partition}" if partition is not None else f" of topic {topic}"
+        if log is None and file.log_id is not None and partition is not None:
+            log = f"{file.log_id}/{partition}"
+        return finding(
+            rule,
+            f"Table {self.table}: the file {file.path}{name}: {message}",
+            table=self.table,
+            log=log,
+            topic=topic,
+            partition=partition,
+            file=self.path,
+            **span | place,
+        )
+
+
+class _Reader:
+    """One pass over a file."""
+
+    def __init__(self, state: LakeState, archived: Archive, where: _Place, proof: Proof) -> None:
+        self._state, self._archived, self._where, self._proof = state, archived, where, proof
+        self._spec = TABLES[where.table]
+        self._bounds = _Bounds(tuple(name for name in self._spec.statistics if name not in self._spec.partition_by))
+        self._runs: LogRuns = {}
+        self._log: TableLog = read_table_log(state, where.table)
+
+    def read(self) -> None:
+        table, file = self._where.table, self._where.file
+        is_records = table in RECORD_TABLES
+        with open_parquet(self._where.path, page_checksum_verification=True) as parquet:
+            schema = self._declared(parquet)
+            if schema is None:
+                return
+            digest = row_digest.RowDigest(schema)
+            recorded = self._recorded(parquet.metadata)
+            compared = None
+            if is_records and recorded is None:
+                compared = RowComparison(self._archived, file.partition_values.get("topic", ""))
+            for rows in self._chunks(parquet, schema):
+                digest.update(rows)
+                self._bounds.add(rows)
+                if is_records:
+                    self._offsets(rows)
+                if compared is not None:
+                    compared.take(rows.select(SCHEMA.names))
+            rows_read = digest.rows
+            if is_records:
+                self._proof.counts.rows = rows_read
+            if file.rows != rows_read:
+                self._say("table-file-damaged", f"it has {rows_read} rows, its commit records {file.rows}.")
+            self._statistics(parquet.metadata, has_digest=recorded is not None)
+        if is_records:
+            self._state.offsets[table, file.path] = self._runs
+            self._order()
+        if recorded is not None and recorded != digest.hexdigest():
+            self._say("row-digest-differs", "its rows are not those that were written: the row digest differs.")
+            if is_records:
+                compared = self._compared_again(schema)
+        elif recorded is not None and is_records:
+            self._proof.counts.rows_by_digest = rows_read
+        if compared is not None:
+            self._result(compared)
+        elif recorded is None:
+            self._proof.undigested.append(table)
+
+    def _say(self, rule: str, message: str, **place: Any) -> None:
+        self._proof.findings.append(self._where.finding(rule, f"{message} {way_out(self._where.table)}", **place))
+
+    def _declared(self, parquet: pq.ParquetFile) -> pa.Schema | None:
+        """The declared columns that the file has; None where it has not even those that rows are told by."""
+        there = set(parquet.schema_arrow.names)
+        is_records = self._where.table in RECORD_TABLES
+        missing = [name for name in SCHEMA.names if name not in there] if is_records else []
+        if missing:
+            self._say("table-file-damaged", f"it has no column {', '.join(missing)}.")
+            return None
+        return pa.schema([field for field in self._spec.file_schema if field.name in there])
+
+    def _recorded(self, metadata: pq.FileMetaData) -> str | None:
+        """The digest that footer and commit record; where they differ, that of the footer."""
+        footer, commit = row_digest.recorded(metadata), self._log.digests.get(self._where.file.path)
+        if commit is not None and footer != commit:
+            said = "no digest" if footer is None else "another digest"
+            self._say("row-digest-differs", f"its footer records {said} than its commit.")
+        return commit if footer is None else footer
+
+    def _chunks(self, parquet: pq.ParquetFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        for group in range(parquet.num_row_groups):
+            self._bounds.begin_group()
+            # Users' columns too: their pages are as readable, or not, as ours.
+            for chunk in parquet.iter_batches(CHUNK_ROWS, [group], use_threads=False):
+                yield chunk.select(schema.names).cast(schema)
+
+    def _offsets(self, rows: pa.RecordBatch) -> None:
+        if rows.column("offset").null_count:
+            self._say("rows-differ-from-ledger", "it has rows without an offset.")
+            rows = rows.filter(pc.is_valid(rows.column("offset")))
+        for log, some in by_log(rows):
+            self._runs.setdefault(log, OffsetRuns()).add(some.column("offset").to_numpy(zero_copy_only=False))
+
+    def _order(self) -> None:
+        topic = self._where.file.partition_values.get("topic")
+        for log, runs in self._runs.items():
+            if not runs.rises:
+                place = self._where.finding("rows-out-of-order", "its rows are not in offset order.", log)
+                self._proof.findings.append(place)
+            known = self._state.topic_of(log)
+            if known is not None and known != topic:
+                self._say("rows-differ-from-ledger", f"its rows are of topic {known} by their log.", log=log)
+
+    def _statistics(self, metadata: pq.FileMetaData, *, has_digest: bool) -> None:
+        file = self._where.file
+        for name, (least, greatest) in self._bounds.of_file().items():
+            said = file.least.get(name), file.greatest.get(name)
+            if None in said or least is None:
+                continue
+            if not _covers(said, (least, greatest), is_exact=has_digest):
+                message = (
+                    f"its commit says that {name} lies between {said[0]} and {said[1]}, "
+                    f"it lies between {least} and {greatest}."
+                )
+                self._say("table-file-damaged", message)
+        for group, name in self._bounds.wrong_groups(metadata):
+            self._say("table-file-damaged", f"its footer's statistics of {name} in row group {group} are wrong.")
+
+    def _compared_again(self, schema: pa.Schema) -> RowComparison:
+        """Read a file whose digest is wrong once more, to name the rows."""
+        compared = RowComparison(self._archived, self._where.file.partition_values.get("topic", ""))
+        with open_parquet(self._where.path) as parquet:
+            for rows in parquet.iter_batches(CHUNK_ROWS, use_threads=False):
+                compared.take(rows.select(SCHEMA.names).cast(SCHEMA))
+        return compared
+
+    def _result(self, compared: RowComparison) -> None:
+        result, table = compared.finish(), self._where.table
+        self._proof.counts.rows_by_archive = result.equal
+        self._proof.counts.rows_not_provable = result.unproved
+        self._proof.findings += [
+            self._where.finding(rule, text, log, start_offset=start, end_offset=end)
+            for rule, log, start, end, text in comparison_findings(table, result.ranges(), result.doubts())
+        ]
+
+
+def comparison_findings(
+    table: str, differences: Sequence[tuple[str, int, int, str]], doubts: Sequence[tuple[str, int, int, str]]
+) -> Iterator[tuple[str, str, int, int, str]]:
+    """Rule, log, start, end and text of what a comparison with the archive found."""
+    for at, (log, start, end, what) in enumerate(differences):
+        if at == LISTED:
+            what, end = f"and {len(differences) - LISTED} further ranges", max(each[2] for each in differences)
+        replace = f"`loglake run SOURCE --lake LAKE --replace {start}..{end}` publishes them again from the archive"
+        meant = "; if the change is meant, `loglake withdraw LAKE` records rows that were deleted"
+        rest = f"{replace}{meant}" if table == "records" else "The next run with read_uncommitted writes them again"
+        yield (
+            "rows-differ-from-archive",
+            log,
+            start,
+            end,
+            f"offsets [{start}, {end}) differ from the archive: {what}. {rest}.",
+        )
+        if at == LISTED:
+            break
+    for log, start, end, why in doubts:
+        text = f"offsets [{start}, {end}) cannot be proved: the file has no row digest, and {why}."
+        yield "not-provable", log, start, end, text
+
+
+def offsets_of(state: LakeState, table: str, file: LiveFile) -> LogRuns:
+    """Which offsets a file holds, by log; read again where its proof was left out.
+
+    Raises:
+        DataUnreadable, FileNotFoundError: the file can't be read.
+    """
+    known = state.offsets.get((table, file.path))
+    if known is not None:
+        return known
+    runs: LogRuns = {}
+    with readable(), open_parquet(storage.join(table_uri(state.lake, table), file.path)) as parquet:
+        for rows in parquet.iter_batches(CHUNK_ROWS, columns=["partition", "offset", "log_id"], use_threads=False):
+            for log, some in by_log(rows.filter(pc.is_valid(rows.column("offset")))):
+                runs.setdefault(log, OffsetRuns()).add(some.column("offset").to_numpy(zero_copy_only=False))
+    state.offsets[table, file.path] = runs
+    return runs
+
+
+class _Bounds:
+    """Least and greatest values by column, of the file and of its row groups."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+        self._groups: list[dict[str, tuple[Any, Any]]] = []
+        self._nulls: list[dict[str, int]] = []
+
+    def begin_group(self) -> None:
+        """The rows that follow are of the next row group."""
+        self._groups.append({})
+        self._nulls.append({})
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """The next rows."""
+        group, nulls = self._groups[-1], self._nulls[-1]
+        for name in self._names:
+            if name not in rows.schema.names:
+                continue
+            column = rows.column(name)
+            nulls[name] = nulls.get(name, 0) + column.null_count
+            least, greatest = _least_and_greatest(column)
+            if least is None:
+                continue
+            before = group.get(name)
+            group[name] = (least, greatest) if before is None else (min(least, before[0]), max(greatest, before[1]))
+
+    def of_file(self) -> Mapping[str, tuple[Any, Any]]:
+        """The bounds over all row groups."""
+        whole: dict[str, tuple[Any, Any]] = {}
+        for group in self._groups:
+            for name, (least, greatest) in group.items():
+                before = whole.get(name, (least, greatest))
+                whole[name] = min(least, before[0]), max(greatest, before[1])
+        return whole
+
+    def wrong_groups(self, metadata: pq.FileMetaData) -> Iterator[tuple[int, str]]:
+        """Row groups and columns whose statistics in the footer are not those of the rows."""
+        for number in range(metadata.num_row_groups):
+            group = metadata.row_group(number)
+            for at in range(group.num_columns):
+                column = group.column(at)
+                name = column.path_in_schema
+                found = self._groups[number].get(name)
+                if name not in self._names or not column.is_stats_set or found is None:
+                    continue
+                said = column.statistics
+                wrong = said.has_min_max and not _covers((said.min, said.max), found, is_exact=False)
+                if wrong or (said.has_null_count and said.null_count != self._nulls[number].get(name)):
+                    yield number, name
+
+
+def _least_and_greatest(column: pa.Array) -> tuple[Any, Any]:
+    if pa.types.is_timestamp(column.type):  # as numbers: Python's own times end where Arrow's do not
+        bounds = pc.min_max(column.cast(pa.int64()))
+        least, greatest = bounds["min"].as_py(), bounds["max"].as_py()
+        return (None, None) if least is None else (_moment(least), _moment(greatest))
+    bounds = pc.min_max(column)
+    return bounds["min"].as_py(), bounds["max"].as_py()
+
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+def _moment(microseconds: int) -> datetime.datetime:
+    return _EPOCH + datetime.timedelta(microseconds=microseconds)
+
+
+def _covers(said: tuple[Any, Any], found: tuple[Any, Any], *, is_exact: bool) -> bool:
+    """Whether recorded bounds are those of the rows: of times to the millisecond, and of other engines' files also
+    wider, because they shorten long texts."""
+    try:
+        if isinstance(found[0], datetime.datetime):
+            step = datetime.timedelta(milliseconds=1)
+            least, greatest = _utc(said[0]), _utc(said[1])
+            inside = least <= found[0] and found[1] - step < greatest
+            return inside and (not is_exact or (found[0] - step < least and greatest < found[1] + step))
+        if is_exact:
+            return bool(said == found)
+        return bool(said[0] <= found[0] and said[1] >= found[1])
+    except (TypeError, OverflowError):
+        return False
+
+
+def _utc(value: datetime.datetime) -> datetime.datetime:
+    return value.replace(tzinfo=datetime.UTC) if value.tzinfo is None else value

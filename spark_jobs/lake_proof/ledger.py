@@ -1,0 +1,388 @@
+"""Each log as a whole: ledger, segments, batches, transactions and rows say the same.
+
+ledger      ranges tile the log; `published` fits the frontier; records are those that validation counted
+segments    follow each other without overlap; what lies between them the ledger explains
+batches     as many batches, records and bytes of each segment as validation counted
+rows        each published record once, in no range that is not published, none where rows were withdrawn
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from logcore.logs.offset_ledger import EVIDENCE_FILLED, OffsetState, check_tiling
+from spark_jobs.lake import storage
+from spark_jobs.lake.archive import Segment
+from spark_jobs.lake.frontier import LedgerRow, with_published
+from spark_jobs.lake.live_files import LiveFile
+from spark_jobs.lake.tables import open_dataset, read_rows, table_uri
+from spark_jobs.lake_proof.files import offsets_of
+from spark_jobs.lake_proof.proof import Counts, DataUnreadable, LakeFinding, Proof, Thing, finding, readable
+from spark_jobs.lake_proof.runs import HeldOffsets, OffsetRuns, joined
+from spark_jobs.lake_proof.state import LakeState
+
+LISTED = 20
+"""Ranges of one log named one by one; further ones are only counted."""
+
+UNEXPLAINED = frozenset({OffsetState.PRESENT, OffsetState.CONTROL, OffsetState.ABORTED, OffsetState.OPEN})
+"""States of offsets that a segment has to hold."""
+
+_REBUILD = "Run `loglake repair LAKE --rebuild {table}`, then `loglake run` again."
+
+
+def log_things(state: LakeState, facts: BatchFacts | None) -> Iterator[Thing]:
+    """Every log that a state table, or a data file, names."""
+    of_files: dict[str, list[LiveFile]] = {}
+    opened = state.tables.get("records")
+    for file in opened.files if opened is not None else ():
+        if file.log_id is not None and file.partition is not None:
+            of_files.setdefault(f"{file.log_id}/{file.partition}", []).append(file)
+    mixed = [f for f in opened.files if f.log_id is None or f.partition is None] if opened is not None else []
+    for log in sorted(state.known_logs() | of_files.keys()):
+        files = [*of_files.get(log, ()), *(file for file in mixed if _may_hold(state, file, log))]
+        yield Thing(
+            name=f"log/{log}",
+            identity=_identity(state, log, files, facts),
+            size=0,
+            prove=_Prover(state, log, files, facts),
+        )
+
+
+def _may_hold(state: LakeState, file: LiveFile, log: str) -> bool:
+    log_id, _, partition = log.rpartition("/")
+    topic = state.topic_of(log)
+    return (
+        (topic is None or file.partition_values.get("topic") == topic)
+        and file.may_hold("partition", int(partition))
+        and file.may_hold("log_id", log_id)
+    )
+
+
+def _identity(state: LakeState, log: str, files: Sequence[LiveFile], facts: BatchFacts | None) -> str:
+    stored: list[list[Any]] = []
+    for file in files:
+        try:
+            there = storage.stat(storage.join(table_uri(state.lake, "records"), file.path))
+            stored.append([file.path, there.size, there.modified_ms])
+        except (FileNotFoundError, NotADirectoryError):
+            stored.append([file.path])
+    ledger = [asdict(row) for row in state.ledger.get(log, ())]
+    segments = [asdict(segment) for segment in state.segments if segment.log == log]
+    judged = [[state.validations.get(s["segment_id"]), facts and facts.of(s["segment_id"])] for s in segments]
+    row = asdict(state.logs[log]) if log in state.logs else None
+    said = [stored, ledger, segments, judged, row, state.frontiers.get(log)]
+    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
+
+
+class _Prover:
+    """The proof of one log."""
+
+    def __init__(self, state: LakeState, log: str, files: Sequence[LiveFile], facts: BatchFacts | None) -> None:
+        self._given = state, log, files, facts
+
+    def __call__(self) -> Proof:
+        return prove_log(*self._given)
+
+
+class BatchFacts:
+    """What ``batches`` has of each segment: batches, their records, their bytes."""
+
+    def __init__(self, found: Mapping[str, tuple[int, int, int]]) -> None:
+        self._found = found
+
+    def of(self, segment_id: str) -> tuple[int, int, int]:
+        """Good batches, records in them (control records too), bytes."""
+        return self._found.get(segment_id, (0, 0, 0))
+
+    @classmethod
+    def read(cls, state: LakeState) -> BatchFacts | None:
+        """Sums over the table; None where it cannot be read."""
+        opened = state.tables.get("batches")
+        if opened is None:
+            return None
+        columns = ["segment_id", "record_count", "size"]
+        found: dict[str, tuple[int, int, int]] = {}
+        try:
+            with readable():
+                dataset = open_dataset(state.lake, "batches", opened.table)
+                scan = dataset.scanner(columns=columns, filter=pc.field("verdict") == "ok")
+                for chunk in scan.to_batches():
+                    sums = pa.Table.from_batches([chunk]).group_by("segment_id")
+                    rows = sums.aggregate([("size", "count"), ("record_count", "sum"), ("size", "sum")]).to_pylist()
+                    for row in rows:
+                        now = row["size_count"], row["record_count_sum"] or 0, row["size_sum"] or 0
+                        before = found.get(row["segment_id"], (0, 0, 0))
+                        found[row["segment_id"]] = tuple(map(sum, zip(before, now, strict=True)))  # type: ignore[assignment]
+        except (DataUnreadable, FileNotFoundError):
+            return None  # the proof of the table's files names it
+        return cls(found)
+
+
+def prove_log(state: LakeState, log: str, files: Sequence[LiveFile], facts: BatchFacts | None) -> Proof:
+    """Compare what the tables say of one log."""
+    ledger = state.ledger.get(log, ())
+    proof = Proof(counts=Counts(logs=1, ledger_ranges=len(ledger)))
+    said = _Said(state, log)
+    if {"offset_ledger", "segments"} & state.unreadable:
+        return proof  # already a finding, and nothing to compare with
+    proof.findings += _tiling(said, ledger)
+    proof.findings += _segments(said, ledger)
+    if "validations" not in state.unreadable:
+        proof.findings += _validated(said, ledger, facts)
+    if "transactions" in state.tables and "transactions" not in state.unreadable:
+        proof.findings += _transactions(said, ledger)
+    if "records" in state.tables and "records" not in state.unreadable:
+        proof.findings += _rows(said, ledger, files)
+    return proof
+
+
+class _Said:
+    """How findings name a log."""
+
+    def __init__(self, state: LakeState, log: str) -> None:
+        self.state, self.log = state, log
+        self.topic = state.topic_of(log)
+        self.partition = int(log.rpartition("/")[2])
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic or self.log.rpartition('/')[0]}-{self.partition}"
+
+    def finding(self, rule: str, table: str, message: str, span: tuple[int, int] | None = None) -> LakeFinding:
+        place: dict[str, Any] = {} if span is None else {"start_offset": span[0], "end_offset": span[1]}
+        given: dict[str, Any] = {
+            "table": table,
+            "log": self.log,
+            "topic": self.topic,
+            "partition": self.partition,
+        }
+        return finding(rule, f"{self.name}: {message}", **given, **place)
+
+    def findings(
+        self, rule: str, table: str, message: str, mend: str, spans: Sequence[tuple[int, int]]
+    ) -> Iterator[LakeFinding]:
+        """One for each range, up to a number; ``message`` has a place for the range."""
+        for start, end in spans[:LISTED]:
+            given = mend.format(start=start, end=end)
+            yield self.finding(rule, table, f"{message.format(start=start, end=end)} {given}", (start, end))
+        if len(spans) > LISTED:
+            start, end = spans[LISTED][0], spans[-1][1]
+            text = f"{message.format(start=start, end=end)} ({len(spans) - LISTED} further ranges)"
+            yield self.finding(rule, table, f"{text} {mend.format(start=start, end=end)}", (start, end))
+
+
+def _tiling(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[LakeFinding]:
+    state, mend = said.state, _REBUILD.format(table="offset_ledger")
+    feeding = state.feeding.get(said.log, ())
+    judged = [segment for segment in feeding if segment.segment_id in state.validations]
+    end = judged[-1].next_offset if judged else 0
+    if not ledger:
+        if judged:
+            text = f"the ledger has no range of it, but offsets up to {end} were validated. {mend}"
+            yield said.finding("ledger-has-a-hole", "offset_ledger", text, (0, end))
+        return
+    try:
+        check_tiling(ledger, 0, max(end, ledger[-1].end_offset))
+    except ValueError as error:
+        yield said.finding("ledger-has-a-hole", "offset_ledger", f"{error}. {mend}", _hole(ledger))
+    if ledger[-1].end_offset < end:
+        text = f"the ledger ends at offset {ledger[-1].end_offset}, validated segments end at {end}. {mend}"
+        yield said.finding("ledger-has-a-hole", "offset_ledger", text, (ledger[-1].end_offset, end))
+    if len({(row.topic, row.log_id, row.partition) for row in ledger}) > 1 or ledger[0].log != said.log:
+        text = f"ranges of its ledger name different logs. {mend}"
+        yield said.finding("ledger-has-a-hole", "offset_ledger", text)
+    frontier = state.frontiers.get(said.log)
+    with_rows = [row for row in ledger if row.published and row.state is OffsetState.PRESENT]
+    if "records" not in state.tables or "records" in state.unreadable:
+        return  # a finding of its own
+    if frontier is None and with_rows:
+        span = with_rows[0].start_offset, with_rows[-1].end_offset
+        text = (
+            "the ledger says that its records are published, but the table records has no frontier of it. "
+            "Run `loglake repair LAKE --frontiers`."
+        )
+        yield said.finding("frontier-missing", "records", text, span)
+        return
+    reach = frontier or 0
+    if reach > max(end, ledger[-1].end_offset):
+        text = f"the frontier {reach} lies behind the ledger's end {ledger[-1].end_offset}. {mend}"
+        yield said.finding("rows-differ-from-ledger", "records", text, (ledger[-1].end_offset, reach))
+    beyond = joined((row.start_offset, row.end_offset) for row in ledger if row.published and row.end_offset > reach)
+    text = "the ledger says that offsets [{start}, {end}) are published, the frontier is " + str(reach) + "."
+    yield from said.findings("rows-differ-from-ledger", "offset_ledger", text, mend, beyond)
+
+
+def _hole(ledger: Sequence[LedgerRow]) -> tuple[int, int] | None:
+    if ledger[0].start_offset:
+        return 0, ledger[0].start_offset
+    for before, after in pairwise(ledger):
+        if before.end_offset != after.start_offset:
+            bounds = sorted((before.end_offset, after.start_offset))
+            return bounds[0], bounds[1]
+    return None
+
+
+def _segments(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[LakeFinding]:
+    """Segments that feed the log follow each other; what is between them the ledger explains."""
+    feeding = said.state.feeding.get(said.log, ())
+    for before, after in pairwise(feeding):
+        if after.base_offset < before.next_offset:
+            text = f"two segments hold offsets [{after.base_offset}, {before.next_offset})."
+            mend = "Take the log again into a new lake, or restore the table segments from a copy."
+            span = after.base_offset, before.next_offset
+            yield said.finding("ledger-has-a-hole", "segments", f"{text} {mend}", span)
+    holes = list(_between(feeding, ledger))
+    text = "no segment of the archive has offsets [{start}, {end}), which the ledger says are in the log."
+    mend = "Restore the table segments from a copy, or run `loglake run SOURCE --lake LAKE --fill-from COPY`."
+    yield from said.findings("ledger-has-a-hole", "segments", text, mend, joined(holes))
+    for segment in feeding:
+        if (segment.topic, segment.partition) != (said.topic, said.partition):
+            text = f"the segment {segment.segment_id} names {segment.topic}-{segment.partition}."
+            yield said.finding("ledger-has-a-hole", "segments", text, (segment.base_offset, segment.next_offset))
+
+
+def _between(feeding: Sequence[Segment], ledger: Sequence[LedgerRow]) -> Iterator[tuple[int, int]]:
+    """Offsets that the log holds by its ledger and that lie in no segment."""
+    at = 0
+    for row in ledger:
+        if row.state not in UNEXPLAINED:
+            continue
+        start = row.start_offset
+        while at < len(feeding) and feeding[at].next_offset <= start:
+            at += 1
+        place = at
+        while start < row.end_offset:
+            if place == len(feeding) or feeding[place].base_offset >= row.end_offset:
+                yield start, row.end_offset
+                break
+            segment = feeding[place]
+            # Between segments of an open range gaps are not decided yet.
+            if segment.base_offset > start and row.state is not OffsetState.OPEN:
+                yield start, segment.base_offset
+            start = max(start, segment.next_offset)
+            place += 1
+
+
+def _validated(said: _Said, ledger: Sequence[LedgerRow], facts: BatchFacts | None) -> Iterator[LakeFinding]:
+    """Every segment is validated, has its batches, and together they have the records that the ledger counts."""
+    state = said.state
+    end = ledger[-1].end_offset if ledger else 0
+    records = 0
+    is_whole = True
+    for segment in state.feeding.get(said.log, ()):
+        span = segment.base_offset, segment.next_offset
+        judged = state.validations.get(segment.segment_id)
+        if judged is None:
+            is_whole = False
+            if segment.next_offset <= end:
+                text = f"the segment of offsets [{span[0]}, {span[1]}) has no row in the table validations."
+                mend = _REBUILD.format(table="validations")
+                yield said.finding("ledger-has-a-hole", "validations", f"{text} {mend}", span)
+            else:
+                text = (
+                    f"the segment of offsets [{span[0]}, {span[1]}) was taken and not validated yet: a run was "
+                    "interrupted. The next `loglake run` goes on there."
+                )
+                yield said.finding("not-provable", "validations", text, span)
+            continue
+        counted = judged["batches"], judged["records"] + judged["control_records"], judged["valid_bytes"]
+        found = counted if facts is None else facts.of(segment.segment_id)
+        if counted != found:
+            text = (
+                f"the table batches has {found[0]} batches with {found[1]} records and {found[2]} bytes of the segment "
+                f"of offsets [{span[0]}, {span[1]}), validation counted {counted[0]}, {counted[1]} and {counted[2]}."
+            )
+            yield said.finding("rows-differ-from-ledger", "batches", f"{text} {_REBUILD.format(table='batches')}", span)
+        records += counted[1]
+    start = state.logs[said.log].log_start_offset if said.log in state.logs else 0
+    feeding = state.feeding.get(said.log, ())
+    counts = sum(row.records for row in ledger)
+    # Batches that begin in front of the log start are in a segment, and only in part in the ledger.
+    if is_whole and feeding and feeding[0].base_offset >= start and counts != records:
+        text = f"the ledger counts {counts} records, validation counted {records}."
+        mend = _REBUILD.format(table="offset_ledger")
+        yield said.finding("rows-differ-from-ledger", "offset_ledger", f"{text} {mend}", (0, end))
+
+
+def _transactions(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[LakeFinding]:
+    end = ledger[-1].end_offset if ledger else 0
+    columns = ["first_offset", "last_offset", "marker_offset", "state", "producer_id"]
+    try:
+        with readable():
+            rows = read_rows(said.state.lake, "transactions", columns, [("log", "==", said.log)]).to_pylist()
+    except (DataUnreadable, FileNotFoundError):
+        return  # the proof of the table's files names it
+    for row in rows:
+        first, last, marker = row["first_offset"], row["last_offset"], row["marker_offset"]
+        if 0 <= first <= last < end and (marker is None or last < marker < end):
+            continue
+        text = (
+            f"a transaction of producer {row['producer_id']} is recorded with offsets {first} to {last} and its marker "
+            f"at {marker}, but the log ends at {end}. {_REBUILD.format(table='transactions')}"
+        )
+        yield said.finding("rows-differ-from-ledger", "transactions", text, (first, last + 1))
+
+
+def _rows(said: _Said, ledger: Sequence[LedgerRow], files: Sequence[LiveFile]) -> Iterator[LakeFinding]:
+    """Rows of ``records`` against the published ranges."""
+    state = said.state
+    held: list[OffsetRuns] = []
+    for file in files:
+        try:
+            runs = offsets_of(state, "records", file).get(said.log)
+        except (DataUnreadable, FileNotFoundError):
+            continue  # the proof of the file names it; its rows are missing below
+        if runs is not None:
+            held.append(runs)
+    rows = HeldOffsets.of(held)
+    frontier = state.frontiers.get(said.log)
+    try:
+        # Where no frontier is recorded the ledger's word is all there is.
+        ranges = with_published(ledger, frontier) if frontier is not None else list(ledger)
+    except ValueError as error:
+        yield said.finding("rows-differ-from-ledger", "offset_ledger", f"{error}.")
+        ranges = list(ledger)
+    replace = "`loglake run SOURCE --lake LAKE --replace {start}..{end}` publishes them again from the archive."
+    withdrawn = [row for row in ranges if getattr(row, "withdrawn", None)]
+    due = [
+        row
+        for row in ranges
+        if row.state is OffsetState.PRESENT and row.published and not getattr(row, "withdrawn", None)
+    ]
+    text = "rows of offsets [{start}, {end}) are in the table more than once."
+    yield from said.findings("rows-differ-from-ledger", "records", text, replace, rows.doubled)
+    missing: list[tuple[int, int]] = []
+    for row in due:
+        if not row.gaps:
+            missing += rows.missing(row.start_offset, row.end_offset)
+            continue
+        found = rows.count(row.start_offset, row.end_offset)
+        if found != row.records:
+            text = f"[{row.start_offset}, {row.end_offset}) have {found} rows, the ledger counts {row.records} records."
+            given = replace.format(start=row.start_offset, end=row.end_offset)
+            span = row.start_offset, row.end_offset
+            yield said.finding("rows-differ-from-ledger", "records", f"offsets {text} {given}", span)
+    mend = replace + " If they were deleted on purpose, `loglake withdraw LAKE` records it."
+    text = "published records of offsets [{start}, {end}) are not in the table."
+    yield from said.findings("rows-differ-from-ledger", "records", text, mend, joined(missing))
+    hidden = [(row.start_offset, row.end_offset) for row in withdrawn]
+    again = joined(sorted(span for low, high in hidden for span in rows.within(low, high)))
+    text = "offsets [{start}, {end}) are recorded as withdrawn, but the table has rows of them."
+    yield from said.findings("withdrawn-rows", "records", text, "Delete the rows again.", again)
+    late = [
+        (row.start_offset, row.end_offset)
+        for row in ranges
+        if row.evidence == EVIDENCE_FILLED and not row.published and row.end_offset <= (frontier or 0)
+    ]
+    allowed = sorted([*((row.start_offset, row.end_offset) for row in due), *hidden, *late])
+    outside = rows.outside(joined(allowed))
+    text = "rows of offsets [{start}, {end}) are in the table, where nothing is published."
+    yield from said.findings("rows-differ-from-ledger", "records", text, replace, outside)

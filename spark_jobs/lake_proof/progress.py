@@ -1,0 +1,84 @@
+"""What an interrupted proof has proved already: a file of lines, outside of the lake, to go on with.
+
+A line is one thing: its name, its identity, and what came out. A thing whose identity is another by now is proved
+again. A last line that a kill cut short is passed over.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import TextIO
+
+from spark_jobs.lake import storage
+from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake_proof.proof import Proof, Thing
+
+FORMAT = 1
+
+
+class Progress:
+    """Proofs by thing, read at the start and added to as things are proved."""
+
+    def __init__(self, known: dict[str, tuple[str, Proof]], file: TextIO | None) -> None:
+        self._known, self._file, self._lock = known, file, Lock()
+
+    def known(self, thing: Thing) -> Proof | None:
+        """What came out for a thing that is still what it was; None: it has to be proved."""
+        identity, proof = self._known.get(thing.name, (None, None))
+        return proof if identity == thing.identity else None
+
+    def add(self, thing: Thing, proof: Proof) -> None:
+        """Remember what came out; it is in the file when this returns."""
+        if self._file is None:
+            return
+        line = json.dumps({"thing": thing.name, "identity": thing.identity} | proof.as_dict())
+        with self._lock:
+            self._file.write(f"{line}\n")
+            self._file.flush()
+
+
+@contextmanager
+def resumed(path: str | None, lake: str) -> Iterator[Progress]:
+    """The progress in a file, which is made where it is not there; None: nothing is remembered.
+
+    Raises:
+        UsageError: the file is of another lake, is no such file, or lies in the lake.
+        OSError: it can't be read or written.
+    """
+    if path is None:
+        yield Progress({}, None)
+        return
+    head = {"loglake_proof": FORMAT, "lake": lake}
+    if not storage.is_remote(lake) and os.path.realpath(path).startswith(os.path.realpath(lake) + os.sep):
+        raise UsageError(f"{path} lies in the lake; nothing is written there. Name a file outside of it.")
+    known: dict[str, tuple[str, Proof]] = {}
+    is_new = True
+    if os.path.exists(path) and os.path.getsize(path):
+        is_new = False
+        with open(path, encoding="utf-8") as file:
+            _read(path, file, head, known)
+    with open(path, "a", encoding="utf-8") as file:
+        # A line that was cut short must not become part of the next one.
+        file.write(f"{json.dumps(head)}\n" if is_new else "\n")
+        yield Progress(known, file)
+
+
+def _read(path: str, file: TextIO, head: dict[str, object], known: dict[str, tuple[str, Proof]]) -> None:
+    try:
+        first = json.loads(file.readline())
+    except ValueError:
+        first = None
+    if not isinstance(first, dict) or "loglake_proof" not in first:
+        raise UsageError(f"{path} is not the progress of a `loglake verify`; name another file for --resume.")
+    if first != head:
+        raise UsageError(f"{path} is the progress of the lake {first.get('lake')}; name another file for --resume.")
+    for line in file:
+        try:
+            said = json.loads(line)
+            known[said["thing"]] = said["identity"], Proof.from_dict(said)
+        except (ValueError, KeyError, TypeError):
+            continue

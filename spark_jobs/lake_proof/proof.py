@@ -1,0 +1,140 @@
+"""One thing of a lake to prove, and what came out of it.
+
+A thing is proved by itself, in any order and by any thread. Its name is stable, so that a sample can choose it; its
+identity changes with what it is made of, so that an interrupted proof knows what it has proved already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Self
+
+from logcore.logs.findings import Finding, Severity, found
+from spark_jobs.lake.errors import StorageError
+
+
+class DataUnreadable(Exception):
+    """Bytes of a lake that the library for their format refuses; the text is what it says of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class LakeFinding:
+    """A finding, and the table and log that it is about."""
+
+    finding: Finding
+    table: str | None = None
+    log: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Self:
+        """The reverse of :meth:`as_dict`."""
+        said = dict(value["finding"])
+        finding = Finding(**said | {"severity": Severity(said["severity"])})
+        return cls(**dict(value) | {"finding": finding})
+
+
+def finding(
+    rule: str,
+    message: str,
+    *,
+    table: str | None = None,
+    log: str | None = None,
+    topic: str | None = None,
+    partition: int | None = None,
+    **place: Any,
+) -> LakeFinding:
+    """A finding about a lake; ``place`` as :func:`logcore.logs.findings.found` takes it."""
+    return LakeFinding(found(rule, message, **place), table, log, topic, partition)
+
+
+@dataclass(slots=True)
+class Counts:
+    """What was looked at."""
+
+    archive_files: int = 0
+    archive_bytes: int = 0
+    table_files: int = 0
+    table_bytes: int = 0
+    rows: int = 0
+    """Of ``records`` and ``records_uncommitted``."""
+    rows_by_digest: int = 0
+    rows_by_archive: int = 0
+    rows_not_provable: int = 0
+    logs: int = 0
+    ledger_ranges: int = 0
+
+    def add(self, other: Counts) -> None:
+        """Add what was counted elsewhere."""
+        for each in fields(self):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+
+
+@dataclass(slots=True)
+class Proof:
+    """What came out of proving one thing."""
+
+    findings: list[LakeFinding] = field(default_factory=list)
+    counts: Counts = field(default_factory=Counts)
+    undigested: list[str] = field(default_factory=list)
+    """Tables other than those of records: one for each file whose rows no digest proves."""
+
+    def add(self, other: Proof) -> None:
+        """Add what came out elsewhere."""
+        self.findings += other.findings
+        self.counts.add(other.counts)
+        self.undigested += other.undigested
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        found = [each.as_dict() for each in self.findings]
+        return {"findings": found, "counts": asdict(self.counts), "undigested": self.undigested}
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Self:
+        """The reverse of :meth:`as_dict`."""
+        findings = [LakeFinding.from_dict(each) for each in value["findings"]]
+        return cls(findings, Counts(**value["counts"]), list(value["undigested"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """Something to prove."""
+
+    name: str
+    identity: str
+    """Of its bytes and of everything that it is compared with, as far as that is known without reading the bytes."""
+    size: int
+    """Bytes to read, about; for the progress alone."""
+    prove: Callable[[], Proof]
+
+
+@contextmanager
+def readable() -> Iterator[None]:
+    """What a library says of bytes that it cannot read becomes :class:`DataUnreadable`.
+
+    Errors of the store, and files that are gone, stay what they are.
+    """
+    try:
+        yield
+    except (StorageError, FileNotFoundError, PermissionError, DataUnreadable, MemoryError):
+        raise
+    except Exception as error:
+        raise DataUnreadable(_said(error)) from error
+    except BaseException as error:
+        # Damaged bytes can make a Rust library panic, which is not an Exception.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise DataUnreadable(_said(error)) from error
+
+
+def _said(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return (text[:300] or type(error).__name__).rstrip(".")

@@ -1,0 +1,114 @@
+"""Which offsets lie in files, as runs of neighbours: small where a log has few gaps, exact where it has many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+Offsets = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class OffsetRuns:
+    """Offsets of one log in one file, in the order of its rows."""
+
+    rows: int = 0
+    rises: bool = True
+    """Whether each offset is above the one before it."""
+    _starts: list[Offsets] = field(default_factory=list)
+    _ends: list[Offsets] = field(default_factory=list)
+    _last: int = -1
+
+    def add(self, offsets: Offsets) -> None:
+        """The offsets of the next rows."""
+        if not len(offsets):
+            return
+        steps = np.diff(offsets)
+        self.rises &= bool(int(offsets[0]) > self._last and (steps > 0).all())
+        breaks = np.flatnonzero(steps != 1) + 1
+        self._starts.append(offsets[np.concatenate(([0], breaks))])
+        self._ends.append(offsets[np.concatenate((breaks - 1, [len(offsets) - 1]))] + 1)
+        self.rows += len(offsets)
+        self._last = int(offsets[-1])
+
+    def spans(self) -> tuple[Offsets, Offsets]:
+        """Starts and ends of the runs, by start; an offset that is there twice is in two of them."""
+        if not self._starts:
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        starts, ends = np.concatenate(self._starts), np.concatenate(self._ends)
+        order = np.argsort(starts, kind="stable")
+        self._starts, self._ends = [starts[order]], [ends[order]]
+        return self._starts[0], self._ends[0]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOffsets:
+    """The offsets of one log in all files."""
+
+    starts: Offsets
+    ends: Offsets
+    """Runs that neither touch nor overlap, ascending."""
+    doubled: tuple[tuple[int, int], ...]
+    """Offsets that are there more than once."""
+
+    @classmethod
+    def of(cls, files: Iterable[OffsetRuns]) -> HeldOffsets:
+        """What several files hold together."""
+        spans = [runs.spans() for runs in files]
+        starts = np.concatenate([start for start, _ in spans]) if spans else np.zeros(0, dtype=np.int64)
+        ends = np.concatenate([end for _, end in spans]) if spans else np.zeros(0, dtype=np.int64)
+        order = np.argsort(starts, kind="stable")
+        starts, ends = starts[order], ends[order]
+        if not len(starts):
+            return cls(starts, ends, ())
+        reached = np.maximum.accumulate(ends)
+        overlaps = np.flatnonzero(starts[1:] < reached[:-1]) + 1
+        doubled = [(int(starts[at]), int(min(ends[at], reached[at - 1]))) for at in overlaps]
+        begins = np.concatenate(([0], np.flatnonzero(starts[1:] > reached[:-1]) + 1))
+        last = np.concatenate((begins[1:] - 1, [len(starts) - 1]))
+        return cls(starts[begins], reached[last], tuple(joined(sorted(doubled))))
+
+    def count(self, start: int, end: int) -> int:
+        """How many different offsets of [start, end) there are."""
+        return sum(high - low for low, high in self.within(start, end))
+
+    def within(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """The runs, as far as they lie in [start, end)."""
+        at = int(np.searchsorted(self.ends, start, side="right"))
+        while at < len(self.starts) and self.starts[at] < end:
+            yield max(int(self.starts[at]), start), min(int(self.ends[at]), end)
+            at += 1
+
+    def missing(self, start: int, end: int) -> list[tuple[int, int]]:
+        """What of [start, end) is not there."""
+        missing = []
+        for low, high in self.within(start, end):
+            if start < low:
+                missing.append((start, low))
+            start = high
+        if start < end:
+            missing.append((start, end))
+        return missing
+
+    def outside(self, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """The runs as far as they lie in none of some ranges, which ascend."""
+        found = []
+        at = 0
+        for low, high in [*ranges, (np.iinfo(np.int64).max, np.iinfo(np.int64).max)]:
+            found += list(self.within(at, low))
+            at = high
+        return found
+
+
+def joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ascending ranges with those that touch or overlap made one."""
+    found: list[tuple[int, int]] = []
+    for start, end in ranges:
+        if found and found[-1][1] >= start:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        else:
+            found.append((start, end))
+    return found

@@ -1,0 +1,255 @@
+"""What a lake's state tables say, read once; a table that cannot be read is a finding and counts as empty.
+
+``records`` is opened before the ledger is read: a run that goes on meanwhile then only makes the ledger know more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from deltalake import DeltaTable
+
+from spark_jobs.lake import delta_log, frontier, storage
+from spark_jobs.lake.archive import LogRow, Segment
+from spark_jobs.lake.errors import StorageError
+from spark_jobs.lake.frontier import LedgerRow
+from spark_jobs.lake.live_files import LiveFile, live_files
+from spark_jobs.lake.tables import TABLES, open_table, read_rows, table_uri
+from spark_jobs.lake_proof.proof import DataUnreadable, LakeFinding, finding, readable
+from spark_jobs.pieces import Held
+
+if TYPE_CHECKING:
+    from spark_jobs.lake_proof.commits import TableLog
+    from spark_jobs.lake_proof.runs import OffsetRuns
+
+RECORD_TABLES = ("records", "records_uncommitted")
+STATE_FILE = "tables.json"
+
+_WAY_OUT = "Run `loglake repair LAKE --rebuild {table}`, then `loglake run` again."
+_RECORDS_WAY_OUT = "Run `loglake run SOURCE --lake LAKE --replace ..` to publish the rows again from the archive."
+_RESTORE = "Restore the table {table} from a copy of the lake, or take the logs again into a new lake."
+_WITHOUT_REBUILD = frozenset({"logs", "segments"})
+
+
+def way_out(table: str) -> str:
+    """The command that makes a damaged table right again."""
+    if table in RECORD_TABLES:
+        return _RECORDS_WAY_OUT
+    return (_RESTORE if table in _WITHOUT_REBUILD else _WAY_OUT).format(table=table)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedTable:
+    """A table at the version that is proved."""
+
+    name: str
+    table: DeltaTable
+    version: int
+    files: tuple[LiveFile, ...]
+
+
+@dataclass(slots=True)
+class LakeState:
+    """The state of a lake, as far as it could be read."""
+
+    lake: str
+    tables: dict[str, OpenedTable] = field(default_factory=dict)
+    unreadable: set[str] = field(default_factory=set)
+    """Tables that are there and of which rows, or the log, cannot be read."""
+    recorded: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """By table: version, rows, files and bytes as the last run recorded them."""
+    logs: Mapping[str, LogRow] = field(default_factory=dict)
+    segments: Sequence[Segment] = ()
+    validations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Rows by segment id."""
+    ledger: Mapping[str, Sequence[LedgerRow]] = field(default_factory=dict)
+    """As stored, by log, in offset order."""
+    frontiers: Mapping[str, int | None] = field(default_factory=dict)
+    findings: list[LakeFinding] = field(default_factory=list)
+    table_logs: dict[str, TableLog] = field(default_factory=dict)
+    """What was read of the tables' logs."""
+    offsets: dict[tuple[str, str], dict[str, OffsetRuns]] = field(default_factory=dict)
+    """By table and file: which offsets of which logs it holds, as far as it was read."""
+    _feeding: dict[str, list[Segment]] | None = None
+
+    @property
+    def feeding(self) -> Mapping[str, Sequence[Segment]]:
+        """The segments that ledger and rows are made from, by log, in offset order."""
+        if self._feeding is None:
+            self._feeding = {}
+            for segment in self.segments:
+                if segment.feeds:
+                    self._feeding.setdefault(segment.log, []).append(segment)
+        return self._feeding
+
+    def held(self) -> Held:
+        """The bytes that the archive holds, for whoever decodes them."""
+        splits: dict[str, tuple[tuple[int, int], ...]] = {}
+        for identity, row in self.validations.items():
+            try:
+                splits[identity] = tuple((int(at), int(offset)) for at, offset in json.loads(row["split_points"]))
+            except (TypeError, ValueError):
+                continue  # without split points a segment is one piece
+        return Held(self.lake, self.feeding, splits, {})
+
+    def topic_of(self, log: str) -> str | None:
+        """The topic of a log; None where no table knows the log."""
+        row = self.logs.get(log)
+        if row is not None:
+            return row.topic
+        ranges = self.ledger.get(log)
+        return ranges[0].topic if ranges else None
+
+    def has_quarantined(self, segment_id: str) -> bool:
+        """Whether validation recorded damaged bytes of a segment."""
+        said = self.validations.get(segment_id)
+        return bool(said and (said["quarantined_bytes"] or said["tail_bytes"]))
+
+    def known_logs(self) -> set[str]:
+        """Logs that any state table names."""
+        return {*self.logs, *self.ledger, *(segment.log for segment in self.segments)}
+
+
+def read_lake(lake: str) -> LakeState:
+    """Open every table and read the state.
+
+    Raises:
+        StorageError: the object store does not answer.
+    """
+    state = LakeState(lake)
+    state.recorded = _recorded(state)
+    for name in (*RECORD_TABLES, *(name for name in TABLES if name not in RECORD_TABLES)):
+        _open(state, name)
+    rows = {name: _rows(state, name) for name in ("logs", "segments", "validations")}
+    with _noted(state, "logs"):
+        state.logs = {row["log"]: LogRow(**row) for row in rows["logs"]}
+    with _noted(state, "segments"):
+        found = [Segment(**row) for row in rows["segments"]]
+        state.segments = sorted(found, key=lambda s: (s.log, s.base_offset, s.generation))
+    state.validations = {row["segment_id"]: row for row in rows["validations"]}
+    if "offset_ledger" in state.tables:
+        with _noted(state, "offset_ledger"):
+            state.ledger = frontier.read_ledger(lake)
+    state.frontiers = _frontiers(state)
+    _missing(state)
+    return state
+
+
+def _open(state: LakeState, name: str) -> None:
+    with _noted(state, name):
+        table = open_table(state.lake, name)
+        if table is not None:
+            state.tables[name] = OpenedTable(name, table, table.version(), tuple(live_files(table)))
+
+
+def _rows(state: LakeState, name: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    if name in state.tables:
+        with _noted(state, name):
+            rows = read_rows(state.lake, name).to_pylist()
+    return rows
+
+
+class _noted:  # noqa: N801 - a context manager
+    """A table that cannot be read becomes a finding."""
+
+    def __init__(self, state: LakeState, name: str) -> None:
+        self._state, self._name, self._reading = state, name, readable()
+
+    def __enter__(self) -> None:
+        self._reading.__enter__()
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
+        try:
+            self._reading.__exit__(kind, error, trace)
+        except StorageError:
+            raise
+        except (DataUnreadable, OSError) as unreadable:
+            if self._name not in self._state.unreadable:
+                self._state.unreadable.add(self._name)
+                self._state.findings.append(
+                    finding(
+                        "table-missing",
+                        f"The table {self._name} cannot be read: {unreadable}. {way_out(self._name)}",
+                        table=self._name,
+                        file=table_uri(self._state.lake, self._name),
+                    )
+                )
+            return True
+        return False
+
+
+def _recorded(state: LakeState) -> dict[str, dict[str, int]]:
+    """What the last run recorded of the tables; without the file, or with a damaged one, nothing."""
+    path = storage.join(state.lake, STATE_FILE)
+    try:
+        tables = json.loads(storage.read(path))["tables"]
+        return {str(name): {key: int(number) for key, number in said.items()} for name, said in tables.items()}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        message = f"{path} cannot be understood ({error}); delete it, and the next run writes it again."
+        state.findings.append(finding("broken-root-file", message, file=path))
+        return {}
+
+
+def _frontiers(state: LakeState) -> dict[str, int | None]:
+    opened = state.tables.get("records")
+    logs = sorted(state.known_logs())
+    if opened is None:
+        return dict.fromkeys(logs)
+    ids = {log: frontier.application_id(log) for log in logs}
+    found: dict[str, int | None] = {}
+    with _noted(state, "records"):
+        every = delta_log.recorded_versions(state.lake, "records", opened.version)
+        for log, application in ids.items():
+            found[log] = every.get(application) if every is not None else opened.table.transaction_version(application)
+    return dict.fromkeys(logs) | found
+
+
+def _missing(state: LakeState) -> None:
+    """Tables that others imply, or that the last run recorded, and that are not there."""
+    there = {*state.tables, *state.unreadable}
+    implied = {name: "the last run recorded it" for name in state.recorded if name in TABLES}
+    if there & {"logs", "validations", "offset_ledger", "records"} or _has_archive(state.lake):
+        implied.setdefault("segments", "the archive has files or other tables name segments")
+    if "segments" in there and state.segments:
+        implied.setdefault("logs", "there are segments")
+    if state.validations:
+        implied.setdefault("batches", "segments were validated")
+        implied.setdefault("offset_ledger", "segments were validated")
+    if state.ledger:
+        implied.setdefault("validations", "there is an offset ledger")
+    for name in TABLES:
+        if name not in there and storage.has_files(table_uri(state.lake, name)):
+            implied.setdefault(name, "its directory has files")
+    if any(row.published and row.records for rows in state.ledger.values() for row in rows):
+        implied.setdefault("records", "the offset ledger counts published records")
+    for name, why in implied.items():
+        if name not in there:
+            state.findings.append(
+                finding(
+                    "table-missing",
+                    f"The table {name} is gone, but {why}. {way_out(name)}",
+                    table=name,
+                    file=table_uri(state.lake, name),
+                )
+            )
+
+
+def _has_archive(lake: str) -> bool:
+    return storage.has_files(storage.join(lake, "archive"))
+
+
+def of_log(segment: Segment) -> dict[str, Any]:
+    """The log of a segment, as :func:`~spark_jobs.lake_proof.proof.finding` takes it."""
+    return {"log": segment.log, "topic": segment.topic, "partition": segment.partition}
+
+
+def segment_ids(segments: Sequence[Segment]) -> Mapping[str, Segment]:
+    """Segments by id; the live row where there are several."""
+    ordered = sorted(segments, key=lambda s: s.retired_ms is None)
+    return {segment.segment_id: segment for segment in ordered}
