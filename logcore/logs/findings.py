@@ -89,10 +89,6 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "output-mismatch": Rule(
             _ERROR, "the table of records is not what frontier and ledger say; nothing is published"
         ),
-        "ledger-has-a-hole": Rule(
-            _ERROR, "the offset ledger does not cover each offset once; nothing of the log is published"
-        ),
-        "rows-differ-from-ledger": Rule(_ERROR, "the table of records holds other rows than the ledger counts"),
         "table-file-damaged": Rule(_ERROR, "a data file of a table cannot be read, or is not what its statistics say"),
         # bytes and batches of a segment (logcore.logs.validation)
         "corrupt-bytes": Rule(_ERROR, "bytes that cannot be trusted, with the reason; quarantined"),
