@@ -138,7 +138,7 @@ def test_any_other_feature_is_refused_by_name_and_its_message_says_the_way_out(n
 def test_clustering_of_a_state_table_is_refused(lake, alter):
     ensure_table(lake, "logs")
     alter("CLUSTER BY (log)", table="logs")
-    with pytest.raises(TableRefused, match="Table logs uses clustering, domainMetadata.*--rebuild logs"):
+    with pytest.raises(TableRefused, match=r"Table logs uses clustering, domainMetadata.*--rebuild logs"):
         table_features.refuse_unsupported(lake)
 
 
