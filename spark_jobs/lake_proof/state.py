@@ -18,6 +18,7 @@ from spark_jobs.lake.errors import StorageError
 from spark_jobs.lake.frontier import LedgerRow
 from spark_jobs.lake.live_files import LiveFile, live_files
 from spark_jobs.lake.tables import TABLES, open_table, read_rows, table_uri
+from spark_jobs.lake_proof.footers import Footers
 from spark_jobs.lake_proof.proof import DataUnreadable, LakeFinding, finding, readable
 from spark_jobs.pieces import Held
 
@@ -73,6 +74,7 @@ class LakeState:
     """What was read of the tables' logs."""
     offsets: dict[tuple[str, str], dict[str, OffsetRuns]] = field(default_factory=dict)
     """By table and file: which offsets of which logs it holds, as far as it was read."""
+    footers: Footers = field(default_factory=Footers)
     _feeding: dict[str, list[Segment]] | None = None
 
     @property
