@@ -267,6 +267,18 @@ class MaintainConfig(JsonContract):
     count."""
 
 
+@dataclass(frozen=True, slots=True)
+class ProveConfig(JsonContract):
+    """Files of ``records`` that other engines wrote since the last run, compared with the archive."""
+
+    JOB: ClassVar[str] = "prove"
+    lake: str
+    run_id: str
+    as_of_ms: int
+    logs: tuple[str, ...] | None = None
+    """Log keys whose findings are reported; None: all. Every file is compared: no later run looks at it."""
+
+
 JobConfig = (
     IngestConfig
     | ValidateConfig
@@ -279,6 +291,7 @@ JobConfig = (
     | RebuildIndexesConfig
     | RecoverConfig
     | MaintainConfig
+    | ProveConfig
 )
 
 CONFIGS: Mapping[str, type[JobConfig]] = {
@@ -295,6 +308,7 @@ CONFIGS: Mapping[str, type[JobConfig]] = {
         RebuildIndexesConfig,
         RecoverConfig,
         MaintainConfig,
+        ProveConfig,
     )
 }
 
