@@ -280,6 +280,17 @@ class VerifyConfig(JsonContract):
     parts: int = 1
 
 
+class ProveConfig(JsonContract):
+    """Files of ``records`` that other engines wrote since the last run, compared with the archive."""
+
+    JOB: ClassVar[str] = "prove"
+    lake: str
+    run_id: str
+    as_of_ms: int
+    logs: tuple[str, ...] | None = None
+    """Log keys whose findings are reported; None: all. Every file is compared: no later run looks at it."""
+
+
 JobConfig = (
     IngestConfig
     | ValidateConfig
@@ -293,6 +304,7 @@ JobConfig = (
     | RecoverConfig
     | MaintainConfig
     | VerifyConfig
+    | ProveConfig
 )
 
 CONFIGS: Mapping[str, type[JobConfig]] = {
@@ -310,6 +322,7 @@ CONFIGS: Mapping[str, type[JobConfig]] = {
         RecoverConfig,
         MaintainConfig,
         VerifyConfig,
+        ProveConfig,
     )
 }
 
