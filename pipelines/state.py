@@ -12,6 +12,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from spark_jobs.lake.table_state import STATE_FILE
+
 from pipelines.lakes import lake_name
 from pipelines.open_transactions import OpenTransaction, read_open_transactions
 from pipelines.partitions import natural_order
@@ -187,7 +189,7 @@ def read_state(lake: str, logs: Collection[str] | None = None) -> LakeState:
 
 
 def _versions(lake: str) -> tuple[str, ...]:
-    """The newest commit file of each table of a lake in a local directory."""
+    """The newest commit file of each table of a lake in a local directory, and when their memory was written."""
     newest = []
     for name in TABLES:
         try:
@@ -195,6 +197,10 @@ def _versions(lake: str) -> tuple[str, ...]:
         except OSError:
             names = []
         newest.append(max((each for each in names if each.endswith(".json")), default=""))
+    try:
+        newest.append(str(os.stat(os.path.join(lake, STATE_FILE)).st_mtime_ns))
+    except OSError:
+        newest.append("")
     return tuple(newest)
 
 

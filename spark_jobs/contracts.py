@@ -280,6 +280,7 @@ class VerifyConfig(JsonContract):
     parts: int = 1
 
 
+@dataclass(frozen=True, slots=True)
 class ProveConfig(JsonContract):
     """Files of ``records`` that other engines wrote since the last run, compared with the archive."""
 
