@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spark_jobs.contracts import JobReport
-from spark_jobs.lake import delta_log, registry, storage
+from spark_jobs.lake import delta_log, registry, storage, table_state
 from spark_jobs.lake.tables import open_table
 
 FOLDER = "expectations"
@@ -65,8 +65,11 @@ class Stand:
         """Whether only our own commits lie between this and ``now``."""
         if self.table_id != now.table_id or now.version < self.version:
             return False
-        commits = [delta_log.read_commit(lake, "records", v) for v in range(self.version + 1, now.version + 1)]
-        return all(commit is not None and commit.run_id is not None for commit in commits)
+        if self.version == now.version:
+            return True
+        # A commit that the table's log does not keep any more may have been anybody's.
+        first = delta_log.read_commit(lake, "records", self.version + 1)
+        return first is not None and not table_state.foreign_commits(lake, "records", self.version)
 
 
 def read_results(lake: str, now: Stand | None) -> dict[str, Results]:

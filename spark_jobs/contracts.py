@@ -269,6 +269,31 @@ class MaintainConfig(JsonContract):
     count."""
 
 
+@dataclass(frozen=True, slots=True)
+class VerifyConfig(JsonContract):
+    """Prove one of several equal parts of a lake; only read, without the lease."""
+
+    JOB: ClassVar[str] = "verify"
+    lake: str
+    run_id: str
+    as_of_ms: int
+    part: int = 1
+    """Counted from 1."""
+    parts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ProveConfig(JsonContract):
+    """Files of ``records`` that other engines wrote since the last run, compared with the archive."""
+
+    JOB: ClassVar[str] = "prove"
+    lake: str
+    run_id: str
+    as_of_ms: int
+    logs: tuple[str, ...] | None = None
+    """Log keys whose findings are reported; None: all. Every file is compared: no later run looks at it."""
+
+
 JobConfig = (
     IngestConfig
     | ValidateConfig
@@ -281,6 +306,8 @@ JobConfig = (
     | RebuildIndexesConfig
     | RecoverConfig
     | MaintainConfig
+    | VerifyConfig
+    | ProveConfig
 )
 
 CONFIGS: Mapping[str, type[JobConfig]] = {
@@ -297,6 +324,8 @@ CONFIGS: Mapping[str, type[JobConfig]] = {
         RebuildIndexesConfig,
         RecoverConfig,
         MaintainConfig,
+        VerifyConfig,
+        ProveConfig,
     )
 }
 

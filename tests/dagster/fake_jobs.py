@@ -17,7 +17,7 @@ from logcore.logs.offset_ledger import BLOCKING, OffsetState
 from logcore.storage.local import discover
 from pipelines.resources import JobLauncher
 from spark_jobs.contracts import IngestConfig, JobConfig, JobReport, LogChange
-from spark_jobs.lake import archive, commits, frontier
+from spark_jobs.lake import archive, commits, frontier, storage
 from spark_jobs.lake.archive import LogRow, Segment
 from spark_jobs.lake.checked import mark_checked
 from spark_jobs.lake.commits import Guard
@@ -44,6 +44,10 @@ class World:
     """Topic partitions on which an expectation fails."""
     no_outcomes: bool = False
     """Whether the job `expectations` reports nothing."""
+    answers: dict[str, Any] = field(default_factory=dict)
+    """How files of other engines compare with the archive."""
+    proof: list[dict[str, Any]] = field(default_factory=list)
+    """What a proof of the lake finds."""
     not_held: set[str] = field(default_factory=set)
     """Topic partitions of which nothing can be published again."""
     error: dict[str, Exception] = field(default_factory=dict)
@@ -131,6 +135,7 @@ def _ingest(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
         identity = archive.segment_id(log, held, str(end))
         place = {"log": log, "topic": topic, "log_id": row.log_id, "partition": row.partition}
         path = archive.segment_path(log, identity, held)
+        storage.put(storage.join(config.lake, path), bytes(SEGMENT_BYTES), modified_ms=config.as_of_ms)
         segments.append(
             blank(
                 Segment,
@@ -288,7 +293,18 @@ def _maintenance(world: World, config: JobConfig) -> tuple[list[LogChange], dict
     return changed if getattr(config, "apply", False) else [], {"plan": {"logs": [row.log for row in logs]}}
 
 
+def _verify(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
+    plan = {"part": config.part, "parts": config.parts}
+    return [], {"findings": tuple(world.proof), "plan": plan, "metrics": {"things": 3}}
+
+
+def _prove(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
+    return [], {"plan": {"answers": world.answers}}
+
+
 JOBS = {
+    "prove": _prove,
+    "verify": _verify,
     "ingest": _ingest,
     "validate": _validate,
     "publish": _publish,
