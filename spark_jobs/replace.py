@@ -159,7 +159,7 @@ def apply(plan: ReplacePlan, config: ReplaceConfig, spark: SparkSession | None) 
     done = Done(refused=list(plan.refused))
     if spark is not None:
         _replace(plan.topics, config, spark, done)
-    _mark_published(config, done.ranges)
+    _mark_published(config.lake, done.ranges, config.run_id, include_withdrawn=config.include_withdrawn)
     new = finding_rows.record(config.lake, done.refused, config.run_id, config.as_of_ms)
     return JobReport(
         job=config.JOB,
@@ -330,18 +330,17 @@ def _digest(requests: Sequence[LogRequest], held: Held) -> str:
     return hashlib.sha256(json.dumps([RULES_VERSION, made_from]).encode()).hexdigest()[:32]
 
 
-def _mark_published(config: ReplaceConfig, done: Mapping[str, Sequence[tuple[int, int]]]) -> None:
+def _mark_published(
+    lake: str, done: Mapping[str, Sequence[tuple[int, int]]], run_id: str, *, include_withdrawn: bool = False
+) -> None:
     """Set the ledger's `published` on what was replaced; nothing to set writes nothing."""
-    lake, run_id = config.lake, config.run_id
     if not done:
         return
-    if config.include_withdrawn:
+    if include_withdrawn:
         withdrawals.take_back(lake, done, run_id)
     standing = Standing.of(lake, "offset_ledger")
     ledger = frontier.sync_published(lake, run_id, list(done), standing)
-    marked = {
-        log: _marked(lake, rows, done[log], include_withdrawn=config.include_withdrawn) for log, rows in ledger.items()
-    }
+    marked = {log: _marked(lake, rows, done[log], include_withdrawn=include_withdrawn) for log, rows in ledger.items()}
     moved = [log for log in marked if marked[log] != ledger[log]]
     frontier.commit_ledger(lake, [row for log in moved for row in marked[log]], moved, run_id, standing)
 

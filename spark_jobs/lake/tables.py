@@ -6,6 +6,7 @@ anything that reads Delta reads it. Statistics are kept on the columns that plan
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from logcore.columns.schema import RECORDS_SCHEMA
 from spark_jobs.lake import storage
+from spark_jobs.lake.errors import JobError
 
 LOG_COLUMNS = [
     pa.field("log", pa.string()),  # <log_id>/<partition>: the key that plans and predicates use
@@ -221,6 +223,10 @@ LOG_ACTIONS = pa.schema(
 )
 
 
+READY_FILE = "ready.json"
+"""In the folder of a rebuild: the new table is complete."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableSpec:
     """Columns and layout of one table."""
@@ -264,6 +270,25 @@ def table_uri(lake: str, name: str) -> str:
     return storage.join(lake, "tables", TABLES[name].name)
 
 
+def rebuilding_folder(lake: str, name: str) -> str:
+    """Where ``loglake repair --rebuild`` makes a table again, as a lake of its own, before it takes its place."""
+    return storage.join(lake, "tables", f".{name}-rebuilding")
+
+
+def _refuse_half_swapped(lake: str, name: str) -> None:
+    """Between two renames of a rebuild the table is not in its place: whoever takes it for one that was never made
+    publishes everything again.
+
+    Raises:
+        JobError: a rebuild was ended there.
+    """
+    if not storage.is_remote(lake) and os.path.exists(os.path.join(rebuilding_folder(lake, name), READY_FILE)):
+        raise JobError(
+            f"Table {name}: a rebuild of it was interrupted when the new table was about to take its place. Finish it: "
+            f"loglake repair {lake} --rebuild {name} --apply."
+        )
+
+
 def open_table(lake: str, name: str) -> DeltaTable | None:
     """The table at its newest version, or None where it was never created."""
     uri = table_uri(lake, name)
@@ -271,12 +296,15 @@ def open_table(lake: str, name: str) -> DeltaTable | None:
         with storage.answers(uri):
             return DeltaTable(uri, storage_options=storage.delta_options(uri))
     except TableNotFoundError:
+        _refuse_half_swapped(lake, name)
         return None
 
 
 def ensure_table(lake: str, name: str) -> DeltaTable:
     """The table, created empty if it is not there; columns that came to it after it was made are added."""
     spec = TABLES[name]
+    if not storage.is_remote(lake) and not os.path.isdir(table_uri(lake, name)):
+        _refuse_half_swapped(lake, name)
     table = DeltaTable.create(
         table_uri(lake, name),
         schema=spec.schema,
