@@ -327,9 +327,13 @@ def _check_file(lake: str, name: str, written: WrittenFile) -> None:
 def _opened(lake: str, name: str, guards: Sequence[Guard], standing: Standing | None) -> DeltaTable:
     """The table, made if need be, with all that a commit stands on compared."""
     with _answered(name):
+        known = None if standing is None else open_table(lake, name)
         table = ensure_table(lake, name)
     _check(lake, table, name, guards)
     if standing is not None:
+        if known is not None and table.version() > known.version():  # columns that came later were added just now
+            standing.check(known, name)
+            standing.moved(name)
         standing.check(table, name)
     return table
 
