@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from spark_jobs.contracts import CONFIGS, JobConfig, JobReport
+from spark_jobs.lake import table_features
 from spark_jobs.lake.errors import ConcurrentChange, JobError, UsageError
 from spark_jobs.lake.lease import hold
 
@@ -24,6 +25,8 @@ PLAN_ATTEMPTS = 3
 
 WITHOUT_LEASE = frozenset({"verify"})
 """Jobs that only read, and so long that other runs must not wait for them."""
+REWRITES_RECORDS = ("replace", "optimize")
+"""Jobs that take files of ``records`` away."""
 
 
 class Plan(Protocol):
@@ -39,7 +42,12 @@ class Plan(Protocol):
 
 
 def plan(config: JobConfig) -> Plan:
-    """The plan of a job: a value that one can print; makes no JVM."""
+    """The plan of a job: a value that one can print; makes no JVM.
+
+    Raises:
+        TableRefused: a table is of a kind that the job does not work on.
+    """
+    table_features.refuse_unsupported(config.lake, rewrites=config.JOB in REWRITES_RECORDS)
     made: Plan = _job(config.JOB).plan(config)
     return made
 
@@ -52,6 +60,7 @@ def run(job: str, config: JobConfig, *, mode: str = "inprocess") -> JobReport:
 
     Raises:
         LeaseHeld: another process works on the lake.
+        TableRefused: another engine made a table into what the job does not work on; nothing was written.
         ConcurrentChange: other commits kept overtaking the plan.
         JobError: anything else that kept the job from its work.
         UsageError: no such job or mode.
@@ -87,7 +96,7 @@ def _run_planned(config: JobConfig) -> JobReport:
 
 def _run_once(config: JobConfig) -> JobReport:
     job = _job(config.JOB)
-    made: Plan = job.plan(config)
+    made = plan(config)
     if made.is_empty:
         return JobReport(config.JOB, config.run_id, config.lake, plan=made.as_dict())
     session = None
