@@ -194,7 +194,9 @@ class RowComparison:
             return
         # Rows that differ in the same columns are told together.
         names = list(differing)
-        codes = sum(differing[name].astype(np.int64) << at for at, name in enumerate(names))
+        codes = np.zeros(len(offsets), dtype=np.int64)
+        for at, name in enumerate(names):
+            codes |= differing[name].astype(np.int64) << at
         for code in np.unique(codes):
             if code:
                 columns = ", ".join(name for at, name in enumerate(names) if code >> at & 1)
