@@ -12,8 +12,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from spark_jobs.lake.table_state import STATE_FILE
-
 from pipelines.lakes import lake_name
 from pipelines.open_transactions import OpenTransaction, read_open_transactions
 from pipelines.partitions import natural_order
@@ -21,6 +19,7 @@ from pipelines.standing import ABOUT_A_RANGE, ABOUT_ROWS, alarming_ranges, overl
 from spark_jobs.lake import storage
 from spark_jobs.lake.archive import LogRow, Segment, read_logs, read_segments
 from spark_jobs.lake.frontier import LedgerRow, read_ledger
+from spark_jobs.lake.table_state import STATE_FILE
 from spark_jobs.lake.tables import TABLES, read_rows, table_uri
 
 STATES = (

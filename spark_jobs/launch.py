@@ -22,7 +22,6 @@ from spark_jobs.lake.lease import hold
 PLAN_ATTEMPTS = 3
 """How often a job looks again after another commit overtook its plan."""
 
-
 WITHOUT_LEASE = frozenset({"verify"})
 """Jobs that only read, and so long that other runs must not wait for them."""
 REWRITES_RECORDS = ("replace", "optimize")
