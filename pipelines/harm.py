@@ -7,13 +7,11 @@ its log, so that a run for chosen logs answers for these alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 from logcore.logs.findings import Finding, Severity
 from pipelines.questions import Failure
-from spark_jobs.contracts import JobReport
-from spark_jobs.lake import storage
+from spark_jobs.lake import storage, table_state
 from spark_jobs.lake.archive import read_logs, read_segments
 from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.finding_rows import PlacedFinding
@@ -24,11 +22,10 @@ LOST = frozenset({"table-went-back", "table-missing"})
 """Rules on what the last run had recorded and is gone: said by the run that sees it, then the lake is as it is now."""
 
 
-def failures(lake: str, findings: Sequence[Finding], report: JobReport | None) -> list[Failure]:
-    """What is wrong; ``report``: of the job ``prove``, None where it did not run."""
-    answers: Mapping[str, Any] = {} if report is None else report.plan.get("answers", {})
+def failures(lake: str, findings: Sequence[Finding]) -> list[Failure]:
+    """What is wrong: errors among the findings of the cheap checks, and files that are not equal to the archive."""
     wrong = [finding for finding in findings if finding.severity is not Severity.INFO]
-    differing = {path: answer for path, answer in answers.items() if answer != "equal"}
+    differing = differing_files(lake)
     if not wrong and not differing:
         return []
     logs = _logs_by_file(lake)
@@ -44,6 +41,16 @@ def failures(lake: str, findings: Sequence[Finding], report: JobReport | None) -
     return made
 
 
+def differing_files(lake: str) -> dict[str, table_state.Proof]:
+    """Live files of ``records`` that other engines wrote and that are not equal to the archive, as it was remembered."""
+    answers = table_state.read_state(lake).foreign.get("records", {})
+    differing = {path: answer for path, answer in answers.items() if answer != "equal"}
+    if not differing:
+        return {}
+    live = {file.path for file in newest_files(lake, "records")}
+    return {path: answer for path, answer in differing.items() if path in live}
+
+
 def notes(findings: Iterable[Finding]) -> list[str]:
     """What is information only: commits of other programs."""
     return [finding.message for finding in findings if finding.severity is Severity.INFO]
@@ -54,11 +61,11 @@ def placed(findings: Iterable[Finding]) -> Iterator[PlacedFinding]:
     return (PlacedFinding(finding) for finding in findings if finding.severity is not Severity.INFO)
 
 
-def _of_answer(path: str, answer: object, log: str | None, name: str | None) -> Iterator[Failure]:
+def _of_answer(path: str, answer: table_state.Proof, log: str | None, name: str | None) -> Iterator[Failure]:
     if isinstance(answer, str):
         yield Failure(f"the file {path} of another engine: {answer}", log, name, severity=Severity.WARNING)
         return
-    for start, end, what in answer if isinstance(answer, list | tuple) else ():
+    for start, end, what in answer:
         text = f"rows-differ-from-archive: {what} (the file {path} of another engine)"
         yield Failure(text, log, name, _offsets(start, end))
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from logcore.logs.findings import RULES, Outcome
 from logcore.logs.offset_ledger import first_hole
-from spark_jobs.lake import storage, table_state
+from pipelines.harm import differing_files
+from spark_jobs.lake import storage
 from spark_jobs.lake.archive import CUT_BACK, FILLED, LogRow
 from spark_jobs.lake.completeness import Difference, differences
 from spark_jobs.lake.frontier import read_frontiers, read_ledger
-from spark_jobs.lake.live_files import newest_files
 from spark_jobs.lake.tables import read_rows, table_uri
 
 Row = Mapping[str, Any]
@@ -79,10 +79,7 @@ def _mended(lake: str, found: Sequence[Row]) -> set[str]:
         mended |= {f["finding_id"] for f in differing if (f["log"], f["message"]) not in now}
     compared = [f for f in found if f["rule"] in OF_FOREIGN_FILES]
     if compared:
-        answers = table_state.read_state(lake).foreign.get("records", {})
-        wrong = {path for path, answer in answers.items() if answer != "equal"}
-        wrong &= {file.path for file in newest_files(lake, "records")}
-        files = {storage.join(table_uri(lake, "records"), path) for path in wrong}
+        files = {storage.join(table_uri(lake, "records"), path) for path in differing_files(lake)}
         mended |= {f["finding_id"] for f in compared if f["file"] not in files}
     holes = [f for f in found if f["rule"] == HOLE]
     if holes:

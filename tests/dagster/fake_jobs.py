@@ -17,7 +17,7 @@ from logcore.logs.offset_ledger import BLOCKING, OffsetState
 from logcore.storage.local import discover
 from pipelines.resources import JobLauncher
 from spark_jobs.contracts import IngestConfig, JobConfig, JobReport, LogChange
-from spark_jobs.lake import archive, commits, frontier, storage
+from spark_jobs.lake import archive, commits, frontier, storage, table_state
 from spark_jobs.lake.archive import LogRow, Segment
 from spark_jobs.lake.checked import mark_checked
 from spark_jobs.lake.commits import Guard
@@ -299,6 +299,7 @@ def _verify(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
 
 
 def _prove(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
+    table_state.record_state(config.lake, config.run_id, config.as_of_ms, foreign={"records": world.answers})
     return [], {"plan": {"answers": world.answers}}
 
 
