@@ -7,11 +7,12 @@ uses, so that one instance serves both.
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 from pathlib import Path
 
 import dagster as dg
+
+from spark_jobs.lake.errors import JobError
 
 HOST_TAG, PROCESS_TAG = "loglake/host", "loglake/process"
 _HERE = Path(__file__).resolve().parent
@@ -29,12 +30,18 @@ def open_instance(default_folder: str) -> dg.DagsterInstance:
     ``DAGSTER_HOME`` is set for this process, for whatever Dagster itself looks up by it.
     """
     folder = Path(os.environ.get("DAGSTER_HOME") or default_folder).absolute()
-    folder.mkdir(parents=True, exist_ok=True)
     target = folder / "dagster.yaml"
-    if not target.exists():
-        temporary = folder / "dagster.yaml.tmp"
-        shutil.copyfile(settings_file(), temporary)
-        os.replace(temporary, target)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not target.exists():
+            temporary = folder / "dagster.yaml.tmp"
+            temporary.write_bytes(settings_file().read_bytes())
+            os.replace(temporary, target)
+    except OSError as error:
+        raise JobError(
+            f"Dagster's home {folder} cannot be written: {error.strerror or error}. Make room or change the "
+            "permissions there, or name another folder with DAGSTER_HOME. The lake is as it was."
+        ) from error
     os.environ["DAGSTER_HOME"] = str(folder)
     return dg.DagsterInstance.from_config(str(folder))
 
