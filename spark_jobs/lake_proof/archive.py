@@ -125,7 +125,7 @@ class _Place:
 
     def finding(self, rule: str, message: str, **place: Any) -> LakeFinding:
         segment = self.segment
-        given = {
+        given: dict[str, Any] = {
             "table": "segments",
             "file": self.path,
             "start_offset": segment.base_offset,

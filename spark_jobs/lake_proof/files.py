@@ -1,8 +1,8 @@
 """Data files of a table: there, whole, page by page as written, with the rows and statistics that are recorded.
 
 A file is read once. On the way its row digest is computed again, least and greatest values are compared with those in
-the Delta log and in the footer, and offsets of records are kept for the proof of their logs. Rows of ``records`` that no
-digest proves are compared with the archive in the same pass.
+the Delta log and in the footer, and offsets of records are kept for the proof of their logs. Rows of ``records`` that
+no digest proves are compared with the archive in the same pass.
 """
 
 from __future__ import annotations

@@ -76,9 +76,7 @@ def _identity(state: LakeState, log: str, files: Sequence[LiveFile], facts: Batc
             stored.append([file.path])
     ledger = [asdict(row) for row in state.ledger.get(log, ())]
     segments = [asdict(segment) for segment in state.segments if segment.log == log]
-    judged = [
-        [state.validations.get(s["segment_id"]), None if facts is None else facts.of(s["segment_id"])] for s in segments
-    ]
+    judged = [[state.validations.get(s["segment_id"]), facts and facts.of(s["segment_id"])] for s in segments]
     row = asdict(state.logs[log]) if log in state.logs else None
     said = [stored, ledger, segments, judged, row, state.frontiers.get(log)]
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
@@ -159,8 +157,13 @@ class _Said:
         return f"{self.topic or self.log.rpartition('/')[0]}-{self.partition}"
 
     def finding(self, rule: str, table: str, message: str, span: tuple[int, int] | None = None) -> LakeFinding:
-        place = {} if span is None else {"start_offset": span[0], "end_offset": span[1]}
-        given = {"table": table, "log": self.log, "topic": self.topic, "partition": self.partition}
+        place: dict[str, Any] = {} if span is None else {"start_offset": span[0], "end_offset": span[1]}
+        given: dict[str, Any] = {
+            "table": table,
+            "log": self.log,
+            "topic": self.topic,
+            "partition": self.partition,
+        }
         return finding(rule, f"{self.name}: {message}", **given, **place)
 
     def findings(
@@ -261,10 +264,9 @@ def _between(feeding: Sequence[Segment], ledger: Sequence[LedgerRow]) -> Iterato
                 yield start, row.end_offset
                 break
             segment = feeding[place]
-            if segment.base_offset > start:
-                # Between segments of an open range gaps are not decided yet.
-                if row.state is not OffsetState.OPEN:
-                    yield start, segment.base_offset
+            # Between segments of an open range gaps are not decided yet.
+            if segment.base_offset > start and row.state is not OffsetState.OPEN:
+                yield start, segment.base_offset
             start = max(start, segment.next_offset)
             place += 1
 

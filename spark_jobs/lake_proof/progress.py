@@ -1,7 +1,7 @@
 """What an interrupted proof has proved already: a file of lines, outside of the lake, to go on with.
 
-A line is one thing: its name, its identity, and what came out. A thing whose identity is another by now is proved again.
-A last line that a kill cut short is passed over.
+A line is one thing: its name, its identity, and what came out. A thing whose identity is another by now is proved
+again. A last line that a kill cut short is passed over.
 """
 
 from __future__ import annotations

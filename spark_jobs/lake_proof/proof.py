@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
 from logcore.logs.findings import Finding, Severity, found
-from spark_jobs.lake.errors import JobError
+from spark_jobs.lake.errors import StorageError
 
 
 class DataUnreadable(Exception):
@@ -124,7 +124,7 @@ def readable() -> Iterator[None]:
     """
     try:
         yield
-    except (JobError, FileNotFoundError, PermissionError, DataUnreadable, MemoryError):
+    except (StorageError, FileNotFoundError, PermissionError, DataUnreadable, MemoryError):
         raise
     except Exception as error:
         raise DataUnreadable(_said(error)) from error

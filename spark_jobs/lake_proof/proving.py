@@ -135,9 +135,7 @@ class _Proving:
             self._take(stray_files(state))
         self._take(Proof(list(_undigested(self._outcome.proof.undigested))))
         if not self._outcome.things and not self._outcome.proof.findings:
-            raise NothingToProve(
-                f"Nothing of the lake {self._lake} was looked at: the choice, or this sample, is empty."
-            )
+            raise NothingToProve(f"Nothing of the lake {self._lake} was looked at: this choice is empty.")
         return self._outcome
 
     def _log_things(self, state: LakeState) -> list[Thing]:
@@ -225,7 +223,7 @@ def _undigested(tables: Iterable[str]) -> Iterator[LakeFinding]:
     """State tables with files of which nothing but their own statistics can be compared."""
     for name, count in sorted(Counter(tables).items()):
         text = (
-            f"Table {name}: {count} files have no row digest: an older Loglake or another engine wrote them. Their rows "
-            f"are proved only as far as other tables and the archive say the same. {way_out(name)}"
+            f"Table {name}: {count} files have no row digest: an older Loglake or another engine wrote them. Their "
+            f"rows are proved only as far as other tables and the archive say the same. {way_out(name)}"
         )
         yield finding("not-provable", text, table=name)

@@ -30,11 +30,15 @@ STATE_FILE = "tables.json"
 
 _WAY_OUT = "Run `loglake repair LAKE --rebuild {table}`, then `loglake run` again."
 _RECORDS_WAY_OUT = "Run `loglake run SOURCE --lake LAKE --replace ..` to publish the rows again from the archive."
+_RESTORE = "Restore the table {table} from a copy of the lake, or take the logs again into a new lake."
+_WITHOUT_REBUILD = frozenset({"logs", "segments"})
 
 
 def way_out(table: str) -> str:
     """The command that makes a damaged table right again."""
-    return _RECORDS_WAY_OUT if table in RECORD_TABLES else _WAY_OUT.format(table=table)
+    if table in RECORD_TABLES:
+        return _RECORDS_WAY_OUT
+    return (_RESTORE if table in _WITHOUT_REBUILD else _WAY_OUT).format(table=table)
 
 
 @dataclass(frozen=True, slots=True)
