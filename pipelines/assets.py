@@ -19,10 +19,10 @@ from itertools import pairwise
 import dagster as dg
 
 from logcore.errors import LogError
-from pipelines import checks, reporting, steps
-from pipelines.checks import Question
+from pipelines import questions, reporting, steps
 from pipelines.lakes import NoLakeError
 from pipelines.partitions import TOPIC_PARTITIONS, chosen_keys
+from pipelines.questions import Question
 from pipelines.reporting import MetadataMap
 from pipelines.resources import LAKE_TAG, JobLauncher, LakeResource
 from pipelines.state import LogState, read_state
@@ -83,7 +83,7 @@ INTAKE = (
             reporting.segment_metadata,
             ("kafka_log_directories",),
         ),
-        (checks.SOURCES_AGREE,),
+        (questions.SOURCES_AGREE,),
     ),
     Step(
         "validate",
@@ -97,7 +97,7 @@ INTAKE = (
             reporting.validation_metadata,
             ("archived_segments",),
         ),
-        (checks.NO_DAMAGE, checks.EVERY_OFFSET_ACCOUNTED_FOR),
+        (questions.NO_DAMAGE, questions.EVERY_OFFSET_ACCOUNTED_FOR),
     ),
     Step(
         "publish",
@@ -111,9 +111,9 @@ INTAKE = (
             reporting.publish_metadata,
             ("validated_segments",),
         ),
-        (checks.ROWS_EQUAL_LEDGER, checks.NO_HANGING_TRANSACTION),
+        (questions.ROWS_EQUAL_LEDGER, questions.NO_HANGING_TRANSACTION),
     ),
-    Step("expectations", steps.expect, None, (checks.EXPECTATIONS_MET,)),
+    Step("expectations", steps.expect, None, (questions.EXPECTATIONS_MET,)),
 )
 
 MAINTENANCE = (
@@ -186,12 +186,16 @@ MAINTENANCE = (
 )
 
 
-def build_assets() -> list[dg.AssetsDefinition | dg.AssetSpec]:
-    """All assets with their checks."""
-    return [SOURCE, _assets("intake", LAKE_GROUP, INTAKE), _assets("upkeep", MAINTENANCE_GROUP, MAINTENANCE)]
+def build_assets(pool: str | None = POOL) -> list[dg.AssetsDefinition | dg.AssetSpec]:
+    """All assets with their checks; ``pool``: where each step takes a place before it begins."""
+    return [
+        SOURCE,
+        _assets("intake", LAKE_GROUP, INTAKE, pool),
+        _assets("upkeep", MAINTENANCE_GROUP, MAINTENANCE, pool),
+    ]
 
 
-def _assets(name: str, group: str, chain: tuple[Step, ...]) -> dg.AssetsDefinition:
+def _assets(name: str, group: str, chain: tuple[Step, ...], pool: str | None) -> dg.AssetsDefinition:
     """The chain of steps as one graph whose outputs are the assets and the check results."""
     products = [step.product for step in chain if step.product is not None]
     made = {product.name for product in products}
@@ -202,7 +206,7 @@ def _assets(name: str, group: str, chain: tuple[Step, ...]) -> dg.AssetsDefiniti
     order = [begin.name, *(step.name for step in chain)]
     graph = dg.GraphDefinition(
         name=name,
-        node_defs=[begin, *(_op(step) for step in chain)],
+        node_defs=[begin, *(_op(step, pool) for step in chain)],
         dependencies={after: {"after": dg.DependencyDefinition(before, "done")} for before, after in pairwise(order)},
         input_mappings=[
             dg.InputMapping(graph_input_name=source, mapped_node_name=begin.name, mapped_node_input_name=source)
@@ -248,11 +252,11 @@ def _begin_op(name: str, sources: Sequence[str]) -> dg.OpDefinition:
     return begin
 
 
-def _op(step: Step) -> dg.OpDefinition:
+def _op(step: Step, pool: str | None) -> dg.OpDefinition:
     # `done` is what the next step waits for; the asset's own output is left out when nothing of it changed.
     outs = {"done": dg.Out(dg.Nothing), **{name: dg.Out(dg.Nothing, is_required=False) for name in _results(step)}}
 
-    @dg.op(name=step.name, description=step.work.__doc__, ins={"after": dg.In(dg.Nothing)}, out=outs, pool=POOL)
+    @dg.op(name=step.name, description=step.work.__doc__, ins={"after": dg.In(dg.Nothing)}, out=outs, pool=pool)
     def compute(
         context: dg.AssetExecutionContext, lake: LakeResource, launcher: JobLauncher
     ) -> Iterator[dg.Output[None] | dg.AssetCheckResult]:
@@ -262,7 +266,7 @@ def _op(step: Step) -> dg.OpDefinition:
             done = _attempt(step, run)
             if step.product is not None and step.product.name in selected:
                 yield from _tell(context, step.product, run, done)
-            yield from done.results  # a blocking one that failed fails the step, and so what comes after it
+            yield from done.results
         if "done" in selected:
             yield dg.Output(None, "done")
 
@@ -274,7 +278,7 @@ def _begin(context: dg.AssetExecutionContext, settings: LakeResource, launcher: 
     keys = backfilled or tuple(settings.logs) or None
     try:
         lake = settings.find(context.run.tags.get(LAKE_TAG), keys)
-    except NoLakeError as error:
+    except (NoLakeError, UsageError) as error:
         raise dg.Failure(str(error), allow_retries=False) from error
     record = context.instance.get_run_record_by_id(context.run.run_id)
     if record is None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import dagster as dg
 
-from pipelines.assets import build_assets
+from pipelines.assets import POOL, build_assets
 from pipelines.jobs import JOBS
 from pipelines.resources import JobLauncher, LakeResource
 from pipelines.schedules import nightly_maintenance
@@ -18,11 +18,17 @@ from pipelines.sensors import new_segments
 
 
 def build_definitions(
-    launcher: JobLauncher | None = None, loggers: Mapping[str, dg.LoggerDefinition] | None = None
+    launcher: JobLauncher | None = None,
+    loggers: Mapping[str, dg.LoggerDefinition] | None = None,
+    pool: str | None = POOL,
 ) -> dg.Definitions:
-    """The definitions; tests and the command line put their own launcher and loggers in."""
+    """The definitions; tests and the command line put their own launcher and loggers in.
+
+    Args:
+        pool: Dagster's pool that each step takes a place in; None: steps wait for nobody.
+    """
     return dg.Definitions(
-        assets=build_assets(),
+        assets=build_assets(pool),
         jobs=JOBS,
         schedules=[nightly_maintenance],
         sensors=[new_segments],

@@ -15,12 +15,14 @@ from pathlib import Path
 
 from pipelines.instance import open_instance
 from pipelines.jobs import INTAKE_JOB
-from pipelines.lakes import Intake, lake_name, remember
+from pipelines.lakes import lake_name
 from pipelines.running import Runner, RunOutcome, announcer
 from pipelines.state import LakeState, read_state
 from pipelines.summary import damage_lines, logs_table, meanings_line, shown_path
+from spark_jobs.lake import registry
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.lease import hold
+from spark_jobs.lake.registry import Intake, remember
 
 SUFFIX = ".tar.xz"
 
@@ -28,7 +30,7 @@ SUFFIX = ".tar.xz"
 def run_demo(samples: str | None = None) -> int:
     """Run the demo; exit code 0 although a sample is damaged, because that is meant to be seen."""
     begun = time.monotonic()
-    home = Path(os.environ.get("LOGLAKE_HOME") or ".loglake").absolute()
+    home = Path(registry.home())
     os.environ["LOGLAKE_HOME"] = str(home)
     archives = _archives(Path(samples) if samples else Path(__file__).resolve().parent.parent / "samples")
     outcomes: dict[str, RunOutcome] = {}

@@ -1,22 +1,27 @@
 """The last answer of Great Expectations for each log, kept so that a run with nothing new still shows it.
 
-``<lake>/expectations.json`` holds what the job ``expectations`` reported last, by log key. It is a memory for the
-check, not state of the lake: which offsets still wait to be checked is recorded in the tables
-(:mod:`spark_jobs.lake.checked`). Great Expectations is never imported here.
+``<home>/expectations/<lake>.json`` holds what the job ``expectations`` reported last, by log key, in the operator's
+home: what lies in a lake cannot make a check green. An answer counts only while the table's version moved by our own
+commits; after a commit of another engine, or where the file is gone or cannot be understood, everything is evaluated
+again. Which offsets still wait to be checked is recorded in the tables (:mod:`spark_jobs.lake.checked`).
+Great Expectations is never imported here.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spark_jobs.contracts import JobReport
-from spark_jobs.lake import storage
+from spark_jobs.lake import delta_log, registry, storage
+from spark_jobs.lake.tables import open_table
 
-RESULTS_FILE = "expectations.json"
+FOLDER = "expectations"
 DOCS_INDEX = "data_docs/index.html"
+VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,36 +42,76 @@ class Results:
     end_offset: int
     outcomes: tuple[Outcome, ...]
 
+    @property
+    def is_met(self) -> bool:
+        """Whether there are outcomes, and none that counts has failed."""
+        return bool(self.outcomes) and all(o.success or o.severity == "info" for o in self.outcomes)
 
-def read_results(lake: str) -> dict[str, Results]:
-    """The last results by log key; empty where nothing was asked yet.
 
-    Raises:
-        ValueError: the file is there but is not one of ours.
-    """
-    path = storage.join(lake, RESULTS_FILE)
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """Which table, in which version, answers are about."""
+
+    table_id: str
+    version: int
+
+    @classmethod
+    def now(cls, lake: str) -> Stand | None:
+        """Of ``records`` at this moment; None where there is no such table."""
+        table = open_table(lake, "records")
+        return None if table is None else cls(str(table.metadata().id), table.version())
+
+    def is_still_ours(self, lake: str, now: Stand) -> bool:
+        """Whether only our own commits lie between this and ``now``."""
+        if self.table_id != now.table_id or now.version < self.version:
+            return False
+        commits = [delta_log.read_commit(lake, "records", v) for v in range(self.version + 1, now.version + 1)]
+        return all(commit is not None and commit.run_id is not None for commit in commits)
+
+
+def read_results(lake: str, now: Stand | None) -> dict[str, Results]:
+    """The last results that still count, by log key; empty where there are none."""
     try:
-        content = json.loads(storage.read(path))
-        return {
-            log: Results(
-                found["start_offset"],
-                found["end_offset"],
-                tuple(Outcome(**outcome) for outcome in found["outcomes"]),
-            )
-            for log, found in content.items()
-        }
-    except FileNotFoundError:
-        return {}
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} cannot be understood ({error}); delete it, and check again.") from error
+        content = json.loads(storage.read(_file(lake)))
+        if content["version"] != VERSION or now is None:
+            return {}
+        if not Stand(str(content["table_id"]), int(content["table_version"])).is_still_ours(lake, now):
+            return {}
+        return {str(log): _results(found) for log, found in content["logs"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}  # then they are evaluated again
 
 
-def keep_results(lake: str, results: Mapping[str, Results]) -> dict[str, Results]:
-    """Replace what is kept of these logs, and return all that is kept."""
-    merged = read_results(lake) | dict(results)
-    content = json.dumps({log: dataclasses.asdict(found) for log, found in sorted(merged.items())}, indent=1)
-    storage.put(storage.join(lake, RESULTS_FILE), content.encode())
-    return merged
+def _results(found: Mapping[str, object]) -> Results:
+    start, end, outcomes = found["start_offset"], found["end_offset"], found["outcomes"]
+    if not isinstance(start, int) or not isinstance(end, int) or not isinstance(outcomes, list):
+        raise ValueError("not what was written")
+    made = tuple(Outcome(**outcome) for outcome in outcomes)
+    if not all(isinstance(o.success, bool) and isinstance(o.severity, str) for o in made):
+        raise ValueError("not what was written")
+    return Results(start, end, made)
+
+
+def keep_results(lake: str, kept: Mapping[str, Results], stand: Stand) -> None:
+    """Keep these results, and no others, as of a version of the table; the same again writes nothing."""
+    content = {
+        "version": VERSION,
+        "lake": lake,
+        "table_id": stand.table_id,
+        "table_version": stand.version,
+        "logs": {log: dataclasses.asdict(found) for log, found in sorted(kept.items())},
+    }
+    text = json.dumps(content, indent=1).encode()
+    try:
+        is_new = storage.read(_file(lake)) != text
+    except OSError:
+        is_new = True
+    if is_new:
+        storage.put(_file(lake), text)
+
+
+def _file(lake: str) -> str:
+    return os.path.join(registry.home(), FOLDER, f"{registry.key_of(lake)}.json")
 
 
 def results_of(report: JobReport, ranges: Mapping[str, tuple[int, int]]) -> dict[str, Results]:

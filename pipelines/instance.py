@@ -1,7 +1,8 @@
 """Where Dagster keeps its history, for runs that start from the command line.
 
-``$DAGSTER_HOME`` if it is set, else a folder of our own. A new folder gets the same ``dagster.yaml`` that ``make ui``
-uses, so that one instance serves both.
+``$DAGSTER_HOME`` if it is set, else ``dagster`` in the operator's home. A new folder gets the same ``dagster.yaml``
+that ``make ui`` uses, so that one instance serves both. It never lies inside a lake: a ``dagster.yaml`` can name code
+that Dagster then runs, and a lake may come from anybody.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from pathlib import Path
 
 import dagster as dg
 
+from spark_jobs.lake import registry
+from spark_jobs.lake.errors import UsageError
+
 HOST_TAG, PROCESS_TAG = "loglake/host", "loglake/process"
 _HERE = Path(__file__).resolve().parent
 
@@ -23,12 +27,18 @@ def settings_file() -> Path:
     return packaged if packaged.exists() else _HERE.parent / "deploy" / "dagster.yaml"
 
 
-def open_instance(default_folder: str) -> dg.DagsterInstance:
+def open_instance(default_folder: str, lake: str | None = None) -> dg.DagsterInstance:
     """The instance that the environment names, or the one in this folder; made if it is not there.
 
     ``DAGSTER_HOME`` is set for this process, for whatever Dagster itself looks up by it.
+
+    Args:
+        lake: a directory that is a lake, or becomes one in this run.
+
+    Raises:
+        UsageError: the folder lies inside a lake.
     """
-    folder = Path(os.environ.get("DAGSTER_HOME") or default_folder).absolute()
+    folder = check_outside_lakes(default_folder, lake)
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / "dagster.yaml"
     if not target.exists():
@@ -37,6 +47,23 @@ def open_instance(default_folder: str) -> dg.DagsterInstance:
         os.replace(temporary, target)
     os.environ["DAGSTER_HOME"] = str(folder)
     return dg.DagsterInstance.from_config(str(folder))
+
+
+def check_outside_lakes(default_folder: str, lake: str | None = None) -> Path:
+    """The folder of the instance, absolute.
+
+    Raises:
+        UsageError: it lies inside a lake.
+    """
+    folder = Path(os.environ.get("DAGSTER_HOME") or default_folder).absolute()
+    around = registry.lake_around(str(folder), lake)
+    if around is not None:
+        raise UsageError(
+            f"Dagster's home {folder} lies inside the lake {around}. Its dagster.yaml can name code to run, and a lake "
+            f"is data that may come from anybody. Keep the history elsewhere: mv {folder} OTHER, then set "
+            "DAGSTER_HOME=OTHER; or unset DAGSTER_HOME, and the history is kept in the folder dagster of LOGLAKE_HOME."
+        )
+    return folder
 
 
 def process_tags() -> dict[str, str]:

@@ -1,174 +1,32 @@
-"""Which lakes there are, and what each was told to take in.
+"""Which lakes a schedule, a sensor or a backfill may work on: those that are registered in the operator's home.
 
-A *lake home* keeps the lakes of one Dagster instance side by side: ``<home>/lakes/<name>``. ``LOGLAKE_HOME`` names it
-(default ``./.loglake``); where a Dagster instance lies inside a lake (``<lake>/.dagster``), that lake alone is meant.
-
-``<lake>/sources.json`` remembers what ``loglake run`` was told, so that a schedule, a sensor or a backfill can do the
-same again. It holds no secrets and no state of the log; deleting it only means that it has to be told again.
+What is registered, and where, is in :mod:`spark_jobs.lake.registry`. A lake may lie anywhere, also on an object store.
+Here a lake is found by its name or by the topic partitions it holds.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
 
-from spark_jobs.lake import identity as lake_identity
-from spark_jobs.lake import storage
+from spark_jobs.lake import registry, storage
 from spark_jobs.lake.archive import read_logs
-
-SOURCES_FILE = "sources.json"
-SOURCES_VERSION = 2
-"""2 knows isolation levels and sources to fill from; files of version 1 are read as well."""
+from spark_jobs.lake.errors import JobError
+from spark_jobs.lake.registry import Intake
 
 
 class NoLakeError(ValueError):
     """Nothing, or more than one thing, is meant: the text names the lakes and says how to choose."""
 
 
-@dataclass(frozen=True, slots=True)
-class Intake:
-    """One set of sources and the options it is read with."""
-
-    paths: tuple[str, ...]
-    """Absolute; log directories, partition directories or ``.log`` files."""
-    topics: tuple[str, ...] = ()
-    """Globs; empty means all."""
-    partitions: tuple[int, ...] = ()
-    mode: str = "copy"
-    high_watermark: str = "checkpoint"
-    cluster: str | None = None
-    include_internal: bool = False
-    policies: str | None = None
-    """Absolute path of a ``policies.yaml``."""
-    isolation_level: str | None = None
-    """``read_committed`` or ``read_uncommitted``; None: not said, which is the former."""
-    fill_from: tuple[str, ...] = ()
-    """Absolute; where missing and corrupt offsets are looked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """The content of ``sources.json``."""
-
-    intakes: tuple[Intake, ...] = ()
-    apply_nightly: bool = False
-    """Whether the nightly maintenance may act; it only plans until someone writes ``true`` here."""
-
-    @property
-    def policies(self) -> str | None:
-        """The newest policy file that was named."""
-        named = [intake.policies for intake in self.intakes if intake.policies]
-        return named[-1] if named else None
-
-
-def recall(lake: str) -> Memory:
-    """What the lake was told; empty where nothing was.
-
-    Raises:
-        NoLakeError: the file is there but cannot be understood.
-    """
-    path = storage.join(lake, SOURCES_FILE)
-    try:
-        content = json.loads(storage.read(path))
-        if content["version"] > SOURCES_VERSION:
-            raise ValueError(f"version {content['version']} is newer than {SOURCES_VERSION}")
-        intakes = tuple(_intake(item) for item in content["intakes"])
-        return Memory(intakes, bool(content.get("apply_nightly", False)))
-    except FileNotFoundError:
-        return Memory()
-    except (ValueError, KeyError, TypeError) as error:
-        raise NoLakeError(
-            f"{path} cannot be understood ({error}). Correct it, or delete it and name the sources again: "
-            "loglake run PATH... --lake DIR."
-        ) from error
-
-
-def as_remembered(lake: str, intake: Intake) -> Intake:
-    """The intake with what it leaves unsaid as the lake was told before, of the same paths.
-
-    Isolation level and sources to fill from stay until others are named: a run that says nothing of them is not a wish
-    to forget them.
-    """
-    for known in recall(lake).intakes:
-        if set(known.paths) & set(intake.paths):
-            level = intake.isolation_level or known.isolation_level
-            intake = replace(intake, isolation_level=level, fill_from=intake.fill_from or known.fill_from)
-    return intake
-
-
-def remember(lake: str, intake: Intake) -> Memory:
-    """Add what was told now and write the file; the same again writes nothing.
-
-    Options of the same paths are replaced, with one exception: a filter does not narrow what is taken in already
-    (a backfill of one topic partition is not a wish to forget the others).
-    """
-    before = recall(lake)
-    intake = as_remembered(lake, intake)
-    kept: list[Intake] = []
-    for known in before.intakes:
-        if set(known.paths) <= set(intake.paths):
-            intake = _widened(intake, known)
-        else:
-            kept.append(known)
-    after = replace(before, intakes=(*kept, intake))
-    if after != before:
-        content = json.dumps({"version": SOURCES_VERSION, **dataclasses.asdict(after)}, indent=1) + "\n"
-        storage.put(storage.join(lake, SOURCES_FILE), content.encode())
-    return after
-
-
-def _widened(intake: Intake, known: Intake) -> Intake:
-    """The intake with filters that leave in what was in before; an empty filter leaves in everything."""
-    topics = {*intake.topics, *known.topics} if intake.topics and known.topics else set()
-    partitions = {*intake.partitions, *known.partitions} if intake.partitions and known.partitions else set()
-    return replace(intake, topics=tuple(sorted(topics)), partitions=tuple(sorted(partitions)))
-
-
-def _intake(item: dict[str, Any]) -> Intake:
-    known = {field.name for field in dataclasses.fields(Intake)}
-    if unknown := sorted(set(item) - known):
-        raise ValueError(f"unknown field {', '.join(unknown)}")
-    fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in item.items()}
-    return Intake(**fields)
-
-
-def default_home() -> str:
-    """``LOGLAKE_HOME``, else the lake around ``DAGSTER_HOME`` if that is ``<lake>/.dagster``, else ``./.loglake``."""
-    if named := os.environ.get("LOGLAKE_HOME"):
-        return os.path.abspath(named)
-    around, name = os.path.split(os.path.abspath(os.environ.get("DAGSTER_HOME", "")))
-    if name == ".dagster" and is_lake(around):
-        return around
-    return os.path.abspath(".loglake")
-
-
-def dagster_home(lake: str) -> str:
-    """Where the history of runs from the command line is kept unless ``DAGSTER_HOME`` says so: in the lake, or on this
-    machine where the lake is on an object store."""
-    if storage.is_remote(lake):
-        return os.path.join(os.path.abspath(os.environ.get("LOGLAKE_HOME") or ".loglake"), "dagster")
-    return os.path.join(lake, ".dagster")
-
-
-def is_lake(directory: str) -> bool:
-    """Whether a lake lies here, or was begun here."""
-    return any(storage.exists(storage.join(directory, name)) for name in (lake_identity.LAKE_FILE, SOURCES_FILE))
+def dagster_home() -> str:
+    """Where Dagster keeps the history of runs unless ``DAGSTER_HOME`` says so: in the operator's home."""
+    return os.path.join(registry.home(), "dagster")
 
 
 def lakes_of(home: str) -> tuple[str, ...]:
-    """All lakes of a home by name; a home that is itself a lake is the only one."""
-    if is_lake(home):
-        return (home,)
-    folder = os.path.join(home, "lakes")
-    try:
-        names = sorted(os.listdir(folder))
-    except FileNotFoundError:
-        return ()
-    return tuple(path for name in names if is_lake(path := os.path.join(folder, name)))
+    """All lakes that are registered in a home, by name."""
+    return tuple(sorted(registry.registrations(home).lakes, key=lambda lake: (lake_name(lake), lake)))
 
 
 def lake_name(lake: str) -> str:
@@ -176,11 +34,21 @@ def lake_name(lake: str) -> str:
     return os.path.basename(os.path.normpath(lake))
 
 
+def how_to_adopt(lake: str, hinted: Sequence[Intake]) -> str:
+    """A paragraph on what a lake names as its sources, and how the operator takes that over."""
+    paths = [path for intake in hinted for path in intake.paths]
+    return (
+        f"The lake {lake} is not registered in {registry.home()}. Its {registry.HINT_FILE} names {_few(paths)}; what a "
+        f"lake says of itself is not acted on. Name the sources yourself: loglake run PATH... --lake {lake}; or take "
+        f"over what it names: loglake upgrade {lake} --adopt-sources."
+    )
+
+
 def find_lake(home: str, named: str | None, keys: Sequence[str] | None) -> str:
     """The one lake that is meant.
 
     Args:
-        named: path, or name below the home; None or empty: the one that has the keys, or the only one there is.
+        named: path, or name of a registered lake; None or empty: the one that has the keys, or the only one there is.
         keys: partition keys that the run was launched for.
 
     Raises:
@@ -188,11 +56,14 @@ def find_lake(home: str, named: str | None, keys: Sequence[str] | None) -> str:
     """
     lakes = lakes_of(home)
     if named:
-        by_name = [lake for lake in lakes if lake_name(lake) == named]
+        by_name = [lake for lake in lakes if named in (lake_name(lake), registry.key_of(lake))]
+        if len(by_name) > 1:
+            keys_of_them = ", ".join(f"{registry.key_of(lake)} ({lake})" for lake in by_name)
+            raise NoLakeError(f"Several lakes are called {named}: {keys_of_them}. Name one by its path.")
         return by_name[0] if by_name else storage.absolute(named)
     how = 'Name one in the run configuration: resources: {lake: {config: {lake: "NAME"}}}, or by the tag loglake/lake.'
     if keys:
-        holding = {lake: {row.topic_partition for row in read_logs(lake).values()} for lake in lakes}
+        holding = {lake: _topic_partitions(lake) for lake in lakes}
         fitting = [lake for lake in lakes if set(keys) <= holding[lake]]
         if len(fitting) == 1:
             return fitting[0]
@@ -208,8 +79,16 @@ def find_lake(home: str, named: str | None, keys: Sequence[str] | None) -> str:
     if len(lakes) == 1:
         return lakes[0]
     if not lakes:
-        raise NoLakeError(f"There is no lake under {home} yet. Make one: loglake run PATH... --lake {home}/lakes/NAME")
+        raise NoLakeError(f"No lake is registered in {home} yet. Register one: loglake run PATH... --lake LAKE")
     raise NoLakeError(f"{home} has several lakes: {_named(lakes)}. {how}")
+
+
+def _topic_partitions(lake: str) -> set[str]:
+    """What a lake holds; nothing where it cannot be read: it must not stand in the way of the others."""
+    try:
+        return {row.topic_partition for row in read_logs(lake).values()}
+    except (JobError, OSError, ValueError):
+        return set()
 
 
 def _named(lakes: Iterable[str]) -> str:

@@ -14,9 +14,10 @@ from pydantic import Field
 
 from logcore.cli.arguments import OffsetRange, offset_range
 from pipelines import lakes
-from pipelines.lakes import Intake
 from spark_jobs.contracts import JobConfig, JobReport
+from spark_jobs.lake import registry
 from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake.registry import Intake
 
 LAKE_TAG = "loglake/lake"
 """Run tag that names the lake, where run configuration does not."""
@@ -48,12 +49,13 @@ def _name_the_main_module() -> None:
 class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     """Which lake a run works on, and how.
 
-    Everything may be left out. A run without ``sources`` takes in what ``<lake>/sources.json`` remembers; a run
-    without ``lake`` works on the lake that has its partition keys, or on the only one there is.
+    Everything may be left out. A run without ``sources`` takes in what is registered for its lake in the operator's
+    home, never what the lake itself names; a run without ``lake`` works on the lake that has its partition keys, or on
+    the only one there is.
     """
 
-    lake: str = Field(default="", description="Directory of the lake, or its name below LOGLAKE_HOME/lakes")
-    home: str = Field(default="", description="Folder of the lakes; default: LOGLAKE_HOME, else ./.loglake")
+    lake: str = Field(default="", description="Directory or URL of the lake, or the name of a registered one")
+    home: str = Field(default="", description="Where lakes are registered; default: LOGLAKE_HOME, else ./.loglake")
     sources: list[str] = Field(
         default=[], description="Log directories, partition directories or .log files to take in"
     )
@@ -94,22 +96,23 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     def find(self, named: str | None, keys: tuple[str, ...] | None) -> str:
         """Directory of the lake of this run; ``named`` is what the run's tag says."""
-        return lakes.find_lake(self.home or lakes.default_home(), self.lake or named, keys)
-
-    def neighbours(self, lake: str) -> tuple[str, ...]:
-        """All lakes whose state this instance shows: those of the home, if ``lake`` is one of them; else it alone."""
-        found = lakes.lakes_of(self.home or lakes.default_home())
-        return found if lake in found else (lake,)
+        return lakes.find_lake(self.home or registry.home(), self.lake or named, keys)
 
     def intakes(self, lake: str) -> tuple[Intake, ...]:
-        """What this run takes in: its own sources, or those that the lake remembers."""
+        """What this run takes in: its own sources, or those that are registered for the lake.
+
+        Raises:
+            NoLakeError: the lake is not registered, and names sources of its own.
+        """
         if self.sources:
             return (self.as_intake(),)
-        return lakes.recall(lake).intakes
+        if not registry.is_registered(lake) and (hinted := registry.hinted(lake)):
+            raise lakes.NoLakeError(lakes.how_to_adopt(lake, hinted))
+        return registry.recall(lake).intakes
 
     def policy_file(self, lake: str) -> str | None:
-        """The policies of this run, or those that the lake remembers."""
-        return self.policies or lakes.recall(lake).policies
+        """The policies of this run, or those that are registered for the lake."""
+        return self.policies or registry.recall(lake).policies
 
     def as_intake(self) -> Intake:
         """This configuration as it would be remembered."""

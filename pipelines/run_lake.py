@@ -9,21 +9,22 @@ import argparse
 import fnmatch
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
 from logcore.logs.findings import Finding, Severity
 from pipelines import lakes
-from pipelines.instance import open_instance
+from pipelines.instance import check_outside_lakes, open_instance
 from pipelines.jobs import INTAKE_JOB, MAINTENANCE_JOB
-from pipelines.lakes import Intake
 from pipelines.preconditions import check_run
-from pipelines.running import Runner, announcer
+from pipelines.running import Runner, RunOutcome, announcer
 from pipelines.state import LakeState, read_state
 from pipelines.summary import (
     EXIT_NOT_CHECKED,
     EXIT_USAGE,
+    check_lines,
+    checks_code,
     damage_lines,
     logs_table,
     meanings_line,
@@ -33,8 +34,9 @@ from pipelines.summary import (
     tables_lines,
     verdict,
 )
-from spark_jobs.lake import storage
+from spark_jobs.lake import registry, storage
 from spark_jobs.lake.lease import hold
+from spark_jobs.lake.registry import Intake
 
 
 def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str]) -> int:
@@ -46,27 +48,47 @@ def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence
     lake = storage.absolute(options.lake)
     intake = _intake(options, numbers)
     check_run(lake, intake.paths, intake.fill_from, intake.policies)  # before anything is made
-    intake = lakes.as_remembered(lake, intake)
+    history = lakes.dagster_home()
+    check_outside_lakes(history, lake)
+    hint = () if registry.is_registered(lake) else registry.hinted(lake)
+    intake = registry.as_remembered(lake, intake)
     settings = _settings(intake, logs, options)
-    with hold(lake, "loglake run"), open_instance(lakes.dagster_home(lake)) as instance:
+    with hold(lake, "loglake run"), open_instance(history, lake) as instance:
         runner = Runner(instance, announcer())
         outcomes = [runner.run(INTAKE_JOB, lake, **settings, **_replacement(options))]
         if not logs and outcomes[0].error is None:  # topic partitions by name are chosen for once
-            lakes.remember(lake, intake)  # only what a run could take: later ones must not stumble over it
+            registry.remember(lake, intake)  # only what a run could take: later ones must not stumble over it
         if options.maintain and outcomes[0].error is None:
             outcomes.append(runner.run(MAINTENANCE_JOB, lake, **settings, apply=options.apply))
     failed = next((outcome for outcome in outcomes if outcome.error is not None), None)
     if failed is not None:
+        for line in check_lines(outcomes[0], None):
+            print(line)
         sys.stderr.write(f"error: {failed.error}\n")
         return EXIT_USAGE if failed.is_usage_error else EXIT_NOT_CHECKED
     state = chosen_state(lake, options.topic, numbers, logs)
+    is_choice = bool(options.topic or numbers or logs)
+    chosen = {log.log for log in state.logs} if is_choice else None
+    as_of_ms = options.now_ms if options.as_of is None else options.as_of
     _say(outcomes[0].of_paths)
+    _say_of_hint(lake, hint, intake)
+    _show(lake, state, outcomes, chosen, as_of_ms)
+    code = verdict(state, [*outcomes[0].of_paths, *outcomes[0].refused], as_of_ms)
+    if is_choice and not state.logs:
+        sys.stderr.write(f"error: no log of the lake {lake} matches --topic and --partition; nothing was checked.\n")
+        code = EXIT_NOT_CHECKED
+    return max(code, checks_code(outcomes[0], chosen))
+
+
+def _show(
+    lake: str, state: LakeState, outcomes: Sequence[RunOutcome], chosen: Collection[str] | None, as_of_ms: int
+) -> None:
+    """What there is to say on stdout; ``chosen``: log keys that the run was for, None for all."""
     if state.logs:
         print(logs_table([state]))
         print(meanings_line([state]))
-    as_of_ms = options.now_ms if options.as_of is None else options.as_of
     waiting = open_transaction_lines([state], as_of_ms)
-    for line in (*damage_lines([state]), *waiting, *refused_lines(outcomes[0])):
+    for line in (*damage_lines([state]), *waiting, *refused_lines(outcomes[0]), *check_lines(outcomes[0], chosen)):
         print(line)
     for outcome in outcomes[1:]:
         for line in plan_lines(outcome):
@@ -76,7 +98,16 @@ def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence
         print(f"  {line}")
     if all(outcome.found_nothing_new for outcome in outcomes):
         print("nothing new")
-    return verdict(state, [*outcomes[0].of_paths, *outcomes[0].refused], as_of_ms)
+
+
+def _say_of_hint(lake: str, hint: Sequence[Intake], intake: Intake) -> None:
+    """That the lake names sources of its own, which are not acted on."""
+    named = sorted({path for each in hint for path in each.paths} - set(intake.paths))
+    if named:
+        sys.stderr.write(
+            f"note: {storage.join(lake, registry.HINT_FILE)} also names {', '.join(named)}. What a lake says of itself "
+            f"is not acted on; to take it over: loglake upgrade {lake} --adopt-sources\n"
+        )
 
 
 def _intake(options: argparse.Namespace, numbers: Sequence[int]) -> Intake:

@@ -11,17 +11,17 @@ from typing import Any
 
 import dagster as dg
 
-from logcore.logs.findings import Finding, found
+from logcore.logs.findings import Finding, Severity, found
 from pipelines.definitions import build_definitions
 from pipelines.instance import end_dead_runs, process_tags
 from pipelines.jobs import run_config
-from pipelines.lakes import lake_name
+from pipelines.questions import FAILING, UNANSWERED, WHAT_TO_DO, Failure
 from pipelines.resources import LAKE_TAG, JobLauncher
 from pipelines.steps import REFUSED, path_findings
 from spark_jobs.contracts import JobConfig, JobReport
-from spark_jobs.lake import storage
+from spark_jobs.lake import registry, storage
 
-USAGE_ERRORS = ("UsageError", "NoLakeError")
+USAGE_ERRORS = ("UsageError", "NoLakeError", "RegistryError")
 
 _announce: Callable[[JobConfig], None] = lambda config: None  # noqa: E731
 _reports: list[JobReport] = []
@@ -38,6 +38,19 @@ class AnnouncingLauncher(JobLauncher):
 
 
 @dataclass(frozen=True, slots=True)
+class CheckOutcome:
+    """How a run answered one check."""
+
+    name: str
+    passed: bool
+    is_unanswered: bool
+    """Whether there was nothing to look at yet."""
+    description: str
+    failures: tuple[Failure, ...]
+    what_to_do: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunOutcome:
     """What came of a run."""
 
@@ -50,6 +63,8 @@ class RunOutcome:
     """What the run was asked for and left as it is."""
     of_paths: tuple[Finding, ...] = ()
     """What there is to say of the source paths, as the run saw them."""
+    checks: tuple[CheckOutcome, ...] = ()
+    """Every check that the run answered."""
     error: str | None = None
     """Why the run did not come to its end, as a paragraph for a person."""
     is_usage_error: bool = False
@@ -72,7 +87,9 @@ class Runner:
         _quiet()
         _announce = announce or (lambda config: None)
         self._instance = instance
-        self._definitions = build_definitions(launcher=AnnouncingLauncher(), loggers={"console": _silent})
+        # Without pools: a run of one lake must not wait for one of another that hangs, and the lease keeps each lake
+        # to one run.
+        self._definitions = build_definitions(AnnouncingLauncher(), {"console": _silent}, pool=None)
         end_dead_runs(instance)
 
     def run(self, job: str, lake: str, **settings: Any) -> RunOutcome:
@@ -82,7 +99,7 @@ class Runner:
             instance=self._instance,
             # Named here, or Dagster adds a console logger of its own.
             run_config={**run_config(lake=storage.absolute(lake), **settings), "loggers": {"console": {}}},
-            tags={LAKE_TAG: lake_name(lake), **process_tags()},
+            tags={LAKE_TAG: registry.key_of(lake), **process_tags()},
             raise_on_error=False,
         )
         changed: dict[str, list[str]] = {}
@@ -96,6 +113,7 @@ class Runner:
             dict(_plans_of(result)),
             tuple(_refusals_of(result)),
             path_findings(_reports),
+            tuple(_check(evaluation) for evaluation in result.get_asset_check_evaluations()),
             error,
             is_usage_error,
         )
@@ -111,15 +129,33 @@ def _error_of(result: dg.ExecuteInProcessResult) -> tuple[str | None, bool]:
     if failure.user_failure_data is not None and failure.user_failure_data.description:
         causes = _classes(failure.error)
         return failure.user_failure_data.description, any(name in causes for name in USAGE_ERRORS)
-    failed = [check for check in result.get_asset_check_evaluations() if check.blocking and not check.passed]
-    if failed:
-        return "; ".join(f"{check.check_name}: {check.description}" for check in failed), False
     innermost = failure.error
     while innermost is not None and innermost.cause is not None:
         innermost = innermost.cause
     what = innermost.message.strip() if innermost is not None else "no reason was recorded"
     step = failures[0].step_key
     return f"The step {step} of run {result.run_id} failed: {what} Dagster's page of the run has the details.", False
+
+
+def _check(evaluation: dg.AssetCheckEvaluation) -> CheckOutcome:
+    metadata: dict[str, Any] = {name: each.value for name, each in evaluation.metadata.items()}
+    description = evaluation.description or ""
+    failures = [_failure(plain) for plain in metadata.get(FAILING, ())]
+    if not failures and not evaluation.passed:  # it counts for every choice of logs
+        level = Severity.ERROR if evaluation.severity is dg.AssetCheckSeverity.ERROR else Severity.WARNING
+        failures = [Failure(description, severity=level)]
+    return CheckOutcome(
+        evaluation.check_name,
+        evaluation.passed,
+        bool(metadata.get(UNANSWERED, False)),
+        description,
+        tuple(failures),
+        str(metadata.get(WHAT_TO_DO, "")),
+    )
+
+
+def _failure(plain: Mapping[str, Any]) -> Failure:
+    return Failure(**{**plain, "severity": Severity(plain["severity"])})
 
 
 def _classes(error: Any) -> list[str]:

@@ -14,7 +14,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import dagster as dg
@@ -31,6 +31,8 @@ from logcore.segments.filenames import (
 from pipelines import lakes
 from pipelines.jobs import loglake, run_config
 from pipelines.resources import LAKE_TAG
+from spark_jobs.lake import registry, storage
+from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.policies import TopicPolicy, read_policies
 
 LOGS_A_TICK = 500
@@ -49,23 +51,42 @@ class WatchedLog:
     job=loglake,
     minimum_interval_seconds=60,
     default_status=dg.DefaultSensorStatus.STOPPED,
-    description="Looks for new logs and newly closed segments at the sources that each lake remembers; one run for "
-    "each lake that has some. Off until it is switched on.",
+    description="Looks for new logs and newly closed segments at the sources that are registered for each lake in the "
+    "operator's home; one run for each lake that has some. Off until it is switched on.",
 )
 def new_segments(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
     """One run request a lake, for the logs that changed among those looked at in this tick."""
-    return look(lakes.lakes_of(lakes.default_home()), context.cursor, LOGS_A_TICK, time.time_ns() // 1_000_000)
+    home = registry.home()
+    for problem in registry.registrations(home).broken:
+        context.log.warning(f"A lake is not looked at: {problem}")
+    now_ms = time.time_ns() // 1_000_000
+    return look(lakes.lakes_of(home), context.cursor, LOGS_A_TICK, now_ms, context.log.warning)
 
 
 def look(
-    watched_lakes: tuple[str, ...], cursor: str | None, limit: int, now_ms: int
+    registered: tuple[str, ...],
+    cursor: str | None,
+    limit: int,
+    now_ms: int,
+    warn: Callable[[str], object] = lambda problem: None,
 ) -> dg.SensorResult | dg.SkipReason:
-    """One tick. The cursor is JSON: where to go on, what each log looked like, when each lake is due once more."""
+    """One tick. The cursor is JSON: where to go on, what each log looked like, when each lake is due once more.
+
+    Args:
+        warn: gets a sentence for each lake that cannot be looked at; the others go on.
+    """
     position, known, due = _read_cursor(cursor)
+    delays: dict[str, int] = {}
+    for lake in registered:
+        try:
+            delays[lake] = _longest_delay(lake)
+        except (JobError, UsageError, OSError) as error:
+            warn(f"The lake {lake} is not looked at: {error}")
+    watched_lakes = tuple(delays)
     watched = sorted(log for lake in watched_lakes for log in _watch(lake))
     if not watched:
         return dg.SkipReason(
-            "No lake of this instance remembers a source; loglake run PATH... --lake DIR tells it one."
+            "No lake of this home has a source that can be looked at; loglake run PATH... --lake LAKE registers one."
         )
     names = [_name(log) for log in watched]
     start = next((number for number, name in enumerate(names) if name > position), 0)
@@ -83,21 +104,21 @@ def look(
         dg.RunRequest(
             run_key=_run_key(lake, logs, seen),
             run_config=run_config(lake=lake, logs=[str(log.topic_partition) for log in logs], at_once=False),
-            tags={LAKE_TAG: lakes.lake_name(lake)},
+            tags={LAKE_TAG: registry.key_of(lake)},
         )
         for lake, logs in changed.items()
         if lake not in over  # the run of the whole lake takes these along
     ]
     requests += [
         dg.RunRequest(
-            run_key=f"{lakes.lake_name(lake)} due {when}",
+            run_key=f"{registry.key_of(lake)} due {when}",
             run_config=run_config(lake=lake, at_once=False),
-            tags={LAKE_TAG: lakes.lake_name(lake)},
+            tags={LAKE_TAG: registry.key_of(lake)},
         )
         for lake, when in over.items()
     ]
     due = {lake: when for lake, when in due.items() if lake in watched_lakes and lake not in over}
-    due |= {lake: now_ms + _longest_delay(lake) for lake in changed if lake not in due}
+    due |= {lake: now_ms + delays[lake] for lake in changed if lake not in due}
     after = json.dumps({"position": _name(turn[-1]), "logs": seen, "due": due})
     if not requests:
         # A skip keeps its cursor through SensorResult; a bare SkipReason would lose it.
@@ -106,7 +127,7 @@ def look(
 
 
 def _watch(lake: str) -> Iterator[WatchedLog]:
-    for intake in lakes.recall(lake).intakes:
+    for intake in registry.recall(lake).intakes:
         for path in intake.paths:
             here = path if os.path.isdir(path) else os.path.dirname(path)
             for directory in (here, *_subdirectories(here)):
@@ -161,17 +182,23 @@ def _high_watermarks(directory: str) -> Mapping[TopicPartition, int]:
 
 
 def _name(log: WatchedLog) -> str:
-    return f"{lakes.lake_name(log.lake)}:{log.directory}"
+    return f"{registry.key_of(log.lake)}:{log.directory}"
 
 
 def _run_key(lake: str, logs: list[WatchedLog], seen: Mapping[str, str]) -> str:
     text = json.dumps([lake, *(f"{_name(log)} {seen[_name(log)]}" for log in logs)])
-    return f"{lakes.lake_name(lake)} {hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    return f"{registry.key_of(lake)} {hashlib.sha256(text.encode()).hexdigest()[:24]}"
 
 
 def _longest_delay(lake: str) -> int:
-    """Time in which whatever a run of this lake left for later comes due, ms."""
-    policies = read_policies(lakes.recall(lake).policies).topics
+    """Time in which whatever a run of this lake left for later comes due, ms.
+
+    Raises:
+        JobError, UsageError, OSError: the lake, its registration or its policies cannot be used.
+    """
+    if not storage.is_remote(lake) and not os.path.isdir(lake):
+        raise JobError("there is no such directory.")
+    policies = read_policies(registry.recall(lake).policies).topics
     default = TopicPolicy("*", ()).publish_max_delay_ms
     return max([default, *(policy.publish_max_delay_ms for policy in policies)])
 

@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from logcore.logs.findings import RULES, Outcome
+from logcore.logs.offset_ledger import first_hole
 from spark_jobs.lake.archive import CUT_BACK, FILLED, LogRow
-from spark_jobs.lake.frontier import read_frontiers
+from spark_jobs.lake.completeness import Difference, differences
+from spark_jobs.lake.frontier import read_frontiers, read_ledger
 from spark_jobs.lake.tables import read_rows
 
 Row = Mapping[str, Any]
@@ -25,8 +27,11 @@ STOPPING = frozenset({"topic-recreated", "source-diverged", "source-behind"})
 ABOUT_A_RANGE = frozenset({"corrupt-offsets", "missing-offsets"})
 """Rules that say of a ledger range what other findings say of the bytes in it, with their place."""
 
-ABOUT_ROWS = frozenset({"expectation-failed"})
-"""Rules on published rows: another check's matter."""
+DIFFERS, HOLE = "rows-differ-from-ledger", "ledger-has-a-hole"
+"""Rules whose findings stand as long as a look at table and ledger says the same."""
+
+ABOUT_ROWS = frozenset({"expectation-failed", DIFFERS, HOLE})
+"""Rules on published rows and on the ledger itself: other checks' matter."""
 
 OF_ONE_RUN = frozenset({"second-source", "replacement-refused"})
 """Rules on what one run was told: of no later one."""
@@ -49,13 +54,35 @@ def standing_findings(
     refused = sorted({f["log"] for f in found if f["rule"] == "output-mismatch"})
     published = read_frontiers(lake, refused) if refused else {}
     gone = _segments_without_say(lake) if any(f["segment_id"] for f in found) else set()
+    mended = _mended(lake, found)
     return [
         f
         for f in found
         if f["segment_id"] not in gone
         and stands(f["rule"], logs[f["log"]], f["end_offset"], published.get(f["log"]))
         and (f["rule"] not in ABOUT_A_RANGE or any(overlap(f, r) for r in ranges))
+        and f["finding_id"] not in mended
     ]
+
+
+def _mended(lake: str, found: Sequence[Row]) -> set[str]:
+    """Findings on differences between table and ledger, and on holes in a ledger, that are there no more."""
+    mended: set[str] = set()
+    differing = [f for f in found if f["rule"] == DIFFERS]
+    if differing:
+        now = {(d.log, told(d)) for d in differences(lake, sorted({f["log"] for f in differing}))}
+        mended |= {f["finding_id"] for f in differing if (f["log"], f["message"]) not in now}
+    holes = [f for f in found if f["rule"] == HOLE]
+    if holes:
+        ledger = read_ledger(lake, sorted({f["log"] for f in holes}))
+        mended |= {f["finding_id"] for f in holes if first_hole(ledger.get(f["log"], ())) is None}
+    return mended
+
+
+def told(difference: Difference) -> str:
+    """What a finding says of rows that are not those that the ledger counts."""
+    place = f"{difference.topic}-{difference.partition}, offsets {difference.start_offset}..{difference.end_offset}"
+    return f"{place}: {difference.found} rows, the ledger counts {difference.expected} ({difference.what})"
 
 
 def stands(rule: str, row: LogRow, end_offset: int | None = None, published_to: int | None = None) -> bool:

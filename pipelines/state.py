@@ -64,7 +64,7 @@ class LogState:
     """Those of the ingested that have their row in ``validations``."""
     batches: int
     records: int
-    """Data records in the validated segments; control records are not counted."""
+    """Data records as the ledger counts them, whatever became of them; control records are none."""
     quarantined_bytes: int
     findings: Mapping[str, int]
     """Findings of this log by severity, as far as they still stand."""
@@ -156,6 +156,8 @@ class Alarm:
     nbytes: int | None = None
     start_offset: int | None = None
     end_offset: int | None = None
+    log: str | None = None
+    """Log key."""
 
     @property
     def where(self) -> str:
@@ -206,7 +208,7 @@ def _read_state(lake: str, chosen: tuple[str, ...] | None) -> LakeState:
     rows = read_logs(lake, chosen)
     segments = read_segments(lake, chosen, live=False)
     where = None if chosen is None else [("log", "in", list(chosen))]
-    columns = ["segment_id", "log", "batches", "records", "control_records", "quarantined_bytes"]
+    columns = ["segment_id", "log", "batches", "quarantined_bytes"]
     validations = {v["segment_id"]: v for v in read_rows(lake, "validations", columns, where).to_pylist()}
     findings: dict[str, Counter[str]] = {}
     for finding in standing_findings(lake, rows, alarming_ranges(lake)):
@@ -230,7 +232,7 @@ def _read_state(lake: str, chosen: tuple[str, ...] | None) -> LakeState:
                 ingested=len(ingested),
                 validated=len(validated),
                 batches=sum(v["batches"] for v in validated),
-                records=sum(v["records"] - v["control_records"] for v in validated),
+                records=sum(r.records for r in ledger.get(log, ()) if r.state != "control"),
                 quarantined_bytes=sum(v["quarantined_bytes"] for v in validated),
                 findings=findings.get(log, {}),
                 open_transactions=tuple(undecided.get(log, ())),
@@ -264,12 +266,14 @@ def read_alarms(lake: str) -> tuple[Alarm, ...]:
         same = next((r for r in ranges if overlap(f, r)), None)
         if same is not None and end is None:
             end = same["end_offset"]
-        alarms.append(Alarm(lake, name, f["rule"], f["message"], f["file"], f["position"], f["nbytes"], start, end))
+        place = (f["file"], f["position"], f["nbytes"], start, end, f["log"])
+        alarms.append(Alarm(lake, name, f["rule"], f["message"], *place))
     for r in ranges:
         if not any(overlap(f, r) for f in errors):
             what = r["state"] + (f" ({r['evidence']})" if r["evidence"] else "")
             name = f"{r['topic']}-{r['partition']}"
-            alarms.append(Alarm(lake, name, r["state"], what, None, None, None, r["start_offset"], r["end_offset"]))
+            place = (None, None, None, r["start_offset"], r["end_offset"], r["log"])
+            alarms.append(Alarm(lake, name, r["state"], what, *place))
     return tuple(sorted(alarms, key=lambda a: (*natural_order(a.topic_partition), a.start_offset or 0)))
 
 
@@ -277,7 +281,7 @@ def read_stops(lake: str) -> tuple[Alarm, ...]:
     """Logs that do not grow any more, and why."""
     rows = read_logs(lake).values()
     return tuple(
-        Alarm(lake, row.topic_partition, row.stopped, row.stopped_because or "", file=row.source)
+        Alarm(lake, row.topic_partition, row.stopped, row.stopped_because or "", file=row.source, log=row.log)
         for row in sorted(rows, key=lambda row: natural_order(row.topic_partition))
         if row.stopped is not None
     )

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 import dagster as dg
 
 from logcore.cli.arguments import OffsetRange
-from logcore.logs.findings import Finding
+from logcore.logs.findings import Finding, found
 from pipelines import checks, expectations, partitions
-from pipelines.lakes import Intake
+from pipelines.questions import RECORDS
 from pipelines.resources import JobLauncher, LakeResource
+from pipelines.standing import DIFFERS, told
 from pipelines.state import LakeState, read_alarms, read_state, read_stops
 from spark_jobs.contracts import (
     CompactionConfig,
@@ -35,7 +36,9 @@ from spark_jobs.contracts import (
 )
 from spark_jobs.lake.archive import read_logs
 from spark_jobs.lake.checked import pending_ranges
-from spark_jobs.lake.finding_rows import from_plain
+from spark_jobs.lake.completeness import Difference, differences
+from spark_jobs.lake.finding_rows import PlacedFinding, from_plain, record
+from spark_jobs.lake.registry import Intake
 
 READ_COMMITTED = "read_committed"
 REFUSED = "replacement-refused"
@@ -67,11 +70,6 @@ class Run:
     def at_once(self) -> bool:
         """Whether nothing waits for more: a person asked for these logs, or for all there is."""
         return self.settings.at_once or self.is_backfill
-
-    @property
-    def lakes(self) -> tuple[str, ...]:
-        """The lakes that the checks of this instance speak of."""
-        return self.settings.neighbours(self.lake)
 
     def logs(self) -> tuple[str, ...] | None:
         """Log keys that this run is about; None: all of the lake."""
@@ -132,8 +130,7 @@ def ingest(run: Run) -> Done:
         done.reports.append(run.launcher.run(config))
     state = run.state()
     partitions.register(run.instance, (log.topic_partition for log in state.logs))
-    stops = [alarm for lake in run.lakes for alarm in read_stops(lake)]
-    done.results.append(checks.sources_agree(state, stops, path_findings(done.reports)))
+    done.results.append(checks.sources_agree(state, read_stops(run.lake), path_findings(done.reports)))
     return done
 
 
@@ -151,8 +148,7 @@ def validate(run: Run) -> Done:
         config = ValidateConfig(run.lake, run.run_id, run.as_of_ms, logs, run.settings.policy_file(run.lake))
         done.reports.append(run.launcher.run(config))
     state = run.state()
-    alarms = [alarm for lake in run.lakes for alarm in read_alarms(lake)]
-    done.results.append(checks.no_damage(state, alarms, run.lakes))
+    done.results.append(checks.no_damage(state, read_alarms(run.lake)))
     done.results.append(checks.every_offset_accounted_for(_restricted(state, logs)))
     return done
 
@@ -177,10 +173,20 @@ def publish(run: Run) -> Done:
             )
             done.reports.append(run.launcher.run(config))
         _replace(run, logs, policies, done)
-    states = {lake: read_state(lake) for lake in run.lakes}
-    done.results.append(checks.rows_equal_ledger(list(states.values())))
-    done.results.append(checks.no_hanging_transaction(states[run.lake], run.as_of_ms))
+    differing = differences(run.lake)
+    record(run.lake, _placed(differing), run.run_id, run.as_of_ms)
+    state = run.state()
+    done.results.append(checks.rows_equal_ledger(state, differing))
+    done.results.append(checks.no_hanging_transaction(state, run.as_of_ms))
     return done
+
+
+def _placed(differing: Iterable[Difference]) -> Iterator[PlacedFinding]:
+    """What the table ``findings`` keeps of differences between table and ledger."""
+    for each in differing:
+        if each.log:
+            finding = found(DIFFERS, told(each), start_offset=each.start_offset, end_offset=each.end_offset)
+            yield PlacedFinding(finding, each.log, each.topic, each.partition)
 
 
 def _replace(run: Run, logs: tuple[str, ...] | None, policies: str | None, done: Done) -> None:
@@ -210,7 +216,7 @@ def _replace(run: Run, logs: tuple[str, ...] | None, policies: str | None, done:
         if refused:
             done.observations.append(
                 dg.AssetObservation(
-                    checks.RECORDS,
+                    RECORDS,
                     description="Part of what was to be published again was refused; its rows stay as they are.",
                     metadata={"lake": dg.MetadataValue.path(run.lake), "refused": dg.MetadataValue.json(refused)},
                 )
@@ -222,25 +228,29 @@ def _replace(run: Run, logs: tuple[str, ...] | None, policies: str | None, done:
 
 
 def expect(run: Run) -> Done:
-    """Ask Great Expectations about what was published and not yet asked about."""
+    """Evaluate expectations on what was published and has no answer that still counts."""
     done = Done()
     state = run.state()
-    kept = {lake: expectations.read_results(lake) for lake in run.lakes}
+    stand = expectations.Stand.now(run.lake)
+    kept = expectations.read_results(run.lake, stand)
     ranges = pending_ranges(run.lake)
     for log in state.logs:
-        # Chosen by a person: asked again from the beginning, also what was found wanting before. And so is a log whose
-        # answer was lost: a run can die between the answer and its being kept.
+        # Chosen by a person: evaluated again from the beginning. And so is a log without an answer (a run can die
+        # between the answer and its being kept, and another engine may have changed rows), and one whose last answer
+        # was a failure: new rows say nothing of the old ones.
         chosen = run.is_backfill and log.topic_partition in (run.keys or ())
-        lost = log.log not in kept[run.lake] and log.log not in ranges
-        if log.published_to and (chosen or lost):
+        before = kept.get(log.log)
+        failed = before is not None and not before.is_met and log.log in ranges
+        if log.published_to and (chosen or before is None or failed):
             ranges[log.log] = (0, log.published_to)
     report = None
     if ranges:
         report = run.launcher.run(ExpectationsConfig(run.lake, run.run_id, run.as_of_ms, ranges))
-        kept[run.lake] = expectations.keep_results(run.lake, expectations.results_of(report, ranges))
+        kept |= expectations.results_of(report, ranges)
         done.reports.append(report)
-    states = [state if lake == run.lake else read_state(lake) for lake in run.lakes]
-    done.results.append(checks.expectations_met(states, kept, expectations.page_of(run.lake, report)))
+    if stand is not None:
+        expectations.keep_results(run.lake, kept, stand)
+    done.results.append(checks.expectations_met(state, kept, expectations.page_of(run.lake, report)))
     return done
 
 

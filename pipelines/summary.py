@@ -6,20 +6,25 @@ Both are made from what the tables say now, so that a rerun with nothing new pri
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from logcore.logs.findings import Finding, Severity, exit_code, found
+from pipelines.questions import sentence
 from pipelines.standing import ALARMING, alarming_ranges, standing_findings
 from pipelines.state import MEANINGS, STATES, LakeState, LogState, read_alarms, read_stops
 from spark_jobs.lake import storage
 from spark_jobs.lake.tables import table_uri
 
 if TYPE_CHECKING:
-    from pipelines.running import RunOutcome
+    from pipelines.questions import Failure
+    from pipelines.running import CheckOutcome, RunOutcome
 
 EXIT_CLEAN, EXIT_WARNINGS, EXIT_DAMAGE, EXIT_NOT_CHECKED, EXIT_USAGE = 0, 1, 2, 3, 64
+
+LISTED_FAILURES = 5
+"""So many failures of one check are named."""
 
 LISTED = 20
 """So many things of one kind are shown of a plan."""
@@ -111,6 +116,41 @@ def open_transaction_lines(states: Sequence[LakeState], as_of_ms: int) -> list[s
 def refused_lines(outcome: RunOutcome) -> list[str]:
     """What was asked for and left as it is, a line each."""
     return [f"refused: {finding.message}" for finding in outcome.refused]
+
+
+def check_lines(outcome: RunOutcome, logs: Collection[str] | None) -> list[str]:
+    """A paragraph for each check that failed, and a line for each with nothing to look at yet.
+
+    Args:
+        logs: log keys that the run was for; None: all. Failures of other logs are left out.
+    """
+    lines = []
+    for check in outcome.checks:
+        if check.is_unanswered:
+            lines.append(f"check {check.name}: nothing to look at yet. {check.description}")
+            continue
+        failures = failures_of(check, logs)
+        if failures:
+            level = max((failure.severity for failure in failures), key=[*Severity].index)
+            told = sentence([failure.told for failure in failures], LISTED_FAILURES)
+            lines.append(f"failed check {check.name} ({level}): {told}. What to do: {check.what_to_do}")
+    return lines
+
+
+def failures_of(check: CheckOutcome, logs: Collection[str] | None) -> list[Failure]:
+    """Why a check failed, for the chosen logs; what is of no one log counts for each choice."""
+    if check.passed or check.is_unanswered:
+        return []
+    return [failure for failure in check.failures if logs is None or failure.log is None or failure.log in logs]
+
+
+def checks_code(outcome: RunOutcome, logs: Collection[str] | None) -> int:
+    """Exit code of a run's checks: 2 for a failed error-level one, 1 for a warning."""
+    code = EXIT_CLEAN
+    for check in outcome.checks:
+        for failure in failures_of(check, logs):
+            code = max(code, EXIT_DAMAGE if failure.severity is Severity.ERROR else EXIT_WARNINGS)
+    return code
 
 
 def plan_lines(outcome: RunOutcome) -> list[str]:

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from logcore.logs.findings import found
-from logcore.logs.offset_ledger import OffsetState, publish_end
+from logcore.logs.offset_ledger import OffsetState, first_hole, publish_end
 from logcore.segments.filenames import is_internal_topic
 from spark_jobs import uncommitted
 from spark_jobs.contracts import JobReport, LogChange, PublishConfig
@@ -106,7 +106,8 @@ class PublishPlan:
 def plan(config: PublishConfig) -> PublishPlan:
     """Per log, the decided offsets behind its frontier.
 
-    A log that holds rows without a frontier, or at or above it, is refused with a finding.
+    A log that holds rows without a frontier, or at or above it, is refused with a finding; so is one whose ledger does
+    not cover each offset once. The others go on.
     """
     policies = read_policies(config.policies)
     # Opened before the frontiers are read: rows of a publisher that commits meanwhile are not taken for strange ones.
@@ -114,6 +115,9 @@ def plan(config: PublishConfig) -> PublishPlan:
     rows = archive.read_logs(config.lake, config.logs)
     chosen = {log: row for log, row in rows.items() if _is_published(config, row.topic)}
     ledger = frontier.read_ledger(config.lake, list(chosen))
+    not_whole = _with_holes(ledger)
+    holed = {placed.log for placed in not_whole}
+    ledger = {log: ranges for log, ranges in ledger.items() if log not in holed}
     frontiers = frontier.read_frontiers(config.lake, list(ledger))
     told = ledger
     # Cut at the frontier: of a range that goes through it, what lies behind is still to be published.
@@ -145,7 +149,7 @@ def plan(config: PublishConfig) -> PublishPlan:
     if config.isolation_level == READ_UNCOMMITTED:
         passing = {log for log in decided if _policy(policies, ledger[log]).passes_damage}
         tails = uncommitted.plan(config.lake, ledger, decided, passing, held)
-    unseen = finding_rows.unseen(config.lake, refused)
+    unseen = finding_rows.unseen(config.lake, [*refused, *not_whole])
     return PublishPlan(tuple(plans), tuple(waiting), tuple(sorted(stale)), tuple(unseen), tails)
 
 
@@ -212,6 +216,21 @@ def _is_published(config: PublishConfig, topic: str) -> bool:
     if is_internal_topic(topic):
         return config.include_internal or topic in config.topics
     return not config.topics or any(fnmatch.fnmatchcase(topic, glob) for glob in config.topics)
+
+
+def _with_holes(ledger: Mapping[str, Sequence[LedgerRow]]) -> list[PlacedFinding]:
+    """Logs whose ledger leaves out an offset, or has one twice: what of them may be published is not known."""
+    placed = []
+    for log, ranges in sorted(ledger.items()):
+        hole = first_hole(ranges)
+        if hole is not None:
+            message = (
+                f"{ranges[0].topic}-{ranges[0].partition}: {hole.what} in the offset ledger; nothing of this log is "
+                "published until the ledger is whole again"
+            )
+            finding = found("ledger-has-a-hole", message, start_offset=hole.start_offset, end_offset=hole.end_offset)
+            placed.append(PlacedFinding(finding, log, ranges[0].topic, ranges[0].partition))
+    return placed
 
 
 def _plan_log(ranges: Sequence[LedgerRow], recorded: int | None, start: int, end: int, held: Held) -> LogPlan:

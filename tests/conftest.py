@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import shutil
 import tarfile
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +21,20 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).resolve().parent.parent
 SAMPLES = REPOSITORY / "samples"
 
+
+def _session_home() -> str:
+    """A home for this session: its own registrations and Dagster history, and by links what is made once a machine."""
+    ordinary = Path(os.environ.get("LOGLAKE_HOME", REPOSITORY / ".loglake")).absolute()
+    home = Path(tempfile.mkdtemp(prefix="loglake-tests-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    for name in ("jars", "java", "kafka", "kernels", "differential"):
+        (ordinary / name).mkdir(parents=True, exist_ok=True)
+        (home / name).symlink_to(ordinary / name)
+    return str(home)
+
+
 # Jars and Java shim are made once, however a test changes its home or working directory. Set before anything reads it.
-os.environ.setdefault("LOGLAKE_HOME", str(REPOSITORY / ".loglake"))
+os.environ["LOGLAKE_HOME"] = _session_home()
 _JARS = Path(os.environ["LOGLAKE_HOME"], "jars")
 if list(_JARS.glob("*.jar")):
     os.environ.setdefault("LOGLAKE_JARS_DIR", str(_JARS))

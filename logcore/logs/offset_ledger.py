@@ -119,6 +119,37 @@ def check_tiling(ranges: Sequence[LedgerRange], start_offset: int, end_offset: i
         raise ValueError(f"the ledger ends at offset {at} instead of {end_offset}")
 
 
+@dataclass(frozen=True, slots=True)
+class LedgerHole:
+    """A place where a ledger does not cover each offset exactly once: offsets [start_offset, end_offset)."""
+
+    start_offset: int
+    end_offset: int
+    what: str
+
+
+def first_hole(ranges: Sequence[LedgerRange], log_end_offset: int | None = None) -> LedgerHole | None:
+    """The first place where the ranges, in order, do not tile [0, log_end_offset); None where they do.
+
+    Args:
+        log_end_offset: None: wherever the last range ends.
+    """
+    at = 0
+    for each in ranges:
+        if each.start_offset > at:
+            return LedgerHole(at, each.start_offset, f"no range covers the offsets {at}..{each.start_offset}")
+        if each.start_offset < at:
+            end = max(each.end_offset, each.start_offset + 1)
+            return LedgerHole(each.start_offset, min(at, end), f"two ranges cover offset {each.start_offset}")
+        if each.end_offset <= each.start_offset:
+            return LedgerHole(at, at, f"a range at offset {at} covers no offset")
+        at = each.end_offset
+    if log_end_offset is not None and at != log_end_offset:
+        what = f"the ledger ends at offset {at}, the log at {log_end_offset}"
+        return LedgerHole(min(at, log_end_offset), max(at, log_end_offset), what)
+    return None
+
+
 def ledger_findings(ranges: Iterable[LedgerRange]) -> tuple[Finding, ...]:
     """A finding for every range of offsets that are `missing` or `corrupt`."""
     rules = {OffsetState.MISSING: "missing-offsets", OffsetState.CORRUPT: "corrupt-offsets"}

@@ -35,6 +35,7 @@ class Place:
 
     source: LogDirectory
     lake: Path
+    home: Path
     first: subprocess.CompletedProcess[str]
 
 
@@ -54,7 +55,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     payments.append(5)
     source.high_watermarks(orders_0=12, orders_1=12, orders_2=12, payments_3=20)
     lake = folder / "lake"
-    return Place(source, lake, loglake("run", source.path, "--lake", lake))
+    home = folder / "home"
+    return Place(source, lake, home, loglake("run", source.path, "--lake", lake, LOGLAKE_HOME=str(home)))
 
 
 def versions(lake: Path) -> dict[str, int]:
@@ -88,7 +90,9 @@ def test_a_rerun_says_nothing_new_starts_no_jvm_moves_no_table_and_answers_the_s
     java.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\nexit 1\n")
     java.chmod(java.stat().st_mode | stat.S_IXUSR)
 
-    done = loglake("run", place.source.path, "--lake", place.lake, JAVA_HOME=str(tmp_path))
+    done = loglake(
+        "run", place.source.path, "--lake", place.lake, LOGLAKE_HOME=str(place.home), JAVA_HOME=str(tmp_path)
+    )
 
     assert done.returncode == 2, done.stderr
     assert done.stdout.rstrip().endswith("nothing new")
@@ -99,8 +103,10 @@ def test_a_rerun_says_nothing_new_starts_no_jvm_moves_no_table_and_answers_the_s
 
 
 def test_only_what_is_chosen_counts_for_the_answer(place: Place) -> None:
-    sound = loglake("run", place.source.path, "--lake", place.lake, "--topic", "orders")
-    damaged = loglake("run", place.source.path, "--lake", place.lake, "--partition", "payments-3")
+    sound = loglake("run", place.source.path, "--lake", place.lake, "--topic", "orders", LOGLAKE_HOME=str(place.home))
+    damaged = loglake(
+        "run", place.source.path, "--lake", place.lake, "--partition", "payments-3", LOGLAKE_HOME=str(place.home)
+    )
 
     assert sound.returncode == 0, sound.stderr
     assert "orders-0" in sound.stdout
@@ -110,7 +116,9 @@ def test_only_what_is_chosen_counts_for_the_answer(place: Place) -> None:
 
 
 def test_a_path_that_is_not_there_is_said_and_the_rest_goes_on(place: Place, tmp_path: Path) -> None:
-    done = loglake("run", place.source.path, tmp_path / "not-mounted", "--lake", place.lake)
+    done = loglake(
+        "run", place.source.path, tmp_path / "not-mounted", "--lake", place.lake, LOGLAKE_HOME=str(place.home)
+    )
 
     assert done.returncode == 3
     assert "not-mounted" in done.stderr
@@ -156,7 +164,7 @@ def wait_for(what: Callable[[], Any], seconds: float) -> Any:
 
 @pytest.fixture
 def pages(place: Place, tmp_path: Path) -> Iterator[Pages]:
-    """`dagster dev` on the instance inside the lake, in a session of its own so that all its processes can be ended."""
+    """`dagster dev` on the command line's instance, in a session of its own so that all its processes can be ended."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -167,7 +175,7 @@ def pages(place: Place, tmp_path: Path) -> Iterator[Pages]:
         process = subprocess.Popen(
             [*command, "-h", "127.0.0.1", "-p", str(port)],
             cwd=tmp_path,
-            env=environment | {"DAGSTER_HOME": str(place.lake / ".dagster")},
+            env=environment | {"DAGSTER_HOME": str(place.home / "dagster"), "LOGLAKE_HOME": str(place.home)},
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -212,7 +220,7 @@ def test_a_backfill_of_two_topic_partitions_takes_in_and_publishes_those_and_no_
         ends[name] = max(ends.get(name, 0), row["offset"] + 1)
     assert ends == {"orders-0": 17, "orders-1": 17, "orders-2": 12, "payments-3": 5}
     assert rows.num_rows == 17 + 17 + 12 + 5
-    with dg.DagsterInstance.from_config(str(place.lake / ".dagster")) as instance:
+    with dg.DagsterInstance.from_config(str(place.home / "dagster")) as instance:
         for asset in assets:
             events = instance.fetch_materializations(dg.AssetKey(asset), limit=100).records
             keys = [event.partition_key for event in events if event.run_id == run["id"]]

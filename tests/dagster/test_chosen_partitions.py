@@ -7,7 +7,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from pipelines.lakes import Intake, Memory, recall, remember
+from spark_jobs.lake.registry import Intake, Memory, recall, registration_file, remember
 from tests.dagster.conftest import Execute, materialized
 from tests.dagster.fake_jobs import World, log_of
 
@@ -91,6 +91,7 @@ def test_a_partition_that_two_lakes_hold_is_refused_by_naming_them(
     execute: Execute, world: World, shop: str, home: Path
 ) -> None:
     execute(lake=str(home / "lakes" / "store"))
+    remember(str(home / "lakes" / "store"), Intake(("/kafka",)))
 
     result = execute(partition_key="orders-1")
 
@@ -103,6 +104,7 @@ def test_a_partition_that_two_lakes_hold_is_refused_by_naming_them(
 
 def test_a_tag_says_which_of_two_lakes_is_meant(execute: Execute, world: World, shop: str, home: Path) -> None:
     execute(lake=str(home / "lakes" / "store"))
+    remember(str(home / "lakes" / "store"), Intake(("/kafka",)))
     world.asked.clear()
 
     result = execute(partition_key="orders-1", tags={"loglake/lake": "shop"})
@@ -116,6 +118,7 @@ def test_a_key_that_the_lake_does_not_hold_is_a_clear_failure(
 ) -> None:
     world.ends = {"payments-0": 1}
     execute(lake=str(home / "lakes" / "bank"))
+    remember(str(home / "lakes" / "bank"), Intake(("/kafka",)))
     world.ends = {"orders-0": 5}
 
     result = execute(partition_key="payments-0", lake="shop")
@@ -128,6 +131,7 @@ def test_a_run_without_keys_or_lake_is_refused_where_there_are_several(
     execute: Execute, world: World, shop: str, home: Path
 ) -> None:
     execute(lake=str(home / "lakes" / "store"))
+    remember(str(home / "lakes" / "store"), Intake(("/kafka",)))
 
     result = execute()
 
@@ -147,8 +151,8 @@ def test_a_run_without_configuration_takes_in_what_the_lake_remembers(
     assert [config.include_internal for config in world.of("publish")] == [True]
 
 
-def test_a_narrower_run_does_not_make_a_lake_forget_the_rest_of_a_source(tmp_path: Path) -> None:
-    lake = str(tmp_path)
+def test_a_narrower_run_does_not_make_a_lake_forget_the_rest_of_a_source(home: Path, tmp_path: Path) -> None:
+    lake = str(tmp_path / "lake")
     remember(lake, Intake(("/kafka",)))
     remember(lake, Intake(("/kafka",), topics=("orders",), mode="reference"))
     remember(lake, Intake(("/other",), topics=("payments",)))
@@ -158,11 +162,13 @@ def test_a_narrower_run_does_not_make_a_lake_forget_the_rest_of_a_source(tmp_pat
     )
 
 
-def test_remembering_the_same_again_writes_nothing(tmp_path: Path) -> None:
-    remember(str(tmp_path), Intake(("/kafka",)))
-    before = (tmp_path / "sources.json").stat().st_mtime_ns
-    remember(str(tmp_path), Intake(("/kafka",)))
-    assert (tmp_path / "sources.json").stat().st_mtime_ns == before
+def test_remembering_the_same_again_writes_nothing(home: Path, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    remember(str(lake), Intake(("/kafka",)))
+    files = [lake / "sources.json", Path(registration_file(str(lake)))]
+    before = [file.stat().st_mtime_ns for file in files]
+    remember(str(lake), Intake(("/kafka",)))
+    assert [file.stat().st_mtime_ns for file in files] == before
 
 
 def _failure(result) -> str:

@@ -12,7 +12,7 @@ import dagster as dg
 import pytest
 
 from pipelines.instance import HOST_TAG, PROCESS_TAG, end_dead_runs, open_instance, process_tags, settings_file
-from pipelines.lakes import Intake, default_home, lakes_of, remember
+from spark_jobs.lake.errors import UsageError
 from tests.conftest import REPOSITORY
 
 pytestmark = [pytest.mark.dagster, pytest.mark.stored]
@@ -93,11 +93,21 @@ def test_a_new_instance_has_the_settings_of_make_ui_and_an_old_one_keeps_its_own
     assert (tmp_path / "old" / "dagster.yaml").read_text() == "telemetry: {enabled: false}\n"
 
 
-def test_an_instance_inside_a_lake_shows_that_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("how", ["by DAGSTER_HOME", "by the home", "by a link"])
+def test_an_instance_inside_a_lake_is_refused_before_anything_in_it_is_read(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lake = tmp_path / "lake"
-    remember(str(lake), Intake(("/kafka",)))
-    monkeypatch.delenv("LOGLAKE_HOME")
-    monkeypatch.setenv("DAGSTER_HOME", str(lake / ".dagster"))
+    inside = lake / ".dagster"
+    inside.mkdir(parents=True)
+    (lake / "lake.json").write_text("{}")
+    (inside / "dagster.yaml").write_text("no: [valid")
+    (tmp_path / "link").symlink_to(inside)
+    folder = tmp_path / "link" if how == "by a link" else inside
+    monkeypatch.setenv("DAGSTER_HOME", "" if how == "by the home" else str(folder))
 
-    assert default_home() == str(lake)
-    assert lakes_of(default_home()) == (str(lake),)
+    with pytest.raises(UsageError, match=r"inside the lake .*lake\. .* mv "):
+        open_instance(str(inside if how == "by the home" else tmp_path / "elsewhere"))
+
+    assert (inside / "dagster.yaml").read_text() == "no: [valid"
+    assert not (tmp_path / "elsewhere").exists()

@@ -9,8 +9,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from pipelines.lakes import Intake, recall, remember
 from spark_jobs.lake import frontier
+from spark_jobs.lake.registry import Intake, hinted, recall, remember
 from tests.dagster.conftest import Execute, check_of, materialized
 from tests.dagster.fake_jobs import World, log_of
 
@@ -136,8 +136,8 @@ def test_a_run_that_may_wait_says_so_and_one_for_chosen_topic_partitions_never_w
     assert [config.at_once for config in world.of("publish")] == [True, False, True]
 
 
-def test_a_lake_remembers_isolation_and_sources_to_fill_from_until_others_are_named(tmp_path: Path):
-    lake, paths = str(tmp_path), ("/logs",)
+def test_a_lake_remembers_isolation_and_sources_to_fill_from_until_others_are_named(home: Path, tmp_path: Path):
+    lake, paths = str(tmp_path / "lake"), ("/logs",)
     remember(lake, Intake(paths, isolation_level="read_uncommitted", fill_from=("/replica",)))
     remember(lake, Intake(paths, topics=("orders",)))
     (kept,) = recall(lake).intakes
@@ -147,9 +147,10 @@ def test_a_lake_remembers_isolation_and_sources_to_fill_from_until_others_are_na
     assert (kept.isolation_level, kept.fill_from) == ("read_committed", ("/other",))
 
 
-def test_what_an_earlier_version_remembered_is_read(tmp_path: Path):
+def test_what_an_earlier_version_remembered_in_the_lake_is_a_hint_and_allows_nothing(home: Path, tmp_path: Path):
     told = {"paths": ["/logs"], "topics": [], "mode": "copy", "policies": None}
     (tmp_path / "sources.json").write_text(json.dumps({"version": 1, "intakes": [told], "apply_nightly": True}))
+    assert hinted(str(tmp_path)) == (Intake(("/logs",)),)
     memory = recall(str(tmp_path))
-    assert memory.apply_nightly
-    assert memory.intakes == (Intake(("/logs",)),)
+    assert not memory.apply_nightly
+    assert memory.intakes == ()

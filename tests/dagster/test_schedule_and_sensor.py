@@ -9,9 +9,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from pipelines.lakes import Intake, remember
 from pipelines.schedules import nightly_maintenance
 from pipelines.sensors import look, new_segments
+from spark_jobs.lake.registry import Intake, key_of, registration_file, remember
 from tests.dagster.conftest import Execute, materialized
 from tests.dagster.fake_jobs import World
 
@@ -51,7 +51,7 @@ def test_a_night_asks_for_one_dry_run_of_maintenance_a_lake_and_it_runs(
 
     results = [launch(definitions, instance, "maintenance", request) for request in requests]
 
-    assert [request.run_key for request in requests] == ["shop 2026-03-01", "store 2026-03-01"]
+    assert [request.run_key for request in requests] == [f"{key_of(lake)} 2026-03-01" for lake in two_lakes]
     assert [result.success for result in results] == [True, True]
     assert [config.lake for config in world.of("retention")] == two_lakes
     asked = [config for job in MAINTENANCE for config in world.of(job)]
@@ -66,8 +66,8 @@ def test_a_night_asks_for_one_dry_run_of_maintenance_a_lake_and_it_runs(
 def test_a_night_acts_only_on_a_lake_whose_owner_wrote_so(
     definitions: dg.Definitions, instance: dg.DagsterInstance, world: World, two_lakes: list[str]
 ) -> None:
-    told = Path(two_lakes[0], "sources.json")
-    told.write_text(told.read_text().replace('"apply_nightly": false', '"apply_nightly": true'))
+    registered = Path(registration_file(two_lakes[0]))
+    registered.write_text(registered.read_text().replace('"apply_nightly": false', '"apply_nightly": true'))
 
     with dg.build_schedule_context(instance=instance, scheduled_execution_time=NIGHT) as context:
         requests = nightly_maintenance.evaluate_tick(context).run_requests or []

@@ -1,0 +1,172 @@
+"""What a failed check says on the command line, and the exit code that it comes to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from logcore.logs.findings import RULES, Severity
+from pipelines.questions import QUESTIONS, Failure
+from pipelines.running import CheckOutcome, RunOutcome
+from pipelines.state import read_state
+from pipelines.summary import check_lines, checks_code, verdict
+from spark_jobs.lake.tables import read_rows
+from tests.dagster.conftest import Execute, check_of
+from tests.dagster.fake_jobs import World, log_of
+
+pytestmark = pytest.mark.dagster
+
+FIRST, SECOND = "orders@x.0/0", "orders@x.0/1"
+
+
+def outcome(*failures: Failure, is_unanswered: bool = False) -> RunOutcome:
+    """A run with one check that failed so."""
+    check = CheckOutcome("rows_equal_ledger", False, is_unanswered, "a sentence", failures, "run --replace.")
+    return RunOutcome("run", {}, checks=(check,))
+
+
+def failure(log: str | None, severity: Severity = Severity.ERROR) -> Failure:
+    return Failure("5 rows, the ledger counts 6", log, "orders-0", "3..9", severity)
+
+
+@pytest.mark.parametrize(
+    ("failures", "chosen", "code"),
+    [
+        ([failure(FIRST)], None, 2),
+        ([failure(FIRST, Severity.WARNING)], None, 1),
+        ([failure(FIRST, Severity.WARNING), failure(SECOND)], None, 2),
+        ([failure(FIRST, Severity.WARNING), failure(SECOND)], {FIRST}, 1),
+        ([failure(FIRST)], {SECOND}, 0),
+        ([failure(None)], {SECOND}, 2),
+    ],
+)
+def test_the_worst_failure_of_the_chosen_logs_decides(failures: list[Failure], chosen: set | None, code: int) -> None:
+    assert checks_code(outcome(*failures), chosen) == code
+    assert bool(check_lines(outcome(*failures), chosen)) == bool(code)
+
+
+def test_a_failed_check_is_one_paragraph_with_check_log_offsets_and_what_to_do() -> None:
+    (line,) = check_lines(outcome(failure(FIRST)), None)
+    assert line == (
+        "failed check rows_equal_ledger (error): orders-0, offsets 3..9: 5 rows, the ledger counts 6. "
+        "What to do: run --replace."
+    )
+
+
+def test_nothing_to_look_at_yet_is_printed_and_changes_nothing() -> None:
+    unanswered = outcome(failure(None), is_unanswered=True)
+    assert checks_code(unanswered, None) == 0
+    assert check_lines(unanswered, None) == ["check rows_equal_ledger: nothing to look at yet. a sentence"]
+
+
+def test_every_check_says_what_to_do() -> None:
+    assert all(question.what_to_do.endswith(".") for question in QUESTIONS)
+
+
+def test_rows_that_another_engine_deleted_are_a_finding_until_they_are_back(
+    execute: Execute, world: World, tmp_path: Path
+) -> None:
+    world.ends = {"orders-0": 10, "orders-1": 10}
+    lake = str(tmp_path / "lake")
+    assert execute(lake=lake).success
+    records = DeltaTable(str(Path(lake, "tables", "records")))
+    records.delete("partition = 0 AND offset >= 3 AND offset < 5")
+
+    red = execute(lake=lake)
+    again = execute(lake=lake)
+
+    for result in (red, again):
+        check = check_of(result, "rows_equal_ledger")
+        assert not check.passed
+        assert [each["log"] for each in check.metadata["failing"].value] == [log_of("orders-0")]
+        assert "--replace" in check.metadata["what to do"].value
+    (found,) = read_rows(lake, "findings").to_pylist()
+    assert (found["rule"], found["severity"], found["log"]) == ("rows-differ-from-ledger", "error", log_of("orders-0"))
+    assert found["start_offset"] <= 3
+    assert found["end_offset"] >= 5
+    assert verdict(read_state(lake), [], 0) == 2
+    records.restore(0)
+    mended = execute(lake=lake)
+    assert check_of(mended, "rows_equal_ledger").passed
+    assert verdict(read_state(lake), [], 0) == 0
+    assert [log.findings for log in read_state(lake).logs] == [{}, {}]
+
+
+def test_answers_count_no_more_once_another_engine_wrote_to_the_table(
+    execute: Execute, world: World, tmp_path: Path
+) -> None:
+    world.ends = {"orders-0": 10, "orders-1": 10}
+    lake = str(tmp_path / "lake")
+    execute(lake=lake)
+    world.asked.clear()
+    execute(lake=lake)
+    assert world.of("expectations") == []
+
+    DeltaTable(str(Path(lake, "tables", "records"))).update(updates={"timestamp_ms": "7"}, predicate="offset = 3")
+    execute(lake=lake)
+    execute(lake=lake)
+
+    (evaluated,) = world.of("expectations")
+    assert evaluated.ranges == {log_of("orders-0"): (0, 10), log_of("orders-1"): (0, 10)}
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"version": 1}', "[" * 100_000])
+def test_answers_that_cannot_be_understood_are_made_again(
+    content: str, execute: Execute, world: World, home: Path, tmp_path: Path
+) -> None:
+    world.ends = {"orders-0": 10}
+    lake = str(tmp_path / "lake")
+    execute(lake=lake)
+    (kept,) = (home / "expectations").iterdir()
+    kept.write_text(content)
+    Path(lake, "expectations.json").write_text("{")
+    world.asked.clear()
+
+    result = execute(lake=lake)
+
+    assert check_of(result, "expectations_met").passed
+    assert [config.ranges for config in world.of("expectations")] == [{log_of("orders-0"): (0, 10)}]
+
+
+def test_green_answers_that_lie_in_a_received_lake_count_for_nothing(
+    execute: Execute, world: World, home: Path, tmp_path: Path
+) -> None:
+    world.ends = {"orders-0": 10}
+    lake = str(tmp_path / "lake")
+    execute(lake=lake)
+    (kept,) = (home / "expectations").iterdir()
+    Path(lake, "expectations.json").write_bytes(kept.read_bytes())
+    kept.unlink()
+    world.unmet = {"orders-0"}
+
+    assert not check_of(execute(lake=lake), "expectations_met").passed
+
+
+def test_an_expectation_that_failed_is_evaluated_from_the_beginning_when_its_log_grows(
+    execute: Execute, world: World, tmp_path: Path
+) -> None:
+    world.ends, world.unmet = {"orders-0": 10, "orders-1": 10}, {"orders-1"}
+    lake = str(tmp_path / "lake")
+    execute(lake=lake)
+    world.ends = {"orders-0": 12, "orders-1": 12}
+    world.asked.clear()
+
+    execute(lake=lake)
+
+    (config,) = world.of("expectations")
+    assert config.ranges == {log_of("orders-0"): (10, 12), log_of("orders-1"): (0, 12)}
+
+
+def test_rules_of_differences_and_holes_are_errors() -> None:
+    assert {RULES[rule].severity for rule in ("rows-differ-from-ledger", "ledger-has-a-hole")} == {Severity.ERROR}
+
+
+def test_records_of_a_log_are_those_that_the_ledger_counts(execute: Execute, world: World, tmp_path: Path) -> None:
+    world.ends, world.corrupt = {"orders-0": 10}, {"orders-0": (4, 6)}
+    lake = str(tmp_path / "lake")
+    execute(lake=lake)
+    (log,) = read_state(lake).logs
+
+    assert log.records == 8

@@ -1,0 +1,225 @@
+"""A lake is data: nothing that lies in one is executed, configures a process, or says what a job reads or deletes."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from pipelines.lakes import NoLakeError, find_lake, lakes_of
+from pipelines.schedules import nightly_maintenance
+from pipelines.sensors import look, new_segments
+from spark_jobs.lake.identity import claim
+from spark_jobs.lake.registry import (
+    Intake,
+    RegistryError,
+    adopt,
+    hinted,
+    key_of,
+    lake_around,
+    recall,
+    registration_file,
+    registrations,
+    remember,
+)
+from spark_jobs.lake.registry import (
+    home as home_of,
+)
+from tests.broker_directory import LogDirectory
+from tests.dagster.conftest import Execute, loglake
+from tests.dagster.fake_jobs import World, seed
+
+pytestmark = pytest.mark.dagster
+
+NIGHT = datetime(2026, 3, 1, 3, 0, tzinfo=UTC)
+NOON = 1_800_000_000_000
+
+
+@pytest.fixture
+def received(tmp_path: Path, world: World) -> Path:
+    """A lake with one log that somebody else made, with settings of theirs."""
+    lake = tmp_path / "received"
+    world.ends = {"orders-0": 3}
+    seed(world, str(lake))
+    taken = tmp_path / "private"
+    (taken / "orders-0").mkdir(parents=True)
+    intake = {"paths": [str(taken)], "policies": str(tmp_path / "delete.yaml")}
+    (tmp_path / "delete.yaml").write_text('topics: {"*": {cleanup.policy: delete, retention.ms: 1}}')
+    content = {"version": 2, "intakes": [intake], "apply_nightly": True}
+    (lake / "sources.json").write_text(json.dumps(content))
+    world.asked.clear()
+    return lake
+
+
+def test_a_dagster_yaml_in_a_lake_runs_nothing(tmp_path: Path) -> None:
+    source, lake, witness = LogDirectory(tmp_path / "kafka-logs"), tmp_path / "lake", tmp_path / "executed"
+    source.partition("orders-0").append(3)
+    claim(str(lake), None)
+    (lake / ".dagster").mkdir()
+    handler = {"()": "subprocess.Popen", "args": ["touch", str(witness)]}
+    handlers = {"handlers": {"x": handler}}
+    (lake / ".dagster" / "dagster.yaml").write_text(json.dumps({"python_logs": {"dagster_handler_config": handlers}}))
+    command = ("run", source.path, "--lake", lake, "--topic", "nosuch")
+
+    plain = loglake(*command, LOGLAKE_HOME=str(tmp_path / "home"))
+    named = loglake(*command, LOGLAKE_HOME=str(tmp_path / "home"), DAGSTER_HOME=str(lake / ".dagster"))
+
+    assert not witness.exists()
+    assert "matches --topic" in plain.stderr
+    assert plain.returncode == 3
+    assert (tmp_path / "home" / "dagster" / "dagster.yaml").exists()
+    assert named.returncode == 64
+    assert f"lies inside the lake {lake}" in named.stderr
+    assert f"mv {lake / '.dagster'}" in named.stderr
+
+
+def test_a_received_lake_makes_the_nightly_job_neither_read_nor_delete(
+    definitions: dg.Definitions, instance: dg.DagsterInstance, world: World, home: Path, received: Path
+) -> None:
+    with dg.build_schedule_context(instance=instance, scheduled_execution_time=NIGHT) as context:
+        unknown = nightly_maintenance.evaluate_tick(context).run_requests or []
+    remember(str(received), Intake(("/my/logs",)))
+    with dg.build_schedule_context(instance=instance, scheduled_execution_time=NIGHT) as context:
+        (request,) = nightly_maintenance.evaluate_tick(context).run_requests or []
+    definitions.resolve_job_def("maintenance").execute_in_process(instance=instance, run_config=request.run_config)
+
+    assert unknown == []
+    asked = [config for config in world.asked if hasattr(config, "apply")]
+    assert len(asked) == 5
+    assert not any(config.apply for config in asked)
+    assert {getattr(config, "policies", None) for config in world.asked} == {None}
+
+
+def test_a_run_of_a_lake_that_is_not_registered_takes_in_nothing_that_the_lake_names(
+    execute: Execute, world: World, home: Path, received: Path
+) -> None:
+    result = execute(lake=str(received), sources=[])
+
+    assert not result.success
+    assert world.of("ingest") == []
+    (failure,) = [event for event in result.all_events if event.is_step_failure]
+    said = failure.step_failure_data.user_failure_data.description
+    for part in (str(received.parent / "private"), f"--lake {received}", f"upgrade {received} --adopt-sources"):
+        assert part in said
+
+
+def test_a_hint_is_adopted_by_consent_without_leave_to_delete_and_no_run_overwrites_it(
+    home: Path, received: Path
+) -> None:
+    before = (received / "sources.json").read_bytes()
+    remember(str(received), Intake(("/my/logs",)))
+
+    assert (received / "sources.json").read_bytes() == before
+    assert [intake.paths for intake in adopt(str(received))] == [(str(received.parent / "private"),)]
+    memory = recall(str(received))
+    assert [intake.paths for intake in memory.intakes] == [("/my/logs",), (str(received.parent / "private"),)]
+    assert not memory.apply_nightly
+    assert adopt(str(received)) == ()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{",
+        "[]",
+        "[" * 100_000,
+        '{"version": 3, "intakes": []}',
+        '{"version": 2, "intakes": {"paths": "/x"}}',
+        '{"version": 2, "intakes": [{"paths": "/x"}]}',
+        '{"version": 2, "intakes": [{"paths": [1]}]}',
+        '{"version": 2, "intakes": [{"paths": ["/x"], "mode": 5}]}',
+        '{"version": 2, "intakes": [{"paths": ["/x"], "more": 5}]}',
+    ],
+)
+def test_a_hint_that_is_not_one_is_none(content: str, home: Path, tmp_path: Path) -> None:
+    (tmp_path / "sources.json").write_text(content)
+    assert hinted(str(tmp_path)) == ()
+
+
+def test_a_registration_that_is_not_one_is_an_error_that_names_its_file_and_hides_no_other(
+    home: Path, tmp_path: Path
+) -> None:
+    good, bad, moved = (str(tmp_path / name) for name in ("good", "bad", "moved"))
+    for lake in (good, bad, moved):
+        remember(lake, Intake(("/kafka",)))
+    Path(registration_file(bad)).write_text(Path(registration_file(bad)).read_text().replace("false", '"false"'))
+    os.rename(registration_file(moved), Path(registration_file(moved)).with_name("moved-0123456789ab.json"))
+
+    found = registrations(str(home))
+
+    assert list(found.lakes) == [good]
+    assert lakes_of(str(home)) == (good,)
+    assert [registration_file(bad) in said or "moved-0123456789ab.json" in said for said in found.broken] == [
+        True,
+        True,
+    ]
+    with pytest.raises(RegistryError, match="loglake run PATH"):
+        recall(bad)
+
+
+def test_lakes_of_one_name_at_two_places_are_told_apart(home: Path, tmp_path: Path) -> None:
+    lakes = [str(tmp_path / place / "shop") for place in ("a", "b")]
+    for lake in lakes:
+        remember(lake, Intake(("/kafka",)))
+        claim(lake, None)
+
+    with pytest.raises(NoLakeError, match=r"Several lakes are called shop: .*a/shop.*b/shop"):
+        find_lake(str(home), "shop", None)
+    assert [find_lake(str(home), key_of(lake), None) for lake in lakes] == lakes
+
+
+def test_lakes_at_any_path_and_on_object_stores_are_in_sensor_and_schedule(
+    instance: dg.DagsterInstance, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segment = tmp_path / "logs" / "orders-0" / f"{0:020d}.log"
+    segment.parent.mkdir(parents=True)
+    segment.write_bytes(b"x")
+    monkeypatch.setattr("spark_jobs.lake.registry.hinted", lambda lake: (Intake(("/of/others",)),))
+    lakes = [str(tmp_path / "far" / "away"), "s3://bucket/lakes/shop"]
+    for lake in lakes:
+        remember(lake, Intake((str(tmp_path / "logs"),)))
+    Path(lakes[0]).mkdir(parents=True)
+
+    with dg.build_schedule_context(instance=instance, scheduled_execution_time=NIGHT) as context:
+        nightly = nightly_maintenance.evaluate_tick(context).run_requests or []
+    with dg.build_sensor_context(instance=instance) as context:
+        seen = new_segments.evaluate_tick(context).run_requests or []
+
+    for requests in (nightly, seen):
+        assert sorted(r.run_config["resources"]["lake"]["config"]["lake"] for r in requests) == sorted(lakes)
+
+
+def test_a_broken_lake_is_named_and_the_others_go_on(instance: dg.DagsterInstance, home: Path, tmp_path: Path) -> None:
+    segment = tmp_path / "logs" / "orders-0" / f"{0:020d}.log"
+    segment.parent.mkdir(parents=True)
+    segment.write_bytes(b"x")
+    good, gone, lost = (str(tmp_path / name) for name in ("good", "gone", "lost"))
+    for lake in (good, gone, lost):
+        remember(lake, Intake((str(tmp_path / "logs"),)))
+    remember(lost, Intake((str(tmp_path / "logs"),), policies=str(tmp_path / "not-there.yaml")))
+    (Path(gone) / "sources.json").unlink()
+    Path(gone).rmdir()
+    said: list[str] = []
+
+    tick = look((good, gone, lost), None, 100, NOON, said.append)
+    with dg.build_schedule_context(instance=instance, scheduled_execution_time=NIGHT) as context:
+        nightly = nightly_maintenance.evaluate_tick(context).run_requests or []
+
+    assert [r.run_config["resources"]["lake"]["config"]["lake"] for r in tick.run_requests] == [good]
+    assert [gone in each for each in said] == [True, False]
+    assert [lost in each and "not-there.yaml" in each for each in said] == [False, True]
+    assert gone not in [r.run_config["resources"]["lake"]["config"]["lake"] for r in nightly]
+    assert not Path(gone).exists()
+
+
+def test_a_home_inside_a_lake_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    claim(str(tmp_path / "lake"), None)
+    monkeypatch.setenv("LOGLAKE_HOME", str(tmp_path / "lake" / ".loglake"))
+
+    with pytest.raises(RegistryError, match="LOGLAKE_HOME"):
+        home_of()
+    assert lake_around(str(tmp_path)) is None
