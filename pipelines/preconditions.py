@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from logcore.segments.filenames import parse_partition_directory
 from logcore.storage.local import discover, shown
-from spark_jobs.java import find_java
+from spark_jobs import launch
 from spark_jobs.lake import identity, storage
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.policies import read_policies
@@ -43,7 +43,7 @@ def check_run(lake: str, sources: Sequence[str], fill_from: Sequence[str], polic
         raise JobError(" ".join(f"{shown(path)} does not exist." for path in missing) + " Nothing was made or changed.")
     _check_writable(lake)
     if identity.read_identity(lake) is None and discover([os.path.realpath(path) for path in sources]).logs:
-        find_java()  # a first run always needs Spark; whether a later one does, its plans say
+        launch.check_engine()  # a first run always needs Spark; whether a later one does, its plans say
 
 
 def _check_apart(lake: str, source: str) -> None:

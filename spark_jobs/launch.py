@@ -40,6 +40,17 @@ def plan(config: JobConfig) -> Plan:
     return made
 
 
+def check_engine() -> None:
+    """Whether Spark could start here; 0.1 s.
+
+    Raises:
+        JobError: there is no usable Java; the text says what to install.
+    """
+    from spark_jobs.java import find_java
+
+    find_java()
+
+
 def run(job: str, config: JobConfig, *, mode: str = "inprocess") -> JobReport:
     """Run one job to its end.
 
