@@ -311,7 +311,8 @@ def open_table(lake: str, name: str) -> DeltaTable | None:
 def spec_of(name: str, table: DeltaTable) -> TableSpec:
     """Columns and layout of a table as it is: ours, then the columns that its user added, which are nullable."""
     spec = TABLES[name]
-    added = [field.with_nullable(True).remove_metadata() for field in _schema_of(table) if field.name not in spec.schema.names]
+    there = _schema_of(table)
+    added = [field.with_nullable(True).remove_metadata() for field in there if field.name not in spec.schema.names]
     return replace(spec, schema=pa.schema([*spec.schema, *added]))
 
 
