@@ -87,17 +87,40 @@ def told_log(file: LiveFile, log_ids: Mapping[tuple[str, int], Sequence[str]]) -
     return None if log_id is None else (log_id, partition)
 
 
-def to_open(files: Sequence[LiveFile], log_ids: Mapping[tuple[str, int], Sequence[str]]) -> list[LiveFile]:
-    """Files of one topic that have to be opened to know whether they are in order."""
-    told = [(file, told_log(file, log_ids)) for file in files]
-    chosen = {file.path for file, key in told if key is None or not OWN_FILE.search(file.path)}
-    by_log: dict[LogKey, list[_Held]] = {}
-    for file, key in told:
-        if key is not None:
-            by_log.setdefault(key, []).append(_by_statistics(file))
-    for held in by_log.values():
-        chosen |= {each.file.path for group in _overlapping(held) for each in group if len(group) > 1}
+def to_open(
+    files: Sequence[LiveFile],
+    log_ids: Mapping[tuple[str, int], Sequence[str]],
+    contents: Mapping[str, FileContents],
+) -> list[LiveFile]:
+    """Files of one topic that have to be opened, besides those of ``contents``, to know whether they are in order.
+
+    What is found in them may be a reason to open others, until nothing is left to open.
+    """
+    chosen: set[str] = set()
+    for file in files:
+        if file.path not in contents and (told_log(file, log_ids) is None or not OWN_FILE.search(file.path)):
+            chosen.add(file.path)
+    for held in _by_log(files, log_ids, contents).values():
+        for group in _overlapping(held):
+            if len(group) > 1:
+                chosen |= {each.file.path for each in group if each.offsets is None}
     return [file for file in files if file.path in chosen]
+
+
+def _by_log(
+    files: Sequence[LiveFile],
+    log_ids: Mapping[tuple[str, int], Sequence[str]],
+    contents: Mapping[str, FileContents],
+) -> dict[LogKey, list[_Held]]:
+    by_log: dict[LogKey, list[_Held]] = {}
+    for file in files:
+        opened, key = contents.get(file.path), told_log(file, log_ids)
+        if opened is not None:
+            for each, offsets in opened.logs.items():
+                by_log.setdefault(each, []).append(_Held(file, offsets.start, offsets.end, offsets))
+        elif key is not None:
+            by_log.setdefault(key, []).append(_by_statistics(file))
+    return by_log
 
 
 def orders_of(
@@ -115,19 +138,10 @@ def orders_of(
         contents: of the files that had to be opened, by path; of the others the statistics tell.
         ends: where given, by log key: no output reaches from below this offset to above it.
     """
-    by_log: dict[LogKey, list[_Held]] = {}
-    disordered: set[str] = set()
-    for file in files:
-        opened = contents.get(file.path)
-        if opened is None:
-            key = told_log(file, log_ids)
-            if key is not None:
-                by_log.setdefault(key, []).append(_by_statistics(file))
-            continue
-        if not opened.is_ordered:
-            disordered.add(file.path)
-        for key, offsets in opened.logs.items():
-            by_log.setdefault(key, []).append(_Held(file, offsets.start, offsets.end, offsets))
+    by_log = _by_log(files, log_ids, contents)
+    # One whose statistics do not tell its log would keep small files of its topic from being merged.
+    told = {file.path for file in files if told_log(file, log_ids) is not None}
+    disordered = {path for path, held in contents.items() if not held.is_ordered or path not in told}
     for held in by_log.values():
         for group in _overlapping(held):
             # One that could not be opened stays, and so do those that it overlaps.

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from spark_jobs.file_order import told_log
 from spark_jobs.lake.live_files import LiveFile
 
 RECORD_TABLES = ("records", "records_uncommitted")
@@ -96,7 +97,7 @@ def record_merges(
     for topic, of_topic in groupby(by_topic, key=lambda file: file.partition_values["topic"]):
         logs: dict[tuple[str, int], list[LiveFile]] = {}
         for file in of_topic:
-            place = _log_of(file, topic, log_ids)
+            place = told_log(file, log_ids)
             if place is None:
                 unplaced.append(topic)
                 break
@@ -121,16 +122,6 @@ def state_merges(table: str, files: Iterable[LiveFile], sizes: Sizes) -> list[Me
     if len(groups) > 1 and not _is_full(groups[-1], sizes.small):
         groups[-2] += groups.pop()  # it would be one more small file, and merged again and again
     return [Merge(table, {}, tuple(group), 1) for group in groups if len(group) > 1]
-
-
-def _log_of(file: LiveFile, topic: str, log_ids: Mapping[tuple[str, int], Sequence[str]]) -> tuple[str, int] | None:
-    partition = file.partition
-    if partition is None or file.min_offset is None or file.max_offset is None or file.rows < 0:
-        return None
-    log_id = file.log_id
-    if log_id is None and "log_id" not in file.least and len(log_ids.get((topic, partition), ())) == 1:
-        log_id = log_ids[topic, partition][0]
-    return None if log_id is None else (log_id, partition)
 
 
 def _runs(files: Iterable[LiveFile], small: int, end: int | None) -> list[list[LiveFile]]:

@@ -152,9 +152,9 @@ def apply(plan: OptimizePlan, config: OptimizeConfig, spark: SparkSession | None
     placed: list[PlacedFinding] = []
     merges: Sequence[Merge] = plan.merges
     overtaken: list[Merge] = []
-    ordered, out_of_order = put_in_order(config.lake, plan.orders, config.run_id, spark)
-    placed += out_of_order
-    if ordered:
+    in_order = put_in_order(config.lake, plan.orders, config.run_id, spark)
+    placed += in_order.failed
+    if in_order.done:
         merges, _, _ = _plan_files(config, tuple(TABLES))
     for _ in range(ROUNDS):
         committed, overtaken, failed = _merge(config, merges, spark)
@@ -171,12 +171,12 @@ def apply(plan: OptimizePlan, config: OptimizeConfig, spark: SparkSession | None
     removed = list(_remove(config.lake, plan.vacuum))
     return replace(
         report,
-        changed=tuple(_changes(done, ordered)),
+        changed=tuple(_changes(done, in_order.done)),
         findings=tuple(finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)),
         metrics={
             "applied": 1,
-            "ordered_files": sum(len(order.files) for order, _ in ordered),
-            "ordered_rows": sum(order.rows for order, _ in ordered),
+            "ordered_files": sum(len(order.files) for order, _ in in_order.done),
+            "ordered_rows": sum(order.rows for order, _ in in_order.done),
             "merged_files": sum(len(merge.files) for merge, _ in done),
             "merged_bytes": sum(merge.size for merge, _ in done),
             "written_files": sum(len(files) for _, files in done),

@@ -20,8 +20,17 @@ import pyarrow.parquet as pq
 from spark_jobs.file_order import Output
 from spark_jobs.lake import storage
 from spark_jobs.lake.commits import WrittenFile
-from spark_jobs.lake.file_contents import COLUMNS, FileUnreadable, Integers, by_log, integers, read_contents
-from spark_jobs.lake.live_files import open_parquet
+from spark_jobs.lake.file_contents import (
+    CHUNK_ROWS,
+    COLUMNS,
+    FileUnreadable,
+    Integers,
+    batches_of,
+    by_log,
+    integers,
+    opened,
+    read_contents,
+)
 from spark_jobs.lake.tables import TableSpec, table_uri
 from spark_jobs.merged_file import NotMergeable, as_declared, discard, rows_at_a_time
 from spark_jobs.parquet_files import write_file
@@ -68,8 +77,8 @@ def order_files(value: dict[str, Any]) -> dict[str, Any]:
         value: an :class:`OrderTask` as plain values.
 
     Returns:
-        ``files`` (:class:`~spark_jobs.lake.commits.WrittenFile` as plain values, one an output) and ``error`` (None, or
-        why nothing was written).
+        ``files`` (:class:`~spark_jobs.lake.commits.WrittenFile` as plain values, one an output), ``error`` (None, or
+        why nothing was written) and ``lost`` (None, or path of the old file that cannot be read).
     """
     task = OrderTask.from_plain(value)
     root, spec = table_uri(task.lake, task.table), with_columns(task.table, task.extra)
@@ -84,8 +93,10 @@ def order_files(value: dict[str, Any]) -> dict[str, Any]:
             raise NotMergeable(f"the files hold rows of {len(written)} of {len(task.outputs)} ranges")
     except (NotMergeable, FileUnreadable, OSError, pa.ArrowException) as error:
         discard(root, [file.path for file in written])
-        return {"files": [], "error": str(error)}
-    return {"files": [asdict(file) for file in written], "error": None}
+        if isinstance(error, FileUnreadable) and error.path not in [file.path for file in written]:
+            return {"files": [], "error": str(error), "lost": error.path}
+        return {"files": [], "error": str(error), "lost": None}
+    return {"files": [asdict(file) for file in written], "error": None, "lost": None}
 
 
 def _prove(task: OrderTask, output: Output, file: WrittenFile) -> None:
@@ -162,15 +173,12 @@ def _read(
     places: list[Integers] = []
     size = 0
     for path in sorted({path for each in slices for path in task.outputs[each.number].paths}):
-        try:
-            for batch, of_slice in _matching(task, schema, path, slices):
-                batches.append(batch)
-                places.append(of_slice)
-                size += batch.nbytes
-                if most_bytes is not None and size > most_bytes:
-                    return None
-        except (OSError, pa.ArrowException) as error:
-            raise FileUnreadable(path, str(error).rstrip(".")) from error
+        for batch, of_slice in _matching(task, schema, path, slices):
+            batches.append(batch)
+            places.append(of_slice)
+            size += batch.nbytes
+            if most_bytes is not None and size > most_bytes:
+                return None
     return pa.Table.from_batches(batches, schema), np.concatenate([np.zeros(0, dtype=np.int64), *places])
 
 
@@ -182,33 +190,29 @@ def _matching(
         by_key.setdefault((each.log_id, each.partition), []).append((number, each))
     least, end = min(each.start for each in slices), max(each.end for each in slices)
     full = storage.join(table_uri(task.lake, task.table), path)
-    with open_parquet(full, page_checksum_verification=True) as file:
+    with opened(full, path) as file:
         for group in range(file.num_row_groups):
             if not _may_meet(file.metadata.row_group(group), least, end):
                 continue
-            keys = file.read_row_group(group, columns=list(COLUMNS)).combine_chunks()
-            of_row = np.full(keys.num_rows, -1, dtype=np.int64)
-            for chunk, first in _with_places(keys):
+            of_row: list[Integers] = []
+            for chunk in batches_of(file, full, path, CHUNK_ROWS, row_groups=[group], columns=list(COLUMNS)):
+                of_row.append(np.full(chunk.num_rows, -1, dtype=np.int64))
                 offsets = integers(chunk, "offset")
                 for key, rows in by_log(chunk):
                     for number, each in by_key.get(key, ()):
                         chosen = rows[(offsets[rows] >= each.start) & (offsets[rows] < each.end)]
-                        of_row[first + chosen] = number
-            if (of_row < 0).all():
+                        of_row[-1][chosen] = number
+            places = np.concatenate([np.zeros(0, dtype=np.int64), *of_row])
+            if (places < 0).all():
                 continue
             at = 0
-            for batch in file.iter_batches(rows_at_a_time(file.metadata.row_group(group)), row_groups=[group]):
-                mine = of_row[at : at + batch.num_rows]
+            few = rows_at_a_time(file.metadata.row_group(group))
+            for batch in batches_of(file, full, path, few, row_groups=[group]):
+                mine = places[at : at + batch.num_rows]
                 at += batch.num_rows
                 if (mine >= 0).any():
-                    yield as_declared(batch.filter(pa.array(mine >= 0)), schema), mine[mine >= 0]
-
-
-def _with_places(keys: pa.Table) -> Iterator[tuple[pa.RecordBatch, int]]:
-    at = 0
-    for chunk in keys.to_batches():
-        yield chunk, at
-        at += chunk.num_rows
+                    # The declared types first: those of some writers cannot be filtered.
+                    yield as_declared(batch, schema).filter(pa.array(mine >= 0)), mine[mine >= 0]
 
 
 def _may_meet(group: pq.RowGroupMetaData, start: int, end: int) -> bool:

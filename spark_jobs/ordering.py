@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 COMMIT_ATTEMPTS = 8
 
 Planned = TypeVar("Planned", Merge, Order)
-Written = list[tuple[Order, list[WrittenFile]]]
 
 
 def incarnations(lake: str) -> dict[tuple[str, int], list[str]]:
@@ -58,23 +57,32 @@ def plan_orders(
     for topic, found_there in groupby(by_topic, key=lambda file: file.partition_values["topic"]):
         of_topic = list(found_there)
         contents: dict[str, FileContents] = {}
-        is_known = True
-        for file in to_open(of_topic, log_ids):
-            try:
-                contents[file.path] = read_contents(lake, name, file.path)
-            except FileUnreadable:
-                is_known &= told_log(file, log_ids) is not None
-        if is_known:
+        unreadable: set[str] = set()
+        while left := [file for file in to_open(of_topic, log_ids, contents) if file.path not in unreadable]:
+            for file in left:
+                try:
+                    contents[file.path] = read_contents(lake, name, file.path)
+                except FileUnreadable:
+                    unreadable.add(file.path)
+        if all(told_log(file, log_ids) is not None for file in of_topic if file.path in unreadable):
             orders += orders_of(name, topic, of_topic, contents, log_ids, target, ends)
         else:
             unplaced.append(topic)
     return orders, unplaced
 
 
-def put_in_order(
-    lake: str, orders: Sequence[Order], run_id: str, spark: SparkSession | None
-) -> tuple[list[tuple[Order, list[WrittenFile]]], list[PlacedFinding]]:
-    """Write and commit; what was committed, and what could not be read as it was when it was planned."""
+@dataclass(slots=True)
+class Ordered:
+    """What became of orders."""
+
+    done: list[tuple[Order, list[WrittenFile]]] = field(default_factory=list)
+    failed: list[PlacedFinding] = field(default_factory=list)
+    lost: dict[str, str] = field(default_factory=dict)
+    """Files that cannot be read, by path, with the reason."""
+
+
+def put_in_order(lake: str, orders: Sequence[Order], run_id: str, spark: SparkSession | None) -> Ordered:
+    """Write and commit: what was committed, and what could not be read as it was when it was planned."""
     extra = {name: extra_columns(lake, name) for name in {order.table for order in orders}}
     tasks = [
         asdict(OrderTask(lake, order.table, order.topic, outputs, extra[order.table]))
@@ -88,7 +96,7 @@ def put_in_order(
 
         results = iter(spread(spark, tasks, order_files))
     written: list[tuple[Order, list[WrittenFile]]] = []
-    failed: list[PlacedFinding] = []
+    outcome = Ordered()
     for order in orders:
         told = [next(results) for _ in order.tasks]
         files = [WrittenFile(**file) for result in told for file in result["files"]]
@@ -97,11 +105,11 @@ def put_in_order(
             written.append((order, files))
             continue
         discard(table_uri(lake, order.table), [file.path for file in files])
-        failed.append(damaged_files(order.table, order.topic, None, order.files, problem))
-    committed: list[tuple[Order, list[WrittenFile]]] = []
+        outcome.failed.append(damaged_files(order.table, order.topic, None, order.files, problem))
+        outcome.lost |= {result["lost"]: result["error"] for result in told if result["lost"] is not None}
     for (table, _), of_topic in groupby(written, key=lambda each: (each[0].table, each[0].topic)):
-        committed += commit_in_place(lake, run_id, table, list(of_topic))
-    return committed, failed
+        outcome.done += commit_in_place(lake, run_id, table, list(of_topic))
+    return outcome
 
 
 def commit_in_place(

@@ -2,6 +2,8 @@
 
     request   offsets, times (widened to whole record batches), or nothing: what was filled late
     cut       at each log's frontier, and to what the archive still holds as it was published
+    order     files with rows of several logs become files of one log each, the rows unchanged      (``ordering``)
+    widen     to all that a file held that cannot be read any more: it leaves with the commit       (``lost_files``)
     compare   rows of the table and of the archive, every column                                    (workers)
     rewrite   the files that hold a difference; rows outside of the request are carried over        (workers)
     commit    per topic and at most 200 ranges: old files out, new ones in; then the ledger's `published`
@@ -17,8 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -27,32 +28,34 @@ from deltalake import DeltaTable
 
 from spark_jobs import uncommitted
 from spark_jobs.contracts import JobReport, LogChange, ReplaceConfig
-from spark_jobs.lake import archive, commits, finding_rows, frontier, removals, withdrawals
+from spark_jobs.lake import commits, finding_rows, frontier, removals, withdrawals
 from spark_jobs.lake.commits import Guard, Standing, WrittenFile
 from spark_jobs.lake.errors import ConcurrentChange, OutputMismatch
 from spark_jobs.lake.finding_rows import PlacedFinding
 from spark_jobs.lake.frontier import LedgerRow
-from spark_jobs.lake.live_files import live_files
-from spark_jobs.lake.tables import open_table
+from spark_jobs.lake.live_files import LiveFile, live_files, newest_files
+from spark_jobs.lost_files import (
+    LostFile,
+    NewlyLost,
+    lost_files,
+    missing_or_cut,
+    noticed,
+    rebuilt,
+    rows_lost,
+    widened,
+)
+from spark_jobs.ordering import incarnations, plan_orders, put_in_order
 from spark_jobs.pieces import Held, clipped, merged
-from spark_jobs.replacement_layout import FileSpan, MixedFile, Part, RecordFiles, by_topic, connected, parts_of
+from spark_jobs.replacement_comparison import Archived, Looked, Rewrite, compared, shared_names, unless_lost
+from spark_jobs.replacement_layout import PART_BYTES, MixedFile, RecordFiles, by_topic
 from spark_jobs.replacement_request import LogRequest, TopicRequest, refusal, requested
-from spark_jobs.rewritten_file import TABLE, compare_rows, rewrite_rows
+from spark_jobs.rewritten_file import TABLE, rewrite_rows
 from spark_jobs.segment_pass import RULES_VERSION
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 COMMIT_ATTEMPTS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Laid:
-    """A log's request on one version of the table: the files it meets, and what becomes of them."""
-
-    request: LogRequest
-    files: tuple[FileSpan, ...]
-    parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,41 +112,6 @@ class Done:
             self.ranges[log] = merged(sorted(self.ranges.get(log, []) + ranges))
 
 
-@dataclass(frozen=True, slots=True)
-class Rewrite:
-    """The parts of a log that differ, with those that share a file with them."""
-
-    laid: Laid
-    parts: tuple[Part, ...]
-    gained: int
-    """Rows more, or fewer, than the files had."""
-
-    @property
-    def removed(self) -> list[FileSpan]:
-        """The files that they stand for."""
-        gone = {path for part in self.parts for path in part.stretch.files}
-        return [span for span in self.laid.files if span.path in gone]
-
-
-@dataclass(frozen=True, slots=True)
-class Looked:
-    """What became clear of a request by comparing."""
-
-    request: LogRequest
-    problem: str | None = None
-    """Why it can't be done."""
-    rewrite: Rewrite | None = None
-    """None: nothing differs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Archived:
-    """Where a log's bytes lie, and whose rows the table's files have."""
-
-    held: Held
-    files: RecordFiles
-
-
 def plan(config: ReplaceConfig) -> ReplacePlan:
     """The ranges that were asked for, or that were filled behind the frontier, cut to what can be replaced."""
     topics, refused = requested(config)
@@ -177,104 +145,145 @@ def apply(plan: ReplacePlan, config: ReplaceConfig, spark: SparkSession | None) 
 
 
 def _replace(topics: Sequence[TopicRequest], config: ReplaceConfig, spark: SparkSession, done: Done) -> None:
-    """Compare everything at once, then rewrite and commit topic by topic where something differs."""
+    """Compare everything at once, then rewrite and commit topic by topic where something differs.
+
+    A file that turns out to be lost on the way makes it begin again with the topics that are left.
+    """
+    left = list(topics)
+    reasons = missing_or_cut(config.lake, _live_files(config.lake, {topic.topic for topic in topics}))
+    while left:
+        try:
+            _replace_left(left, reasons, config, spark, done)
+            return
+        except NewlyLost as lost:
+            if lost.reasons.keys() <= reasons.keys():
+                raise OutputMismatch(f"Table {TABLE}: {next(iter(lost.reasons))} was lost twice.") from lost
+            reasons |= lost.reasons
+
+
+def _replace_left(
+    left: list[TopicRequest], reasons: Mapping[str, str], config: ReplaceConfig, spark: SparkSession, done: Done
+) -> None:
+    """Take topics off ``left`` as they are done.
+
+    Raises:
+        NewlyLost: a file of the table cannot be read.
+    """
+    _order_mixed(left, reasons, config, spark)
+    live = _live_files(config.lake, {topic.topic for topic in left})
+    left[:], lost, not_replaced = widened(config.lake, left, lost_files(config.lake, live, reasons))
+    readable = [file for file in live if file.path not in reasons]
+    in_lost = [each for files in lost.values() for each in files]
+    with noticed():
+        named = rows_lost(config.lake, in_lost, not_replaced, readable)
     archived = Archived(
-        Held.of(config.lake, {log.log for topic in topics for log in topic.logs}),
-        RecordFiles(config.lake, _shared_names(config.lake)),
+        Held.of(config.lake, {log.log for topic in left for log in topic.logs}),
+        RecordFiles(config.lake, shared_names(config.lake)),
+        lost,
     )
-    found_at_first = iter(_compared([log for topic in topics for log in topic.logs], config, archived, spark))
-    for topic in topics:
+    found_at_first = iter(compared([log for topic in left for log in topic.logs], config.lake, archived, spark))
+    for topic in list(left):
         looked = [next(found_at_first) for _ in topic.logs]
         for attempt in range(COMMIT_ATTEMPTS):
             mine = Done()
             try:
-                _settle(looked, config, archived, spark, mine)
+                _settle(topic.topic, looked, config, archived, spark, mine)
                 break
             except ConcurrentChange:
                 time.sleep(0.05 * 2**attempt)
-                looked = _compared(topic.logs, config, archived, spark)
+                _order_mixed([topic], reasons, config, spark)
+                looked = compared(topic.logs, config.lake, archived, spark)
         else:
             raise ConcurrentChange(
                 f"Table {TABLE}: {COMMIT_ATTEMPTS} attempts were overtaken by other commits; run again."
             )
+        left.remove(topic)
         done.add(mine)
+        logs = {log.log for log in topic.logs}
+        done.refused += [placed for placed in named if placed.topic == topic.topic or placed.log in logs]
 
 
-def _shared_names(lake: str) -> list[tuple[str, int]]:
-    """Topics and partitions of which the lake has several logs: incarnations."""
-    names = Counter((row.topic, row.partition) for row in archive.read_logs(lake).values())
-    return [name for name, count in names.items() if count > 1]
+def _live_files(lake: str, topics: Collection[str]) -> list[LiveFile]:
+    return [file for file in newest_files(lake, TABLE) if file.partition_values["topic"] in topics]
 
 
-def _compared(
-    requests: Sequence[LogRequest], config: ReplaceConfig, archived: Archived, spark: SparkSession
-) -> list[Looked]:
-    """What the newest version of the table has of each request, and where it differs."""
-    from spark_jobs.spread import spread
+def _order_mixed(
+    topics: Sequence[TopicRequest], reasons: Mapping[str, str], config: ReplaceConfig, spark: SparkSession
+) -> None:
+    """Put in order what another engine mixed, where a request meets such a file: rows of one log are replaced only in
+    files that hold no other's.
 
-    table = open_table(config.lake, TABLE)
-    if table is None:
-        raise OutputMismatch(f"Table {TABLE} is gone, and the frontiers with it; restore it, or begin a new lake.")
-    files = by_topic(live_files(table))
-    laid: list[Laid | str] = []
-    for log in requests:
+    Raises:
+        NewlyLost: a file of the table cannot be read.
+    """
+    by_name = by_topic(file for file in _live_files(config.lake, {t.topic for t in topics}) if file.path not in reasons)
+    files = RecordFiles(config.lake, shared_names(config.lake))
+    mixed: list[LiveFile] = []
+    for topic in {topic.topic: topic for topic in topics}:
+        requests = [log for each in topics if each.topic == topic for log in each.logs]
         try:
-            spans = archived.files.of(files.get(log.topic, ()), log.named, log.ranges)
-        except MixedFile as mixed:
-            laid.append(str(mixed))
-            continue
-        parts = parts_of(log.named, log.log, log.ranges, log.visible, spans, archived.held)
-        laid.append(Laid(log, spans, tuple(parts)))
-    asked = [part for each in laid if isinstance(each, Laid) for part in each.parts if part.stretch.ranges]
-    results = iter(spread(spark, [asdict(p.stretch) for p in asked], compare_rows, [p.size for p in asked]))
-    looked = []
-    for request, each in zip(requests, laid, strict=True):
-        if isinstance(each, str):
-            looked.append(Looked(request, problem=each))
-            continue
-        told = {part: next(results) for part in each.parts if part.stretch.ranges}
-        problem = _problem(request, told.values())
-        different = connected(each.parts, [part for part, result in told.items() if not result["equal"]])
-        gained = sum(told[part]["after"] - told[part]["before"] for part in different if part in told)
-        rewrite = Rewrite(each, tuple(different), gained) if different and problem is None else None
-        looked.append(Looked(request, problem, rewrite))
-    return looked
+            with noticed():
+                for log in requests:
+                    files.of(by_name.get(topic, ()), log.named, log.ranges)
+        except MixedFile:
+            mixed += by_name[topic]
+    if mixed:
+        orders, _ = plan_orders(config.lake, TABLE, mixed, PART_BYTES, incarnations(config.lake))
+        lost = put_in_order(config.lake, orders, config.run_id, spark).lost
+        if lost:
+            raise NewlyLost(lost)
 
 
 def _settle(
-    looked: Sequence[Looked], config: ReplaceConfig, archived: Archived, spark: SparkSession, done: Done
+    topic: str,
+    looked: Sequence[Looked],
+    config: ReplaceConfig,
+    archived: Archived,
+    spark: SparkSession,
+    done: Done,
 ) -> None:
     """Refuse, leave or rewrite each request.
 
     Raises:
         ConcurrentChange: the version that was looked at is not the newest any more.
+        NewlyLost: a file of the table cannot be read.
     """
     for each in looked:
         if each.problem is None:
             done.ranges[each.request.log] = list(each.request.ranges)
         else:
             done.refuse(each.request, each.problem)
+    requests = [each.request for each in looked]
     rewrites = [each.rewrite for each in looked if each.rewrite is not None]
+    lost = _replaceable(archived.lost.get(topic, []), requests, done)
+    rewrites = [rewrite for rewrite in rewrites if rewrite.laid.request.log in done.ranges]
     if rewrites:
         # In front of the commit, so that no run can die between: its rows come from the archive, not from here.
         again = {rewrite.laid.request.log: rewrite.laid.request.ranges[0][0] for rewrite in rewrites}
         uncommitted.begin_again(config.lake, again, config.run_id)
-        _rewrite(rewrites, config, archived, spark, done)
+    if rewrites or lost:
+        _rewrite(rewrites, requests, config, archived, spark, done)
 
 
-def _problem(request: LogRequest, results: Iterable[Mapping[str, Any]]) -> str | None:
-    decoded = 0
-    for result in results:
-        if result["error"]:
-            return str(result["error"]).rstrip(".")
-        decoded += result["after"]
-    if decoded != request.records:
-        return f"{decoded} records were decoded where the ledger counts {request.records}"
-    return None
+def _replaceable(lost: Sequence[LostFile], requests: Sequence[LogRequest], done: Done) -> list[LostFile]:
+    """Lost files all of whose rows are there again when the commit is; requests that share another with one that is
+    refused are refused too: its rows could come back beside theirs."""
+    refused = {request.log for request in requests if request.log not in done.ranges}
+    while True:
+        kept = [each for each in lost if not refused.intersection(each.spans)]
+        stuck = [each for each in lost if each not in kept]
+        more = [r for r in requests if r.log not in refused and any(r.log in each.spans for each in stuck)]
+        if not more:
+            return kept
+        for request in more:
+            path = next(each.file.path for each in stuck if request.log in each.spans)
+            done.refuse(request, f"the file {path} cannot be read, and what it held of other logs cannot be replaced")
+            refused.add(request.log)
 
 
 def _rewrite(
     chosen: Sequence[Rewrite],
+    requests: Sequence[LogRequest],
     config: ReplaceConfig,
     archived: Archived,
     spark: SparkSession,
@@ -283,37 +292,41 @@ def _rewrite(
     from spark_jobs.spread import spread
 
     parts = [part for rewrite in chosen for part in rewrite.parts]
-    results = iter(spread(spark, [asdict(p.stretch) for p in parts], rewrite_rows, [p.size for p in parts]))
-    removed: list[str] = []
-    added: list[WrittenFile] = []
-    kept: list[Rewrite] = []
+    tasks = [asdict(p.stretch) for p in parts]
+    results = iter(unless_lost(spread(spark, tasks, rewrite_rows, [p.size for p in parts])) if tasks else ())
+    written: dict[str, list[WrittenFile]] = {}
     for rewrite in chosen:
         request = rewrite.laid.request
-        written = [next(results) for _ in rewrite.parts]
-        problem = next((result["error"] for result in written if result["error"]), None)
-        files = [WrittenFile(**result["file"]) for result in written if result["file"]]
+        told = [next(results) for _ in rewrite.parts]
+        problem = next((result["error"] for result in told if result["error"]), None)
+        files = [WrittenFile(**result["file"]) for result in told if result["file"]]
         rows = sum(span.rows for span in rewrite.removed) + rewrite.gained
         if problem is None and sum(file.rows for file in files) != rows:
             problem = f"{sum(file.rows for file in files)} rows were written where {rows} are due"
         if problem is not None:
             done.refuse(request, problem.rstrip("."))
             continue
-        kept.append(rewrite)
-        removed += [span.path for span in rewrite.removed]
-        added += files
-        done.changed.append(_change(request, files, len(rewrite.removed)))
-    if not kept:
+        written[request.log] = files
+    lost = _replaceable(archived.lost.get(requests[0].topic, []), requests, done)
+    kept = [rewrite for rewrite in chosen if rewrite.laid.request.log in done.ranges]
+    removed = [span.path for rewrite in kept for span in rewrite.removed] + [each.file.path for each in lost]
+    added = [file for rewrite in kept for file in written[rewrite.laid.request.log]]
+    done.changed += [_change(r.laid.request, written[r.laid.request.log], len(r.removed)) for r in kept]
+    done.refused += [rebuilt(each, {request.log: request for request in requests}) for each in lost]
+    if not removed and not added:
         return
-    application = f"replace/{_digest([rewrite.laid.request for rewrite in kept], archived.held)}"
+    application = f"replace/{_digest([rewrite.laid.request for rewrite in kept] or requests, archived.held)}"
     planned = commits.versions(config.lake, TABLE, [application])[application]
 
     def check(table: DeltaTable) -> None:
-        files = by_topic(live_files(table))
+        gone = archived.lost_paths
+        files = by_topic(file for file in live_files(table) if file.path not in gone)
         for rewrite in kept:
             laid = rewrite.laid
             request = laid.request
             try:
-                now = archived.files.of(files.get(request.topic, ()), request.named, request.ranges)
+                with noticed():
+                    now = archived.files.of(files.get(request.topic, ()), request.named, request.ranges)
             except MixedFile as mixed:
                 raise ConcurrentChange(f"Table {TABLE}: {mixed}.") from mixed  # refused by name when looked at again
             if now != laid.files:

@@ -13,12 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-
-from spark_jobs.lake import storage
+from spark_jobs.lake.file_contents import read_contents
 from spark_jobs.lake.live_files import LiveFile
-from spark_jobs.lake.tables import table_uri
 from spark_jobs.pieces import TASK_BYTES, Held, Ranges, clipped, grouped, meets
 from spark_jobs.records_file import WriteTask
 from spark_jobs.rewritten_file import TABLE, Stretch
@@ -60,51 +56,45 @@ class Part:
 
 
 class RecordFiles:
-    """Looks up whose rows the files of a table have; what had to be read from a file is read once."""
+    """Looks up whose rows the files of a table have."""
 
     def __init__(self, lake: str, shared: Iterable[tuple[str, int]]) -> None:
         """``shared``: topics and partitions that several logs of the lake have in common, as incarnations do."""
+        self._lake = lake
         self._shared = frozenset(shared)
-        self._files = storage.arrow_filesystem(table_uri(lake, TABLE))
-        self._read: dict[str, tuple[set[tuple[int, str]], int, int]] = {}
 
     def of(self, files: Iterable[LiveFile], log: LogOf, ranges: Ranges) -> tuple[FileSpan, ...]:
         """The files that have rows of the log, and meet the ranges with them, by their first offset.
 
         Raises:
             MixedFile: one of them has rows of other logs too.
+            FileUnreadable: one of them cannot be read, and its statistics do not tell.
         """
         spans = []
         for file in files:
-            if file.partition_values["topic"] != log.topic or file.partition not in (None, log.partition):
+            if file.partition_values["topic"] != log.topic or not file.may_hold("partition", log.partition):
                 continue
-            if file.log_id not in (None, log.log_id):
+            if not file.may_hold("log_id", log.log_id):
                 continue
-            start, end = file.min_offset, None if file.max_offset is None else file.max_offset + 1
+            start, end, rows = file.min_offset, None if file.max_offset is None else file.max_offset + 1, file.rows
             if start is not None and end is not None and not meets(ranges, start, end):
                 continue
-            shared = file.log_id is None and (log.topic, log.partition) in self._shared
-            if start is None or end is None or file.partition is None or shared:
-                owners, start, end = self._look_into(file.path)
-                if (log.partition, log.log_id) not in owners or not meets(ranges, start, end):
+            is_told = file.log_id is not None or (
+                "log_id" not in file.least and (log.topic, log.partition) not in self._shared
+            )
+            if start is None or end is None or file.partition is None or rows < 0 or not is_told:
+                logs = read_contents(self._lake, TABLE, file.path).logs
+                held = logs.get((log.log_id, log.partition))
+                if held is None or not meets(ranges, held.start, held.end):
                     continue
-                if len(owners) > 1:
+                if len(logs) > 1:
                     raise MixedFile(
                         f"the file {file.path} of the table {TABLE} has rows of several logs; rewrite it in the order "
                         "of the logs first"
                     )
-            spans.append(FileSpan(file.path, start, end, file.rows, file.size))
+                start, end, rows = held.start, held.end, held.rows
+            spans.append(FileSpan(file.path, start, end, rows, file.size))
         return tuple(sorted(spans, key=lambda span: (span.start, span.path)))
-
-    def _look_into(self, path: str) -> tuple[set[tuple[int, str]], int, int]:
-        if path not in self._read:
-            with self._files.open_input_file(path) as opened:
-                rows = pq.read_table(opened, columns=["partition", "log_id", "offset"])
-            owners = rows.group_by(["partition", "log_id"]).aggregate([])
-            pairs = set(zip(owners["partition"].to_pylist(), owners["log_id"].to_pylist(), strict=True))
-            bounds = pc.min_max(rows["offset"]).as_py()
-            self._read[path] = pairs, bounds["min"], bounds["max"] + 1
-        return self._read[path]
 
 
 def by_topic(files: Iterable[LiveFile]) -> dict[str, list[LiveFile]]:
@@ -116,20 +106,31 @@ def by_topic(files: Iterable[LiveFile]) -> dict[str, list[LiveFile]]:
 
 
 def parts_of(
-    log: LogOf, key: str, ranges: Ranges, visible: Ranges, files: Sequence[FileSpan], held: Held
+    log: LogOf,
+    key: str,
+    ranges: Ranges,
+    visible: Ranges,
+    files: Sequence[FileSpan],
+    held: Held,
+    *,
+    begins: Iterable[int] = (),
+    extra: str = "",
 ) -> list[Part]:
     """The parts that tile the ranges and the files that meet them, in offset order.
 
     Args:
         key: of the log, as the archive has it.
         visible: what of the ranges has rows.
+        begins: offsets where files began that are lost.
+        extra: columns that users added, as ``table_columns`` says them.
     """
     parts = []
+    old_begins = {*begins, *(file.start for file in files)}
     for start, end in _joined([*ranges, *((file.start, file.end) for file in files)]):
-        begins = sorted({start, *(file.start for file in files if start < file.start < end)})
-        for low, high in pairwise([*begins, end]):
+        cuts = sorted({start, *(begin for begin in old_begins if start < begin < end)})
+        for low, high in pairwise([*cuts, end]):
             for first, stop in _small_enough(key, clipped(visible, low, high), low, high, held):
-                parts.append(_part(log, key, ranges, visible, files, held, first, stop))
+                parts.append(_part(log, key, ranges, visible, files, held, first, stop, extra))
     return parts
 
 
@@ -173,10 +174,11 @@ def _part(
     held: Held,
     start: int,
     end: int,
+    extra: str,
 ) -> Part:
     shown = tuple(clipped(visible, start, end))
     pieces = tuple(held.pieces(key, shown)) if shown else ()
     mine = [file for file in files if file.start < end and file.end > start]
     source = WriteTask(held.lake, log.topic, log.log_id, log.partition, pieces, shown)
-    stretch = Stretch(source, start, end, tuple(clipped(ranges, start, end)), tuple(file.path for file in mine))
+    stretch = Stretch(source, start, end, tuple(clipped(ranges, start, end)), tuple(file.path for file in mine), extra)
     return Part(stretch, source.size + sum(file.size for file in mine))

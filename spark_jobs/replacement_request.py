@@ -7,7 +7,7 @@ name. Belongs here: which offsets, from the ledger. What becomes of them is ``re
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -60,6 +60,26 @@ class LogRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class Unreplaceable:
+    """Offsets [start, end) within one range of the ledger that are not replaced."""
+
+    row: LedgerRow
+    start: int
+    end: int
+    why: str
+
+    @property
+    def rows(self) -> int:
+        """Published rows that there are to be in the whole range of the ledger."""
+        return self.row.records if self.row.has_rows else 0
+
+    def rows_between(self, start: int, end: int) -> int:
+        """The same of a part; at least that many where only the number of gaps is known."""
+        outside = (self.row.end_offset - self.row.start_offset) - (end - start)
+        return max(self.rows - outside, 0)
+
+
+@dataclass(frozen=True, slots=True)
 class TopicRequest:
     """What one commit is made of."""
 
@@ -86,6 +106,27 @@ def requested(config: ReplaceConfig) -> tuple[list[TopicRequest], list[PlacedFin
             requests += _requests(config.lake, ranges, chosen)
         refused += [refusal(ranges[0], start, end, why) for start, end, why in reasons]
     return _by_topic(requests), refused
+
+
+def requests_for(
+    lake: str, wanted: Mapping[str, Sequence[tuple[int, int]]]
+) -> tuple[list[LogRequest], list[Unreplaceable]]:
+    """One request for each log with all of its wanted ranges that can be replaced, and what of them cannot be."""
+    ledger = frontier.read_ledger(lake, list(wanted))
+    frontiers = frontier.read_frontiers(lake, list(ledger))
+    requests: list[LogRequest] = []
+    refused: list[Unreplaceable] = []
+    for log, rows in sorted(ledger.items()):
+        ranges, end = frontier.with_published(rows, frontiers[log]), frontiers[log] or 0
+        chosen, _ = _cut(ranges, wanted[log], end)
+        if chosen:
+            requests += _requests(lake, ranges, chosen, len(chosen))
+        for low, high in wanted[log]:
+            for row in _meeting(ranges, low, min(high, end)):
+                start, stop = max(low, row.start_offset), min(high, row.end_offset, end)
+                if start < stop and (why := _why_not(row)) is not None:
+                    refused.append(Unreplaceable(row, start, stop, why))
+    return requests, refused
 
 
 def _names_times(config: ReplaceConfig) -> bool:
@@ -148,10 +189,10 @@ def _cut(
             start, stop = max(low, row.start_offset), min(high, row.end_offset, end)
             if start >= stop:
                 continue
-            if row.archived == Archived.HELD and row.state in REPLACEABLE:
+            why = _why_not(row)
+            if why is None:
                 chosen.append((start, stop))
                 continue
-            why = WHY_GONE.get(Archived(row.archived), f"the log says that they are {row.state}")
             if refused and refused[-1][1:] == (start, why):
                 refused[-1] = (refused[-1][0], stop, why)
             else:
@@ -162,6 +203,13 @@ def _cut(
     return merged(chosen), refused
 
 
+def _why_not(row: LedgerRow) -> str | None:
+    """Why the offsets of a ledger range cannot be replaced; None where they can be."""
+    if row.archived == Archived.HELD and row.state in REPLACEABLE:
+        return None
+    return WHY_GONE.get(Archived(row.archived), f"the log says that they are {row.state}")
+
+
 def _meeting(ranges: Sequence[LedgerRow], start: int, end: int) -> Iterator[LedgerRow]:
     """The ledger's ranges that have offsets of [start, end)."""
     at = bisect_right(ranges, start, key=lambda row: row.end_offset)
@@ -170,12 +218,14 @@ def _meeting(ranges: Sequence[LedgerRow], start: int, end: int) -> Iterator[Ledg
         at += 1
 
 
-def _requests(lake: str, ranges: Sequence[LedgerRow], chosen: Sequence[tuple[int, int]]) -> list[LogRequest]:
+def _requests(
+    lake: str, ranges: Sequence[LedgerRow], chosen: Sequence[tuple[int, int]], most: int = RANGES_A_COMMIT
+) -> list[LogRequest]:
     """The log's ranges as requests of no more than one commit takes."""
     first = ranges[0]
     requests = []
-    for at in range(0, len(chosen), RANGES_A_COMMIT):
-        some = chosen[at : at + RANGES_A_COMMIT]
+    for at in range(0, len(chosen), most):
+        some = chosen[at : at + most]
         with_rows = [row for row in ranges if row.shows and meets(some, row.start_offset, row.end_offset)]
         visible = [each for row in with_rows for each in clipped(some, row.start_offset, row.end_offset)]
         records = sum(_records_in(lake, row, some) for row in with_rows)

@@ -20,12 +20,17 @@ import pyarrow.parquet as pq
 
 from logcore.errors import LogError
 from spark_jobs.lake import storage
-from spark_jobs.lake.tables import TABLES, table_uri
+from spark_jobs.lake.file_contents import COLUMNS, FileUnreadable, batches_of, opened
+from spark_jobs.lake.tables import TABLES, TableSpec, table_uri
+from spark_jobs.merged_file import as_declared
 from spark_jobs.parquet_files import write_file
 from spark_jobs.records_file import WriteTask, decoded
+from spark_jobs.table_columns import with_columns
 
 TABLE = "records"
 CHUNK_ROWS = 65_536
+OURS = TABLES[TABLE].file_schema
+"""Columns that the archive tells; users may have added others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,13 @@ class Stretch:
     """What is replaced; the rows of other offsets are carried over."""
     files: tuple[str, ...]
     """Live files with rows of the stretch, relative to the table, by their least offset."""
+    extra: str = ""
+    """Columns that users added to the table, as ``table_columns`` says them."""
+
+    @property
+    def spec(self) -> TableSpec:
+        """The columns of the table."""
+        return with_columns(TABLE, self.extra)
 
     @classmethod
     def from_plain(cls, value: Mapping[str, Any]) -> Stretch:
@@ -50,6 +62,7 @@ class Stretch:
             end=value["end"],
             ranges=tuple((start, end) for start, end in value["ranges"]),
             files=tuple(value["files"]),
+            extra=value["extra"],
         )
 
 
@@ -60,17 +73,18 @@ def compare_rows(value: dict[str, Any]) -> dict[str, Any]:
         value: a :class:`Stretch` as plain values.
 
     Returns:
-        ``equal``; ``before`` and ``after``: rows in the ranges; ``error``: None, or why nothing could be compared.
+        ``equal``; ``before`` and ``after``: rows in the ranges; ``error``: None, or why nothing could be compared;
+        ``lost``: None, or path of the table's file that cannot be read.
     """
     stretch = Stretch.from_plain(value)
-    before, after = _Stream(_inside(_old_rows(stretch), stretch)), _Stream(_new_rows(stretch))
+    before, after = _Stream(_inside(_old_rows(stretch, OURS), stretch)), _Stream(_new_rows(stretch))
     try:
         equal = _are_equal(before, after)
         before.drain()
         after.drain()
-    except (LogError, OSError) as error:
-        return {"equal": False, "before": 0, "after": 0, "error": str(error)}
-    return {"equal": equal, "before": before.rows, "after": after.rows, "error": None}
+    except (LogError, OSError, FileUnreadable, pa.ArrowException) as error:
+        return {"equal": False, "before": 0, "after": 0} | _said(error)
+    return {"equal": equal, "before": before.rows, "after": after.rows, "error": None, "lost": None}
 
 
 def rewrite_rows(value: dict[str, Any]) -> dict[str, Any]:
@@ -80,16 +94,22 @@ def rewrite_rows(value: dict[str, Any]) -> dict[str, Any]:
         value: a :class:`Stretch` as plain values.
 
     Returns:
-        ``file`` (None where no row is left) and ``error`` (None, or why nothing was written).
+        ``file`` (None where no row is left), ``error`` (None, or why nothing was written) and ``lost`` (None, or path
+        of the table's file that cannot be read).
     """
     stretch = Stretch.from_plain(value)
+    root = table_uri(stretch.source.lake, TABLE)
     try:
-        written = write_file(
-            table_uri(stretch.source.lake, TABLE), TABLES[TABLE], _woven(stretch), {"topic": stretch.source.topic}
-        )
-    except (LogError, OSError) as error:
-        return {"file": None, "error": str(error)}
-    return {"file": None if written is None else asdict(written), "error": None}
+        written = write_file(root, stretch.spec, _woven(stretch), {"topic": stretch.source.topic})
+    except (LogError, OSError, FileUnreadable, pa.ArrowException) as error:
+        return {"file": None} | _said(error)
+    return {"file": None if written is None else asdict(written), "error": None, "lost": None}
+
+
+def _said(error: Exception) -> dict[str, Any]:
+    if isinstance(error, FileUnreadable):
+        return {"error": error.reason, "lost": error.path}
+    return {"error": str(error), "lost": None}
 
 
 class _Stream:
@@ -148,7 +168,8 @@ def _are_equal(left: _Stream, right: _Stream) -> bool:
 
 
 def _woven(stretch: Stretch) -> Iterator[pa.RecordBatch]:
-    kept, new = _Stream(_outside(_old_rows(stretch), stretch)), _Stream(_new_rows(stretch))
+    kept = _Stream(_outside(_old_rows(stretch, stretch.spec.file_schema), stretch))
+    new = _Stream(_with_extra_columns(stretch) if stretch.extra else _new_rows(stretch))
     for start, end in stretch.ranges:
         yield from kept.below(start)
         yield from new.below(end)
@@ -156,23 +177,45 @@ def _woven(stretch: Stretch) -> Iterator[pa.RecordBatch]:
 
 
 def _new_rows(stretch: Stretch) -> Iterator[pa.RecordBatch]:
-    schema = TABLES[TABLE].file_schema
     for chunk in decoded(stretch.source):
-        yield chunk.select(schema.names).cast(schema)
+        yield chunk.select(OURS.names).cast(OURS)
 
 
-def _old_rows(stretch: Stretch) -> Iterator[pa.RecordBatch]:
+def _with_extra_columns(stretch: Stretch) -> Iterator[pa.RecordBatch]:
+    """The new rows, with what the table has at their offsets in the columns that its users added; null where no row
+    was. Of several rows with one offset the first counts."""
+    schema = stretch.spec.file_schema
+    added = pa.schema([schema.field("offset"), *(field for field in schema if field.name not in OURS.names)])
+    needed = pa.schema([*(OURS.field(name) for name in COLUMNS), *list(added)[1:]])
+    old = _Stream(_inside(_old_rows(stretch, needed), stretch))
+    for chunk in _new_rows(stretch):
+        if not chunk.num_rows:
+            continue
+        offsets = _offsets(chunk)
+        there = pa.Table.from_batches(list(old.below(int(offsets[-1]) + 1)), needed).combine_chunks()
+        known = _offsets(there)
+        at = np.searchsorted(known, offsets)
+        is_there = np.zeros(len(offsets), dtype=bool)
+        within = at < len(known)
+        is_there[within] = known[at[within]] == offsets[within]
+        places = pa.array(at, mask=~is_there)
+        for field in list(added)[1:]:
+            column = there.column(field.name).take(places)
+            chunk = chunk.append_column(field, column.combine_chunks() if len(column) else pa.nulls(0, field.type))
+        yield chunk.select(schema.names)
+
+
+def _old_rows(stretch: Stretch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     if _is_in_order(stretch):
-        yield from _read(stretch, TABLES[TABLE].file_schema)
+        yield from _read(stretch, schema)
         return
-    rows = pa.Table.from_batches(_read(stretch, TABLES[TABLE].file_schema), TABLES[TABLE].file_schema)
+    rows = pa.Table.from_batches(_read(stretch, schema), schema)
     yield from rows.sort_by("offset").to_batches(max_chunksize=CHUNK_ROWS)
 
 
 def _is_in_order(stretch: Stretch) -> bool:
-    schema = TABLES[TABLE].file_schema
     at = -1
-    for chunk in _read(stretch, pa.schema([schema.field(name) for name in ("partition", "offset", "log_id")])):
+    for chunk in _read(stretch, pa.schema([OURS.field(name) for name in COLUMNS])):
         offsets = _offsets(chunk)
         if offsets[0] <= at or (np.diff(offsets) <= 0).any():
             return False
@@ -181,24 +224,33 @@ def _is_in_order(stretch: Stretch) -> bool:
 
 
 def _read(stretch: Stretch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The log's rows in the stretch, file by file; none of the chunks is empty."""
-    source = stretch.source
-    files = storage.arrow_filesystem(table_uri(source.lake, TABLE))
+    """The log's rows in the stretch, file by file; none of the chunks is empty.
+
+    Raises:
+        FileUnreadable: a file is lost.
+        OSError: it cannot be read now.
+    """
     for path in stretch.files:
-        with files.open_input_file(path) as opened:
-            file = pq.ParquetFile(opened)
-            groups = [at for at in range(file.num_row_groups) if _may_meet(file.metadata.row_group(at), stretch)]
-            for chunk in file.iter_batches(CHUNK_ROWS, row_groups=groups, columns=schema.names):
-                rows = chunk.select(schema.names).cast(schema)
-                offsets = _offsets(rows)
-                rows = rows.filter(
-                    pc.and_(
-                        pc.and_(pc.equal(rows["partition"], source.partition), pc.equal(rows["log_id"], source.log_id)),
-                        pa.array((offsets >= stretch.start) & (offsets < stretch.end)),
-                    )
+        yield from _rows_of(stretch, path, schema)
+
+
+def _rows_of(stretch: Stretch, path: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    source = stretch.source
+    full = storage.join(table_uri(source.lake, TABLE), path)
+    with opened(full, path) as file:
+        groups = [at for at in range(file.num_row_groups) if _may_meet(file.metadata.row_group(at), stretch)]
+        there = [name for name in schema.names if name in file.schema_arrow.names]
+        for chunk in batches_of(file, full, path, CHUNK_ROWS, row_groups=groups, columns=there):
+            rows = as_declared(chunk, schema)
+            offsets = _offsets(rows)
+            rows = rows.filter(
+                pc.and_(
+                    pc.and_(pc.equal(rows["partition"], source.partition), pc.equal(rows["log_id"], source.log_id)),
+                    pa.array((offsets >= stretch.start) & (offsets < stretch.end)),
                 )
-                if rows.num_rows:
-                    yield rows
+            )
+            if rows.num_rows:
+                yield rows
 
 
 def _may_meet(group: pq.RowGroupMetaData, stretch: Stretch) -> bool:
@@ -231,6 +283,7 @@ def _is_inside(chunk: pa.RecordBatch, stretch: Stretch) -> np.ndarray:
     return (at >= 0) & (offsets < ends[np.maximum(at, 0)])
 
 
-def _offsets(chunk: pa.RecordBatch) -> np.ndarray:
-    offsets: np.ndarray = chunk.column("offset").to_numpy(zero_copy_only=False)
+def _offsets(chunk: pa.RecordBatch | pa.Table) -> np.ndarray:
+    column = chunk.column("offset")
+    offsets: np.ndarray = column.to_numpy() if isinstance(chunk, pa.Table) else column.to_numpy(zero_copy_only=False)
     return offsets

@@ -90,6 +90,7 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR, "the table of records is not what frontier and ledger say; nothing is published"
         ),
         "table-file-damaged": Rule(_ERROR, "a data file of a table cannot be read, or is not what its statistics say"),
+        "table-file-rebuilt": Rule(_INFO, "a data file of a table that cannot be read; its rows were written again"),
         # bytes and batches of a segment (logcore.logs.validation)
         "corrupt-bytes": Rule(_ERROR, "bytes that cannot be trusted, with the reason; quarantined"),
         "torn-tail": Rule(_INFO, "a partial batch at the end of a segment still being written"),

@@ -8,10 +8,13 @@ Belongs here: reading those columns. What follows from them is ``completeness``'
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import posixpath
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,10 +37,12 @@ LogKey = tuple[str, int]
 class FileUnreadable(Exception):
     """A file that a table names is missing, or is not a readable Parquet file; the text says which and why."""
 
-    def __init__(self, path: str, reason: str) -> None:
+    def __init__(self, path: str, reason: str, *, is_lost: bool = True) -> None:
+        """``is_lost``: False where disk or store do not give its bytes, which may be over later."""
         super().__init__(f"the file {path} cannot be read: {reason}")
         self.path = path
         self.reason = reason
+        self.is_lost = is_lost
 
 
 class Offsets:
@@ -159,19 +164,81 @@ def read_contents(lake: str, name: str, path: str) -> FileContents:
     """What the file at ``path`` (relative to table ``name``) holds; read once in a process.
 
     Raises:
-        FileUnreadable: it is missing, cut or damaged.
+        FileUnreadable: it is missing, cut or damaged, or the disk or store does not give it.
     """
     full = storage.join(table_uri(lake, name), path)
     try:
-        found = storage.stat(full)
-        key = (full, found.size, found.modified_ms)
-        if key not in _remembered:
-            with open_parquet(full, read_dictionary=["log_id"], page_checksum_verification=True) as file:
-                _remember(key, _contents(file))
-        _remembered.move_to_end(key)
-        return _remembered[key]
-    except (OSError, pa.ArrowException, KeyError) as error:
-        raise FileUnreadable(path, _reason(error)) from error
+        with unbroken(full, path):
+            found = storage.stat(full)
+            key = (full, found.size, found.modified_ms)
+            if key not in _remembered:
+                with open_parquet(full, read_dictionary=["log_id"], page_checksum_verification=True) as file:
+                    _remember(key, _contents(file))
+            _remembered.move_to_end(key)
+            return _remembered[key]
+    except OSError as error:
+        raise FileUnreadable(path, _reason(error), is_lost=False) from error
+
+
+@contextlib.contextmanager
+def unbroken(full: str, path: str) -> Iterator[None]:
+    """Reading a table's file, and nothing else: what fails here is the file's fault, or the disk's.
+
+    Args:
+        full: where the file lies; ``path`` is how the table names it.
+
+    Raises:
+        FileUnreadable: the file is lost.
+        OSError: its bytes cannot be read now.
+    """
+    try:
+        yield
+    except (OSError, pa.ArrowInvalid) as error:
+        raise why_unreadable(full, path, error) from error
+
+
+def batches_of(file: pq.ParquetFile, full: str, path: str, rows: int, **given: Any) -> Iterator[pa.RecordBatch]:
+    """Batches of at most ``rows`` rows of an open file; ``given`` as pyarrow takes it. Raises as :func:`unbroken`."""
+    with unbroken(full, path):
+        batches = file.iter_batches(rows, **given)
+    while True:
+        with unbroken(full, path):
+            batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch
+
+
+@contextlib.contextmanager
+def opened(full: str, path: str, **given: Any) -> Iterator[pq.ParquetFile]:
+    """A file whose checksums are compared as it is read, where it has any. Raises as :func:`unbroken`."""
+    with unbroken(full, path):
+        file = open_parquet(full, page_checksum_verification=True, **given)
+    with file:
+        yield file
+
+
+def why_unreadable(full: str, path: str, error: Exception) -> Exception:
+    """What ``error``, from reading a table's file, means: it is lost, or it cannot be read now and may be later.
+
+    Returns:
+        FileUnreadable where it is not there, or all of its bytes can be read and are no Parquet file; otherwise what
+        keeps its bytes from being read.
+    """
+    try:
+        _read_through(full)
+    except FileNotFoundError as gone:
+        return FileUnreadable(path, _reason(gone))
+    except OSError as unanswered:
+        return unanswered
+    return FileUnreadable(path, _reason(error))
+
+
+def _read_through(full: str) -> None:
+    storage.stat(full)  # an object store says by this that nothing is there
+    with storage.arrow_filesystem(storage.directory_of(full)).open_input_stream(posixpath.basename(full)) as stream:
+        while stream.read(4 << 20):
+            pass
 
 
 def _reason(error: Exception) -> str:
@@ -210,7 +277,7 @@ def by_log(chunk: pa.RecordBatch) -> Iterator[tuple[LogKey, Integers]]:
     """The logs that rows are of, and the places of each log's rows. Reads ``partition`` and a dictionary ``log_id``."""
     named = chunk.column("log_id")
     if not pa.types.is_dictionary(named.type):
-        named = named.dictionary_encode()
+        named = named.cast(pa.string()).dictionary_encode()
     words = named.dictionary.to_pylist()
     codes = named.indices.fill_null(len(words)).to_numpy(zero_copy_only=False).astype(np.int64)
     words.append("")  # of a row without a log, which is nobody's

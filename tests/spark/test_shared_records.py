@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -17,6 +18,7 @@ from deltalake import DeltaTable, write_deltalake
 from spark_jobs import optimize
 from spark_jobs.contracts import JobReport, OptimizeConfig, ReplaceConfig
 from spark_jobs.lake.completeness import differences
+from spark_jobs.lake.tables import OFFSET_LEDGER
 from spark_jobs.launch import run
 from spark_jobs.session import get_session
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory, Partition
@@ -30,8 +32,13 @@ COLUMNS = "topic, partition, offset, key, value"
 
 @pytest.fixture(scope="module")
 def made_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Logs]:
-    """Three files of ten offsets of each of orders-0 and orders-1; payments-0 is another topic."""
+    """Made once for all tests that need no growing source."""
     folder = tmp_path_factory.mktemp("shared")
+    return folder, make(folder)[2]
+
+
+def make(folder: Path) -> tuple[LogDirectory, Lake, Logs]:
+    """Three files of ten offsets of each of orders-0 and orders-1; payments-0 is another topic."""
     source, lake = LogDirectory(folder / "source"), Lake(folder / "lake")
     logs = {
         "orders-0": source.partition("orders-0"),
@@ -43,7 +50,7 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Logs]:
             log.append(10, per_batch=1, tag=name.encode())
         source.high_watermarks(orders_0=end, orders_1=end, payments_0=end)
         lake.turn(source.path)
-    return folder, logs
+    return source, lake, logs
 
 
 @pytest.fixture
@@ -143,15 +150,11 @@ def by_auto_compaction(lake: Lake) -> None:
 
 def by_both_engines(lake: Lake) -> None:
     """Rows of one log in files that overlap: those of every third offset in one, the others beside them."""
-    by_spark_optimize(lake)
-    [path] = [path for path in paths(lake) if path.startswith("topic=orders")]
-    found = pq.ParquetFile(root(lake) / path).read()
-    found = found.append_column("topic", pa.array(["orders"] * found.num_rows))
-    third = pa.array([offset % 3 == 0 for offset in found["offset"].to_pylist()])
+    orders = table(lake).to_pyarrow_table().filter(pc.field("topic") == "orders").sort_by([("offset", "descending")])
     table(lake).delete("topic = 'orders'")
-    for part in (found.filter(third), found.filter(pa.array([not each.as_py() for each in third]))):
-        backwards = part.take(list(range(part.num_rows - 1, -1, -1)))
-        write_deltalake(table(lake), backwards, mode="append")
+    third = pa.array([offset % 3 == 0 for offset in orders["offset"].to_pylist()])
+    for part in (orders.filter(third), orders.filter(pc.invert(third))):
+        write_deltalake(table(lake), part, mode="append")
 
 
 MIXERS = [by_spark_optimize, by_compact, by_spark_update, by_auto_compaction, by_both_engines]
@@ -225,7 +228,7 @@ def test_optimize_puts_mixed_files_back_in_order(shared, logs, mix: Mix):
     before = rows(shared)
     report = optimized(shared)
     assert report.plan["unplaced"] == []
-    assert report.findings == ()
+    assert [finding["message"] for finding in report.findings] == []
     assert is_ordered(shared)
     assert rows(shared) == before
     assert_equal_to_source(shared, logs)
@@ -261,17 +264,16 @@ def test_optimize_leaves_only_topics_whose_mixed_file_cannot_be_read(shared):
     assert path in paths(shared)
 
 
-def test_a_lake_with_mixed_files_grows_and_is_optimized_to_order(made_once, shared, logs, tmp_path):
-    source = LogDirectory(Path(shutil.copytree(made_once[0] / "source", tmp_path / "source")))
-    grown = Partition(source.path / "orders-1", next_offset=30, rows=dict(logs["orders-1"].rows))
-    by_spark_optimize(shared)
-    grown.append(10, per_batch=1, tag=b"orders-1")
+def test_a_lake_with_mixed_files_grows_and_is_optimized_to_order(tmp_path):
+    source, lake, logs = make(tmp_path)
+    by_spark_optimize(lake)
+    logs["orders-1"].append(10, per_batch=1, tag=b"orders-1")
     source.high_watermarks(orders_0=30, orders_1=40, payments_0=30)
-    shared.turns = 3
-    shared.turn(source.path)
-    optimized(shared)
-    assert is_ordered(shared)
-    assert_equal_to_source(shared, logs | {"orders-1": grown})
+    lake.turn(source.path)
+    optimized(lake)
+    assert is_ordered(lake)
+    assert len(paths(lake)) == 3
+    assert_equal_to_source(lake, logs)
 
 
 @mixers
@@ -282,7 +284,7 @@ def test_replace_mends_rows_in_mixed_files(shared, logs, mix: Mix):
     sql(shared, "DELETE FROM {records} WHERE topic = 'orders' AND partition = 1 AND offset = 8")
     sql(shared, "INSERT INTO {records} SELECT * FROM {records} WHERE topic = 'orders' AND offset = 20")
     report = replaced(shared)
-    assert report.findings == ()
+    assert [finding["message"] for finding in report.findings] == []
     assert rows(shared) == before
     assert_equal_to_source(shared, logs)
     version = table(shared).version()
@@ -361,8 +363,12 @@ def test_rows_of_a_lost_file_that_the_archive_does_not_have_are_named_as_lost(sh
     [lost] = [
         path for path, held in contents(shared).items() if {("orders", 0, 12)} & {(r[0], r[1], r[3]) for r in held}
     ]
-    ledger = DeltaTable(str(shared.path / "tables" / "offset_ledger"))
-    ledger.update(predicate="topic = 'orders' AND partition = 0", updates={"archived": "'retained-away'"})
+    ledger = shared.rows("offset_ledger")
+    for row in ledger:
+        if (row["topic"], row["partition"]) == ("orders", 0):
+            row["archived"] = "retained-away"
+    path = str(shared.path / "tables" / "offset_ledger")
+    write_deltalake(path, pa.Table.from_pylist(ledger, schema=OFFSET_LEDGER), mode="overwrite")
     damage(root(shared) / lost, "removed")
     report = replaced(shared)
     refused = [f for f in report.findings if f["rule"] == "replacement-refused" and lost in f["message"]]
@@ -425,28 +431,24 @@ def labels(lake: Lake) -> dict[tuple[str, int, int], Any]:
     return found
 
 
-@pytest.mark.parametrize("writer", ["spark", "delta-rs"])
-def test_optimize_carries_extra_columns(made_once, shared, logs, tmp_path, writer):
-    source = LogDirectory(Path(shutil.copytree(made_once[0] / "source", tmp_path / "source")))
-    grown = Partition(source.path / "orders-1", next_offset=30, rows=dict(logs["orders-1"].rows))
-    if writer == "spark":
-        with_extra_columns(shared)
-    else:
-        with_extra_columns(shared)
-        by_compact(shared)
-    before = labels(shared)
+@pytest.mark.parametrize("mixed", [False, True], ids=["one log", "several logs"])
+def test_optimize_carries_extra_columns(tmp_path, mixed):
+    source, lake, logs = make(tmp_path)
+    with_extra_columns(lake)
+    if mixed:
+        by_compact(lake)
+    before = labels(lake)
     for end in (40, 50):
-        grown.append(10, per_batch=1, tag=b"orders-1")
+        logs["orders-1"].append(10, per_batch=1, tag=b"orders-1")
         source.high_watermarks(orders_0=30, orders_1=end, payments_0=30)
-        shared.turns += 10
-        shared.turn(source.path)
-    optimized(shared)
-    after = labels(shared)
-    assert is_ordered(shared)
-    assert len(paths(shared)) == 3
+        lake.turn(source.path)
+    optimized(lake)
+    after = labels(lake)
+    assert is_ordered(lake)
+    assert len(paths(lake)) == 3
     assert {key: value for key, value in after.items() if key in before} == before
-    assert {value for key, value in after.items() if key not in before} == {(None, None, None)}
-    assert_equal_to_source(shared, logs | {"orders-1": grown})
+    assert [value for key, value in after.items() if key not in before] == [(None, None, None)] * 20
+    assert_equal_to_source(lake, logs)
 
 
 def test_replace_carries_extra_columns_by_log_and_offset(shared, logs):

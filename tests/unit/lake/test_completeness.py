@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from logcore.logs.offset_ledger import OffsetState
 from spark_jobs.lake import completeness
 from spark_jobs.lake.completeness import Difference, differences
+from spark_jobs.lake.file_contents import FileContents, Offsets, read_contents
 from spark_jobs.lake.frontier import LedgerRow
 from spark_jobs.lake.live_files import LiveFile
 
@@ -37,6 +41,15 @@ def file(low: int, high: int, rows: int | None = None, log_id: str | None = "a.0
     return LiveFile(f"{low}-{high}", 1, count, {"topic": "t"}, least, least | {"offset": high})
 
 
+def contents_of(lake: str, name: str, path: str) -> FileContents:
+    """A file named by its least and greatest offset holds each between them; another one is read."""
+    bounds = path.split("-")
+    if len(bounds) != 2 or not all(map(str.isdecimal, bounds)):
+        return read_contents(lake, name, path)
+    low, high = map(int, bounds)
+    return FileContents({("a.0", 0): Offsets.of(np.arange(low, high + 1))}, True)
+
+
 @pytest.fixture
 def compare(monkeypatch: pytest.MonkeyPatch):
     def told(ledger: list[LedgerRow], files: list[LiveFile], logs: list[str] | None = None) -> tuple[Difference, ...]:
@@ -48,6 +61,7 @@ def compare(monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(completeness.frontier, "read_ledger", lambda lake, chosen: by_log)
         monkeypatch.setattr(completeness.frontier, "read_frontiers", lambda lake, chosen: ends)
         monkeypatch.setattr(completeness, "newest_files", lambda lake, name: files)
+        monkeypatch.setattr(completeness, "read_contents", contents_of)
         return differences("lake", logs)
 
     return told
@@ -124,23 +138,47 @@ def test_incarnations_of_one_topic_partition_are_logs_of_their_own_though_their_
     assert [d.log for d in compare(ledger[:1], [file(0, 49), file(0, 9, log_id="b.0")])] == ["b.0/0"]
 
 
-def test_a_file_whose_log_can_not_be_told_is_a_difference(compare):
+def test_a_file_that_neither_statistics_nor_itself_tell_the_log_of_is_a_difference(compare, tmp_path: Path):
     bounds = [{"partition": 0, "offset": offset, "log_id": log_id} for offset, log_id in ((0, "a"), (4, "b"))]
-    mixed = LiveFile("m", 1, 5, {"topic": "t"}, *bounds)
-    blind = LiveFile("n", 1, -1, {"topic": "t"}, {}, {})
-    assert [d.what for d in compare([], [mixed, blind])] == [
-        "the file m holds several logs",
-        "the file n has no statistics",
+    gone, cut = str(tmp_path / "gone.parquet"), str(tmp_path / "cut.parquet")
+    Path(cut).write_bytes(b"PAR1 and nothing behind it")
+    found = compare([], [LiveFile(gone, 1, 5, {"topic": "t"}, *bounds), LiveFile(cut, 1, -1, {"topic": "t"}, {}, {})])
+    assert [(d.topic, d.start_offset, d.end_offset, d.found) for d in found] == [("t", 0, 5, 5), ("t", 0, 0, 0)]
+    assert found[0].what == f"the file {gone} cannot be read: it is not there"
+    assert found[1].what.startswith(f"the file {cut} cannot be read: ")
+
+
+def written(path: Path, *rows: tuple[str, int, int], **given: Any) -> LiveFile:
+    """A file with rows (log id, partition, offset), as somebody who keeps no statistics commits it."""
+    log_ids, partitions, offsets = zip(*rows, strict=True)
+    types = {"partition": pa.int32(), "offset": pa.int64()}
+    columns = {"partition": partitions, "log_id": log_ids, "offset": offsets}
+    pq.write_table(pa.table({name: pa.array(column, types.get(name)) for name, column in columns.items()}), path)
+    return LiveFile(str(path), 1, len(rows), {"topic": "t"}, given, given)
+
+
+def test_a_file_without_its_log_in_the_statistics_is_read(compare, tmp_path: Path):
+    old = written(tmp_path / "old.parquet", *(("a.0", 0, offset) for offset in range(10)), partition=0)
+    assert compare([held(0, 10)], [old]) == ()
+
+
+def test_files_of_several_logs_count_for_each_of_them_offset_by_offset(compare, tmp_path: Path):
+    ledger = [held(0, 30), held(0, 20, log_id="a.1")]
+    rows = [*(("a.0", 0, o) for o in range(29, -1, -1)), *(("a.1", 0, o) for o in range(20))]
+    even = written(tmp_path / "even.parquet", *(row for row in rows if row[2] % 2 == 0))
+    odd = written(tmp_path / "odd.parquet", *(row for row in rows if row[2] % 2))
+    assert compare(ledger, [even, odd]) == ()
+    without = written(tmp_path / "without.parquet", *(row for row in rows if row[2] % 2 and row != ("a.1", 0, 7)))
+    assert [(d.log, d.start_offset, d.end_offset, d.expected, d.found) for d in compare(ledger, [even, without])] == [
+        ("a.1/0", 6, 9, 3, 2)
+    ]
+    twice = written(tmp_path / "twice.parquet", *(row for row in rows if row[2] % 2), ("a.0", 0, 5))
+    assert [(d.log, d.start_offset, d.end_offset, d.expected, d.found) for d in compare(ledger, [even, twice])] == [
+        ("a.0/0", 5, 6, 1, 2)
     ]
 
 
-def test_a_file_without_its_log_in_the_statistics_is_asked_itself(compare, tmp_path: Path):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    path = tmp_path / "old.parquet"
-    pq.write_table(pa.table({"log_id": ["a.0"] * 10}), path)
-    known = file(0, 9, log_id=None)
-    assert (
-        compare([held(0, 10)], [LiveFile(str(path), 1, 10, known.partition_values, known.least, known.greatest)]) == ()
-    )
+def test_asked_for_one_log_files_that_cannot_have_its_rows_are_not_read(compare, tmp_path: Path):
+    other = {"log_id": "b.0", "partition": 0}
+    strange = LiveFile(str(tmp_path / "gone.parquet"), 1, 5, {"topic": "t"}, other, other)
+    assert compare([held(0, 10)], [file(0, 9), strange], ["a.0/0"]) == ()

@@ -23,7 +23,7 @@ from spark_jobs.replacement_layout import (
     connected,
     parts_of,
 )
-from spark_jobs.rewritten_file import Stretch, _old_rows
+from spark_jobs.rewritten_file import OURS, Stretch, _old_rows
 
 LOG = LogOf("t", 0, "l.0")
 
@@ -97,4 +97,4 @@ def test_rows_that_somebody_left_out_of_order_are_read_in_order(tmp_path):
     first = write(tmp_path, ("l.0", 7), ("l.0", 3), ("l.1", 4))
     second = write(tmp_path, ("l.0", 5), ("l.0", 12))
     stretch = Stretch(WriteTask(str(tmp_path), "t", "l.0", 0, (), ()), 0, 10, (), (first, second))
-    assert [o for chunk in _old_rows(stretch) for o in chunk["offset"].to_pylist()] == [3, 5, 7]
+    assert [o for chunk in _old_rows(stretch, OURS) for o in chunk["offset"].to_pylist()] == [3, 5, 7]
