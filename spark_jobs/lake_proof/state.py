@@ -60,8 +60,8 @@ class LakeState:
     tables: dict[str, OpenedTable] = field(default_factory=dict)
     unreadable: set[str] = field(default_factory=set)
     """Tables that are there and of which rows, or the log, cannot be read."""
-    recorded: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """By table: version, rows, files and bytes as the last run recorded them."""
+    recorded: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By table: version, rows, files, bytes and digest of the newest commit, as the last run recorded them."""
     logs: Mapping[str, LogRow] = field(default_factory=dict)
     segments: Sequence[Segment] = ()
     validations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -184,12 +184,12 @@ class _noted:  # noqa: N801 - a context manager
         return False
 
 
-def _recorded(state: LakeState) -> dict[str, dict[str, int]]:
+def _recorded(state: LakeState) -> dict[str, dict[str, Any]]:
     """What the last run recorded of the tables; without the file, or with a damaged one, nothing."""
     path = storage.join(state.lake, STATE_FILE)
     try:
         tables = json.loads(storage.read(path))["tables"]
-        return {str(name): {key: int(number) for key, number in said.items()} for name, said in tables.items()}
+        return {str(name): dict(said) | {"version": int(said["version"])} for name, said in tables.items()}
     except FileNotFoundError:
         return {}
     except (ValueError, TypeError, KeyError, AttributeError) as error:
