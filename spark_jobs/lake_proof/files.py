@@ -22,6 +22,7 @@ from spark_jobs.lake.live_files import LiveFile, open_parquet
 from spark_jobs.lake.tables import TABLES, table_uri
 from spark_jobs.lake_proof.commits import TableLog, read_table_log
 from spark_jobs.lake_proof.comparison import SCHEMA, Archive, RowComparison, by_log
+from spark_jobs.lake_proof.footers import GroupStatistics
 from spark_jobs.lake_proof.proof import Counts, DataUnreadable, LakeFinding, Proof, Thing, finding, readable
 from spark_jobs.lake_proof.runs import OffsetRuns
 from spark_jobs.lake_proof.state import RECORD_TABLES, LakeState, way_out
@@ -130,12 +131,15 @@ class _Reader:
     def read(self) -> None:
         table, file = self._where.table, self._where.file
         is_records = table in RECORD_TABLES
+        footer = self._state.footers.statistics(self._where.path)
         with open_parquet(self._where.path, page_checksum_verification=True) as parquet:
             schema = self._declared(parquet)
             if schema is None:
                 return
             digest = row_digest.RowDigest(schema)
             recorded = self._recorded(parquet.metadata)
+            if recorded is not None:
+                self._types(parquet.schema_arrow)
             compared = None
             if is_records and recorded is None:
                 compared = RowComparison(self._archived, file.partition_values.get("topic", ""))
@@ -151,7 +155,7 @@ class _Reader:
                 self._proof.counts.rows = rows_read
             if file.rows != rows_read:
                 self._say("table-file-damaged", f"it has {rows_read} rows, its commit records {file.rows}.")
-            self._statistics(parquet.metadata, has_digest=recorded is not None)
+            self._statistics(footer, has_digest=recorded is not None)
         if is_records:
             self._state.offsets[table, file.path] = self._runs
             self._order()
@@ -178,6 +182,12 @@ class _Reader:
             self._say("table-file-damaged", f"it has no column {', '.join(missing)}.")
             return None
         return pa.schema([field for field in self._spec.file_schema if field.name in there])
+
+    def _types(self, there: pa.Schema) -> None:
+        """A file of ours has the declared types; another engine may store the same values in other ones."""
+        other = [f.name for f in self._spec.file_schema if f.name in there.names and there.field(f.name).type != f.type]
+        if other:
+            self._say("table-file-damaged", f"its footer gives other types to {', '.join(other)}.")
 
     def _recorded(self, metadata: pq.FileMetaData) -> str | None:
         """The digest that footer and commit record; where they differ, that of the footer."""
@@ -211,7 +221,7 @@ class _Reader:
             if known is not None and known != topic:
                 self._say("rows-differ-from-ledger", f"its rows are of topic {known} by their log.", log=log)
 
-    def _statistics(self, metadata: pq.FileMetaData, *, has_digest: bool) -> None:
+    def _statistics(self, footer: Sequence[GroupStatistics], *, has_digest: bool) -> None:
         file = self._where.file
         for name, (least, greatest) in self._bounds.of_file().items():
             said = file.least.get(name), file.greatest.get(name)
@@ -223,7 +233,7 @@ class _Reader:
                     f"it lies between {least} and {greatest}."
                 )
                 self._say("table-file-damaged", message)
-        for group, name in self._bounds.wrong_groups(metadata):
+        for group, name in self._bounds.wrong_groups(footer):
             self._say("table-file-damaged", f"its footer's statistics of {name} in row group {group} are wrong.")
 
     def _compared_again(self, schema: pa.Schema) -> RowComparison:
@@ -322,19 +332,15 @@ class _Bounds:
                 whole[name] = min(least, before[0]), max(greatest, before[1])
         return whole
 
-    def wrong_groups(self, metadata: pq.FileMetaData) -> Iterator[tuple[int, str]]:
+    def wrong_groups(self, footer: Sequence[GroupStatistics]) -> Iterator[tuple[int, str]]:
         """Row groups and columns whose statistics in the footer are not those of the rows."""
-        for number in range(metadata.num_row_groups):
-            group = metadata.row_group(number)
-            for at in range(group.num_columns):
-                column = group.column(at)
-                name = column.path_in_schema
+        for number, group in enumerate(footer):
+            for name, (least, greatest, nulls) in group.items():
                 found = self._groups[number].get(name)
-                if name not in self._names or not column.is_stats_set or found is None:
+                if name not in self._names or found is None:
                     continue
-                said = column.statistics
-                wrong = said.has_min_max and not _covers((said.min, said.max), found, is_exact=False)
-                if wrong or (said.has_null_count and said.null_count != self._nulls[number].get(name)):
+                wrong = least is not None and not _covers((least, greatest), found, is_exact=False)
+                if wrong or nulls not in (None, self._nulls[number].get(name)):
                     yield number, name
 
 

@@ -376,7 +376,9 @@ def _rows(said: _Said, ledger: Sequence[LedgerRow], files: Sequence[LiveFile]) -
     hidden = [(row.start_offset, row.end_offset) for row in withdrawn]
     again = joined(sorted(span for low, high in hidden for span in rows.within(low, high)))
     text = "offsets [{start}, {end}) are recorded as withdrawn, but the table has rows of them."
-    yield from said.findings("withdrawn-rows", "records", text, "Delete the rows again.", again)
+    yield from said.findings("rows-differ-from-ledger", "records", text, "Delete the rows again.", again)
+    text = "offsets [{start}, {end}) were deleted on purpose, as the table withdrawals says."
+    yield from said.findings("withdrawn-rows", "records", text, "The archive still holds them.", joined(hidden))
     late = [
         (row.start_offset, row.end_offset)
         for row in ranges

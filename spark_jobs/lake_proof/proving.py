@@ -129,8 +129,9 @@ class _Proving:
         things = self._chosen(state, things)
         of_logs = self._due(of_logs)
         self._total = self._done + len(things) + len(of_logs)
-        self._prove(things)
-        self._prove(of_logs)
+        with state.footers:
+            self._prove(things)
+            self._prove(of_logs)
         if self._sample.number == self._sample.total and self._choice.holds is None:
             self._take(stray_files(state))
         self._take(Proof(list(_undigested(self._outcome.proof.undigested))))

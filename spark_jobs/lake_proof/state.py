@@ -18,6 +18,7 @@ from spark_jobs.lake.errors import StorageError
 from spark_jobs.lake.frontier import LedgerRow
 from spark_jobs.lake.live_files import LiveFile, live_files
 from spark_jobs.lake.tables import TABLES, open_table, read_rows, table_uri
+from spark_jobs.lake_proof.footers import Footers
 from spark_jobs.lake_proof.proof import DataUnreadable, LakeFinding, finding, readable
 from spark_jobs.pieces import Held
 
@@ -59,8 +60,8 @@ class LakeState:
     tables: dict[str, OpenedTable] = field(default_factory=dict)
     unreadable: set[str] = field(default_factory=set)
     """Tables that are there and of which rows, or the log, cannot be read."""
-    recorded: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """By table: version, rows, files and bytes as the last run recorded them."""
+    recorded: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By table: version, rows, files, bytes and digest of the newest commit, as the last run recorded them."""
     logs: Mapping[str, LogRow] = field(default_factory=dict)
     segments: Sequence[Segment] = ()
     validations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -73,6 +74,7 @@ class LakeState:
     """What was read of the tables' logs."""
     offsets: dict[tuple[str, str], dict[str, OffsetRuns]] = field(default_factory=dict)
     """By table and file: which offsets of which logs it holds, as far as it was read."""
+    footers: Footers = field(default_factory=Footers)
     _feeding: dict[str, list[Segment]] | None = None
 
     @property
@@ -182,12 +184,12 @@ class _noted:  # noqa: N801 - a context manager
         return False
 
 
-def _recorded(state: LakeState) -> dict[str, dict[str, int]]:
+def _recorded(state: LakeState) -> dict[str, dict[str, Any]]:
     """What the last run recorded of the tables; without the file, or with a damaged one, nothing."""
     path = storage.join(state.lake, STATE_FILE)
     try:
         tables = json.loads(storage.read(path))["tables"]
-        return {str(name): {key: int(number) for key, number in said.items()} for name, said in tables.items()}
+        return {str(name): dict(said) | {"version": int(said["version"])} for name, said in tables.items()}
     except FileNotFoundError:
         return {}
     except (ValueError, TypeError, KeyError, AttributeError) as error:

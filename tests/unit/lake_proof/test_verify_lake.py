@@ -283,7 +283,7 @@ def test_doubled_rows_are_named(lake, verified):
 def test_rows_that_no_record_stands_for_are_named(lake, verified):
     rows = table(lake).to_pyarrow_table()
     at = rows.schema.get_field_index("offset")
-    strange = rows.filter((pa.compute.field("topic") == "payments")).slice(0, 1)
+    strange = rows.filter(pa.compute.field("topic") == "payments").slice(0, 1)
     strange = strange.set_column(at, rows.schema.field(at), pa.array([3], pa.int64()))  # of the aborted transaction
     write_deltalake(table(lake), strange, mode="append")
     done = verified(lake)
