@@ -12,8 +12,9 @@ import dagster as dg
 
 from pipelines.assets import POOL, build_assets
 from pipelines.jobs import JOBS
+from pipelines.proving import lake_proved, proof
 from pipelines.resources import JobLauncher, LakeResource
-from pipelines.schedules import nightly_maintenance
+from pipelines.schedules import nightly_maintenance, nightly_proof
 from pipelines.sensors import new_segments
 
 
@@ -29,8 +30,9 @@ def build_definitions(
     """
     return dg.Definitions(
         assets=build_assets(pool),
-        jobs=JOBS,
-        schedules=[nightly_maintenance],
+        asset_checks=[lake_proved],
+        jobs=[*JOBS, proof],
+        schedules=[nightly_maintenance, nightly_proof],
         sensors=[new_segments],
         resources={"launcher": launcher or JobLauncher(), "lake": LakeResource.configure_at_launch()},
         # The steps of a run share one process, and so one Spark session.

@@ -145,6 +145,13 @@ EXPECTATIONS_MET = Question(
     "look at LAKE/data_docs for the figures; then put back what the archive holds: loglake run SOURCE --lake LAKE "
     "--replace .. (--topic and --partition choose logs).",
 )
+LAKE_PROVED = Question(
+    "lake_proved",
+    RECORDS,
+    "One seventh of the lake, another every night, proved from its own bytes: archived files against digests and "
+    "checksums, rows against the archive or the digest of what was written, rows and segments against the ledger.",
+    "loglake verify LAKE proves the whole lake and names each harm; docs/shared-tables.md says which command mends it.",
+)
 QUESTIONS = (
     SOURCES_AGREE,
     NO_DAMAGE,

@@ -92,6 +92,9 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         default=False, description="With replace: bring back rows that were withdrawn, and forget the withdrawal"
     )
     as_of_ms: int = Field(default=-1, description="The run's clock, epoch milliseconds; -1: when the run was created")
+    proof_part: int = Field(
+        default=0, description="Which seventh of the lake the job proof proves; 0: the one of today"
+    )
     apply: bool = Field(default=False, description="Let maintenance act; without it, it only plans")
 
     def find(self, named: str | None, keys: tuple[str, ...] | None) -> str:

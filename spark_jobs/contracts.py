@@ -269,6 +269,19 @@ class MaintainConfig(JsonContract):
     count."""
 
 
+@dataclass(frozen=True, slots=True)
+class VerifyConfig(JsonContract):
+    """Prove one of several equal parts of a lake; only read, without the lease."""
+
+    JOB: ClassVar[str] = "verify"
+    lake: str
+    run_id: str
+    as_of_ms: int
+    part: int = 1
+    """Counted from 1."""
+    parts: int = 1
+
+
 JobConfig = (
     IngestConfig
     | ValidateConfig
@@ -281,6 +294,7 @@ JobConfig = (
     | RebuildIndexesConfig
     | RecoverConfig
     | MaintainConfig
+    | VerifyConfig
 )
 
 CONFIGS: Mapping[str, type[JobConfig]] = {
@@ -297,6 +311,7 @@ CONFIGS: Mapping[str, type[JobConfig]] = {
         RebuildIndexesConfig,
         RecoverConfig,
         MaintainConfig,
+        VerifyConfig,
     )
 }
 

@@ -44,6 +44,8 @@ class World:
     """Topic partitions on which an expectation fails."""
     no_outcomes: bool = False
     """Whether the job `expectations` reports nothing."""
+    proof: list[dict[str, Any]] = field(default_factory=list)
+    """What a proof of the lake finds."""
     not_held: set[str] = field(default_factory=set)
     """Topic partitions of which nothing can be published again."""
     error: dict[str, Exception] = field(default_factory=dict)
@@ -288,7 +290,13 @@ def _maintenance(world: World, config: JobConfig) -> tuple[list[LogChange], dict
     return changed if getattr(config, "apply", False) else [], {"plan": {"logs": [row.log for row in logs]}}
 
 
+def _verify(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
+    plan = {"part": config.part, "parts": config.parts}
+    return [], {"findings": tuple(world.proof), "plan": plan, "metrics": {"things": 3}}
+
+
 JOBS = {
+    "verify": _verify,
     "ingest": _ingest,
     "validate": _validate,
     "publish": _publish,

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
-from pipelines.schedules import nightly_maintenance
+from pipelines.schedules import nightly_maintenance, nightly_proof
 from pipelines.sensors import look, new_segments
 from spark_jobs.lake.registry import Intake, key_of, registration_file, remember
-from tests.dagster.conftest import Execute, materialized
+from tests.dagster.conftest import Execute, check_of, materialized
 from tests.dagster.fake_jobs import World
 
 pytestmark = [pytest.mark.dagster, pytest.mark.stored]
@@ -77,6 +77,41 @@ def test_a_night_acts_only_on_a_lake_whose_owner_wrote_so(
     for job in MAINTENANCE:
         assert [config.apply for config in world.of(job)] == [True, False]
     assert materialized(result, "retained_log") == ["orders-0", "orders-1"]
+
+
+def test_every_night_another_seventh_of_each_lake_is_proved_and_red_where_something_is_found(
+    definitions: dg.Definitions, instance: dg.DagsterInstance, world: World, two_lakes: list[str]
+) -> None:
+    nights = [NIGHT + timedelta(days=day) for day in range(7)]
+    requests = []
+    for night in nights:
+        with dg.build_schedule_context(instance=instance, scheduled_execution_time=night) as context:
+            requests += nightly_proof.evaluate_tick(context).run_requests or []
+    world.proof = [
+        {"rule": "archive-file-changed", "severity": "error", "message": "another digest", "log": "o/0"}
+        | {"topic": "orders", "partition": 0, "start_offset": 3, "end_offset": 9},
+        {"rule": "foreign-commit", "severity": "info", "message": "", "log": None}
+        | {"topic": None, "partition": None, "start_offset": None, "end_offset": None},
+    ]
+
+    red = launch(definitions, instance, "proof", requests[0])
+    world.proof = world.proof[1:]
+    green = launch(definitions, instance, "proof", requests[1])
+
+    assert sorted((config["lake"], config["proof_part"]) for config in _configs(requests)) == [
+        (lake, part) for lake in two_lakes for part in range(1, 8)
+    ]
+    assert [(config.lake, config.part, config.parts) for config in world.of("verify")] == [
+        (lake, NIGHT.weekday() + 1, 7) for lake in two_lakes
+    ]
+    check = check_of(red, "lake_proved")
+    assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.ERROR)
+    assert check.description == "orders-0 of lake shop, offsets 3..9: archive-file-changed: another digest"
+    assert check_of(green, "lake_proved").passed
+
+
+def _configs(requests: list[dg.RunRequest]) -> list[dict]:
+    return [request.run_config["resources"]["lake"]["config"] for request in requests]
 
 
 def test_the_schedule_is_in_utc_and_the_sensor_is_off_until_switched_on() -> None:

@@ -1,0 +1,81 @@
+"""The weekly proof of each lake: a seventh of it every night, as the check ``lake_proved``.
+
+It only reads, and it takes no lease: runs of the lake go on meanwhile.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+
+from logcore.logs.findings import Severity
+from pipelines.lakes import NoLakeError, lake_name
+from pipelines.questions import LAKE_PROVED, Failure
+from pipelines.resources import LAKE_TAG, JobLauncher, LakeResource
+from spark_jobs.contracts import JobReport, VerifyConfig
+from spark_jobs.lake.errors import JobError, UsageError
+
+PROOF_JOB = "proof"
+PARTS = 7
+"""As many as a week has nights."""
+
+
+@dg.asset_check(asset=LAKE_PROVED.asset, name=LAKE_PROVED.name, description=LAKE_PROVED.description)
+def lake_proved(
+    context: dg.AssetCheckExecutionContext, lake: LakeResource, launcher: JobLauncher
+) -> dg.AssetCheckResult:
+    """Prove one part of the lake of this run."""
+    record = context.instance.get_run_record_by_id(context.run.run_id)
+    try:
+        path = lake.find(context.run.tags.get(LAKE_TAG), None)
+        as_of_ms = (
+            lake.as_of_ms if record is None or lake.as_of_ms >= 0 else int(record.create_timestamp.timestamp() * 1000)
+        )
+        part = lake.proof_part or part_of(datetime.fromtimestamp(as_of_ms / 1000, UTC))
+        report = launcher.run(VerifyConfig(path, context.run.run_id, as_of_ms, part, PARTS))
+    except (JobError, UsageError, NoLakeError) as error:
+        raise dg.Failure(str(error), allow_retries=False) from error
+    return answer(path, report)
+
+
+def part_of(moment: datetime) -> int:
+    """The part whose turn it is: 1 on Mondays."""
+    return moment.weekday() + 1
+
+
+def answer(lake: str, report: JobReport) -> dg.AssetCheckResult:
+    """The check's result; what is only information does not fail it."""
+    failures = [
+        Failure(
+            f"{found['rule']}: {found['message']}",
+            _text(found["log"]),
+            None if found["topic"] is None else f"{found['topic']}-{found['partition']} of lake {lake_name(lake)}",
+            _offsets(found["start_offset"], found["end_offset"]),
+            Severity(str(found["severity"])),
+        )
+        for found in report.findings
+        if found["severity"] != Severity.INFO
+    ]
+    part = f"part {report.plan['part']} of {report.plan['parts']} of lake {lake_name(lake)}"
+    figures = {name.replace("_", " "): value for name, value in report.metrics.items()}
+    return LAKE_PROVED.answer(
+        lake, failures, f"{part}: {report.metrics['things']} things proved", {**figures, "part": part}
+    )
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _offsets(start: Any, end: Any) -> str:
+    if start is None:
+        return ""
+    return str(start) if end is None else f"{start}..{end}"
+
+
+proof = dg.define_asset_job(
+    PROOF_JOB,
+    selection=dg.AssetSelection.checks(lake_proved),
+    description="Proves a part of a lake from its own bytes. Without configuration the part of today.",
+    executor_def=dg.in_process_executor,
+)
