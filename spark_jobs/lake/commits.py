@@ -26,7 +26,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from spark_jobs.lake import delta_log, storage
 from spark_jobs.lake.carried_rows import Matching, as_declared, by_partition, key_of
-from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, OutputMismatch
+from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, OutputMismatch, said
 from spark_jobs.lake.live_files import LiveFile, live_files
 from spark_jobs.lake.tables import TABLES, TableSpec, ensure_table, open_table, reading, spec_of, table_uri
 from spark_jobs.lake.written_file import WrittenFile as WrittenFile
@@ -351,10 +351,10 @@ def _answered(name: str) -> Iterator[None]:
     try:
         yield
     except CommitFailedError as error:
-        raise ConcurrentChange(f"Table {name}: another commit came between plan and commit ({error}).") from error
+        raise ConcurrentChange(f"Table {name}: another commit came between plan and commit ({said(error)})") from error
     except (DeltaError, OSError) as error:
         raise CommitUnanswered(
-            f"Table {name}: a commit was not confirmed ({error}). Remove the cause and run again: "
+            f"Table {name}: a commit was not confirmed ({said(error)}) Remove the cause and run again: "
             "if it landed all the same, the next run finds it and writes nothing twice."
         ) from error
 

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
+_DECORATION = re.compile(r"\x1b\[[0-9;]*m|↳")
+# What native libraries add for their own developers, each to the end of the text.
+_FOR_DEVELOPERS = re.compile(r"<\?xml|Debug source:|\n *stack backtrace:|\n *Backtrace:|\n\s*\d+: [^\n]*::|\n\s+at /")
+
 
 class JobError(Exception):
     """A job could not do its work on a lake; the text says what, where, and what to do."""
@@ -41,3 +47,11 @@ class StorageError(JobError, OSError):
 
 class UsageError(ValueError):
     """The caller asked for something that is not there or not built: a mistake of the call, not of the data."""
+
+
+def said(error: BaseException) -> str:
+    """What another library's error says, in one line and with a full stop: without a server's XML, its debugging text
+    and stack, and the colours of a terminal."""
+    text = _FOR_DEVELOPERS.split(str(error) or type(error).__name__, maxsplit=1)[0]
+    line = " ".join(_DECORATION.sub(" ", text).split()).rstrip(": ")
+    return line if line.endswith(".") else f"{line}."

@@ -4,6 +4,10 @@ Settings come from the usual environment variables, read by the same Rust librar
 ``AWS_ENDPOINT_URL``, ``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY``, ``AWS_REGION``, ``AWS_ALLOW_HTTP``. The store
 has to know conditional puts (``If-None-Match``, ``If-Match``): Delta's commits and the lease stand on them.
 
+A store that stops answering ends in an error. One operation, retries included, is given up after
+``LOGLAKE_STORE_TIMEOUT`` seconds (60 unless set); after that this process asks only every few seconds, and what it
+wants in between fails at once, so that a job with a thousand files left does not wait a thousand times.
+
 Which file lies where is asked in :mod:`spark_jobs.lake.storage`; only it and the lease call this module.
 """
 
@@ -12,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import re
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -25,7 +29,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import S3Store
 from pyarrow import fs
 
-from spark_jobs.lake.errors import StorageError, UsageError
+from spark_jobs.lake.errors import StorageError, UsageError, said
 
 if TYPE_CHECKING:
     from obstore import PutMode
@@ -35,9 +39,12 @@ PART_BYTES = 8 << 20
 PARTS_AT_ONCE = 4
 DEFAULT_REGION = "us-east-1"
 
+TIMEOUT_VARIABLE, DEFAULT_TIMEOUT = "LOGLAKE_STORE_TIMEOUT", 60.0
+"""Seconds until an operation that is not answered is given up."""
+_LEAST_TIMEOUT = 1.0
+
 # An endpoint that is not there should be said within seconds, one that is overloaded be given a while.
-_RETRIES, _RETRY_TIME = 6, timedelta(seconds=60)
-_DECORATION = re.compile(r"\x1b\[[0-9;]*m|↳")
+_RETRIES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,21 +171,83 @@ def listed(url: str) -> Iterator[StoredObject]:
         yield from (_stored(meta) for meta in page)
 
 
+def patience() -> float:
+    """Seconds until an operation that is not answered is given up, retries included.
+
+    Raises:
+        UsageError: the environment asks for something that is no number of seconds, or for less than one.
+    """
+    given = os.environ.get(TIMEOUT_VARIABLE, "").strip()
+    try:
+        seconds = float(given) if given else DEFAULT_TIMEOUT
+        if not _LEAST_TIMEOUT <= seconds < 86_400:
+            raise ValueError
+    except ValueError:
+        raise UsageError(f"{TIMEOUT_VARIABLE} is {given!r}: name a number of seconds, at least 1.") from None
+    return seconds
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """How `seconds` are shared out: a request may take a third, and none begins after two."""
+
+    seconds: float
+
+    @property
+    def request(self) -> float:
+        return self.seconds / 3
+
+    @property
+    def retries(self) -> float:
+        return self.seconds * 2 / 3
+
+    @property
+    def connect(self) -> float:
+        return min(5.0, self.request)
+
+
 def delta_options() -> dict[str, str]:
-    """What deltalake, which gets to the store by itself, would otherwise do in another way than we."""
-    region = _region(dict(_environment()))
-    return {"max_retries": str(_RETRIES), "retry_timeout": f"{_RETRY_TIME.seconds}s", "AWS_REGION": region}
+    """What deltalake, which gets to the store by itself, would otherwise do in another way than we.
+
+    Raises:
+        StorageError: the store has just not answered.
+    """
+    limits = _Limits(_silence.budget())
+    return {
+        "max_retries": str(_RETRIES),
+        "retry_timeout": f"{limits.retries * 1000:.0f}ms",
+        **_times(limits),
+        "AWS_REGION": _region(dict(_environment())),
+    }
+
+
+def _times(limits: _Limits) -> dict[str, str]:
+    """As the Rust library reads them."""
+    return {
+        "timeout": f"{limits.request * 1000:.0f}ms",
+        "connect_timeout": f"{limits.connect * 1000:.0f}ms",
+    }
 
 
 def arrow_filesystem() -> fs.FileSystem:
-    """Arrow's own access, for datasets: its threads read without Python. Paths in it begin with the bucket."""
-    return _arrow_filesystem(_environment())
+    """Arrow's own access, for datasets: its threads read without Python. Paths in it begin with the bucket.
+
+    Raises:
+        StorageError: the store has just not answered.
+    """
+    return _arrow_filesystem(_environment(), _silence.budget())
 
 
 @functools.lru_cache(maxsize=8)
-def _arrow_filesystem(environment: tuple[tuple[str, str], ...]) -> fs.FileSystem:
+def _arrow_filesystem(environment: tuple[tuple[str, str], ...], seconds: float) -> fs.FileSystem:
     settings = dict(environment)
-    return fs.S3FileSystem(region=_region(settings), endpoint_override=settings.get("AWS_ENDPOINT_URL") or None)
+    return fs.S3FileSystem(
+        region=_region(settings),
+        endpoint_override=settings.get("AWS_ENDPOINT_URL") or None,
+        request_timeout=max(1.0, seconds / 6),  # whole seconds without a byte, three times
+        connect_timeout=_Limits(seconds).connect,
+        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=3),
+    )
 
 
 def _region(settings: Mapping[str, str]) -> str:
@@ -198,7 +267,7 @@ def _stored(meta: obstore.ObjectMeta) -> StoredObject:
 
 def _at(url: str) -> tuple[S3Store, str]:
     bucket, key = split(url)
-    return _store(bucket, _environment()), key
+    return _store(bucket, _environment(), _silence.budget()), key
 
 
 def _environment() -> tuple[tuple[str, str], ...]:
@@ -206,26 +275,33 @@ def _environment() -> tuple[tuple[str, str], ...]:
 
 
 @functools.lru_cache(maxsize=8)
-def _store(bucket: str, environment: tuple[tuple[str, str], ...]) -> S3Store:
+def _store(bucket: str, environment: tuple[tuple[str, str], ...], seconds: float) -> S3Store:
     settings = dict(environment)
     endpoint = settings.get("AWS_ENDPOINT_URL", "")
     if urlsplit(endpoint).scheme == "http" and settings.get("AWS_ALLOW_HTTP", "").lower() not in ("true", "1"):
         raise UsageError(
             f"AWS_ENDPOINT_URL is {endpoint}, which is not encrypted: set AWS_ALLOW_HTTP=true if that is meant."
         )
+    limits = _Limits(seconds)
     try:
         return S3Store(
-            bucket, region=_region(settings), retry_config={"max_retries": _RETRIES, "retry_timeout": _RETRY_TIME}
+            bucket,
+            region=_region(settings),
+            # Not as client_options, which would put aside what the environment says of the client (AWS_ALLOW_HTTP).
+            config=_times(limits),  # type: ignore[arg-type]
+            retry_config={"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=limits.retries)},
         )
     except BaseError as error:
-        raise UsageError(f"s3://{bucket}: the AWS_* settings can't be used: {_said(error)}") from error
+        raise UsageError(f"s3://{bucket}: the AWS_* settings can't be used: {said(error)}") from error
 
 
 @contextlib.contextmanager
 def answers(url: str) -> Iterator[None]:
     """What the store says in place of an answer, to us or to deltalake, becomes a StorageError of one paragraph."""
+    started = time.monotonic()
     try:
         yield
+        _silence.ended()
     except (AlreadyExistsError, PreconditionError, StorageError):
         raise
     except FileNotFoundError as error:
@@ -233,8 +309,12 @@ def answers(url: str) -> Iterator[None]:
             raise StorageError(f"{url}: there is no bucket {split(url)[0]} at {_endpoint()}; make it first.") from error
         raise FileNotFoundError(f"{url} is not there") from error
     except (BaseError, OSError) as error:
+        waited = time.monotonic() - started
+        if waited >= _Limits(patience()).request or _silence.is_known:
+            _silence.begin(waited)
+            raise StorageError(f"{url}: {_silence.paragraph()} The last it said: {said(error)}") from error
         raise StorageError(
-            f"{url}: the object store at {_endpoint()} did not answer as it should: {_said(error)} "
+            f"{url}: the object store at {_endpoint()} did not answer as it should: {said(error)} "
             "Look at AWS_ENDPOINT_URL, at the credentials and at the network, then run again: nothing is lost."
         ) from error
 
@@ -243,8 +323,45 @@ def _endpoint() -> str:
     return os.environ.get("AWS_ENDPOINT_URL") or "AWS"
 
 
-def _said(error: BaseException) -> str:
-    """In one line, without the server's XML, the library's own debugging text and the colours of a terminal."""
-    text = str(error).partition("<?xml")[0].partition("Debug source:")[0]
-    line = " ".join(_DECORATION.sub(" ", text).split()).rstrip(": ")
-    return line if line.endswith(".") else f"{line}."
+class _Silence:
+    """Whether the store has stopped answering, as far as this process knows."""
+
+    def __init__(self) -> None:
+        self._asked: float | None = None
+        self._waited = 0.0
+
+    @property
+    def is_known(self) -> bool:
+        return self._asked is not None
+
+    def begin(self, waited: float) -> None:
+        """An operation was given up after so many seconds."""
+        self._asked = time.monotonic()
+        self._waited = max(waited, self._waited)
+
+    def ended(self) -> None:
+        """It answered."""
+        self._asked, self._waited = None, 0.0
+
+    def budget(self) -> float:
+        """Seconds that the next operation may take: all, or little where the one before was given up.
+
+        Raises:
+            StorageError: that was just now.
+        """
+        seconds = patience()
+        if self._asked is None:
+            return seconds
+        pause = max(_LEAST_TIMEOUT, seconds / 12)
+        if time.monotonic() - self._asked < pause:
+            raise StorageError(self.paragraph())
+        return pause
+
+    def paragraph(self) -> str:
+        return (
+            f"the object store at {_endpoint()} did not answer for {self._waited:.0f} seconds and was given up "
+            f"({TIMEOUT_VARIABLE} is {patience():g}). Look at it and at the network, then run again: nothing is lost."
+        )
+
+
+_silence = _Silence()

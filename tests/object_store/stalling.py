@@ -5,6 +5,7 @@ from __future__ import annotations
 import selectors
 import socket
 import threading
+import time
 from contextlib import suppress
 from types import TracebackType
 from urllib.parse import urlsplit
@@ -23,10 +24,14 @@ class StallingProxy:
         self._open: list[socket.socket] = []
         self.requests = 0
         self.stall_after: int | None = None
-        """Stop by itself before so many pieces of requests have been forwarded."""
+        """Stop by itself when so many pieces of requests have been forwarded."""
+        self.stalled_at: float | None = None
+        """When it stopped, by the monotonic clock."""
 
     def stall(self) -> None:
         """Forward nothing from now on."""
+        if self.stalled_at is None:
+            self.stalled_at = time.monotonic()
         self._is_stalled.set()
 
     def __enter__(self) -> StallingProxy:
