@@ -79,7 +79,7 @@ def updated_by_spark(place: Place, spark: SparkSession) -> None:
 
 def updated_by_delta_rs(place: Place, _: SparkSession) -> None:
     where = "topic = 'payments' AND \"offset\" = 3"
-    DeltaTable(place.table("records")).update({"timestamp_ms": "12345"}, where)
+    DeltaTable(place.table("records")).update({"timestamp_ms": "12345"}, predicate=where)
 
 
 def appended_twice(place: Place, _: SparkSession) -> None:

@@ -34,8 +34,8 @@ class Kept:
     run_exit: int
     """Exit code of ``loglake run``, as the damage in it says."""
     verify_exit: int
-    """Exit code of ``loglake verify LAKE``: 1 where files have no digest of their rows yet. What was damaged at the source
-    is kept as it was, which is no damage of the lake."""
+    """Exit code of ``loglake verify LAKE``: 1 where files have no digest of their rows yet. What was damaged at the
+    source is kept as it was, which is no damage of the lake."""
 
     def unpack(self, folder: Path) -> Path:
         """`source`, `lake` and `policies.yaml` in this folder, with their modification times."""
