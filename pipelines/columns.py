@@ -50,6 +50,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "evidence": "what the state rests on",
         "published": "whether the range lies below the frontier",
         "archived": "whether the archive still has it: held, retained-away, compacted-away",
+        "withdrawn": "whether its rows were deleted from records on purpose, and that is recorded",
     },
     "records": {
         "topic": "topic name",

@@ -25,8 +25,8 @@ Harm = Callable[[Place, "SparkSession"], None]
 
 
 def sql(spark: SparkSession, place: Place, statement: str, table: str = "records") -> None:
-    """A statement of Spark SQL on a table, named ``TABLE`` in it."""
-    spark.sql(statement.replace("TABLE", f"delta.`{place.table(table)}`")).collect()
+    """A statement of Spark SQL on a table, named ``@table`` in it."""
+    spark.sql(statement.replace("@table", f"delta.`{place.table(table)}`")).collect()
     spark.catalog.clearCache()
 
 
@@ -62,11 +62,11 @@ def restored_by_delta_rs(place: Place, _: SparkSession) -> None:
 
 
 def restored_by_spark(place: Place, spark: SparkSession) -> None:
-    sql(spark, place, "RESTORE TABLE TABLE TO VERSION AS OF 0")
+    sql(spark, place, "RESTORE TABLE @table TO VERSION AS OF 0")
 
 
 def deleted_by_spark(place: Place, spark: SparkSession) -> None:
-    sql(spark, place, "DELETE FROM TABLE WHERE topic = 'orders' AND `offset` IN (3, 4)")
+    sql(spark, place, "DELETE FROM @table WHERE topic = 'orders' AND `offset` IN (3, 4)")
 
 
 def deleted_by_delta_rs(place: Place, _: SparkSession) -> None:
@@ -74,12 +74,12 @@ def deleted_by_delta_rs(place: Place, _: SparkSession) -> None:
 
 
 def updated_by_spark(place: Place, spark: SparkSession) -> None:
-    sql(spark, place, "UPDATE TABLE SET value = CAST('forged' AS BINARY) WHERE topic = 'orders' AND `offset` = 3")
+    sql(spark, place, "UPDATE @table SET value = CAST('forged' AS BINARY) WHERE topic = 'orders' AND `offset` = 3")
 
 
 def updated_by_delta_rs(place: Place, _: SparkSession) -> None:
     where = "topic = 'payments' AND \"offset\" = 3"
-    DeltaTable(place.table("records")).update({"timestamp_ms": "12345"}, where)
+    DeltaTable(place.table("records")).update({"timestamp_ms": "12345"}, predicate=where)
 
 
 def appended_twice(place: Place, _: SparkSession) -> None:
@@ -91,7 +91,7 @@ def appended_twice(place: Place, _: SparkSession) -> None:
 
 
 def optimized_by_spark(place: Place, spark: SparkSession) -> None:
-    sql(spark, place, "OPTIMIZE TABLE")
+    sql(spark, place, "OPTIMIZE @table")
 
 
 def compacted_by_delta_rs(place: Place, _: SparkSession) -> None:
@@ -99,20 +99,20 @@ def compacted_by_delta_rs(place: Place, _: SparkSession) -> None:
 
 
 def deletion_vectors(place: Place, spark: SparkSession) -> None:
-    sql(spark, place, "ALTER TABLE TABLE SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
-    sql(spark, place, "DELETE FROM TABLE WHERE topic = 'orders' AND `offset` IN (3, 4)")
+    sql(spark, place, "ALTER TABLE @table SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    sql(spark, place, "DELETE FROM @table WHERE topic = 'orders' AND `offset` IN (3, 4)")
     adds = [json.loads(line) for path in _commits(place, "records") for line in path.read_text().splitlines()]
     assert any("deletionVector" in line.get("add", {}) for line in adds)
 
 
 def column_mapping(place: Place, spark: SparkSession) -> None:
     mapping = "('delta.columnMapping.mode' = 'name', 'delta.minReaderVersion' = '2', 'delta.minWriterVersion' = '5')"
-    sql(spark, place, f"ALTER TABLE TABLE SET TBLPROPERTIES {mapping}")
+    sql(spark, place, f"ALTER TABLE @table SET TBLPROPERTIES {mapping}")
 
 
 def column_added_and_filled(place: Place, spark: SparkSession) -> None:
-    sql(spark, place, "ALTER TABLE TABLE ADD COLUMNS (label STRING)")
-    sql(spark, place, "UPDATE TABLE SET label = concat(topic, '-', partition, '@', `offset`)")
+    sql(spark, place, "ALTER TABLE @table ADD COLUMNS (label STRING)")
+    sql(spark, place, "UPDATE @table SET label = concat(topic, '-', partition, '@', `offset`)")
 
 
 def vacuumed_at_once(place: Place, spark: SparkSession) -> None:
@@ -168,8 +168,8 @@ def lost_commit(place: Place, _: SparkSession) -> None:
 def erased_frontiers(place: Place, spark: SparkSession) -> None:
     """Delta forgets transaction identifiers at a checkpoint when they are older than a table property."""
     property_ = "'delta.setTransactionRetentionDuration' = 'interval 0 seconds'"
-    sql(spark, place, f"ALTER TABLE TABLE SET TBLPROPERTIES ({property_}, 'delta.checkpointInterval' = '1')")
-    sql(spark, place, "ALTER TABLE TABLE SET TBLPROPERTIES ('by' = 'test')")
+    sql(spark, place, f"ALTER TABLE @table SET TBLPROPERTIES ({property_}, 'delta.checkpointInterval' = '1')")
+    sql(spark, place, "ALTER TABLE @table SET TBLPROPERTIES ('by' = 'test')")
     log = place.table("records") / "_delta_log"
     checkpoints = sorted(log.glob("*.checkpoint.parquet"))
     assert checkpoints

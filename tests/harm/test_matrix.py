@@ -280,7 +280,7 @@ def observe(place: Place, expected: Expected, copy: Path) -> Seen:
 def seen(
     original: Original, commands: Commands, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[str], Seen]]:
-    """What was seen of a harm. Harms are done one after another; their cases are observed by two servers."""
+    """What was seen of a harm; two at a time, each with a server of its own, and one Spark session for both."""
     folder = tmp_path_factory.mktemp("matrix")
     second = Commands(folder / "server")
     copy = Path(shutil.copytree(original.place.source, folder / "copy"))
@@ -288,6 +288,7 @@ def seen(
     servers = [commands, second]
 
     def done(name: str, place: Place) -> Seen:
+        TABLE[name].harm(place, spark)
         place.commands = servers.pop()
         try:
             return observe(place, TABLE[name], copy)
@@ -295,9 +296,8 @@ def seen(
             servers.append(place.commands)
 
     outcomes: dict[str, Future[Seen]] = {}
-    for number, (name, expected) in enumerate(TABLE.items()):
+    for number, name in enumerate(TABLE):
         place, _ = original.case(folder / f"case-{number}")
-        expected.harm(place, spark)
         outcomes[name] = pool.submit(done, name, place)
     yield lambda name: outcomes[name].result()
     pool.shutdown(cancel_futures=True)

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from deltalake import DeltaTable
@@ -15,6 +16,9 @@ from tests.broker_directory import LogDirectory
 from tests.commands import Commands
 from tests.harm import harms
 from tests.harm.place import TRANSACTIONAL, Broker, Original, Place
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -31,7 +35,7 @@ HARMS_OF_ROWS_AND_FILES = {
 
 
 @pytest.mark.parametrize("harm", HARMS_OF_ROWS_AND_FILES)
-def test_the_next_run_exits_2_and_says_which_check_failed_and_what_to_do(harm: str, place: Place, spark: object):
+def test_the_next_run_exits_2_and_says_which_check_failed_and_what_to_do(harm: str, place: Place, spark: SparkSession):
     HARMS_OF_ROWS_AND_FILES[harm](place, spark)
     done = place.run()
 
@@ -43,7 +47,7 @@ def test_the_next_run_exits_2_and_says_which_check_failed_and_what_to_do(harm: s
 
 @pytest.mark.parametrize("harm", ["restored to version 0", "rows appended again", "a row deleted", "a value edited"])
 def test_remembered_expectations_do_not_count_after_a_commit_of_another_engine(
-    harm: str, place: Place, spark: object
+    harm: str, place: Place, spark: SparkSession
 ) -> None:
     HARMS_OF_ROWS_AND_FILES[harm](place, spark)
     assert place.run().code == 2
@@ -55,7 +59,7 @@ def test_remembered_expectations_do_not_count_after_a_commit_of_another_engine(
 
 @pytest.mark.parametrize("harm", ["the largest Parquet file removed", "the largest Parquet file cut"])
 def test_a_published_file_that_is_gone_or_cut_is_made_again_from_the_archive(
-    harm: str, place: Place, spark: object
+    harm: str, place: Place, spark: SparkSession
 ) -> None:
     HARMS_OF_ROWS_AND_FILES[harm](place, spark)
     done = place.run("--replace", "..")
@@ -66,7 +70,7 @@ def test_a_published_file_that_is_gone_or_cut_is_made_again_from_the_archive(
 
 
 def test_rows_that_spark_deleted_by_deletion_vectors_do_not_come_back(
-    growing: tuple[Place, Broker], spark: object
+    growing: tuple[Place, Broker], spark: SparkSession
 ) -> None:
     place, broker = growing
     harms.deletion_vectors(place, spark)
@@ -83,7 +87,7 @@ def test_rows_that_spark_deleted_by_deletion_vectors_do_not_come_back(
 
 @pytest.mark.parametrize("way", ["optimize", "replace"])
 def test_a_column_that_a_user_added_and_filled_keeps_its_values(
-    way: str, growing: tuple[Place, Broker], spark: object
+    way: str, growing: tuple[Place, Broker], spark: SparkSession
 ) -> None:
     place, broker = growing
     harms.column_added_and_filled(place, spark)
@@ -105,7 +109,7 @@ def test_a_column_that_a_user_added_and_filled_keeps_its_values(
 
 @pytest.mark.parametrize("by", ["Spark's OPTIMIZE", "delta-rs compact", "a Spark DELETE"])
 def test_files_that_mix_partitions_are_read_right_and_put_back_in_order(
-    by: str, growing: tuple[Place, Broker], spark: object
+    by: str, growing: tuple[Place, Broker], spark: SparkSession
 ) -> None:
     place, broker = growing
     engine = {
@@ -150,8 +154,8 @@ def test_a_broken_neighbour_stops_nothing_and_is_named(
     source.high_watermarks(audit_0=5)
     policies = tmp_path / "policies.yaml"
     policies.write_text("topics: {audit: {cleanup.policy: delete}}")
-    lake = first.folder / "lakes" / "neighbour"
-    lake.parent.mkdir()
+    lake = first.home / "lakes" / "neighbour"
+    lake.parent.mkdir(exist_ok=True)
     made = first.loglake("run", source.path, "--lake", lake, "--policies", policies)
     assert made.code == 0, made.said
 
@@ -172,10 +176,16 @@ def test_a_broken_neighbour_stops_nothing_and_is_named(
     assert first.run().out.rstrip().endswith("nothing new"), first.done[-1].said
 
 
-def test_a_hole_in_the_ledger_of_one_log_stops_that_log_alone(growing: tuple[Place, Broker]) -> None:
+@pytest.mark.parametrize("by", ["delta-rs", "Spark"])
+def test_a_hole_in_the_ledger_of_one_log_stops_that_log_alone(
+    by: str, growing: tuple[Place, Broker], spark: SparkSession
+) -> None:
     place, broker = growing
     before = broker.rows()
-    DeltaTable(place.table("offset_ledger")).delete("topic = 'payments' AND start_offset = 0")
+    if by == "Spark":
+        harms.sql(spark, place, "DELETE FROM @table WHERE topic = 'payments' AND start_offset = 0", "offset_ledger")
+    else:
+        DeltaTable(place.table("offset_ledger")).delete("topic = 'payments' AND start_offset = 0")
     broker.grow()
     done = place.run()
 

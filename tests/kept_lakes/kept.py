@@ -34,7 +34,8 @@ class Kept:
     run_exit: int
     """Exit code of ``loglake run``, as the damage in it says."""
     verify_exit: int
-    """Exit code of ``loglake verify LAKE``."""
+    """Exit code of ``loglake verify LAKE``: 1 where files have no digest of their rows yet. What was damaged at the
+    source is kept as it was, which is no damage of the lake."""
 
     def unpack(self, folder: Path) -> Path:
         """`source`, `lake` and `policies.yaml` in this folder, with their modification times."""
@@ -86,6 +87,6 @@ KEPT = (
         },
         grown={("orders", 0): _plain(range(58, 60), range(61, 65)), ("changelog", 0): _plain([15])},
         run_exit=2,
-        verify_exit=2,
+        verify_exit=1,
     ),
 )
