@@ -4,13 +4,17 @@
     loglake repair LAKE --frontiers --apply    … and those that agree have it again
     loglake repair LAKE --rebuild TABLE        how the table would be made again
     loglake repair LAKE --rebuild TABLE --apply
+    loglake repair LAKE --archive              which archived files are gone or changed, and who holds the same bytes
+    loglake repair LAKE --archive --from COPY --apply
 
 A table is made again in one of two ways. Its rows are copied into a table of our own layout, as Delta's reader sees
 them: `records`, and all that cannot be derived. Or it steps aside, and the next run of ``loglake run`` derives it from
 the archive. The old directory is kept either way. Copying needs a JVM.
 
-Exit codes: 0 nothing to mend, or mended · 1 there is something, and nothing was written · 2 rows and ledger disagree:
-those logs are left alone · 3 could not be done · 64 wrong usage.
+Archived files come back from the log's source, or from a copy of it, where its bytes have the recorded SHA-256.
+
+Exit codes: 0 nothing to mend, or mended · 1 there is something, and nothing was written · 2 something is left as it is:
+rows and ledger disagree, or no copy holds the bytes · 3 could not be done · 64 wrong usage.
 """
 
 from __future__ import annotations
@@ -71,11 +75,26 @@ class RepairCommand:
             metavar="TABLE",
             help="make a table again: from its rows, or by the next run; the old directory is kept",
         )
+        asked.add_argument(
+            "--archive",
+            action="store_true",
+            help="read every archived file, and put back those that are gone or changed",
+        )
+        parser.add_argument(
+            "--from",
+            dest="copies",
+            action="append",
+            default=[],
+            metavar="COPY",
+            help="with --archive: a log directory or partition directory that may hold the same bytes; repeatable",
+        )
         parser.add_argument("--apply", action="store_true", help="do it; without it nothing is written")
         parser.set_defaults(func=self.run)
 
     def run(self, options: argparse.Namespace) -> int:
         """Do it; returns the exit code."""
+        if options.archive:
+            return guarded(lambda: _archive(options))
         return guarded(lambda: _frontiers(options) if options.frontiers else _rebuild(options))
 
 
@@ -130,6 +149,35 @@ def _frontier_lines(made: FrontierPlan, *, applied: bool) -> list[str]:
     elif not applied:
         lines.append("nothing was written; --apply does it")
     return lines
+
+
+# --- archive ----------------------------------------------------------------------------------------------------------
+
+
+def _archive(options: argparse.Namespace) -> int:
+    from spark_jobs.lake import archive_restore, lease
+
+    lake = lake_at(options.lake)
+    if options.apply:
+        with lease.hold(lake, "loglake repair"):
+            made = archive_restore.plan(lake, options.copies)
+            archive_restore.apply(lake, made)
+    else:
+        made = archive_restore.plan(lake, options.copies)
+    done = "put back from" if options.apply else "--apply puts it back from"
+    for each in made.harmed:
+        segment = each.segment
+        name = f"{segment.topic}-{segment.partition}, offsets [{segment.base_offset}, {segment.next_offset})"
+        way_out = (
+            "no copy of its bytes was found; name one by --from"
+            if each.found_in is None
+            else (f"{done} {each.found_in}")
+        )
+        print(f"{name}, {segment.path}: {each.problem}; {way_out}")
+    print(f"{len(made.harmed)} of {made.looked_at} archived files are harmed")
+    if made.lost:
+        return EXIT_DAMAGE
+    return EXIT_CLEAN if not made.harmed or options.apply else EXIT_WARNING
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------

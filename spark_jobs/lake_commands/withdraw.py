@@ -18,7 +18,6 @@ import argparse
 import getpass
 import socket
 import sys
-import time
 import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -117,7 +116,7 @@ def _withdraw(options: argparse.Namespace) -> int:
             made = plan()
             if not made.is_empty:
                 run_id = f"withdraw-{uuid.uuid4().hex}"
-                as_of_ms = time.time_ns() // 1_000_000 if options.as_of is None else options.as_of
+                as_of_ms = options.now_ms if options.as_of is None else options.as_of
                 who = f"{getpass.getuser()}@{socket.gethostname()}"
                 withdrawals.apply(lake, made, who=who, reason=options.reason, run_id=run_id, as_of_ms=as_of_ms)
     else:

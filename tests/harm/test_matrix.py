@@ -30,7 +30,7 @@ pytestmark = pytest.mark.spark
 REPLACE = ("run", "SOURCE", "--lake", "LAKE", "--replace", "..")
 TIDY = ("run", "SOURCE", "--lake", "LAKE", "--maintain", "--apply")
 RUN = ("run", "SOURCE", "--lake", "LAKE")
-FILL = ("run", "SOURCE", "--lake", "LAKE", "--fill-from", "COPY")
+PUT_BACK = ("repair", "LAKE", "--archive", "--from", "COPY", "--apply")
 WITHDRAW = ("withdraw", "LAKE", "--apply")
 REBUILD = ("repair", "LAKE", "--rebuild", "records", "--apply")
 FRONTIERS = ("repair", "LAKE", "--frontiers", "--apply")
@@ -204,24 +204,24 @@ TABLE: dict[str, Expected] = {
         run=0,
         verify=2,
         rules=["archive-file-changed"],
-        repair=FILL,
+        repair=PUT_BACK,
         silent_in_run=UNCHANGED,
     ),
     "every archived segment zeroed": _line(
         harms.zeroed_archive_later,
         run=2,
-        words=["archive-file-changed", "--fill-from"],
+        words=["archive-file-changed", "--archive"],
         verify=2,
         rules=["archive-file-changed"],
-        repair=FILL,
+        repair=PUT_BACK,
     ),
     "an archived segment lost": _line(
         harms.lost_archive_file,
         run=2,
-        words=["archive-file-missing", "--fill-from"],
+        words=["archive-file-missing", "--archive"],
         verify=2,
         rules=["archive-file-missing"],
-        repair=FILL,
+        repair=PUT_BACK,
     ),
     "the last commit of records lost": _line(
         harms.lost_commit,

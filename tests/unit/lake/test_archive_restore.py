@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from logcore.cli.main import main
 from spark_jobs.lake import archive, archive_restore
 from spark_jobs.lake.archive import Segment
 from tests import handmade
@@ -115,3 +116,22 @@ def test_bytes_that_differ_from_the_archived_ones_are_never_put_in_their_place(p
     assert made.restorable == ()
     assert len(made.lost) == 1
     assert not (lake / rows[1].path).exists()
+
+
+def test_the_command_puts_back_what_a_copy_holds_and_names_the_rest(place, tmp_path, capsys):
+    lake, origin, rows = place
+    (lake / "lake.json").write_text('{"layout": 2, "cluster": null}')
+    sound = (lake / rows[0].path).read_bytes()
+    for row in rows:
+        (lake / row.path).write_bytes(bytes(row.size))
+    assert main(["repair", str(lake), "--archive"]) == 1
+    assert (lake / rows[0].path).read_bytes() != sound
+    copy = tmp_path / "copy" / "orders-0"
+    copy.mkdir(parents=True)
+    (copy / origin.name).write_bytes(sound)  # the second slice is not in it
+    origin.unlink()
+    assert main(["repair", str(lake), "--archive", "--from", str(copy), "--apply"]) == 2
+    assert (lake / rows[0].path).read_bytes() == sound
+    printed = capsys.readouterr().out
+    assert f"offsets [0, 3), {rows[0].path}" in printed
+    assert "no copy of its bytes was found" in printed
