@@ -238,27 +238,36 @@ def _order_mixed(
     topics: Sequence[TopicRequest], reasons: Mapping[str, str], config: ReplaceConfig, spark: SparkSession
 ) -> None:
     """Put in order what another engine mixed, where a request meets such a file: rows of one log are replaced only in
-    files that hold no other's.
+    files that hold no other's. What cannot be put in order is refused when it is compared.
 
     Raises:
         NewlyLost: a file of the table cannot be read.
     """
-    by_name = by_topic(file for file in _live_files(config.lake, {t.topic for t in topics}) if file.path not in reasons)
-    files = RecordFiles(config.lake, shared_names(config.lake))
+    for _ in range(COMMIT_ATTEMPTS):  # another engine may mix files again meanwhile
+        mixed = _mixed(topics, reasons, config.lake)
+        if not mixed:
+            return
+        orders, _unplaced = plan_orders(config.lake, TABLE, mixed, PART_BYTES, incarnations(config.lake))
+        ordered = put_in_order(config.lake, orders, config.run_id, spark)
+        if ordered.lost:
+            raise NewlyLost(ordered.lost)
+        if ordered.failed:
+            return
+
+
+def _mixed(topics: Sequence[TopicRequest], reasons: Mapping[str, str], lake: str) -> list[LiveFile]:
+    """The readable files of topics of which a request meets a file with rows of several logs."""
+    live = [file for file in _live_files(lake, {topic.topic for topic in topics}) if file.path not in reasons]
+    files, by_name = RecordFiles(lake, shared_names(lake)), by_topic(live)
     mixed: list[LiveFile] = []
     for topic in {topic.topic: topic for topic in topics}:
-        requests = [log for each in topics if each.topic == topic for log in each.logs]
         try:
             with noticed():
-                for log in requests:
+                for log in (log for each in topics if each.topic == topic for log in each.logs):
                     files.of(by_name.get(topic, ()), log.named, log.ranges)
         except MixedFile:
             mixed += by_name[topic]
-    if mixed:
-        orders, _ = plan_orders(config.lake, TABLE, mixed, PART_BYTES, incarnations(config.lake))
-        lost = put_in_order(config.lake, orders, config.run_id, spark).lost
-        if lost:
-            raise NewlyLost(lost)
+    return mixed
 
 
 def _settle(
