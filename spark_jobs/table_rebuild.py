@@ -105,7 +105,7 @@ def _spec_of(name: str, frame: DataFrame) -> tuple[TableSpec, list[str]]:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     spec = TABLES[name]
-    theirs = to_arrow_schema(frame.schema)
+    theirs = to_arrow_schema(frame.schema, timezone="UTC")
     extra = [field.with_nullable(True) for field in theirs if field.name not in spec.schema.names]
     missing = [column for column in spec.schema.names if column not in theirs.names]
     needed = [column for column in ORDER.get(name, ()) if column in missing]
