@@ -50,6 +50,8 @@ class OpenedTable:
     table: DeltaTable
     version: int
     files: tuple[LiveFile, ...]
+    columns: frozenset[str]
+    """Of the table's schema, users' columns too."""
 
 
 @dataclass(slots=True)
@@ -144,7 +146,8 @@ def _open(state: LakeState, name: str) -> None:
     with _noted(state, name):
         table = open_table(state.lake, name)
         if table is not None:
-            state.tables[name] = OpenedTable(name, table, table.version(), tuple(live_files(table)))
+            columns = frozenset(field.name for field in table.schema().fields)
+            state.tables[name] = OpenedTable(name, table, table.version(), tuple(live_files(table)), columns)
 
 
 def _rows(state: LakeState, name: str) -> list[dict[str, Any]]:
