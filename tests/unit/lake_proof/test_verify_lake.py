@@ -587,3 +587,14 @@ def test_the_progress_of_another_lake_or_in_the_lake_is_refused(lake, verified, 
     text.write_text("my notes")
     assert verified(lake, "--resume", str(text)).code == 64
     assert text.read_text() == "my notes"
+
+
+def test_a_table_with_a_feature_that_we_refuse_is_exit_3(lake, verified):
+    log = lake.path / "tables" / "records" / "_delta_log"
+    newest = int(max(log.glob("*.json")).stem)
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7}
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    (log / f"{newest + 1:020d}.json").write_text(json.dumps({"protocol": protocol | features}) + "\n")
+    done = verified(lake)
+    assert (done.code, done.summary) == (3, {})
+    assert "deletionVectors" in done.errors
