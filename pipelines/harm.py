@@ -42,7 +42,7 @@ def failures(lake: str, findings: Sequence[Finding]) -> list[Failure]:
 
 
 def differing_files(lake: str) -> dict[str, table_state.Proof]:
-    """Live files of ``records`` that other engines wrote and that are not equal to the archive, as it was remembered."""
+    """Live files of ``records`` by other engines that differ from the archive, as it was remembered."""
     answers = table_state.read_state(lake).foreign.get("records", {})
     differing = {path: answer for path, answer in answers.items() if answer != "equal"}
     if not differing:
