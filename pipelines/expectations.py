@@ -3,7 +3,7 @@
 ``<home>/expectations/<lake>.json`` holds what the job ``expectations`` reported last, by log key, in the operator's
 home: what lies in a lake cannot make a check green. An answer counts only while the table's version moved by our own
 commits; after a commit of another engine, or where the file is gone or cannot be understood, everything is evaluated
-again. Which offsets still wait to be checked is recorded in the tables (:mod:`spark_jobs.lake.checked`).
+again; so is what failed, as soon as the table has another version. Which offsets still wait to be checked is recorded in the tables (:mod:`spark_jobs.lake.checked`).
 Great Expectations is never imported here.
 """
 
@@ -78,9 +78,11 @@ def read_results(lake: str, now: Stand | None) -> dict[str, Results]:
         content = json.loads(storage.read(_file(lake)))
         if content["version"] != VERSION or now is None:
             return {}
-        if not Stand(str(content["table_id"]), int(content["table_version"])).is_still_ours(lake, now):
+        before = Stand(str(content["table_id"]), int(content["table_version"]))
+        if not before.is_still_ours(lake, now):
             return {}
-        return {str(log): _results(found) for log, found in content["logs"].items()}
+        kept = {str(log): _results(found) for log, found in content["logs"].items()}
+        return {log: found for log, found in kept.items() if found.is_met or before == now}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}  # then they are evaluated again
 
