@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from pipelines.expectations import results_file
 from pipelines.lakes import lake_name
 from pipelines.open_transactions import OpenTransaction, read_open_transactions
 from pipelines.partitions import natural_order
@@ -188,7 +189,7 @@ def read_state(lake: str, logs: Collection[str] | None = None) -> LakeState:
 
 
 def _versions(lake: str) -> tuple[str, ...]:
-    """The newest commit file of each table of a lake in a local directory, and when their memory was written."""
+    """The newest commit file of each table of a lake in a local directory, and when what runs remember was written."""
     newest = []
     for name in TABLES:
         try:
@@ -196,10 +197,11 @@ def _versions(lake: str) -> tuple[str, ...]:
         except OSError:
             names = []
         newest.append(max((each for each in names if each.endswith(".json")), default=""))
-    try:
-        newest.append(str(os.stat(os.path.join(lake, STATE_FILE)).st_mtime_ns))
-    except OSError:
-        newest.append("")
+    for memory in (os.path.join(lake, STATE_FILE), results_file(lake)):
+        try:
+            newest.append(str(os.stat(memory).st_mtime_ns))
+        except OSError:
+            newest.append("")
     return tuple(newest)
 
 

@@ -252,12 +252,10 @@ def expect(run: Run) -> Done:
     ranges = pending_ranges(run.lake)
     for log in state.logs:
         # Chosen by a person: evaluated again from the beginning. And so is a log without an answer (a run can die
-        # between the answer and its being kept, and another engine may have changed rows), and one whose last answer
-        # was a failure: new rows say nothing of the old ones.
+        # between the answer and its being kept, another engine may have changed rows, and after a failure rows may have
+        # been replaced).
         chosen = run.is_backfill and log.topic_partition in (run.keys or ())
-        before = kept.get(log.log)
-        failed = before is not None and not before.is_met and log.log in ranges
-        if log.published_to and (chosen or before is None or failed):
+        if log.published_to and (chosen or log.log not in kept):
             ranges[log.log] = (0, log.published_to)
     report = None
     if ranges:
