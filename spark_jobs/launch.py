@@ -14,12 +14,16 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from spark_jobs.contracts import CONFIGS, JobConfig, JobReport
-from spark_jobs.lake import identity
+from spark_jobs.lake import identity, table_features
 from spark_jobs.lake.errors import ConcurrentChange, JobError, UsageError
 from spark_jobs.lake.lease import hold
 
 PLAN_ATTEMPTS = 3
 """How often a job looks again after another commit overtook its plan."""
+
+
+REWRITES_RECORDS = ("replace", "optimize")
+"""Jobs that take files of ``records`` away."""
 
 
 class Plan(Protocol):
@@ -35,7 +39,12 @@ class Plan(Protocol):
 
 
 def plan(config: JobConfig) -> Plan:
-    """The plan of a job: a value that one can print; makes no JVM."""
+    """The plan of a job: a value that one can print; makes no JVM.
+
+    Raises:
+        TableRefused: a table is of a kind that the job does not work on.
+    """
+    table_features.refuse_unsupported(config.lake, rewrites=config.JOB in REWRITES_RECORDS)
     made: Plan = _job(config.JOB).plan(config)
     return made
 
@@ -59,6 +68,7 @@ def run(job: str, config: JobConfig, *, mode: str = "inprocess") -> JobReport:
 
     Raises:
         LeaseHeld: another process works on the lake.
+        TableRefused: another engine made a table into what the job does not work on; nothing was written.
         ConcurrentChange: other commits kept overtaking the plan.
         JobError: anything else that kept the job from its work.
         UsageError: no such job or mode.
@@ -95,7 +105,7 @@ def _run_planned(config: JobConfig) -> JobReport:
 
 def _run_once(config: JobConfig) -> JobReport:
     job = _job(config.JOB)
-    made: Plan = job.plan(config)
+    made = plan(config)
     if made.is_empty:
         return JobReport(config.JOB, config.run_id, config.lake, plan=made.as_dict())
     session = None

@@ -220,7 +220,7 @@ def _forget(config: MaintainConfig, ids: Sequence[str]) -> None:
     """Take the rows of merged slices away; first those that mean validated, so that these never stand alone."""
     if ids:
         for name in ("validations", "batches"):
-            commits.delete(config.lake, name, commits.equal_to_any("segment_id", ids), config.run_id)
+            commits.delete(config.lake, name, ("segment_id", ids), config.run_id)
 
 
 # --- merging ---------------------------------------------------------------------------------------------------------
@@ -281,9 +281,7 @@ def _validated(
     where: list[tuple[str, str, object]] = [("segment_id", "in", ids)]
     begun = set(read_rows(config.lake, "batches", ["segment_id"], where)["segment_id"].to_pylist()) if ids else set()
     if begun:
-        commits.delete(
-            config.lake, "batches", commits.equal_to_any("segment_id", sorted(begun)), config.run_id, standing
-        )
+        commits.delete(config.lake, "batches", ("segment_id", sorted(begun)), config.run_id, standing)
     commits.add_files(config.lake, "batches", files, config.run_id, standing=standing)
     rows = [_validation(slices, merged, judged) for slices, merged, judged in new]
     commits.append(

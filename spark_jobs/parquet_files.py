@@ -1,7 +1,7 @@
 """Parquet files of a Delta table, written by workers and committed by the driver.
 
 A worker writes to a name of its own, syncs the file and its directory, and returns what a commit needs to know
-(:class:`~spark_jobs.lake.commits.WrittenFile`). A file that no commit names is an orphan: harmless, listed by
+(:class:`~spark_jobs.lake.written_file.WrittenFile`). A file that no commit names is an orphan: harmless, listed by
 ``maintain``.
 """
 
@@ -20,8 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_jobs.lake import storage
-from spark_jobs.lake.commits import WrittenFile
-from spark_jobs.lake.tables import TableSpec
+from spark_jobs.lake.row_digest import RowDigest
+from spark_jobs.lake.tables import TABLES, TableSpec
+from spark_jobs.lake.written_file import WrittenFile
 
 ROW_GROUP_ROWS = 65_536
 """A point look-up decodes one row group; fewer rows make more footer than that saves."""
@@ -36,7 +37,8 @@ def write_file(
 
     Args:
         root: directory of the Delta table.
-        chunks: rows with the table's columns; those that partition the table are left out of the file.
+        chunks: rows with the table's columns; those that partition the table are left out of the file, and one that
+            a chunk lacks is null in its rows.
         partition_values: the table partition of every row in the file.
 
     Raises:
@@ -50,12 +52,14 @@ def write_file(
     folders = [storage.folder_name(f"{k}={v}") for k, v in partition_values.items()]  # the commit has the value, whole
     relative = "/".join((*folders, f"part-{uuid.uuid4().hex}.parquet"))
     schema = _schema_of(first, spec)
-    rows = 0
+    digest = RowDigest(_declared(spec))
     with storage.writing(storage.join(root, relative)) as local:
         with pq.ParquetWriter(local, schema, **_layout(spec)) as writer:
             for group in _row_groups(itertools.chain([first], filled), schema):
                 writer.write_table(group, row_group_size=ROW_GROUP_ROWS)
-                rows += group.num_rows
+                for batch in group.to_batches():
+                    digest.update(batch)
+            writer.add_key_value_metadata(digest.footer())
         status = os.stat(local)
         said = statistics(pq.read_metadata(local), spec)
     return WrittenFile(
@@ -64,8 +68,14 @@ def write_file(
         partition_values=dict(partition_values),
         statistics=said,
         modified_ms=status.st_mtime_ns // 1_000_000,
-        rows=rows,
+        rows=digest.rows,
+        digest=digest.hexdigest(),
     )
+
+
+def _declared(spec: TableSpec) -> pa.Schema:
+    """The columns that the digest of a file covers: ours, without those that a user added to the table."""
+    return TABLES[spec.name].file_schema if spec.name in TABLES else spec.file_schema
 
 
 def _row_groups(chunks: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
@@ -73,7 +83,7 @@ def _row_groups(chunks: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for chunk in chunks:
-        left = chunk.select(schema.names)
+        left = _with_columns(chunk, schema)
         if left.schema != schema:
             left = left.cast(schema)
         while left.num_rows:
@@ -88,13 +98,21 @@ def _row_groups(chunks: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator
         yield pa.Table.from_batches(waiting, schema)
 
 
+def _with_columns(chunk: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The chunk with the columns of the file, in their order."""
+    lacking = [field for field in schema if field.name not in chunk.schema.names]
+    for field in lacking:
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        chunk = chunk.append_column(field.name, pa.nulls(chunk.num_rows, kind))
+    return chunk.select(schema.names)
+
+
 def _schema_of(chunk: pa.RecordBatch, spec: TableSpec) -> pa.Schema:
     """The columns of the file: the table's, but text that comes as a dictionary stays one while it is written."""
+    encoded = {field.name for field in chunk.schema if pa.types.is_dictionary(field.type)}
     return pa.schema(
         [
-            pa.field(field.name, pa.dictionary(pa.int32(), field.type))
-            if pa.types.is_dictionary(chunk.schema.field(field.name).type)
-            else field
+            pa.field(field.name, pa.dictionary(pa.int32(), field.type)) if field.name in encoded else field
             for field in spec.file_schema
         ]
     )
@@ -116,6 +134,7 @@ def _layout(spec: TableSpec) -> dict[str, Any]:
         "column_encoding": dict.fromkeys(rising, "DELTA_BINARY_PACKED"),
         "write_statistics": [name for name in spec.statistics if name in schema.names],
         "store_schema": False,
+        "write_page_checksum": True,
     }
 
 
@@ -123,6 +142,8 @@ def _leaves(path: str, kind: pa.DataType) -> list[str]:
     """Paths of the Parquet columns that a field becomes."""
     if pa.types.is_list(kind):
         return _leaves(f"{path}.list.element", kind.value_type)
+    if pa.types.is_map(kind):
+        return [*_leaves(f"{path}.key_value.key", kind.key_type), *_leaves(f"{path}.key_value.value", kind.item_type)]
     if pa.types.is_struct(kind):
         return [leaf for field in kind for leaf in _leaves(f"{path}.{field.name}", field.type)]
     return [path]

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from logcore.errors import LogError
-from spark_jobs.lake import storage
+from spark_jobs.lake import row_digest, storage
 from spark_jobs.lake.commits import WrittenFile
 from spark_jobs.lake.tables import TABLES, table_uri
 from spark_jobs.parquet_files import statistics
@@ -86,6 +86,9 @@ def _place(path: str, root: str, topic: str) -> WrittenFile | None:
         metadata = pq.read_metadata(pa.BufferReader(content))
         if not metadata.num_rows:
             return None
+        # Spark's footer has no place for the digest: the commit alone carries it.
+        with pq.ParquetFile(pa.BufferReader(content)) as rows:
+            digest = row_digest.of_rows(rows.iter_batches(), TABLES[TABLE].file_schema)
         relative = f"{storage.folder_name(f'topic={topic}')}/part-{uuid.uuid4().hex}.parquet"
         with storage.writing(storage.join(root, relative)) as local:
             with open(local, "xb") as file:
@@ -98,6 +101,7 @@ def _place(path: str, root: str, topic: str) -> WrittenFile | None:
         statistics=statistics(metadata, TABLES[TABLE]),
         modified_ms=status.st_mtime_ns // 1_000_000,
         rows=metadata.num_rows,
+        digest=digest,
     )
 
 

@@ -191,8 +191,7 @@ def apply(plan: ValidatePlan, config: ValidateConfig, spark: SparkSession) -> Jo
     segments = [segment for log in plan.logs for segment in log.segments]
     if plan.unfinished:
         for table in ("batches", "quarantine"):
-            predicate = commits.equal_to_any("segment_id", plan.unfinished)
-            commits.delete(config.lake, table, predicate, config.run_id, standing)
+            commits.delete(config.lake, table, ("segment_id", plan.unfinished), config.run_id, standing)
     tasks = [asdict(segment) | {"lake": config.lake} for segment in segments]
     results = spread(spark, tasks, validate_one, [segment.size for segment in segments])
     placed = [
@@ -226,9 +225,7 @@ def apply(plan: ValidatePlan, config: ValidateConfig, spark: SparkSession) -> Jo
     frontier.commit_ledger(config.lake, rows, moved, config.run_id, standing)
     taken_back = [identity for log in plan.logs for identity in log.taken_back]
     if taken_back:
-        commits.delete(
-            config.lake, "validations", commits.equal_to_any("segment_id", taken_back), config.run_id, standing
-        )
+        commits.delete(config.lake, "validations", ("segment_id", taken_back), config.run_id, standing)
     _commit_validations(judged, config, standing)
     return JobReport(
         job=config.JOB,
@@ -293,9 +290,8 @@ def _commit_transactions(
             rows.append(now)
             moved.append(log.row.log)
     if moved:
-        predicate = commits.equal_to_any("log", moved)
         made = pa.concat_tables(rows)
-        commits.replace(config.lake, "transactions", predicate, made, config.run_id, standing=standing)
+        commits.replace(config.lake, "transactions", ("log", moved), made, config.run_id, standing=standing)
 
 
 def _ledgers(

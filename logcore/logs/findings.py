@@ -146,6 +146,22 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "slices-not-merged": Rule(_WARNING, "small archived slices that could not be joined; they stay"),
         "archive-not-deleted": Rule(_WARNING, "a file of the archive that could not be deleted; tried again later"),
         "expectation-failed": Rule(_ERROR, "published rows are not what ledger and batches say"),
+        # the lake as it is now (spark_jobs.lake.table_state, spark_jobs.lake_proof)
+        "table-went-back": Rule(_ERROR, "a table has lost commits since the last run"),
+        "table-missing": Rule(_ERROR, "a table that the last run saw is not there any more"),
+        "foreign-commit": Rule(_INFO, "another program has committed to a table since the last run"),
+        "table-file-missing": Rule(_ERROR, "a file that a table names is not there"),
+        "table-file-size": Rule(_ERROR, "a file of a table has another size than its commit says"),
+        "archive-file-missing": Rule(_ERROR, "a file of the archive that segments are kept in is not there"),
+        "archive-file-changed": Rule(_ERROR, "a file of the archive has changed since it was placed"),
+        "row-digest-differs": Rule(_ERROR, "the rows of a table file are not those that were written"),
+        "page-checksum-differs": Rule(_ERROR, "a page of a table file does not match its checksum"),
+        "rows-differ-from-archive": Rule(_ERROR, "rows of records are not what the archived bytes say"),
+        "not-provable": Rule(_WARNING, "neither digest nor archive is left to compare published rows with"),
+        "ledger-has-a-hole": Rule(_ERROR, "the offset ledger leaves out offsets of a log"),
+        "rows-differ-from-ledger": Rule(_ERROR, "records does not hold the rows that the offset ledger counts"),
+        "frontier-missing": Rule(_ERROR, "records has rows of a log whose published end is not recorded"),
+        "withdrawn-rows": Rule(_INFO, "published rows that were deleted on purpose, as the table withdrawals says"),
     }
 )
 """Every rule id. A new check adds its row here; `found` refuses ids that are missing."""

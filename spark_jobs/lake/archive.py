@@ -282,10 +282,10 @@ def swap_segments(
     ]
     rows = pa.Table.from_pylist(gone + [asdict(s) for s in added], schema=SEGMENTS)
     logs = sorted({s.log for s in (*retired, *added)})
-    # The new ids too: deltalake refuses rows that the predicate of their overwrite does not cover.
-    predicate = commits.equal_to_any("segment_id", [s.segment_id for s in (*retired, *added)])
+    # The new ids too: whatever was there, they are there once.
+    ids = [segment.segment_id for segment in (*retired, *added)]
     moved = [guard_of(log, planned[log]) for log in logs]
-    commits.replace(lake, "segments", predicate, rows, run_id, [*moved, *guards])
+    commits.replace(lake, "segments", ("segment_id", ids), rows, run_id, [*moved, *guards])
 
 
 def mark_deleted(
@@ -297,9 +297,9 @@ def mark_deleted(
         ConcurrentChange: a log, or the table, was touched since the plan.
     """
     rows = pa.Table.from_pylist([asdict(s) | {"deleted_ms": as_of_ms} for s in segments], schema=SEGMENTS)
-    predicate = commits.equal_to_any("segment_id", [s.segment_id for s in segments])
+    ids = [segment.segment_id for segment in segments]
     moved = [guard_of(log, planned[log]) for log in sorted({s.log for s in segments})]
-    commits.replace(lake, "segments", predicate, rows, run_id, moved)
+    commits.replace(lake, "segments", ("segment_id", ids), rows, run_id, moved)
 
 
 def commit_logs(lake: str, rows: Sequence[LogRow], run_id: str) -> None:
@@ -307,4 +307,4 @@ def commit_logs(lake: str, rows: Sequence[LogRow], run_id: str) -> None:
     if not rows:
         return
     columns = pa.Table.from_pylist([asdict(row) for row in rows], schema=LOGS)
-    commits.replace(lake, "logs", commits.equal_to_any("log", [row.log for row in rows]), columns, run_id)
+    commits.replace(lake, "logs", ("log", [row.log for row in rows]), columns, run_id)

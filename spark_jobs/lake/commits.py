@@ -1,6 +1,7 @@
 """Every commit to a lake's tables, and the guards in it.
 
-A state table is changed by :func:`append` and :func:`replace`, both of which may carry *versions*: pairs of
+A state table is changed by :func:`append`, :func:`replace` and :func:`delete`. They write their rows as one file of our
+own kind (``parquet_files``: digest, page checksums, on disk before the commit) and may carry *versions*: pairs of
 application id and number that Delta records in the same commit. A commit whose plan stood on version ``n`` of an
 application id is refused if that has moved (:class:`ConcurrentChange`), whether or not a lease was held. A job whose
 commits stand on all that a table held when it was read says so by :class:`Standing`.
@@ -12,21 +13,24 @@ nothing about such files, so everything is checked here and in the worker before
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
-import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
-from spark_jobs.lake import delta_log, storage
+from spark_jobs.lake import delta_log, storage, table_features
+from spark_jobs.lake.carried_rows import Matching, as_declared, by_partition, key_of
 from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, OutputMismatch, said
 from spark_jobs.lake.live_files import LiveFile, live_files
-from spark_jobs.lake.tables import TABLES, ensure_table, open_table, table_uri
+from spark_jobs.lake.tables import TABLES, TableSpec, ensure_table, open_table, reading, spec_of, table_uri
+from spark_jobs.lake.written_file import WrittenFile as WrittenFile
+from spark_jobs.parquet_files import write_file
 
 FEW_IDS = 20
 """Up to so many application ids are looked up one by one."""
@@ -42,6 +46,12 @@ class Guard:
     planned: int | None
     """Version seen when the plan was made; None: never recorded."""
     next_version: int
+
+
+Action = AddAction | RemoveAction
+
+Where = tuple[str, Sequence[str]]
+"""A column of text and its values: the rows that have one of them."""
 
 
 class Standing:
@@ -69,20 +79,6 @@ class Standing:
         self._versions[name] = (self._versions[name] or 0) + 1
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenFile:
-    """A Parquet file that a worker wrote, closed and synced, below a table's directory."""
-
-    path: str
-    """Relative to the table."""
-    size: int
-    partition_values: Mapping[str, str]
-    statistics: str
-    """Delta's statistics JSON: numRecords, minValues, maxValues, nullCount."""
-    modified_ms: int
-    rows: int
-
-
 def table_versions(lake: str, *names: str) -> dict[str, int | None]:
     """Versions of tables; None where one was never created."""
     opened = {name: open_table(lake, name) for name in names}
@@ -108,52 +104,74 @@ def append(
     Raises:
         ConcurrentChange: a guarded version has moved since the plan.
         CommitUnanswered: it is not known whether the commit landed.
+        TableRefused: another program made the table into what we would harm; so does every commit here.
     """
     if rows.num_rows == 0 and not guards:
         return
     table = _opened(lake, name, guards, standing)
-    with _landing(lake, name, table, standing):
-        properties = _properties(run_id, guards, 0 if guards or standing else APPEND_RETRIES)
-        write_deltalake(table, _ordered(name, rows), mode="append", commit_properties=properties)
+    spec = spec_of(name, table)
+    written = _write(lake, spec, rows, {})
+    retries = 0 if guards or standing else APPEND_RETRIES
+    _commit(
+        lake, table, spec, [_added(file) for file in written], _properties(run_id, guards, retries, written), standing
+    )
 
 
 def replace(
     lake: str,
     name: str,
-    predicate: str,
+    where: Where,
     rows: pa.Table,
     run_id: str,
     guards: Sequence[Guard] = (),
     standing: Standing | None = None,
 ) -> None:
-    """Replace the rows that match ``predicate`` (SQL, literals only) by ``rows``, in one commit.
+    """Replace rows by others in one commit; nothing to remove, no rows and no guards write nothing.
+
+    The other rows of a file that loses some are written anew together with ``rows``, with all columns they have.
+
+    Args:
+        where: a column of text and its values: rows that have one of them go.
 
     Raises:
         ConcurrentChange: the table, or a guarded version, has moved since the plan.
         CommitUnanswered: it is not known whether the commit landed.
+        TableUnreadable: a file that may hold such rows is missing or damaged.
     """
     table = _opened(lake, name, guards, standing)
-    with _landing(lake, name, table, standing):
-        write_deltalake(
-            table,
-            _ordered(name, rows),
-            mode="overwrite",
-            predicate=predicate,
-            # A commit that removes files must not be rebased: its removals were computed from this snapshot.
-            commit_properties=_properties(run_id, guards, retries=0),
+    spec = spec_of(name, table)
+    column, values = where
+    matching = Matching(lake, spec, column, values)
+    with reading(lake, name):
+        live = live_files(table)
+    shrunk = matching.shrunk(live)
+    if not shrunk and not rows.num_rows and not guards:
+        return
+    kept: dict[str, tuple[Mapping[str, str], Iterable[pa.RecordBatch]]] = {}
+    left = {key_of(each.file.partition_values): each.file.partition_values for each in shrunk if each.rows_left}
+    for key, partition_values in left.items():
+        kept[key] = partition_values, matching.left([s for s in shrunk if key_of(s.file.partition_values) == key])
+    written = _write(lake, spec, rows, kept)
+    expected = rows.num_rows + sum(each.rows_left for each in shrunk)
+    if expected != sum(file.rows for file in written):
+        raise OutputMismatch(
+            f"Table {name}: {sum(file.rows for file in written)} rows were written where {expected} belong; "
+            "nothing was replaced."
         )
+    actions: list[Action] = [*_removed([each.file for each in shrunk], data_change=True), *map(_added, written)]
+    # A commit that removes files must not be rebased: its removals were computed from this snapshot.
+    _commit(lake, table, spec, actions, _properties(run_id, guards, retries=0, files=written), standing)
 
 
-def delete(lake: str, name: str, predicate: str, run_id: str, standing: Standing | None = None) -> None:
-    """Delete the rows that match ``predicate``, in one commit.
+def delete(lake: str, name: str, where: Where, run_id: str, standing: Standing | None = None) -> None:
+    """Delete rows, named as in :func:`replace`, in one commit; where there are none it writes nothing.
 
     Raises:
         ConcurrentChange: the table has moved meanwhile.
         CommitUnanswered: it is not known whether the commit landed.
+        TableUnreadable: a file that may hold such rows is missing or damaged.
     """
-    # Not deltalake's own delete: it writes the rows that stay with Arrow's string_view type, and pyarrow then fails
-    # on every filter over such a file.
-    replace(lake, name, predicate, TABLES[name].schema.empty_table(), run_id, standing=standing)
+    replace(lake, name, where, TABLES[name].schema.empty_table(), run_id, standing=standing)
 
 
 def add_files(
@@ -178,23 +196,13 @@ def add_files(
     """
     if not files and not guards:
         return
-    spec = TABLES[name]
     for written in files:
         _check_file(lake, name, written)
     table = _opened(lake, name, guards, standing)
     if check is not None:
         check(table)
-    actions: list[AddAction | RemoveAction] = [
-        AddAction(f.path, f.size, dict(f.partition_values), f.modified_ms, True, f.statistics) for f in files
-    ]
-    with _landing(lake, name, table, standing):
-        table.create_write_transaction(
-            actions,
-            mode="append",
-            schema=spec.schema,
-            partition_by=list(spec.partition_by),
-            commit_properties=_properties(run_id, guards, 0 if guards or standing else APPEND_RETRIES),
-        )
+    properties = _properties(run_id, guards, 0 if guards or standing else APPEND_RETRIES, files)
+    _commit(lake, table, spec_of(name, table), [_added(file) for file in files], properties, standing)
 
 
 def rewrite_files(
@@ -224,10 +232,9 @@ def rewrite_files(
     """
     if not removed and not written and not guards:
         return
-    spec = TABLES[name]
     for file in written:
         _check_file(lake, name, file)
-    table = _opened(lake, name, guards, None)
+    table = _opened(lake, name, guards, None, rewrites=True)
     if check is not None:
         check(table)
     live: dict[str, LiveFile] = {file.path: file for file in live_files(table)}
@@ -242,31 +249,64 @@ def rewrite_files(
             f"Table {name}: {sum(file.rows for file in written)} rows were written in the place of {rows_before}; "
             "nothing was replaced."
         )
+    actions: list[Action] = [
+        *_removed([live[path] for path in removed], data_change),
+        *(_added(f, data_change) for f in written),
+    ]
+    # Never rebased: delta-rs does not see that a file to remove was rewritten meanwhile, and its rows would be there
+    # twice.
+    properties = _properties(run_id, guards, retries=0, files=written)
+    _commit(lake, table, spec_of(name, table), actions, properties, None)
+
+
+def _write(
+    lake: str,
+    spec: TableSpec,
+    rows: pa.Table,
+    kept: Mapping[str, tuple[Mapping[str, str], Iterable[pa.RecordBatch]]],
+) -> list[WrittenFile]:
+    """One file for each table partition: first the rows that are kept in it, then the new ones."""
+    schema = pa.schema([spec.schema.field(column) for column in spec.schema.names if column in rows.schema.names])
+    added = by_partition(rows.select(schema.names).cast(schema), spec)
+    written = []
+    for key in dict.fromkeys((*kept, *added)):
+        partition_values = (kept.get(key) or added[key])[0]
+        before: Iterable[pa.RecordBatch] = kept[key][1] if key in kept else ()
+        after = added[key][1].to_batches() if key in added else ()
+        chunks = itertools.chain(before, (as_declared(batch, spec.file_schema) for batch in after))
+        file = write_file(table_uri(lake, spec.name), spec, chunks, partition_values)
+        if file is not None:
+            written.append(file)
+    return written
+
+
+def _added(file: WrittenFile, data_change: bool = True) -> AddAction:
+    values = dict(file.partition_values)
+    return AddAction(file.path, file.size, values, file.modified_ms, data_change, file.statistics)
+
+
+def _removed(files: Sequence[LiveFile], data_change: bool) -> list[RemoveAction]:
     now_ms = time.time_ns() // 1_000_000  # when readers may lose the file is counted by Delta's clock, not a run's
-    actions: list[AddAction | RemoveAction] = [
-        # The action escapes its path itself: an escaped one would name no file, and the old rows would stay.
-        RemoveAction(path, data_change, now_ms, live[path].size, dict(live[path].partition_values))
-        for path in removed
-    ]
-    actions += [
-        AddAction(f.path, f.size, dict(f.partition_values), f.modified_ms, data_change, f.statistics) for f in written
-    ]
-    with _landing(lake, name, table, None):
+    # The action escapes its path itself: an escaped one would name no file, and the old rows would stay.
+    return [RemoveAction(f.path, data_change, now_ms, f.size, dict(f.partition_values)) for f in files]
+
+
+def _commit(
+    lake: str,
+    table: DeltaTable,
+    spec: TableSpec,
+    actions: Sequence[Action],
+    properties: CommitProperties,
+    standing: Standing | None,
+) -> None:
+    with _landing(lake, spec.name, table, standing):
         table.create_write_transaction(
-            actions,
+            list(actions),
             mode="append",
             schema=spec.schema,
             partition_by=list(spec.partition_by),
-            # Never rebased: delta-rs does not see that a file to remove was rewritten meanwhile, and its rows would
-            # be there twice.
-            commit_properties=_properties(run_id, guards, retries=0),
+            commit_properties=properties,
         )
-
-
-def equal_to_any(column: str, values: Sequence[str]) -> str:
-    """The SQL predicate ``column IN ('a', 'b')`` with quoted literals."""
-    quoted = ", ".join("'" + value.replace("'", "''") + "'" for value in sorted(values))
-    return f"{column} IN ({quoted})"
 
 
 def _check_file(lake: str, name: str, written: WrittenFile) -> None:
@@ -283,10 +323,14 @@ def _check_file(lake: str, name: str, written: WrittenFile) -> None:
         raise OutputMismatch(f"Table {name}: statistics of {full} do not count its {written.rows} rows.")
 
 
-def _opened(lake: str, name: str, guards: Sequence[Guard], standing: Standing | None) -> DeltaTable:
+def _opened(
+    lake: str, name: str, guards: Sequence[Guard], standing: Standing | None, *, rewrites: bool = False
+) -> DeltaTable:
     """The table, made if need be, with all that a commit stands on compared."""
     with _answered(name):
         table = ensure_table(lake, name)
+    # Once more: another program may have changed the table since the job was planned.
+    table_features.refuse_table(lake, name, table, rewrites=rewrites)
     _check(lake, table, name, guards)
     if standing is not None:
         standing.check(table, name)
@@ -338,33 +382,28 @@ def _versions(lake: str, name: str, table: DeltaTable, application_ids: Sequence
 
 
 def _kept(lake: str, name: str, table: DeltaTable, planned: int) -> None:
-    """Return when what was committed behind version ``planned`` is on disk, with the files that it added: until then
-    the power may fail and take it back, while files and commits made after it stay. ``deltalake`` syncs nothing."""
+    """Return when what was committed after version ``planned`` is on disk: until then the power may fail and take it
+    back, while commits made after it stay. ``deltalake`` syncs nothing; the files that the commit adds are synced
+    before it."""
     root = table_uri(lake, name)
     if storage.is_remote(root):
         return
     table.update_incremental()
     for version in range(planned + 1 if planned else 0, table.version() + 1):
-        commit = delta_log.read_commit(lake, name, version)
-        added = [storage.join(root, file.path) for file in commit.added] if commit is not None else []
-        for path in (*added, *{os.path.dirname(path) for path in added}):
-            with contextlib.suppress(FileNotFoundError):  # merged and removed meanwhile
-                storage.sync(path)
         with contextlib.suppress(FileNotFoundError):
             storage.sync(storage.join(root, "_delta_log", f"{version:020d}.json"))
     storage.sync(storage.join(root, "_delta_log"))
 
 
-def _properties(run_id: str, guards: Sequence[Guard], retries: int) -> CommitProperties:
+def _properties(
+    run_id: str, guards: Sequence[Guard], retries: int, files: Sequence[WrittenFile] = ()
+) -> CommitProperties:
     # No automatic rebase for guarded commits: delta-rs records an application's version but does not compare it
     # with the one the plan stood on, so every attempt must look again.
+    # An add action of deltalake has no tags, so the commit as a whole carries the digests of its files.
+    digests = {file.path: file.digest for file in files if file.digest is not None}
     return CommitProperties(
-        custom_metadata={"userMetadata": json.dumps({"run_id": run_id})},
+        custom_metadata={"userMetadata": json.dumps({"run_id": run_id, "digests": digests})},
         max_commit_retries=retries,
         app_transactions=[Transaction(guard.application_id, guard.next_version) for guard in guards],
     )
-
-
-def _ordered(name: str, rows: pa.Table) -> pa.Table:
-    schema = TABLES[name].schema
-    return rows.select(schema.names).cast(schema)

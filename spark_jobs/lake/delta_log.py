@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_jobs.lake import storage
-from spark_jobs.lake.tables import open_table, table_uri
+from spark_jobs.lake.tables import open_table, reading, table_uri
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,10 @@ class Commit:
     """Paths, relative to the table."""
     application_ids: Mapping[str, int]
     """Versions of application ids that the commit recorded, the frontiers among them."""
+    digests: Mapping[str, str]
+    """Row digests of the files that it added, by path; none of a commit that is not ours."""
+    engine: str | None
+    """Who wrote it, as the commit says."""
 
 
 def newest_version(lake: str, name: str) -> int | None:
@@ -56,7 +60,7 @@ def newest_version(lake: str, name: str) -> int | None:
 def read_commit(lake: str, name: str, version: int) -> Commit | None:
     """One commit; None where the table's log does not keep it any more, or does not have it yet."""
     lines = _lines(lake, name, version)
-    return None if lines is None else _commit(version, [json.loads(line) for line in lines])
+    return None if lines is None else _parsed(lake, name, version, lines)
 
 
 def commit_that_added(lake: str, name: str, path: str, newest: int) -> Commit | None:
@@ -65,7 +69,7 @@ def commit_that_added(lake: str, name: str, path: str, newest: int) -> Commit | 
     for version, lines in _back_from(lake, name, newest):
         # Cheaper than to parse a commit of ten thousand files: names of data files are never part of one another.
         if any(base in line and line.startswith('{"add"') for line in lines):
-            commit = _commit(version, [json.loads(line) for line in lines])
+            commit = _parsed(lake, name, version, lines)
             if any(added.path == path for added in commit.added):
                 return commit
     return None
@@ -87,7 +91,7 @@ def commit_that_passed(lake: str, name: str, application_id: str, number: int, n
     else:
         if reached > 0:
             return None  # an earlier commit may have done it
-    return None if found is None else _commit(found[0], [json.loads(line) for line in found[1]])
+    return None if found is None else _parsed(lake, name, *found)
 
 
 def recorded_versions(lake: str, name: str, version: int) -> dict[str, int] | None:
@@ -149,28 +153,39 @@ def _lines(lake: str, name: str, version: int) -> list[str] | None:
     return [line for line in content.decode().split("\n") if line.strip()]
 
 
+def _parsed(lake: str, name: str, version: int, lines: list[str]) -> Commit:
+    with reading(lake, name, f"_delta_log/{version:020d}.json"):
+        return _commit(version, [json.loads(line) for line in lines])
+
+
 def _commit(version: int, actions: list[dict[str, Any]]) -> Commit:
     info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+    ours = _our_metadata(info)
     adds = [action["add"] for action in actions if "add" in action]
     removes = [action["remove"] for action in actions if "remove" in action]
     return Commit(
         version=version,
         timestamp_ms=info.get("timestamp"),
         operation=info.get("operation"),
-        run_id=_run_id(info),
+        run_id=ours.get("run_id"),
         data_change=any(each.get("dataChange", True) for each in (*adds, *removes)),
         added=tuple(AddedFile(unquote(each["path"]), each["size"], _rows(each)) for each in adds),
         removed=tuple(unquote(each["path"]) for each in removes),
         application_ids={a["txn"]["appId"]: a["txn"]["version"] for a in actions if "txn" in a},
+        digests=ours.get("digests", {}),
+        engine=info.get("engineInfo") or info.get("clientVersion"),
     )
 
 
-def _run_id(info: Mapping[str, Any]) -> str | None:
+def _our_metadata(info: Mapping[str, Any]) -> dict[str, Any]:
+    """What our commits say of themselves; nothing of a commit that is not ours."""
     try:
-        said = json.loads(info["userMetadata"])["run_id"]
-    except (KeyError, TypeError, ValueError):  # a commit that is not ours
-        return None
-    return str(said)
+        metadata = json.loads(info["userMetadata"])
+        found = {"run_id": str(metadata["run_id"])}
+        digests = metadata.get("digests", {})
+        return found | {"digests": {str(path): str(digest) for path, digest in digests.items()}}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return {}
 
 
 def _rows(add: Mapping[str, Any]) -> int | None:

@@ -25,6 +25,14 @@ class OutputMismatch(JobError):
     """What was written, or what the table holds, is not what the ledger says: stop and look."""
 
 
+class TableUnreadable(JobError):
+    """A table, or a file of it, is missing, damaged or of another kind than ours; the text names the command for it."""
+
+
+class TableRefused(JobError):
+    """A table has a feature or a column that our commits would do harm to; the text names the way out."""
+
+
 class LeaseHeld(JobError):
     """Another process works on this lake; the text names it."""
 

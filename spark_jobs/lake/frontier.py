@@ -73,8 +73,7 @@ def commit_ledger(
     if not logs:
         return
     columns = pa.Table.from_pylist([asdict(row) for row in rows], schema=OFFSET_LEDGER)
-    predicate = commits.equal_to_any("log", list(logs))
-    commits.replace(lake, "offset_ledger", predicate, columns, run_id, standing=standing)
+    commits.replace(lake, "offset_ledger", ("log", logs), columns, run_id, standing=standing)
 
 
 def with_published(rows: Sequence[LedgerRow], recorded: int | None) -> list[LedgerRow]:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from spark_jobs.lake import storage
-from spark_jobs.lake.tables import open_table, table_uri
+from spark_jobs.lake.tables import open_table, reading, table_uri
 
 LOG_DIRECTORY = "_delta_log"
 
@@ -106,9 +106,13 @@ def live_files(table: DeltaTable) -> list[LiveFile]:
 
 
 def newest_files(lake: str, name: str) -> list[LiveFile]:
-    """Files of the newest version of table ``name``, by path; none where it was never created."""
+    """Files of the newest version of table ``name``, by path; none where it was never created. Raises
+    TableUnreadable."""
     table = open_table(lake, name)
-    return [] if table is None else live_files(table)
+    if table is None:
+        return []
+    with reading(lake, name):
+        return live_files(table)
 
 
 class ByLog:
@@ -155,13 +159,15 @@ def read_history(lake: str, name: str) -> History:
     newest = -1
     root = table_uri(lake, name)
     for file in storage.files_below(storage.join(root, LOG_DIRECTORY)):
+        within = storage.relative(file.path, root)
         if file.path.endswith(".checkpoint.parquet"):
             # A checkpoint remembers removals whose commits are gone.
-            with storage.arrow_filesystem(root).open_input_file(storage.relative(file.path, root)) as content:
+            with reading(lake, name, within), storage.arrow_filesystem(root).open_input_file(within) as content:
                 column = pq.ParquetFile(content).read(["remove"]).column("remove")
             actions = [{"remove": remove} for remove in column.to_pylist() if remove is not None]
         elif file.path.endswith(".json"):
-            actions = [json.loads(line) for line in storage.read(file.path).splitlines() if line.strip()]
+            with reading(lake, name, within):
+                actions = [json.loads(line) for line in storage.read(file.path).splitlines() if line.strip()]
             said = posixpath.basename(file.path).removesuffix(".json")
             newest = max(newest, int(said) if said.isdecimal() else -1)
         else:

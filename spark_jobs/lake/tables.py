@@ -6,18 +6,21 @@ anything that reads Delta reads it. Statistics are kept on the columns that plan
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-from deltalake import DeltaTable, Schema
-from deltalake.exceptions import TableNotFoundError
+from deltalake import CommitProperties, DeltaTable, Schema
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from logcore.columns.schema import RECORDS_SCHEMA
 from spark_jobs.lake import storage
 from spark_jobs.lake.delta_location import delta_uri, prepare
+from spark_jobs.lake.errors import JobError, TableUnreadable, UsageError, said
 
 LOG_COLUMNS = [
     pa.field("log", pa.string()),  # <log_id>/<partition>: the key that plans and predicates use
@@ -244,27 +247,76 @@ TABLES: Mapping[str, TableSpec] = {
 }
 
 
+_BY_US = CommitProperties(custom_metadata={"userMetadata": json.dumps({"run_id": "tables"})})
+"""What tells the commits by which a table is made, and gets new columns, from those of other programs."""
+
+
 def table_uri(lake: str, name: str) -> str:
     """Where table ``name`` of ``lake`` lies."""
     return storage.join(lake, "tables", TABLES[name].name)
 
 
-def open_table(lake: str, name: str) -> DeltaTable | None:
-    """The table at its newest version, or None where it was never created."""
+@contextmanager
+def reading(lake: str, name: str, path: str | None = None) -> Iterator[None]:
+    """Errors of Arrow and Delta while table ``name`` is read become ours.
+
+    Args:
+        path: the file that is read, relative to the table, where it is known.
+
+    Raises:
+        TableUnreadable: the table, or a file of it, is missing or damaged.
+        StorageError: the object store did not answer as it should.
+    """
     uri = table_uri(lake, name)
     try:
         with storage.answers(uri):
+            yield
+    except (JobError, UsageError):  # the address of a store is not a damaged table
+        raise
+    except (pa.ArrowException, DeltaError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        where = uri if path is None else storage.join(uri, path)
+        raise TableUnreadable(
+            f"Table {name}: {where} can't be read ({said(error)[:300]}) To make the table again: "
+            f"loglake repair {lake} --rebuild {name}"
+        ) from error
+
+
+def open_table(lake: str, name: str) -> DeltaTable | None:
+    """The table at its newest version, or None where it was never created.
+
+    Raises:
+        TableUnreadable: the table's log is damaged.
+        StorageError: the object store did not answer as it should.
+    """
+    uri = table_uri(lake, name)
+    with reading(lake, name):
+        try:
             return DeltaTable(delta_uri(uri), storage_options=storage.delta_options(uri))
-    except TableNotFoundError:
-        return None
+        except TableNotFoundError:
+            return None
+
+
+def spec_of(name: str, table: DeltaTable) -> TableSpec:
+    """Columns and layout of a table as it is: ours, then the columns that its user added, which are nullable."""
+    spec = TABLES[name]
+    added = [field.with_nullable(True) for field in _schema_of(table) if field.name not in spec.schema.names]
+    return replace(spec, schema=pa.schema([*spec.schema, *added]))
+
+
+def _schema_of(table: DeltaTable) -> pa.Schema:
+    return pa.schema(table.schema().to_arrow())
 
 
 def ensure_table(lake: str, name: str) -> DeltaTable:
-    """The table, created empty if it is not there; columns that came to it after it was made are added."""
+    """The table, created empty if it is not there; columns that came to it after it was made are added.
+
+    Raises:
+        TableUnreadable: it is there, and its log is damaged.
+    """
     spec = TABLES[name]
     uri = table_uri(lake, name)
     prepare(uri)
-    table = DeltaTable.create(
+    table = open_table(lake, name) or DeltaTable.create(
         delta_uri(uri),
         schema=spec.schema,
         mode="ignore",
@@ -275,11 +327,12 @@ def ensure_table(lake: str, name: str) -> DeltaTable:
             "delta.checkpointPolicy": "classic",
             "delta.dataSkippingStatsColumns": ",".join(spec.statistics),
         },
+        commit_properties=_BY_US,
     )
     there = {field.name for field in table.schema().fields}
     later = [field for field in Schema.from_arrow(spec.schema).fields if field.name not in there]
     if later:
-        table.alter.add_columns(later)
+        table.alter.add_columns(later, commit_properties=_BY_US)
     return table
 
 
@@ -299,6 +352,10 @@ def read_rows(
 
     Args:
         where: ANDed conditions ``(column, operator, value)`` as ``pyarrow.dataset`` filters.
+
+    Raises:
+        TableUnreadable: a file of the table is missing or damaged, or a column is of another type than ours.
+        StorageError: the object store did not answer as it should.
     """
     spec = TABLES[name]
     schema = spec.schema if columns is None else pa.schema([spec.schema.field(c) for c in columns])
@@ -309,13 +366,14 @@ def read_rows(
     for column, operator, value in where or ():
         term = _term(spec, column, operator, value)
         condition = term if condition is None else condition & term
-    dataset = open_dataset(lake, name, table)
-    there = [column for column in schema.names if column in dataset.schema.names]
-    rows = dataset.to_table(columns=there, filter=condition)
-    for field in schema:
-        if field.name not in there:  # a table made before it had this column
-            rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
-    return rows.select(schema.names).cast(schema)
+    with reading(lake, name):
+        dataset = open_dataset(lake, name, table)
+        there = [column for column in schema.names if column in dataset.schema.names]
+        rows = dataset.to_table(columns=there, filter=condition)
+        for field in schema:
+            if field.name not in there:  # a table made before it had this column
+                rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+        return rows.select(schema.names).cast(schema)
 
 
 def _term(spec: TableSpec, column: str, operator: str, value: Any) -> ds.Expression:

@@ -4,11 +4,13 @@ them through the tables of a real lake. No bytes of Kafka, no Spark; what the re
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from deltalake import CommitProperties, write_deltalake
 
 from logcore.logs.findings import Finding, Severity
 from logcore.logs.offset_ledger import BLOCKING, OffsetState
@@ -22,7 +24,7 @@ from spark_jobs.lake.commits import Guard
 from spark_jobs.lake.finding_rows import PlacedFinding, record
 from spark_jobs.lake.frontier import LedgerRow
 from spark_jobs.lake.identity import claim
-from spark_jobs.lake.tables import TABLES, VALIDATIONS
+from spark_jobs.lake.tables import TABLES, VALIDATIONS, table_uri
 
 TOPIC_ID = "dGVzdHRvcGljaWQwMDAwMQ"
 SEGMENT_BYTES = 1000
@@ -245,7 +247,14 @@ def _replace(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
                 for offset in range(r.start_offset, r.end_offset)
             ]
             predicate = f"topic = '{first.topic}' AND partition = {first.partition}"
-            commits.replace(config.lake, "records", predicate, pa.Table.from_pylist(rows, schema=schema), config.run_id)
+            said = {"userMetadata": json.dumps({"run_id": config.run_id})}
+            write_deltalake(
+                table_uri(config.lake, "records"),
+                pa.Table.from_pylist(rows, schema=schema),
+                mode="overwrite",
+                predicate=predicate,
+                commit_properties=CommitProperties(custom_metadata=said),
+            )
             frontier.commit_ledger(
                 config.lake, [replace(r, published=r.published or r in late) for r in ranges], [log], config.run_id
             )

@@ -225,8 +225,8 @@ FAULTS = (
     Fault(
         "timestamps of a table lose their milliseconds",
         "spark_jobs/parquet_files.py",
-        "        left = chunk.select(schema.names)\n",
-        "        left = chunk.select(schema.names)\n"
+        "        left = _with_columns(chunk, schema)\n",
+        "        left = _with_columns(chunk, schema)\n"
         "        if 'timestamp' in schema.names:\n"
         "            from pyarrow.compute import floor_temporal\n\n"
         "            at = schema.get_field_index('timestamp')\n"

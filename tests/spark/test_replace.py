@@ -93,7 +93,7 @@ def change_ledger(lake: Lake, start: int, end: int, **columns: Any) -> None:
                 changed = columns if (low, high) == (start, end) else {}
                 rows.append(vars_of(row) | {"start_offset": low, "end_offset": high, "records": records} | changed)
     table = pa.Table.from_pylist(rows, schema=OFFSET_LEDGER)
-    commits.replace(str(lake.path), "offset_ledger", f"log = '{log}'", table, "test")
+    commits.replace(str(lake.path), "offset_ledger", ("log", [log]), table, "test")
 
 
 def vars_of(row: Any) -> dict[str, Any]:

@@ -135,7 +135,7 @@ def test_an_unpublished_segment_stays_though_it_is_due(lake):
 
 def test_a_segment_that_is_not_validated_keeps_all_behind_it(lake):
     unvalidated = next(r for r in lake.rows("segments") if (r["topic"], r["base_offset"]) == ("orders", 10))
-    commits.delete(str(lake.path), "validations", f"segment_id = '{unvalidated['segment_id']}'", "test")
+    commits.delete(str(lake.path), "validations", ("segment_id", [unvalidated["segment_id"]]), "test")
     [log] = retain(lake, ALL).plan["logs"]
     assert log["why_it_stays"] == ["it ends at offset 20, and only offsets below 10 are validated"]
     assert spans(lake, "orders") == [(10, 20), (20, 30), (30, 40)]

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from spark_jobs.lake import commits
+from spark_jobs.lake import commits, delta_log
 from spark_jobs.lake.commits import Guard, WrittenFile
-from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, OutputMismatch
+from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, OutputMismatch, TableRefused
 from spark_jobs.lake.tables import LOGS, QUARANTINE, TABLES, ensure_table, read_rows, table_uri
 from spark_jobs.parquet_files import write_file
 
@@ -36,7 +36,7 @@ def test_a_plan_that_another_commit_overtook_is_refused_and_writes_nothing(tmp_p
     with pytest.raises(ConcurrentChange, match="stands at 5"):
         commits.append(lake, "logs", _log_row("a/0", 2), "run", [Guard("x", None, 6)])
     with pytest.raises(ConcurrentChange):
-        commits.replace(lake, "logs", "log = 'a/0'", _log_row("a/0", 2), "run", [Guard("x", 4, 6)])
+        commits.replace(lake, "logs", ("log", ["a/0"]), _log_row("a/0", 2), "run", [Guard("x", 4, 6)])
     assert read_rows(lake, "logs", ["next_offset"])["next_offset"].to_pylist() == [1]
     commits.append(lake, "logs", _log_row("b/0", 2), "run", [Guard("x", 5, 6)])
     assert commits.versions(lake, "logs", ["x", "y"]) == {"x": 6, "y": None}
@@ -87,6 +87,19 @@ def test_a_file_that_is_not_what_its_writer_reported_is_not_committed(tmp_path):
         with pytest.raises(OutputMismatch):
             commits.add_files(lake, "quarantine", [lie], "run")
     assert read_rows(lake, "quarantine").num_rows == 0
+
+
+def test_a_commit_names_the_digests_of_the_files_that_it_adds(tmp_path):
+    lake = str(tmp_path)
+    one, two, merged = (_quarantine_file(tmp_path, *positions) for positions in ((3,), (5,), (3, 5)))
+    commits.add_files(lake, "quarantine", [one, two], "run")
+    commits.rewrite_files(lake, "quarantine", [one.path, two.path], [merged], "run", data_change=False)
+    added, rewritten = (delta_log.read_commit(lake, "quarantine", version) for version in (1, 2))
+    assert added is not None
+    assert rewritten is not None
+    assert added.digests == {one.path: one.digest, two.path: two.digest}
+    assert rewritten.digests == {merged.path: merged.digest}
+    assert len({one.digest, two.digest, merged.digest}) == 3
 
 
 def _positions(lake: str) -> list[int]:
@@ -190,12 +203,12 @@ def test_what_stands_on_a_whole_table_is_refused_after_any_commit_of_another_and
     early = commits.Standing.of(lake, "logs", "quarantine")
     mine = commits.Standing.of(lake, "logs", "quarantine")
     commits.append(lake, "logs", _log_row("a/0", 1), "run", standing=mine)
-    commits.replace(lake, "logs", "log = 'a/0'", _log_row("a/0", 2), "run", standing=mine)
-    commits.delete(lake, "logs", "log = 'b/0'", "run", mine)
+    commits.replace(lake, "logs", ("log", ["a/0"]), _log_row("a/0", 2), "run", standing=mine)
+    commits.delete(lake, "logs", ("log", ["b/0"]), "run", mine)
     commits.add_files(lake, "quarantine", [_quarantine_file(tmp_path, 1)], "run", standing=mine)
     for late in (
         lambda: commits.append(lake, "logs", _log_row("b/0", 1), "late", standing=early),
-        lambda: commits.replace(lake, "logs", "log = 'a/0'", _log_row("a/0", 3), "late", standing=early),
+        lambda: commits.replace(lake, "logs", ("log", ["a/0"]), _log_row("a/0", 3), "late", standing=early),
         lambda: commits.add_files(lake, "quarantine", [_quarantine_file(tmp_path, 1)], "late", standing=early),
     ):
         with pytest.raises(ConcurrentChange, match="the plan was made at None"):
@@ -225,6 +238,18 @@ def test_a_commit_that_nobody_confirms_is_said_to_be_unknown_and_what_to_do(tmp_
     def cut_off(*_, **__):
         raise OSError("connection reset by peer")
 
-    monkeypatch.setattr(commits, "write_deltalake", cut_off)
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", cut_off)
     with pytest.raises(CommitUnanswered, match=r"connection reset by peer.*run again"):
         commits.append(str(tmp_path), "logs", _log_row("a/0", 1), "run")
+
+
+def test_a_table_that_another_program_made_append_only_since_the_plan_loses_no_file(tmp_path):
+    lake = str(tmp_path)
+    old = _quarantine_file(tmp_path, 3)
+    commits.add_files(lake, "quarantine", [old], "run")
+    DeltaTable(table_uri(lake, "quarantine")).alter.set_table_properties({"delta.appendOnly": "true"})
+    with pytest.raises(TableRefused, match="append-only"):
+        commits.rewrite_files(lake, "quarantine", [old.path], [_quarantine_file(tmp_path, 3)], "run", data_change=False)
+    with pytest.raises(TableRefused, match="append-only"):
+        commits.delete(lake, "quarantine", ("segment_id", ["s"]), "run")
+    assert _positions(lake) == [3]
