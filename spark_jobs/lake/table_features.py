@@ -80,10 +80,11 @@ def refuse_unsupported(lake: str, names: Sequence[str] | None = None, *, rewrite
     for name in TABLES if names is None else names:
         table = open_table(lake, name)
         if table is not None:
-            _look_at(lake, name, table, rewrites)
+            refuse_table(lake, name, table, rewrites=rewrites)
 
 
-def _look_at(lake: str, name: str, table: DeltaTable, rewrites: bool) -> None:
+def refuse_table(lake: str, name: str, table: DeltaTable, *, rewrites: bool = False) -> None:
+    """Look at one table as it was opened, right before a commit to it. Raises TableRefused."""
     place = f"delta.`{table_uri(lake, name)}`"
     rebuild = f"loglake repair {lake} --rebuild {name}"
     unknown = _unknown_features(table)
