@@ -282,6 +282,18 @@ class VerifyConfig(JsonContract):
     parts: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class ProveConfig(JsonContract):
+    """Files of ``records`` that other engines wrote since the last run, compared with the archive."""
+
+    JOB: ClassVar[str] = "prove"
+    lake: str
+    run_id: str
+    as_of_ms: int
+    logs: tuple[str, ...] | None = None
+    """Log keys whose findings are reported; None: all. Every file is compared: no later run looks at it."""
+
+
 JobConfig = (
     IngestConfig
     | ValidateConfig
@@ -295,6 +307,7 @@ JobConfig = (
     | RecoverConfig
     | MaintainConfig
     | VerifyConfig
+    | ProveConfig
 )
 
 CONFIGS: Mapping[str, type[JobConfig]] = {
@@ -312,6 +325,7 @@ CONFIGS: Mapping[str, type[JobConfig]] = {
         RecoverConfig,
         MaintainConfig,
         VerifyConfig,
+        ProveConfig,
     )
 }
 

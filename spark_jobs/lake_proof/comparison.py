@@ -189,11 +189,19 @@ class RowComparison:
             rows, offsets = rows.filter(pa.array(found)), offsets[found]
         archived = archived.filter(pa.array(np.isin(_offsets(archived), offsets, assume_unique=True)))
         differing = self._differing(log, rows, archived)
-        bad = np.zeros(len(offsets), dtype=bool)
-        for name, places in differing.items():
-            bad |= places
-            self._explain(log, offsets[places], f"another {name}")
-        self.result.equal += int((~bad).sum())
+        if not differing:
+            self.result.equal += len(offsets)
+            return
+        # Rows that differ in the same columns are told together.
+        names = list(differing)
+        codes = np.zeros(len(offsets), dtype=np.int64)
+        for at, name in enumerate(names):
+            codes |= differing[name].astype(np.int64) << at
+        for code in np.unique(codes):
+            if code:
+                columns = ", ".join(name for at, name in enumerate(names) if code >> at & 1)
+                self._explain(log, offsets[codes == code], f"another {columns}")
+        self.result.equal += int((codes == 0).sum())
 
     def _differing(self, log: str, rows: pa.RecordBatch, archived: pa.RecordBatch) -> dict[str, npt.NDArray[np.bool_]]:
         """Rows that differ, by column."""
