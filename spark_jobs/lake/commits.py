@@ -24,7 +24,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
-from spark_jobs.lake import delta_log, storage
+from spark_jobs.lake import delta_log, storage, table_features
 from spark_jobs.lake.carried_rows import Matching, as_declared, by_partition, key_of
 from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, OutputMismatch, said
 from spark_jobs.lake.live_files import LiveFile, live_files
@@ -104,6 +104,7 @@ def append(
     Raises:
         ConcurrentChange: a guarded version has moved since the plan.
         CommitUnanswered: it is not known whether the commit landed.
+        TableRefused: another program made the table into what we would harm; so does every commit here.
     """
     if rows.num_rows == 0 and not guards:
         return
@@ -233,7 +234,7 @@ def rewrite_files(
         return
     for file in written:
         _check_file(lake, name, file)
-    table = _opened(lake, name, guards, None)
+    table = _opened(lake, name, guards, None, rewrites=True)
     if check is not None:
         check(table)
     live: dict[str, LiveFile] = {file.path: file for file in live_files(table)}
@@ -324,10 +325,14 @@ def _check_file(lake: str, name: str, written: WrittenFile) -> None:
         raise OutputMismatch(f"Table {name}: statistics of {full} do not count its {written.rows} rows.")
 
 
-def _opened(lake: str, name: str, guards: Sequence[Guard], standing: Standing | None) -> DeltaTable:
+def _opened(
+    lake: str, name: str, guards: Sequence[Guard], standing: Standing | None, *, rewrites: bool = False
+) -> DeltaTable:
     """The table, made if need be, with all that a commit stands on compared."""
     with _answered(name):
         table = ensure_table(lake, name)
+    # Once more: another program may have changed the table since the job was planned.
+    table_features.refuse_table(lake, name, table, rewrites=rewrites)
     _check(lake, table, name, guards)
     if standing is not None:
         standing.check(table, name)

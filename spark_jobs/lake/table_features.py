@@ -46,9 +46,7 @@ NEVER_GREW = frozenset({"records", "records_uncommitted"})
 """Tables that have all their columns from the start; to others columns came at their end."""
 
 _FEATURE_SQL: Mapping[str, tuple[str, ...]] = {
-    "allowColumnDefaults": ("DROP FEATURE allowColumnDefaults",),
     "checkpointProtection": ("DROP FEATURE checkpointProtection TRUNCATE HISTORY",),
-    "clustering": ("CLUSTER BY NONE", "DROP FEATURE clustering", "DROP FEATURE domainMetadata"),
     "columnMapping": ("UNSET TBLPROPERTIES ('delta.columnMapping.mode')", "DROP FEATURE columnMapping"),
     "deletionVectors": (
         "SET TBLPROPERTIES ('delta.enableDeletionVectors'='false')",
@@ -61,7 +59,7 @@ _FEATURE_SQL: Mapping[str, tuple[str, ...]] = {
     "v2Checkpoint": ("DROP FEATURE v2Checkpoint",),
     "vacuumProtocolCheck": ("DROP FEATURE vacuumProtocolCheck",),
 }
-"""What ALTER TABLE has to say to drop a feature."""
+"""What ALTER TABLE has to say to drop a feature; Delta 4.4.0 can't drop others (column defaults, clustering)."""
 _LEAVES_A_TRACE = frozenset({"columnMapping", "deletionVectors", "typeWidening", "v2Checkpoint", "vacuumProtocolCheck"})
 """Features whose dropping leaves ``checkpointProtection``."""
 
@@ -82,10 +80,11 @@ def refuse_unsupported(lake: str, names: Sequence[str] | None = None, *, rewrite
     for name in TABLES if names is None else names:
         table = open_table(lake, name)
         if table is not None:
-            _look_at(lake, name, table, rewrites)
+            refuse_table(lake, name, table, rewrites=rewrites)
 
 
-def _look_at(lake: str, name: str, table: DeltaTable, rewrites: bool) -> None:
+def refuse_table(lake: str, name: str, table: DeltaTable, *, rewrites: bool = False) -> None:
+    """Look at one table as it was opened, right before a commit to it. Raises TableRefused."""
     place = f"delta.`{table_uri(lake, name)}`"
     rebuild = f"loglake repair {lake} --rebuild {name}"
     unknown = _unknown_features(table)

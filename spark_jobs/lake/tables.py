@@ -6,6 +6,7 @@ anything that reads Delta reads it. Statistics are kept on the columns that plan
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-from deltalake import DeltaTable, Schema
+from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from logcore.columns.schema import RECORDS_SCHEMA
@@ -262,6 +263,10 @@ TABLES: Mapping[str, TableSpec] = {
 }
 
 
+_BY_US = CommitProperties(custom_metadata={"userMetadata": json.dumps({"run_id": "tables"})})
+"""What tells the commits by which a table is made, and gets new columns, from those of other programs."""
+
+
 def table_uri(lake: str, name: str) -> str:
     """Where table ``name`` of ``lake`` lies."""
     return storage.join(lake, "tables", TABLES[name].name)
@@ -340,11 +345,12 @@ def ensure_table(lake: str, name: str) -> DeltaTable:
             "delta.checkpointPolicy": "classic",
             "delta.dataSkippingStatsColumns": ",".join(spec.statistics),
         },
+        commit_properties=_BY_US,
     )
     there = {field.name for field in table.schema().fields}
     later = [field for field in Schema.from_arrow(spec.schema).fields if field.name not in there]
     if later:
-        table.alter.add_columns(later)
+        table.alter.add_columns(later, commit_properties=_BY_US)
     return table
 
 

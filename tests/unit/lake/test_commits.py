@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from spark_jobs.lake import commits, delta_log
 from spark_jobs.lake.commits import Guard, WrittenFile
-from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, OutputMismatch
+from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, OutputMismatch, TableRefused
 from spark_jobs.lake.tables import LOGS, QUARANTINE, TABLES, ensure_table, read_rows, table_uri
 from spark_jobs.parquet_files import write_file
 
@@ -241,3 +241,15 @@ def test_a_commit_that_nobody_confirms_is_said_to_be_unknown_and_what_to_do(tmp_
     monkeypatch.setattr(DeltaTable, "create_write_transaction", cut_off)
     with pytest.raises(CommitUnanswered, match=r"connection reset by peer.*run again"):
         commits.append(str(tmp_path), "logs", _log_row("a/0", 1), "run")
+
+
+def test_a_table_that_another_program_made_append_only_since_the_plan_loses_no_file(tmp_path):
+    lake = str(tmp_path)
+    old = _quarantine_file(tmp_path, 3)
+    commits.add_files(lake, "quarantine", [old], "run")
+    DeltaTable(table_uri(lake, "quarantine")).alter.set_table_properties({"delta.appendOnly": "true"})
+    with pytest.raises(TableRefused, match="append-only"):
+        commits.rewrite_files(lake, "quarantine", [old.path], [_quarantine_file(tmp_path, 3)], "run", data_change=False)
+    with pytest.raises(TableRefused, match="append-only"):
+        commits.delete(lake, "quarantine", ("segment_id", ["s"]), "run")
+    assert _positions(lake) == [3]
