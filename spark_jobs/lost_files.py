@@ -21,7 +21,7 @@ from spark_jobs.lake.file_contents import FileUnreadable, read_contents
 from spark_jobs.lake.finding_rows import PlacedFinding
 from spark_jobs.lake.live_files import LiveFile
 from spark_jobs.lake.tables import table_uri
-from spark_jobs.pieces import clipped, meets, merged
+from spark_jobs.pieces import Ranges, clipped, meets, merged
 from spark_jobs.replacement_request import LogRequest, TopicRequest, Unreplaceable, requests_for
 from spark_jobs.rewritten_file import TABLE
 
@@ -54,10 +54,10 @@ class LostFile:
     spans: Mapping[str, tuple[int, int]]
     """By log key, offsets [start, end) between which it may have held rows."""
 
-    def meets(self, request: LogRequest) -> bool:
-        """Whether it may have held rows of the ranges of a request."""
-        span = self.spans.get(request.log)
-        return span is not None and meets(request.ranges, *span)
+    def meets_any(self, log: str, ranges: Ranges) -> bool:
+        """Whether it may have held rows of ranges of a log."""
+        span = self.spans.get(log)
+        return span is not None and meets(ranges, *span)
 
 
 def missing_or_cut(lake: str, files: Iterable[LiveFile]) -> dict[str, str]:
@@ -82,9 +82,15 @@ def lost_files(lake: str, files: Iterable[LiveFile], reasons: Mapping[str, str])
 
 
 def widened(
-    lake: str, topics: Sequence[TopicRequest], lost: Sequence[LostFile]
+    lake: str,
+    topics: Sequence[TopicRequest],
+    in_vain: Mapping[tuple[str, str], Sequence[tuple[int, int]]],
+    lost: Sequence[LostFile],
 ) -> tuple[list[TopicRequest], dict[str, list[LostFile]], list[Unreplaceable]]:
     """The requests, with all that the files held that they meet; a topic with such a file is one commit.
+
+    Args:
+        in_vain: ranges that were asked for and cannot be replaced, by topic and log; files that these meet count too.
 
     Returns:
         The requests, the files by topic, and what of the files' offsets cannot be replaced.
@@ -93,12 +99,13 @@ def widened(
     met: dict[str, list[LostFile]] = {}
     refused: list[Unreplaceable] = []
     unchanged: list[TopicRequest] = []
-    for topic in dict.fromkeys(topic.topic for topic in topics):
+    for topic in dict.fromkeys([*(topic.topic for topic in topics), *(topic for topic, _ in in_vain)]):
         of_topic = [each for each in topics if each.topic == topic]
-        wanted = {request.log: list(request.ranges) for each in of_topic for request in each.logs}
-        for each in of_topic:
-            for request in each.logs:
-                wanted[request.log] = merged(sorted([*wanted[request.log], *request.ranges]))
+        asked = [(request.log, request.ranges) for each in of_topic for request in each.logs]
+        asked += [(log, tuple(ranges)) for (name, log), ranges in in_vain.items() if name == topic]
+        wanted: dict[str, list[tuple[int, int]]] = {}
+        for log, ranges in asked:
+            wanted[log] = merged(sorted([*wanted.get(log, []), *ranges]))
         chosen = _met(wanted, [each for each in lost if each.file.partition_values["topic"] == topic])
         if not chosen:
             unchanged += of_topic
@@ -117,7 +124,7 @@ def _met(wanted: dict[str, list[tuple[int, int]]], lost: Sequence[LostFile]) -> 
         more = [
             each
             for each in lost
-            if each not in chosen and any(meets(wanted.get(log, []), *span) for log, span in each.spans.items())
+            if each not in chosen and any(each.meets_any(log, ranges) for log, ranges in wanted.items())
         ]
         if not more:
             return chosen
@@ -151,14 +158,19 @@ def rows_lost(
     Args:
         others: files of the table that can be read.
     """
-    findings = []
+    missing: dict[tuple[str, str], list[tuple[Unreplaceable, int, int]]] = {}
     for each in refused:
         for file in lost:
             span = file.spans.get(each.row.log)
             for start, end in clipped([(each.start, each.end)], *span) if span is not None else ():
                 if each.rows and _rows_in(lake, others, each, start, end) < each.rows_between(start, end):
-                    findings.append(_rows_are_lost(file, each, start, end))
-    return findings
+                    missing.setdefault((file.file.path, each.row.log), []).append((each, start, end))
+    by_path = {each.file.path: each for each in lost}
+    return [
+        _rows_are_lost(by_path[path], found_there[0][0], start, end)
+        for (path, _), found_there in missing.items()
+        for start, end in merged(sorted((start, end) for _, start, end in found_there))
+    ]
 
 
 def _rows_in(lake: str, files: Sequence[LiveFile], of: Unreplaceable, start: int, end: int) -> int:

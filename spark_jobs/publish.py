@@ -20,7 +20,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from logcore.logs.findings import found
@@ -31,11 +30,12 @@ from spark_jobs.contracts import JobReport, LogChange, PublishConfig
 from spark_jobs.lake import archive, commits, finding_rows, frontier
 from spark_jobs.lake.commits import Guard, WrittenFile
 from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange
+from spark_jobs.lake.file_contents import FileUnreadable, read_contents
 from spark_jobs.lake.finding_rows import PlacedFinding
 from spark_jobs.lake.frontier import LedgerRow
-from spark_jobs.lake.live_files import live_files
+from spark_jobs.lake.live_files import LiveFile, live_files
 from spark_jobs.lake.policies import Policies, TopicPolicy, read_policies
-from spark_jobs.lake.tables import open_dataset, open_table
+from spark_jobs.lake.tables import open_table
 from spark_jobs.pieces import Held, merged
 from spark_jobs.records_file import WriteTask, write_records
 from spark_jobs.uncommitted import READ_UNCOMMITTED, UncommittedPlan
@@ -343,13 +343,9 @@ def _mismatches(lake: str, table: DeltaTable | None, logs: Sequence[LogPlan]) ->
             for place in ((log.partition, log.log_id), (log.partition, None), (None, None))
         )
     ]
-    return [
-        _mismatch(
-            log, f"the table records already holds rows at or above offset {log.start_offset}{_way_out(lake, log)}"
-        )
-        for log in suspects
-        if _has_rows(lake, table, log)
-    ]
+    files = live_files(table) if suspects else []
+    problems = ((log, _strange_rows(lake, files, log)) for log in suspects)
+    return [_mismatch(log, problem) for log, problem in problems if problem is not None]
 
 
 def _highest_offsets(table: DeltaTable) -> dict[tuple[str, int | None, str | None], float]:
@@ -362,15 +358,21 @@ def _highest_offsets(table: DeltaTable) -> dict[tuple[str, int | None, str | Non
     return highest
 
 
-def _has_rows(lake: str, table: DeltaTable, log: LogPlan) -> bool:
-    condition = (
-        (pc.field("topic") == log.topic)
-        & (pc.field("partition") == log.partition)
-        & (pc.field("offset") >= log.start_offset)
-        & (pc.field("log_id") == log.log_id)
-    )
-    rows: int = open_dataset(lake, "records", table).head(1, columns=["offset"], filter=condition).num_rows
-    return rows > 0
+def _strange_rows(lake: str, files: Sequence[LiveFile], log: LogPlan) -> str | None:
+    """What of the table does not fit the log's frontier: rows at or above it, or a file that may hold such rows and
+    cannot be read; None where there is nothing."""
+    for file in files:
+        if file.partition_values["topic"] != log.topic or not file.may_reach("offset", log.start_offset):
+            continue
+        if not (file.may_hold("partition", log.partition) and file.may_hold("log_id", log.log_id)):
+            continue
+        try:
+            held = read_contents(lake, "records", file.path).logs.get((log.log_id, log.partition))
+        except FileUnreadable as unreadable:
+            return f"{unreadable}; a replacement of its offsets (`--replace ..`) writes what it held again"
+        if held is not None and held.end > log.start_offset:
+            return f"the table records already holds rows at or above offset {log.start_offset}{_way_out(lake, log)}"
+    return None
 
 
 def _way_out(lake: str, log: LogPlan) -> str:

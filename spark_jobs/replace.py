@@ -19,20 +19,18 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable
 
 from spark_jobs import uncommitted
 from spark_jobs.contracts import JobReport, LogChange, ReplaceConfig
-from spark_jobs.lake import commits, finding_rows, frontier, removals, withdrawals
-from spark_jobs.lake.commits import Guard, Standing, WrittenFile
+from spark_jobs.lake import commits, finding_rows
+from spark_jobs.lake.commits import Guard, WrittenFile
 from spark_jobs.lake.errors import ConcurrentChange, OutputMismatch
 from spark_jobs.lake.finding_rows import PlacedFinding
-from spark_jobs.lake.frontier import LedgerRow
 from spark_jobs.lake.live_files import LiveFile, live_files, newest_files
 from spark_jobs.lost_files import (
     LostFile,
@@ -45,9 +43,10 @@ from spark_jobs.lost_files import (
     widened,
 )
 from spark_jobs.ordering import incarnations, plan_orders, put_in_order
-from spark_jobs.pieces import Held, clipped, merged
+from spark_jobs.pieces import Held, merged
 from spark_jobs.replacement_comparison import Archived, Looked, Rewrite, compared, shared_names, unless_lost
 from spark_jobs.replacement_layout import PART_BYTES, MixedFile, RecordFiles, by_topic
+from spark_jobs.replacement_ledger import mark_published
 from spark_jobs.replacement_request import LogRequest, TopicRequest, refusal, requested
 from spark_jobs.rewritten_file import TABLE, rewrite_rows
 from spark_jobs.segment_pass import RULES_VERSION
@@ -67,16 +66,18 @@ class ReplacePlan:
     """Also what an earlier run refused: whoever asks again is told again."""
     unseen: bool
     """Whether any of it was not refused before."""
+    meets_lost_file: bool
+    """Whether a file that is gone or cut held rows of what is refused: others of its rows may be replaceable."""
 
     @property
     def is_empty(self) -> bool:
-        """No range is asked for or due, and nothing new is refused."""
-        return not self.topics and not self.unseen
+        """No range is asked for or due, nothing new is refused, and no file is lost."""
+        return not self.topics and not self.unseen and not self.meets_lost_file
 
     @property
     def needs_spark(self) -> bool:
         """Whether rows have to be compared."""
-        return bool(self.topics)
+        return bool(self.topics) or self.meets_lost_file
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as plain values."""
@@ -115,7 +116,21 @@ class Done:
 def plan(config: ReplaceConfig) -> ReplacePlan:
     """The ranges that were asked for, or that were filled behind the frontier, cut to what can be replaced."""
     topics, refused = requested(config)
-    return ReplacePlan(tuple(topics), tuple(refused), bool(finding_rows.unseen(config.lake, refused)))
+    unseen = bool(finding_rows.unseen(config.lake, refused))
+    in_vain = _in_vain(refused)
+    files = _live_files(config.lake, {topic for topic, _ in in_vain}) if in_vain else []
+    lost = lost_files(config.lake, files, missing_or_cut(config.lake, files)) if files else []
+    meets_lost = any(each.meets_any(log, ranges) for each in lost for (_, log), ranges in in_vain.items())
+    return ReplacePlan(tuple(topics), tuple(refused), unseen, meets_lost)
+
+
+def _in_vain(refused: Sequence[PlacedFinding]) -> dict[tuple[str, str], list[tuple[int, int]]]:
+    """Ranges that were asked for and cannot be replaced, by topic and log."""
+    ranges: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for placed in refused:
+        span = placed.finding.start_offset or 0, placed.finding.end_offset or 0
+        ranges.setdefault((str(placed.topic), str(placed.log)), []).append(span)
+    return {key: merged(sorted(found)) for key, found in ranges.items()}
 
 
 def apply(plan: ReplacePlan, config: ReplaceConfig, spark: SparkSession | None) -> JobReport:
@@ -126,8 +141,8 @@ def apply(plan: ReplacePlan, config: ReplaceConfig, spark: SparkSession | None) 
     """
     done = Done(refused=list(plan.refused))
     if spark is not None:
-        _replace(plan.topics, config, spark, done)
-    _mark_published(config, done.ranges)
+        _replace(plan, config, spark, done)
+    mark_published(config.lake, done.ranges, config.run_id, include_withdrawn=config.include_withdrawn)
     new = finding_rows.record(config.lake, done.refused, config.run_id, config.as_of_ms)
     return JobReport(
         job=config.JOB,
@@ -144,16 +159,16 @@ def apply(plan: ReplacePlan, config: ReplaceConfig, spark: SparkSession | None) 
     )
 
 
-def _replace(topics: Sequence[TopicRequest], config: ReplaceConfig, spark: SparkSession, done: Done) -> None:
+def _replace(plan: ReplacePlan, config: ReplaceConfig, spark: SparkSession, done: Done) -> None:
     """Compare everything at once, then rewrite and commit topic by topic where something differs.
 
     A file that turns out to be lost on the way makes it begin again with the topics that are left.
     """
-    left = list(topics)
-    reasons = missing_or_cut(config.lake, _live_files(config.lake, {topic.topic for topic in topics}))
-    while left:
+    left, in_vain = list(plan.topics), _in_vain(plan.refused)
+    reasons = missing_or_cut(config.lake, _live_files(config.lake, _topics(left, in_vain)))
+    while left or in_vain:
         try:
-            _replace_left(left, reasons, config, spark, done)
+            _replace_left(left, in_vain, reasons, config, spark, done)
             return
         except NewlyLost as lost:
             if lost.reasons.keys() <= reasons.keys():
@@ -161,17 +176,26 @@ def _replace(topics: Sequence[TopicRequest], config: ReplaceConfig, spark: Spark
             reasons |= lost.reasons
 
 
+def _topics(left: Sequence[TopicRequest], in_vain: Iterable[tuple[str, str]]) -> set[str]:
+    return {topic.topic for topic in left} | {topic for topic, _ in in_vain}
+
+
 def _replace_left(
-    left: list[TopicRequest], reasons: Mapping[str, str], config: ReplaceConfig, spark: SparkSession, done: Done
+    left: list[TopicRequest],
+    in_vain: dict[tuple[str, str], list[tuple[int, int]]],
+    reasons: Mapping[str, str],
+    config: ReplaceConfig,
+    spark: SparkSession,
+    done: Done,
 ) -> None:
-    """Take topics off ``left`` as they are done.
+    """Take topics off ``left`` and ``in_vain`` as they are done.
 
     Raises:
         NewlyLost: a file of the table cannot be read.
     """
     _order_mixed(left, reasons, config, spark)
-    live = _live_files(config.lake, {topic.topic for topic in left})
-    left[:], lost, not_replaced = widened(config.lake, left, lost_files(config.lake, live, reasons))
+    live = _live_files(config.lake, _topics(left, in_vain))
+    left[:], lost, not_replaced = widened(config.lake, left, in_vain, lost_files(config.lake, live, reasons))
     readable = [file for file in live if file.path not in reasons]
     in_lost = [each for files in lost.values() for each in files]
     with noticed():
@@ -198,9 +222,12 @@ def _replace_left(
                 f"Table {TABLE}: {COMMIT_ATTEMPTS} attempts were overtaken by other commits; run again."
             )
         left.remove(topic)
+        for key in [key for key in in_vain if key[0] == topic.topic]:
+            del in_vain[key]
         done.add(mine)
-        logs = {log.log for log in topic.logs}
-        done.refused += [placed for placed in named if placed.topic == topic.topic or placed.log in logs]
+        if topic.topic not in {each.topic for each in left}:
+            done.refused += [placed for placed in named if placed.topic == topic.topic]
+    in_vain.clear()
 
 
 def _live_files(lake: str, topics: Collection[str]) -> list[LiveFile]:
@@ -211,27 +238,36 @@ def _order_mixed(
     topics: Sequence[TopicRequest], reasons: Mapping[str, str], config: ReplaceConfig, spark: SparkSession
 ) -> None:
     """Put in order what another engine mixed, where a request meets such a file: rows of one log are replaced only in
-    files that hold no other's.
+    files that hold no other's. What cannot be put in order is refused when it is compared.
 
     Raises:
         NewlyLost: a file of the table cannot be read.
     """
-    by_name = by_topic(file for file in _live_files(config.lake, {t.topic for t in topics}) if file.path not in reasons)
-    files = RecordFiles(config.lake, shared_names(config.lake))
+    for _ in range(COMMIT_ATTEMPTS):  # another engine may mix files again meanwhile
+        mixed = _mixed(topics, reasons, config.lake)
+        if not mixed:
+            return
+        orders, _unplaced = plan_orders(config.lake, TABLE, mixed, PART_BYTES, incarnations(config.lake))
+        ordered = put_in_order(config.lake, orders, config.run_id, spark)
+        if ordered.lost:
+            raise NewlyLost(ordered.lost)
+        if ordered.failed:
+            return
+
+
+def _mixed(topics: Sequence[TopicRequest], reasons: Mapping[str, str], lake: str) -> list[LiveFile]:
+    """The readable files of topics of which a request meets a file with rows of several logs."""
+    live = [file for file in _live_files(lake, {topic.topic for topic in topics}) if file.path not in reasons]
+    files, by_name = RecordFiles(lake, shared_names(lake)), by_topic(live)
     mixed: list[LiveFile] = []
     for topic in {topic.topic: topic for topic in topics}:
-        requests = [log for each in topics if each.topic == topic for log in each.logs]
         try:
             with noticed():
-                for log in requests:
+                for log in (log for each in topics if each.topic == topic for log in each.logs):
                     files.of(by_name.get(topic, ()), log.named, log.ranges)
         except MixedFile:
             mixed += by_name[topic]
-    if mixed:
-        orders, _ = plan_orders(config.lake, TABLE, mixed, PART_BYTES, incarnations(config.lake))
-        lost = put_in_order(config.lake, orders, config.run_id, spark).lost
-        if lost:
-            raise NewlyLost(lost)
+    return mixed
 
 
 def _settle(
@@ -255,17 +291,17 @@ def _settle(
             done.refuse(each.request, each.problem)
     requests = [each.request for each in looked]
     rewrites = [each.rewrite for each in looked if each.rewrite is not None]
-    lost = _replaceable(archived.lost.get(topic, []), requests, done)
+    lost = _removable(archived.lost.get(topic, []), requests, done)
     rewrites = [rewrite for rewrite in rewrites if rewrite.laid.request.log in done.ranges]
     if rewrites:
         # In front of the commit, so that no run can die between: its rows come from the archive, not from here.
         again = {rewrite.laid.request.log: rewrite.laid.request.ranges[0][0] for rewrite in rewrites}
         uncommitted.begin_again(config.lake, again, config.run_id)
     if rewrites or lost:
-        _rewrite(rewrites, requests, config, archived, spark, done)
+        _rewrite(topic, rewrites, requests, config, archived, spark, done)
 
 
-def _replaceable(lost: Sequence[LostFile], requests: Sequence[LogRequest], done: Done) -> list[LostFile]:
+def _removable(lost: Sequence[LostFile], requests: Sequence[LogRequest], done: Done) -> list[LostFile]:
     """Lost files all of whose rows are there again when the commit is; requests that share another with one that is
     refused are refused too: its rows could come back beside theirs."""
     refused = {request.log for request in requests if request.log not in done.ranges}
@@ -282,6 +318,7 @@ def _replaceable(lost: Sequence[LostFile], requests: Sequence[LogRequest], done:
 
 
 def _rewrite(
+    topic: str,
     chosen: Sequence[Rewrite],
     requests: Sequence[LogRequest],
     config: ReplaceConfig,
@@ -307,7 +344,7 @@ def _rewrite(
             done.refuse(request, problem.rstrip("."))
             continue
         written[request.log] = files
-    lost = _replaceable(archived.lost.get(requests[0].topic, []), requests, done)
+    lost = _removable(archived.lost.get(topic, []), requests, done)
     kept = [rewrite for rewrite in chosen if rewrite.laid.request.log in done.ranges]
     removed = [span.path for rewrite in kept for span in rewrite.removed] + [each.file.path for each in lost]
     added = [file for rewrite in kept for file in written[rewrite.laid.request.log]]
@@ -341,45 +378,6 @@ def _digest(requests: Sequence[LogRequest], held: Held) -> str:
         [r.log, r.ranges, sorted({piece.segment_id for piece in held.pieces(r.log, r.visible)})] for r in requests
     ]
     return hashlib.sha256(json.dumps([RULES_VERSION, made_from]).encode()).hexdigest()[:32]
-
-
-def _mark_published(config: ReplaceConfig, done: Mapping[str, Sequence[tuple[int, int]]]) -> None:
-    """Set the ledger's `published` on what was replaced; nothing to set writes nothing."""
-    lake, run_id = config.lake, config.run_id
-    if not done:
-        return
-    if config.include_withdrawn:
-        withdrawals.take_back(lake, done, run_id)
-    standing = Standing.of(lake, "offset_ledger")
-    ledger = frontier.sync_published(lake, run_id, list(done), standing)
-    marked = {
-        log: _marked(lake, rows, done[log], include_withdrawn=config.include_withdrawn) for log, rows in ledger.items()
-    }
-    moved = [log for log in marked if marked[log] != ledger[log]]
-    frontier.commit_ledger(lake, [row for log in moved for row in marked[log]], moved, run_id, standing)
-
-
-def _marked(
-    lake: str, rows: Sequence[LedgerRow], ranges: Sequence[tuple[int, int]], *, include_withdrawn: bool
-) -> list[LedgerRow]:
-    marked = []
-    for row in rows:
-        rest = row
-        is_due = not row.published or (row.withdrawn and include_withdrawn)
-        for start, end in [] if not is_due else clipped(ranges, row.start_offset, row.end_offset):
-            if start > rest.start_offset:
-                left, rest = removals.cut(rest, start, partial(removals.count_records, lake))
-                marked.append(left)
-            right = None
-            if end < rest.end_offset:
-                rest, right = removals.cut(rest, end, partial(removals.count_records, lake))
-            marked.append(replace(rest, published=True, withdrawn=rest.withdrawn and not include_withdrawn))
-            if right is None:
-                break
-            rest = right
-        else:
-            marked.append(rest)
-    return marked
 
 
 def _change(request: LogRequest, files: Sequence[WrittenFile], removed_files: int) -> LogChange:

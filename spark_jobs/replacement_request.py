@@ -123,7 +123,7 @@ def requests_for(
             requests += _requests(lake, ranges, chosen, len(chosen))
         for low, high in wanted[log]:
             for row in _meeting(ranges, low, min(high, end)):
-                start, stop = max(low, row.start_offset), min(high, row.end_offset, end)
+                start, stop = max(low, row.start_offset), min(high, end, row.end_offset)
                 if start < stop and (why := _why_not(row)) is not None:
                     refused.append(Unreplaceable(row, start, stop, why))
     return requests, refused

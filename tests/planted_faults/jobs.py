@@ -7,6 +7,7 @@ from tests.planted_faults.fault import Fault
 SOURCE_CHANGES = "tests/spark/test_source_changes.py"
 CORPUS_TABLES = "tests/conformance/test_tables.py"
 OPTIMIZE = "tests/spark/test_optimize.py"
+SHARED_RECORDS = "tests/spark/test_shared_records.py"
 MAINTAIN = "tests/spark/test_maintain.py"
 EVERY_SIDE_EFFECT = "tests/crash/test_every_side_effect.py"
 READER = "tests/crash/test_reader.py"
@@ -221,6 +222,34 @@ FAULTS = (
         "                if offsets[0] <= reached or (np.diff(offsets) <= 0).any():",
         "                if False:",
         (OPTIMIZE, "-k", "statistics_say"),
+    ),
+    Fault(
+        "a file put in order reaches over one that stays",
+        "spark_jobs/file_order.py",
+        "        elif run:\n            yield from _cut(key, run, target, end)\n            run = []\n",
+        "",
+        ("tests/unit/lake/test_file_order.py",),
+    ),
+    Fault(
+        "the first row of a range is not put in order, and the proof looks at nothing",
+        "spark_jobs/ordered_files.py",
+        "(offsets[rows] >= each.start)",
+        "(offsets[rows] > each.start)",
+        (SHARED_RECORDS, "-k", "puts_mixed_files_back_in_order and compact"),
+    ),
+    Fault(
+        "of a lost file only one log is written again",
+        "spark_jobs/lost_files.py",
+        "            for log, span in each.spans.items():\n                wanted",
+        "            for log, span in list(each.spans.items())[:1]:\n                wanted",
+        (SHARED_RECORDS, "-k", "widened_to_all"),
+    ),
+    Fault(
+        "a user's columns go to the row behind a gap",
+        "spark_jobs/rewritten_file.py",
+        "is_there[within] = known[at[within]] == offsets[within]",
+        "is_there[within] = True",
+        (SHARED_RECORDS, "-k", "replace_carries_extra"),
     ),
     Fault(
         "timestamps of a table lose their milliseconds",

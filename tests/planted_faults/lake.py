@@ -153,9 +153,23 @@ FAULTS = (
     Fault(
         "rows of one log make up for those of another",
         "spark_jobs/lake/completeness.py",
-        'return f"{names.pop()}/{partition}", ""',
-        'return f"{min(map(str, names))[:1]}.0/{partition}", ""',
+        "return {(str(file.log_id), int(file.partition or 0)): Part(",
+        "return {(str(file.log_id)[:1] + '.0', int(file.partition or 0)): Part(",
         ("tests/unit/lake/test_completeness.py",),
+    ),
+    Fault(
+        "rows that another engine doubled count once",
+        "spark_jobs/lake/completeness.py",
+        "end - 1, offsets.below(end) - offsets.below(start))",
+        "end - 1, end - start)",
+        ("tests/unit/lake/test_completeness.py",),
+    ),
+    Fault(
+        "a file is remembered by its name alone",
+        "spark_jobs/lake/file_contents.py",
+        "key = (full, found.size, found.modified_ms)",
+        "key = (full, 0, 0)",
+        ("tests/unit/lake/test_file_contents.py",),
     ),
     Fault(
         "only the number of all rows is compared",

@@ -17,7 +17,9 @@ from deltalake import DeltaTable, write_deltalake
 
 from spark_jobs import optimize
 from spark_jobs.contracts import JobReport, OptimizeConfig, ReplaceConfig
+from spark_jobs.lake import commits
 from spark_jobs.lake.completeness import differences
+from spark_jobs.lake.frontier import read_frontiers
 from spark_jobs.lake.tables import OFFSET_LEDGER
 from spark_jobs.launch import run
 from spark_jobs.session import get_session
@@ -276,6 +278,44 @@ def test_a_lake_with_mixed_files_grows_and_is_optimized_to_order(tmp_path):
     assert_equal_to_source(lake, logs)
 
 
+def by_delta_rs_update(lake: Lake) -> None:
+    """A compaction and an update by delta-rs, which leaves columns of Arrow's view types."""
+    by_compact(lake)
+    table(lake).update(predicate="topic = 'orders'", updates={"leader_epoch": "leader_epoch"})
+
+
+@pytest.mark.parametrize("mix", [by_spark_optimize, by_delta_rs_update], ids=lambda mix: mix.__name__)
+def test_a_log_grows_beside_a_mixed_file_that_reaches_further_than_it(tmp_path, mix: Mix):
+    source, lake, logs = make(tmp_path)
+    logs["orders-0"].append(50, per_batch=1, tag=b"orders-0")
+    source.high_watermarks(orders_0=80, orders_1=30, payments_0=30)
+    lake.turn(source.path)
+    mix(lake)
+    logs["orders-1"].append(10, per_batch=1, tag=b"orders-1")
+    source.high_watermarks(orders_0=80, orders_1=40, payments_0=30)
+    assert lake.turn(source.path)["publish"].findings == ()
+    assert_equal_to_source(lake, logs)
+
+
+def test_beside_a_lost_mixed_file_only_logs_that_it_may_hold_wait_and_replace_lets_them_go_on(tmp_path):
+    source, lake, logs = make(tmp_path)
+    logs["orders-0"].append(50, per_batch=1, tag=b"orders-0")
+    source.high_watermarks(orders_0=80, orders_1=30, payments_0=30)
+    lake.turn(source.path)
+    by_spark_optimize(lake)
+    lost = next(path for path in paths(lake) if path.startswith("topic=orders"))
+    damage(root(lake) / lost, "removed")
+    for name in ("orders-1", "payments-0"):
+        logs[name].append(10, per_batch=1, tag=name.encode())
+    source.high_watermarks(orders_0=80, orders_1=40, payments_0=40)
+    [finding] = lake.turn(source.path)["publish"].findings
+    assert (finding["rule"], finding["topic"], finding["partition"]) == ("output-mismatch", "orders", 1)
+    assert f"{lost} cannot be read: it is not there" in finding["message"]
+    replaced(lake)
+    assert lake.turn(source.path)["publish"].findings == ()
+    assert_equal_to_source(lake, logs)
+
+
 @mixers
 def test_replace_mends_rows_in_mixed_files(shared, logs, mix: Mix):
     before = rows(shared)
@@ -290,6 +330,20 @@ def test_replace_mends_rows_in_mixed_files(shared, logs, mix: Mix):
     version = table(shared).version()
     assert replaced(shared).changed == ()
     assert table(shared).version() == version
+
+
+def test_files_that_are_mixed_between_look_and_commit_are_put_in_order_and_compared_again(shared, logs, monkeypatch):
+    sql(shared, "UPDATE {records} SET value = unhex('00') WHERE topic = 'orders' AND offset IN (4, 17)")
+    rewrite = commits.rewrite_files
+
+    def overtaken(*args: Any, **kwargs: Any) -> None:
+        monkeypatch.setattr(commits, "rewrite_files", rewrite)
+        by_compact(shared)
+        rewrite(*args, **kwargs)
+
+    monkeypatch.setattr(commits, "rewrite_files", overtaken)
+    assert [f["message"] for f in replaced(shared).findings] == []
+    assert_equal_to_source(shared, logs)
 
 
 def test_replace_of_a_range_in_a_mixed_file_leaves_the_other_rows_as_they_are(shared, logs):
@@ -309,7 +363,7 @@ def damage(path: Path, harm: str) -> None:
     else:  # a byte in the pages of the column value
         meta = pq.read_metadata(path).row_group(0)
         [column] = [meta.column(i) for i in range(meta.num_columns) if meta.column(i).path_in_schema == "value"]
-        at = column.data_page_offset + column.total_compressed_size - 20
+        at = (column.dictionary_page_offset or column.data_page_offset) + column.total_compressed_size - 20
         path.write_bytes(content[:at] + bytes([content[at] ^ 0x41]) + content[at + 1 :])
 
 
@@ -398,8 +452,13 @@ def by_spark_halfway(lake: Lake) -> None:
 @pytest.mark.parametrize("restore", [by_delta_rs, by_spark, by_spark_halfway], ids=lambda each: each.__name__)
 def test_rows_that_a_restore_took_away_come_back_exactly_once(made_once, shared, logs, restore: Mix, tmp_path):
     before = rows(shared)
+    keys = [row["log"] for row in shared.rows("logs")]
+    frontiers = read_frontiers(str(shared.path), keys)
     restore(shared)
     assert len(rows(shared)) < len(before)
+    # Both engines leave what applications recorded as it was: the rows are gone, the frontier is not.
+    assert read_frontiers(str(shared.path), keys) == frontiers
+    assert len({(d.topic, d.partition) for d in differences(str(shared.path))}) == 3
     shared.turns = 3
     shared.turn(made_once[0] / "source")
     replaced(shared)

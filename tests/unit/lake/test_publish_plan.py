@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from spark_jobs import publish, replace
+from spark_jobs import publish, replacement_ledger
 from spark_jobs.contracts import PublishConfig
 from spark_jobs.lake import commits, frontier
 from spark_jobs.lake.errors import ConcurrentChange
@@ -60,7 +60,7 @@ def test_rows_of_an_earlier_incarnation_are_told_by_statistics_and_no_file_is_op
     chunk = pa.RecordBatch.from_pylist(rows, schema=spec.schema)
     file = write_file(table_uri(lake, "records"), spec, [chunk], {"topic": "t"})
     commits.add_files(lake, "records", [file], "run", [commits.Guard("records/t.0/0", None, 500)])
-    monkeypatch.setattr(publish, "open_dataset", None)
+    monkeypatch.setattr(publish, "read_contents", None)
     plan = _plan(lake)
     assert [log.records for log in plan.logs] == [100]
     assert plan.refused == ()
@@ -78,4 +78,4 @@ def test_a_ledger_that_another_run_wrote_meanwhile_is_not_marked_over(lake, monk
 
     monkeypatch.setattr(frontier, "sync_published", then_another)
     with pytest.raises(ConcurrentChange):
-        replace._mark_published(lake, {"t.1/0": [(0, 100)]}, "run")
+        replacement_ledger.mark_published(lake, {"t.1/0": [(0, 100)]}, "run")
