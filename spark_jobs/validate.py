@@ -126,7 +126,9 @@ def plan(config: ValidateConfig) -> ValidatePlan:
         if log in feeding:
             # A run that died between the two commits left a row that ends elsewhere: the segments are right.
             row = replace(row, next_offset=feeding[log][-1].next_offset)
-        waiting = [segment for segment in feeding.get(log, ()) if segment.segment_id not in done]
+        # Of one whose file was deleted, nothing can be read again: where its row was lost, the ledger stays as it is.
+        left = (segment for segment in feeding.get(log, ()) if segment.deleted_ms is None)
+        waiting = [segment for segment in left if segment.segment_id not in done]
         ranges = ledger.get(log, [])
         ends_elsewhere = row.next_offset != (ranges[-1].end_offset if ranges else 0)
         moved = min(row.publish_limit(), row.next_offset) > frontier.ledger_high_watermark(ranges)

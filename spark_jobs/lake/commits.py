@@ -330,11 +330,15 @@ def _opened(
 ) -> DeltaTable:
     """The table, made if need be, with all that a commit stands on compared."""
     with _answered(name):
+        known = None if standing is None else open_table(lake, name)
         table = ensure_table(lake, name)
     # Once more: another program may have changed the table since the job was planned.
     table_features.refuse_table(lake, name, table, rewrites=rewrites)
     _check(lake, table, name, guards)
     if standing is not None:
+        if known is not None and table.version() > known.version():  # columns that came later were added just now
+            standing.check(known, name)
+            standing.moved(name)
         standing.check(table, name)
     return table
 

@@ -74,7 +74,8 @@ class Offsets:
 
 
 def present_offsets(table: DeltaTable | None, logs: Sequence[LogRow]) -> Iterator[tuple[LogRow, Offsets]]:
-    """The offsets of each log that have rows in this version of ``records``; None: the table is not there.
+    """The offsets of each log that have rows in this version of ``records``, or of ``records_uncommitted``; None: the
+    table is not there.
 
     Raises:
         JobError: the rows cannot be read.
@@ -150,7 +151,7 @@ def _of_topics(table: DeltaTable, topics: Sequence[str]) -> dict[tuple[str, int,
         for chunk in reader:
             _collect(chunk, found)
     except (DeltaError, pa.ArrowException, OSError) as error:
-        raise JobError(f"The rows of the table records cannot be read: {error}.") from error
+        raise JobError(f"The rows of the table {table.table_uri} cannot be read: {error}.") from error
     return found
 
 

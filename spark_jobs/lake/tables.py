@@ -7,6 +7,7 @@ anything that reads Delta reads it. Statistics are kept on the columns that plan
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -225,6 +226,10 @@ LOG_ACTIONS = pa.schema(
 )
 
 
+READY_FILE = "ready.json"
+"""In the folder of a rebuild: the new table is complete."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableSpec:
     """Columns and layout of one table."""
@@ -310,7 +315,27 @@ def open_table(lake: str, name: str) -> DeltaTable | None:
         try:
             return DeltaTable(delta_uri(uri), storage_options=storage.delta_options(uri))
         except TableNotFoundError:
+            _refuse_half_swapped(lake, name)
             return None
+
+
+def rebuilding_folder(lake: str, name: str) -> str:
+    """Where ``loglake repair --rebuild`` makes a table again, as a lake of its own, before it takes its place."""
+    return storage.join(lake, "tables", f".{name}-rebuilding")
+
+
+def _refuse_half_swapped(lake: str, name: str) -> None:
+    """Between two renames of a rebuild the table is not in its place: whoever takes it for one that was never made
+    publishes everything again.
+
+    Raises:
+        JobError: a rebuild was ended there.
+    """
+    if not storage.is_remote(lake) and os.path.exists(os.path.join(rebuilding_folder(lake, name), READY_FILE)):
+        raise JobError(
+            f"Table {name}: a rebuild of it was interrupted when the new table was about to take its place. Finish it: "
+            f"loglake repair {lake} --rebuild {name} --apply."
+        )
 
 
 def spec_of(name: str, table: DeltaTable) -> TableSpec:
@@ -333,6 +358,8 @@ def ensure_table(lake: str, name: str) -> DeltaTable:
     """
     spec = TABLES[name]
     uri = table_uri(lake, name)
+    if not storage.is_remote(lake) and not os.path.isdir(uri):
+        _refuse_half_swapped(lake, name)
     prepare(uri)
     table = open_table(lake, name) or DeltaTable.create(
         delta_uri(uri),

@@ -278,7 +278,7 @@ def test_a_log_goes_on_growing_behind_a_withdrawal(made_once, lake):
 def test_a_command_that_dies_between_its_commits_is_completed_by_the_next_without_a_second_record(lake, monkeypatch):
     delete(lake, "offset IN (3, 4)")
     with monkeypatch.context() as dying:
-        dying.setattr(frontier, "commit_ledger", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt()))
+        dying.setattr(commits, "replace", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):
             command(lake, "--apply")
     assert recorded(lake) == [("orders", 3, 5, 2)]

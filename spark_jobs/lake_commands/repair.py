@@ -1,0 +1,267 @@
+"""``loglake repair LAKE``: what other engines did to a lake's tables, mended.
+
+    loglake repair LAKE --frontiers            which logs have lost their frontier, and whether rows and ledger agree
+    loglake repair LAKE --frontiers --apply    … and those that agree have it again
+    loglake repair LAKE --rebuild TABLE        how the table would be made again
+    loglake repair LAKE --rebuild TABLE --apply
+
+A table is made again in one of two ways. Its rows are copied into a table of our own layout, as Delta's reader sees
+them: `records`, and all that cannot be derived. Or it steps aside, and the next run of ``loglake run`` derives it from
+the archive. The old directory is kept either way. Copying needs a JVM.
+
+Exit codes: 0 nothing to mend, or mended · 1 there is something, and nothing was written · 2 rows and ledger disagree:
+those logs are left alone · 3 could not be done · 64 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.lake_commands.withdraw import guarded, lake_at
+
+if TYPE_CHECKING:
+    from spark_jobs.lake.frontier_repair import FrontierPlan
+
+EXIT_CLEAN, EXIT_WARNING, EXIT_DAMAGE = 0, 1, 2
+
+FEW = 20
+"""Disagreements of a log that are listed."""
+
+FROM_SEGMENTS = ("validations", "batches", "quarantine", "findings", "transactions")
+"""Derived by validating segments: only what no row of ``validations`` names is validated, so that goes with each."""
+DERIVED = (*FROM_SEGMENTS, "offset_ledger")
+FROM_SOURCES = ("logs", "segments")
+"""Taken in again from the sources where they cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuild:
+    """How a table is made again."""
+
+    name: str
+    copies: bool
+    aside: tuple[str, ...]
+    """Tables that step aside, in this order."""
+    why: str
+
+
+class RepairCommand:
+    """``loglake repair LAKE``."""
+
+    def add_parser(self, subparsers: Any) -> None:
+        """Declare the command and its options."""
+        parser = subparsers.add_parser(
+            "repair",
+            help="frontiers that another engine erased; tables that have to be made again",
+            description="Mend what other engines did to a lake's tables. Without --apply it says what it would do.",
+        )
+        parser.add_argument("lake", metavar="LAKE", help="a lake: a directory, or s3://bucket/prefix")
+        asked = parser.add_mutually_exclusive_group(required=True)
+        asked.add_argument(
+            "--frontiers",
+            action="store_true",
+            help="make frontiers again that are gone, where rows and ledger agree in every offset",
+        )
+        asked.add_argument(
+            "--rebuild",
+            metavar="TABLE",
+            help="make a table again: from its rows, or by the next run; the old directory is kept",
+        )
+        parser.add_argument("--apply", action="store_true", help="do it; without it nothing is written")
+        parser.set_defaults(func=self.run)
+
+    def run(self, options: argparse.Namespace) -> int:
+        """Do it; returns the exit code."""
+        return guarded(lambda: _frontiers(options) if options.frontiers else _rebuild(options))
+
+
+repair_command = RepairCommand()
+
+
+# --- frontiers --------------------------------------------------------------------------------------------------------
+
+
+def _frontiers(options: argparse.Namespace) -> int:
+    from spark_jobs.lake import frontier_repair, lease
+
+    lake = lake_at(options.lake)
+    if options.apply:
+        with lease.hold(lake, "loglake repair"):
+            made = frontier_repair.plan(lake)
+            if made.mendable or made.forgetting:
+                frontier_repair.apply(lake, made, f"repair-{uuid.uuid4().hex}")
+    else:
+        made = frontier_repair.plan(lake)
+    for line in _frontier_lines(made, applied=options.apply):
+        print(line)
+    if any(log.disagreements for log in made.logs):
+        return EXIT_DAMAGE
+    return EXIT_CLEAN if made.is_empty or options.apply else EXIT_WARNING
+
+
+def _frontier_lines(made: FrontierPlan, *, applied: bool) -> list[str]:
+    lines = []
+    for name, kept_for in sorted(made.forgetting.items()):
+        done = "is set to keep them" if applied else "--apply sets it to keep them"
+        lines.append(
+            f"table {name} forgets application ids after {kept_for} (delta.setTransactionRetentionDuration): {done}"
+        )
+    for log in made.logs:
+        name = f"{log.row.topic_partition}  log {log.row.log}  table {log.table}"
+        if not log.disagreements:
+            lines.append(
+                f"{name}: rows and ledger agree; the frontier {'is' if applied else 'would be'} {log.frontier}"
+            )
+            continue
+        lines.append(f"{name}: rows and ledger disagree; left alone")
+        lines += [f"  offsets [{d.start_offset}, {d.end_offset}): {d.what}" for d in log.disagreements[:FEW]]
+        if len(log.disagreements) > FEW:
+            lines.append(f"  and {len(log.disagreements) - FEW:,} more")
+        lines.append(
+            "  bring the rows back first (loglake run PATH --lake LAKE --replace A..B), or restore the table, then "
+            "repair again"
+        )
+    if made.is_empty:
+        lines.append("no frontier is gone")
+    elif not applied:
+        lines.append("nothing was written; --apply does it")
+    return lines
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def _rebuild(options: argparse.Namespace) -> int:
+    from spark_jobs.lake import lease, table_swap
+    from spark_jobs.lake.errors import UsageError
+    from spark_jobs.lake.tables import TABLES
+
+    lake, name = lake_at(options.lake), options.rebuild
+    if name not in TABLES:
+        raise UsageError(f"--rebuild {name}: no table of a lake; they are {', '.join(TABLES)}.")
+    if not options.apply:
+        if table_swap.is_half_done(lake, name):
+            print(f"table {name}: its rebuild was interrupted; --apply gives the new table its place")
+            return EXIT_WARNING
+        made = plan(lake, name)
+        print("\n".join(_plan_lines(made)))
+        print("nothing was written; --apply does it")
+        return EXIT_WARNING
+    with lease.hold(lake, "loglake repair"):
+        if table_swap.is_half_done(lake, name):
+            print(f"table {name} has its place; the old one is kept as {table_swap.finish(lake, name)}")
+            return EXIT_CLEAN
+        made = plan(lake, name)
+        if made.copies:
+            _copy(lake, name)
+        else:
+            for each in made.aside:
+                kept = table_swap.step_aside(lake, each)
+                print(f"table {each}: " + ("is not there" if kept is None else f"the old one is kept as {kept}"))
+            print("the next loglake run makes them again")
+    return EXIT_CLEAN
+
+
+def plan(lake: str, name: str) -> Rebuild:
+    """How table ``name`` is made again.
+
+    Raises:
+        JobError: it lies on an object store and cannot be derived.
+    """
+    from spark_jobs.lake import storage
+    from spark_jobs.lake.errors import JobError
+
+    copies, why = False, "it is derived from the archive"
+    if name in FROM_SEGMENTS and _has_deleted_files(lake):
+        copies, why = True, "retention or compaction deleted files of the archive that it tells of"
+    elif name not in DERIVED:
+        copies, why = True, "it cannot be derived"
+    if copies and name != "records" and not _is_readable(lake, name):
+        if name not in (*FROM_SEGMENTS, *FROM_SOURCES, "records_uncommitted"):
+            raise JobError(f"Table {name}: its rows cannot be read, and nothing else tells what it held. Restore it.")
+        copies, why = False, "its rows cannot be read; what the archive no longer holds is lost from it"
+    if copies and storage.is_remote(lake):
+        raise JobError(
+            f"Table {name}: an object store has no renames, so a table that takes its place there could be seen half. "
+            "Copy the lake to a local disk, rebuild it there and copy it back; or drop the feature in Spark."
+        )
+    if copies:
+        return Rebuild(name, True, (), why)
+    aside = tuple(dict.fromkeys(("validations", name))) if name in FROM_SEGMENTS else (name,)
+    return Rebuild(name, False, aside, why)
+
+
+def _plan_lines(made: Rebuild) -> list[str]:
+    if made.copies:
+        return [
+            f"table {made.name}: {made.why}, so its rows are copied into a table of our own layout",
+            "  kept: rows as Delta's reader sees them, other users' columns, application ids (frontiers)",
+            "  not kept: features, table properties, constraints and the history of versions; who follows the table "
+            "as a stream begins again",
+            f"  made in tables/.{made.name}-rebuilding, then renamed; the old directory stays as "
+            f"tables/.{made.name}-before-<n>",
+        ]
+    return [
+        f"table {made.name}: {made.why}",
+        *(f"  tables/{name} is renamed to tables/.{name}-before-<n>" for name in made.aside),
+        "  the next loglake run makes them again",
+    ]
+
+
+def _copy(lake: str, name: str) -> None:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    from spark_jobs.lake import table_swap
+    from spark_jobs.lake.errors import JobError
+    from spark_jobs.session import get_session
+    from spark_jobs.table_rebuild import rebuild
+
+    spark = get_session(lake)
+    folder = table_swap.begin(lake, name)
+    try:
+        made = rebuild(spark, lake, name, folder, f"repair-{uuid.uuid4().hex}")
+    except (PySparkException, Py4JError) as error:
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        raise JobError(f"Table {name}: its rows cannot be copied: {said[0]}") from error
+    kept = table_swap.put_in_place(lake, name, made.version)
+    print(f"table {name}: {made.rows:,} rows of version {made.version} in {made.files:,} files")
+    if made.extra:
+        print(f"  columns carried over: {', '.join(made.extra)}")
+    if made.missing:
+        print(
+            f"  columns that were not there, empty now: {', '.join(made.missing)}; loglake run PATH --lake {lake} "
+            "--replace .. fills them from the archive"
+        )
+    print(f"  the old one is kept as {kept}; delete it when nobody needs it")
+
+
+def _has_deleted_files(lake: str) -> bool:
+    from spark_jobs.lake import archive
+
+    return any(segment.deleted_ms is not None for segment in archive.ingested_segments(lake))
+
+
+def _is_readable(lake: str, name: str) -> bool:
+    """Whether every row can be read."""
+    import pyarrow as pa
+    from deltalake import QueryBuilder
+    from deltalake.exceptions import DeltaError
+
+    from spark_jobs.lake.errors import JobError
+    from spark_jobs.lake.tables import open_table
+
+    try:
+        table = open_table(lake, name)
+        if table is None:
+            return False
+        for _ in pa.RecordBatchReader.from_stream(QueryBuilder().register("t", table).execute("SELECT * FROM t")):
+            pass
+    except (DeltaError, pa.ArrowException, OSError, JobError) as error:
+        sys.stderr.write(f"table {name} cannot be read: {error}\n")
+        return False
+    return True
