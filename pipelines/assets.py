@@ -47,6 +47,16 @@ SOURCE = dg.AssetSpec(
 )
 
 
+LAKE = dg.AssetSpec(
+    questions.WHOLE_LAKE,
+    description="Archive and tables of a lake together, as the nightly proof looks at them. Nothing is made here.",
+    deps=[questions.RECORDS],
+    group_name=LAKE_GROUP,
+    kinds={"deltalake"},
+)
+"""Has its check to itself: whoever materializes the other assets need not wait for a proof."""
+
+
 @dataclass(frozen=True, slots=True)
 class Product:
     """An asset and how a person is told about it."""
@@ -113,6 +123,7 @@ INTAKE = (
         ),
         (questions.ROWS_EQUAL_LEDGER, questions.NO_HANGING_TRANSACTION),
     ),
+    Step("prove", steps.prove, None, (questions.TABLES_UNHARMED,)),
     Step("expectations", steps.expect, None, (questions.EXPECTATIONS_MET,)),
 )
 
@@ -190,6 +201,7 @@ def build_assets(pool: str | None = POOL) -> list[dg.AssetsDefinition | dg.Asset
     """All assets with their checks; ``pool``: where each step takes a place before it begins."""
     return [
         SOURCE,
+        LAKE,
         _assets("intake", LAKE_GROUP, INTAKE, pool),
         _assets("upkeep", MAINTENANCE_GROUP, MAINTENANCE, pool),
     ]

@@ -22,8 +22,10 @@ from pipelines.questions import (
     EXPECTATIONS_MET,
     NO_DAMAGE,
     NO_HANGING_TRANSACTION,
+    NOTES,
     ROWS_EQUAL_LEDGER,
     SOURCES_AGREE,
+    TABLES_UNHARMED,
     Failure,
 )
 from pipelines.reporting import alarm_table, inline_table, picture_metadata
@@ -152,6 +154,21 @@ def no_hanging_transaction(state: LakeState, as_of_ms: int) -> dg.AssetCheckResu
             "open transactions": sum(len(log.open_transactions) for log in waiting),
             "logs that wait for one": len(waiting),
             **({"oldest of each log": inline_table(columns, rows)} if rows else {}),
+        },
+    )
+
+
+def tables_unharmed(state: LakeState, failures: Sequence[Failure], notes: Sequence[str]) -> dg.AssetCheckResult:
+    """``notes``: commits of other programs, which are no harm by themselves."""
+    if not state.logs and not failures:
+        return TABLES_UNHARMED.unanswered(f"The lake {state.name} has taken in nothing yet.")
+    return TABLES_UNHARMED.answer(
+        state.lake,
+        failures,
+        f"nothing is lost or changed in lake {state.name}",
+        {
+            "commits of other programs": len(notes),
+            **({NOTES: dg.MetadataValue.json(list(notes))} if notes else {}),
         },
     )
 

@@ -3,7 +3,8 @@
 ``<home>/expectations/<lake>.json`` holds what the job ``expectations`` reported last, by log key, in the operator's
 home: what lies in a lake cannot make a check green. An answer counts only while the table's version moved by our own
 commits; after a commit of another engine, or where the file is gone or cannot be understood, everything is evaluated
-again. Which offsets still wait to be checked is recorded in the tables (:mod:`spark_jobs.lake.checked`).
+again; so is what failed, as soon as the table has another version. Which offsets still wait to be checked is recorded
+in the tables (:mod:`spark_jobs.lake.checked`).
 Great Expectations is never imported here.
 """
 
@@ -16,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spark_jobs.contracts import JobReport
-from spark_jobs.lake import delta_log, registry, storage
+from spark_jobs.lake import delta_log, registry, storage, table_state
 from spark_jobs.lake.tables import open_table
 
 FOLDER = "expectations"
@@ -65,19 +66,24 @@ class Stand:
         """Whether only our own commits lie between this and ``now``."""
         if self.table_id != now.table_id or now.version < self.version:
             return False
-        commits = [delta_log.read_commit(lake, "records", v) for v in range(self.version + 1, now.version + 1)]
-        return all(commit is not None and commit.run_id is not None for commit in commits)
+        if self.version == now.version:
+            return True
+        # A commit that the table's log does not keep any more may have been anybody's.
+        first = delta_log.read_commit(lake, "records", self.version + 1)
+        return first is not None and not table_state.foreign_commits(lake, "records", self.version)
 
 
 def read_results(lake: str, now: Stand | None) -> dict[str, Results]:
     """The last results that still count, by log key; empty where there are none."""
     try:
-        content = json.loads(storage.read(_file(lake)))
+        content = json.loads(storage.read(results_file(lake)))
         if content["version"] != VERSION or now is None:
             return {}
-        if not Stand(str(content["table_id"]), int(content["table_version"])).is_still_ours(lake, now):
+        before = Stand(str(content["table_id"]), int(content["table_version"]))
+        if not before.is_still_ours(lake, now):
             return {}
-        return {str(log): _results(found) for log, found in content["logs"].items()}
+        kept = {str(log): _results(found) for log, found in content["logs"].items()}
+        return {log: found for log, found in kept.items() if found.is_met or before == now}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}  # then they are evaluated again
 
@@ -103,14 +109,15 @@ def keep_results(lake: str, kept: Mapping[str, Results], stand: Stand) -> None:
     }
     text = json.dumps(content, indent=1).encode()
     try:
-        is_new = storage.read(_file(lake)) != text
+        is_new = storage.read(results_file(lake)) != text
     except OSError:
         is_new = True
     if is_new:
-        storage.put(_file(lake), text)
+        storage.put(results_file(lake), text)
 
 
-def _file(lake: str) -> str:
+def results_file(lake: str) -> str:
+    """Where the answers on a lake are kept."""
     return os.path.join(registry.home(), FOLDER, f"{registry.key_of(lake)}.json")
 
 

@@ -16,8 +16,9 @@ import dagster as dg
 from logcore.logs.findings import Severity
 
 ARCHIVED, VALIDATED, RECORDS = "archived_segments", "validated_segments", "records"
+WHOLE_LAKE = "whole_lake"
 
-FAILING, UNANSWERED, WHAT_TO_DO = "failing", "nothing to look at yet", "what to do"
+FAILING, UNANSWERED, WHAT_TO_DO, NOTES = "failing", "nothing to look at yet", "what to do", "notes"
 """Names of check metadata that the command line reads."""
 
 
@@ -138,6 +139,16 @@ NO_HANGING_TRANSACTION = Question(
     "(kafka-transactions.sh find-hanging, abort).",
     "abort it on the cluster (kafka-transactions.sh find-hanging, then abort); the next run publishes what waits.",
 )
+TABLES_UNHARMED = Question(
+    "tables_unharmed",
+    RECORDS,
+    "No table lost commits or files since the last run, no archived file is gone or changed, and rows that another "
+    "engine wrote are those of the archive. Told from listings and commits; harm that leaves size and time of a file "
+    "as they were is found by loglake verify LAKE alone.",
+    "docs/shared-tables.md says which command mends which harm: for records it is loglake run SOURCE --lake LAKE "
+    "--replace .., for other tables loglake repair LAKE --rebuild TABLE --apply, for archived files a copy or "
+    "--fill-from COPY; loglake verify LAKE proves the whole lake.",
+)
 EXPECTATIONS_MET = Question(
     "expectations_met",
     RECORDS,
@@ -147,7 +158,7 @@ EXPECTATIONS_MET = Question(
 )
 LAKE_PROVED = Question(
     "lake_proved",
-    RECORDS,
+    WHOLE_LAKE,
     "One seventh of the lake, another every night, proved from its own bytes: archived files against digests and "
     "checksums, rows against the archive or the digest of what was written, rows and segments against the ledger.",
     "loglake verify LAKE proves the whole lake and names each harm; docs/shared-tables.md says which command mends it.",
@@ -158,5 +169,6 @@ QUESTIONS = (
     EVERY_OFFSET_ACCOUNTED_FOR,
     ROWS_EQUAL_LEDGER,
     NO_HANGING_TRANSACTION,
+    TABLES_UNHARMED,
     EXPECTATIONS_MET,
 )

@@ -15,7 +15,7 @@ from logcore.logs.findings import Finding, Severity, found
 from pipelines.definitions import build_definitions
 from pipelines.instance import end_dead_runs, process_tags
 from pipelines.jobs import run_config
-from pipelines.questions import FAILING, UNANSWERED, WHAT_TO_DO, Failure
+from pipelines.questions import FAILING, NOTES, UNANSWERED, WHAT_TO_DO, Failure
 from pipelines.resources import LAKE_TAG, JobLauncher
 from pipelines.steps import REFUSED, path_findings
 from spark_jobs.contracts import JobConfig, JobReport
@@ -48,6 +48,8 @@ class CheckOutcome:
     description: str
     failures: tuple[Failure, ...]
     what_to_do: str
+    notes: tuple[str, ...] = ()
+    """What a person should know although nothing failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,7 @@ def _check(evaluation: dg.AssetCheckEvaluation) -> CheckOutcome:
         description,
         tuple(failures),
         str(metadata.get(WHAT_TO_DO, "")),
+        tuple(metadata.get(NOTES, ())),
     )
 
 

@@ -11,10 +11,13 @@ from typing import Any
 
 from logcore.logs.findings import RULES, Outcome
 from logcore.logs.offset_ledger import first_hole
+from pipelines.expectations import Stand, read_results
+from pipelines.harm import differing_files
+from spark_jobs.lake import storage
 from spark_jobs.lake.archive import CUT_BACK, FILLED, LogRow
 from spark_jobs.lake.completeness import Difference, differences
 from spark_jobs.lake.frontier import read_frontiers, read_ledger
-from spark_jobs.lake.tables import read_rows
+from spark_jobs.lake.tables import read_rows, table_uri
 
 Row = Mapping[str, Any]
 
@@ -27,10 +30,13 @@ STOPPING = frozenset({"topic-recreated", "source-diverged", "source-behind"})
 ABOUT_A_RANGE = frozenset({"corrupt-offsets", "missing-offsets"})
 """Rules that say of a ledger range what other findings say of the bytes in it, with their place."""
 
-DIFFERS, HOLE = "rows-differ-from-ledger", "ledger-has-a-hole"
-"""Rules whose findings stand as long as a look at table and ledger says the same."""
+DIFFERS, HOLE, FAILED = "rows-differ-from-ledger", "ledger-has-a-hole", "expectation-failed"
+"""Rules whose findings stand as long as the last look at table and ledger says the same."""
 
-ABOUT_ROWS = frozenset({"expectation-failed", DIFFERS, HOLE})
+OF_FOREIGN_FILES = frozenset({"rows-differ-from-archive", "rows-out-of-order", "not-provable"})
+"""Rules on files that other engines wrote: as long as the file is live and its remembered answer says so."""
+
+ABOUT_ROWS = frozenset({FAILED, DIFFERS, HOLE, *OF_FOREIGN_FILES})
 """Rules on published rows and on the ledger itself: other checks' matter."""
 
 OF_ONE_RUN = frozenset({"second-source", "replacement-refused"})
@@ -72,6 +78,14 @@ def _mended(lake: str, found: Sequence[Row]) -> set[str]:
     if differing:
         now = {(d.log, told(d)) for d in differences(lake, sorted({f["log"] for f in differing}))}
         mended |= {f["finding_id"] for f in differing if (f["log"], f["message"]) not in now}
+    failed = [f for f in found if f["rule"] == FAILED]
+    if failed:
+        kept = read_results(lake, Stand.now(lake))
+        mended |= {f["finding_id"] for f in failed if f["log"] in kept and kept[f["log"]].is_met}
+    compared = [f for f in found if f["rule"] in OF_FOREIGN_FILES]
+    if compared:
+        files = {storage.join(table_uri(lake, "records"), path) for path in differing_files(lake)}
+        mended |= {f["finding_id"] for f in compared if f["file"] not in files}
     holes = [f for f in found if f["rule"] == HOLE]
     if holes:
         ledger = read_ledger(lake, sorted({f["log"] for f in holes}))

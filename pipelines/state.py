@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from pipelines.expectations import results_file
 from pipelines.lakes import lake_name
 from pipelines.open_transactions import OpenTransaction, read_open_transactions
 from pipelines.partitions import natural_order
@@ -19,6 +20,7 @@ from pipelines.standing import ABOUT_A_RANGE, ABOUT_ROWS, alarming_ranges, overl
 from spark_jobs.lake import storage
 from spark_jobs.lake.archive import LogRow, Segment, read_logs, read_segments
 from spark_jobs.lake.frontier import LedgerRow, read_ledger
+from spark_jobs.lake.table_state import STATE_FILE
 from spark_jobs.lake.tables import TABLES, read_rows, table_uri
 
 STATES = (
@@ -187,7 +189,7 @@ def read_state(lake: str, logs: Collection[str] | None = None) -> LakeState:
 
 
 def _versions(lake: str) -> tuple[str, ...]:
-    """The newest commit file of each table of a lake in a local directory."""
+    """The newest commit file of each table of a lake in a local directory, and when what runs remember was written."""
     newest = []
     for name in TABLES:
         try:
@@ -195,6 +197,11 @@ def _versions(lake: str) -> tuple[str, ...]:
         except OSError:
             names = []
         newest.append(max((each for each in names if each.endswith(".json")), default=""))
+    for memory in (os.path.join(lake, STATE_FILE), results_file(lake)):
+        try:
+            newest.append(str(os.stat(memory).st_mtime_ns))
+        except OSError:
+            newest.append("")
     return tuple(newest)
 
 

@@ -14,7 +14,7 @@ import dagster as dg
 
 from logcore.cli.arguments import OffsetRange
 from logcore.logs.findings import Finding, found
-from pipelines import checks, expectations, partitions
+from pipelines import checks, expectations, harm, partitions
 from pipelines.questions import RECORDS
 from pipelines.resources import JobLauncher, LakeResource
 from pipelines.standing import DIFFERS, told
@@ -28,12 +28,14 @@ from spark_jobs.contracts import (
     LogChange,
     MaintainConfig,
     OptimizeConfig,
+    ProveConfig,
     PublishConfig,
     RebuildIndexesConfig,
     ReplaceConfig,
     RetentionConfig,
     ValidateConfig,
 )
+from spark_jobs.lake import table_state
 from spark_jobs.lake.archive import read_logs
 from spark_jobs.lake.checked import pending_ranges
 from spark_jobs.lake.completeness import Difference, differences
@@ -227,6 +229,20 @@ def _replace(run: Run, logs: tuple[str, ...] | None, policies: str | None, done:
         )
 
 
+def prove(run: Run) -> Done:
+    """Look at what other programs did to tables and archive since the last run."""
+    done = Done()
+    findings = table_state.cheap_check(run.lake)  # before the job, which records how the tables are now
+    before = table_state.read_state(run.lake)
+    if table_state.foreign_commits(run.lake, RECORDS, before.since(RECORDS)):  # else there is nothing to compare
+        done.reports.append(run.launcher.run(ProveConfig(run.lake, run.run_id, run.as_of_ms)))
+    if harmed := list(harm.placed(findings)):
+        record(run.lake, harmed, run.run_id, run.as_of_ms)
+    failures = harm.failures(run.lake, findings)
+    done.results.append(checks.tables_unharmed(run.state(), failures, harm.notes(findings)))
+    return done
+
+
 def expect(run: Run) -> Done:
     """Evaluate expectations on what was published and has no answer that still counts."""
     done = Done()
@@ -236,12 +252,10 @@ def expect(run: Run) -> Done:
     ranges = pending_ranges(run.lake)
     for log in state.logs:
         # Chosen by a person: evaluated again from the beginning. And so is a log without an answer (a run can die
-        # between the answer and its being kept, and another engine may have changed rows), and one whose last answer
-        # was a failure: new rows say nothing of the old ones.
+        # between the answer and its being kept, another engine may have changed rows, and after a failure rows may have
+        # been replaced).
         chosen = run.is_backfill and log.topic_partition in (run.keys or ())
-        before = kept.get(log.log)
-        failed = before is not None and not before.is_met and log.log in ranges
-        if log.published_to and (chosen or before is None or failed):
+        if log.published_to and (chosen or log.log not in kept):
             ranges[log.log] = (0, log.published_to)
     report = None
     if ranges:
@@ -251,6 +265,8 @@ def expect(run: Run) -> Done:
     if stand is not None:
         expectations.keep_results(run.lake, kept, stand)
     done.results.append(checks.expectations_met(state, kept, expectations.page_of(run.lake, report)))
+    if state.logs:  # the last step: what the next run compares with
+        table_state.record_state(run.lake, run.run_id, run.as_of_ms)
     return done
 
 

@@ -126,6 +126,7 @@ def check_lines(outcome: RunOutcome, logs: Collection[str] | None) -> list[str]:
     """
     lines = []
     for check in outcome.checks:
+        lines += [f"note of check {check.name}: {note}" for note in check.notes]
         if check.is_unanswered:
             lines.append(f"check {check.name}: nothing to look at yet. {check.description}")
             continue

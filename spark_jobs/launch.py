@@ -22,12 +22,10 @@ from spark_jobs.lake.lease import hold
 PLAN_ATTEMPTS = 3
 """How often a job looks again after another commit overtook its plan."""
 
-
-REWRITES_RECORDS = ("replace", "optimize")
-"""Jobs that take files of ``records`` away."""
-
 WITHOUT_LEASE = frozenset({"verify"})
 """Jobs that only read, and so long that other runs must not wait for them."""
+REWRITES_RECORDS = ("replace", "optimize")
+"""Jobs that take files of ``records`` away."""
 
 
 class Plan(Protocol):

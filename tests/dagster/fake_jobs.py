@@ -17,7 +17,7 @@ from logcore.logs.offset_ledger import BLOCKING, OffsetState
 from logcore.storage.local import discover
 from pipelines.resources import JobLauncher
 from spark_jobs.contracts import IngestConfig, JobConfig, JobReport, LogChange
-from spark_jobs.lake import archive, commits, frontier
+from spark_jobs.lake import archive, commits, frontier, storage, table_state
 from spark_jobs.lake.archive import LogRow, Segment
 from spark_jobs.lake.checked import mark_checked
 from spark_jobs.lake.commits import Guard
@@ -44,6 +44,8 @@ class World:
     """Topic partitions on which an expectation fails."""
     no_outcomes: bool = False
     """Whether the job `expectations` reports nothing."""
+    answers: dict[str, Any] = field(default_factory=dict)
+    """How files of other engines compare with the archive."""
     proof: list[dict[str, Any]] = field(default_factory=list)
     """What a proof of the lake finds."""
     not_held: set[str] = field(default_factory=set)
@@ -133,6 +135,7 @@ def _ingest(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
         identity = archive.segment_id(log, held, str(end))
         place = {"log": log, "topic": topic, "log_id": row.log_id, "partition": row.partition}
         path = archive.segment_path(log, identity, held)
+        storage.put(storage.join(config.lake, path), bytes(SEGMENT_BYTES), modified_ms=config.as_of_ms)
         segments.append(
             blank(
                 Segment,
@@ -295,7 +298,13 @@ def _verify(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
     return [], {"findings": tuple(world.proof), "plan": plan, "metrics": {"things": 3}}
 
 
+def _prove(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
+    table_state.record_state(config.lake, config.run_id, config.as_of_ms, foreign={"records": world.answers})
+    return [], {"plan": {"answers": world.answers}}
+
+
 JOBS = {
+    "prove": _prove,
     "verify": _verify,
     "ingest": _ingest,
     "validate": _validate,

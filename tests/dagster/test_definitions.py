@@ -93,7 +93,7 @@ def test_columns_are_described_as_the_tables_have_them() -> None:
 def test_only_the_ledger_check_stops_a_run() -> None:
     graph = defs.resolve_asset_graph()
     blocking = {key.name for key in graph.asset_check_keys if graph.get(key).blocking}
-    assert blocking == {"every_offset_accounted_for"}
+    assert blocking == set()
 
 
 def test_steps_that_may_start_spark_share_the_pool_that_the_instance_limits_to_one(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import dagster as dg
 import pytest
 from deltalake import DeltaTable
 
@@ -171,3 +173,78 @@ def test_records_of_a_log_are_those_that_the_ledger_counts(execute: Execute, wor
     (log,) = read_state(lake).logs
 
     assert log.records == 8
+
+
+def test_harm_to_files_is_red_with_its_log_until_it_is_mended(execute: Execute, world: World, tmp_path: Path) -> None:
+    world.ends = {"orders-0": 10, "orders-1": 10}
+    lake = str(tmp_path / "lake")
+    assert check_of(execute(lake=lake), "tables_unharmed").passed
+    (first, *_) = sorted(Path(lake, "archive").rglob("*.log"))
+    whole = first.read_bytes()
+    times = first.stat()
+    first.write_bytes(whole[:-1])
+
+    red, again = execute(lake=lake), execute(lake=lake)
+    first.write_bytes(whole)
+    os.utime(first, ns=(times.st_atime_ns, times.st_mtime_ns))
+    mended = execute(lake=lake)
+
+    for result in (red, again):
+        check = check_of(result, "tables_unharmed")
+        assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.ERROR)
+        (failing,) = check.metadata["failing"].value
+        assert failing["what"].startswith("archive-file-changed")
+        assert failing["log"] in (log_of("orders-0"), log_of("orders-1"))
+    assert check_of(mended, "tables_unharmed").passed
+    assert verdict(read_state(lake), [], 0) == 0
+
+
+def test_a_table_that_lost_its_last_commit_is_red_once_and_a_finding_for_ever(
+    execute: Execute, world: World, tmp_path: Path
+) -> None:
+    world.ends = {"orders-0": 10}
+    lake = str(tmp_path / "lake")
+    execute(lake=lake)
+    execute(lake=lake)
+    (*_, newest) = sorted(Path(lake, "tables", "validations", "_delta_log").glob("*.json"))
+    newest.unlink()
+
+    red, after = execute(lake=lake), execute(lake=lake)
+
+    assert "table-went-back" in (check_of(red, "tables_unharmed").description or "")
+    assert check_of(after, "tables_unharmed").passed
+    assert "table-went-back" in read_rows(lake, "findings")["rule"].to_pylist()
+
+
+def edited(lake: str, value: int) -> str:
+    """Another engine edits the row of offset 3; the path of the file that it wrote."""
+    table = DeltaTable(str(Path(lake, "tables", "records")))
+    table.update(updates={"timestamp_ms": str(value)}, predicate="offset = 3")
+    (path,) = table.file_uris()
+    return Path(path).relative_to(Path(lake, "tables", "records")).as_posix()
+
+
+def test_rows_of_other_engines_are_compared_once_and_the_answer_stays_as_long_as_their_file(
+    execute: Execute, world: World, tmp_path: Path
+) -> None:
+    world.ends = {"orders-0": 10}
+    lake = str(tmp_path / "lake")
+    execute(lake=lake)
+    assert world.of("prove") == []
+
+    world.answers = {edited(lake, 7): "equal"}
+    passed = check_of(execute(lake=lake), "tables_unharmed")
+    world.answers = {edited(lake, 8): [[3, 4, "another timestamp"]]}
+    red, still = (check_of(execute(lake=lake), "tables_unharmed") for _ in range(2))
+    world.answers = {edited(lake, 9): "not provable: the archive holds it no more"}
+    doubtful = check_of(execute(lake=lake), "tables_unharmed")
+
+    assert passed.passed
+    (note,) = passed.metadata["notes"].value
+    assert "table records" in note
+    assert "UPDATE" in note
+    for check in (red, still):
+        (failing,) = check.metadata["failing"].value
+        assert (failing["log"], failing["offsets"], failing["severity"]) == (log_of("orders-0"), "3..4", "error")
+    assert (doubtful.passed, doubtful.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert len(world.of("prove")) == 3

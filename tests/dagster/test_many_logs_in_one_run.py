@@ -54,6 +54,7 @@ def test_a_run_that_finds_nothing_new_tells_of_no_materialization_and_still_answ
         "every_offset_accounted_for": True,
         "rows_equal_ledger": True,
         "no_hanging_transaction": True,
+        "tables_unharmed": True,
         "expectations_met": True,
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -150,3 +151,18 @@ def test_of_logs_of_one_name_the_newest_incarnation_comes_last_and_is_called_so(
     logs = read_state(lake).logs
     assert [log.log for log in logs] == [LOG, "AAAA.1/0"]
     assert [log.label for log in logs] == ["orders-0", "orders-0 (incarnation 1)"]
+
+
+def test_a_failed_expectation_is_history_once_its_log_meets_them_all(execute: Execute, world: World, lake: str):
+    failed = Finding("expectation-failed", Severity.ERROR, "offsets_are_unique", start_offset=0, end_offset=10)
+    record(lake, [PlacedFinding(failed, LOG, "orders", 0)], "test", BEGAN)
+    (kept,) = Path(os.environ["LOGLAKE_HOME"], "expectations").iterdir()
+    answers = kept.read_bytes()
+    kept.unlink()
+    assert verdict(read_state(lake), [], BEGAN) == 2
+
+    kept.write_bytes(answers)
+
+    state = read_state(lake)
+    assert verdict(state, [], BEGAN) == 0
+    assert state.logs[0].findings == {}
