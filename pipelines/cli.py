@@ -15,7 +15,7 @@ from typing import Any
 
 from logcore.cli.arguments import high_watermark, natural, offset_range, time_ms
 
-EXIT_NOT_CHECKED, EXIT_USAGE = 3, 64
+EXIT_NOT_CHECKED, EXIT_USAGE, EXIT_INTERRUPTED = 3, 64, 130
 
 
 class RunCommand:
@@ -260,6 +260,32 @@ def _guarded(work: Callable[[], int]) -> int:
     except OSError as error:
         _complain(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}")
         return EXIT_NOT_CHECKED
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted: what was committed stays. Type the same command again, and it goes on there.\n")
+        return EXIT_INTERRUPTED
+    except Exception as error:
+        full = _history_not_writable(error)
+        if full is None:
+            raise
+        _complain(full)
+        return EXIT_NOT_CHECKED
+
+
+def _history_not_writable(error: BaseException) -> str | None:
+    """The paragraph for an error of the database in which Dagster keeps the history; None for any other error."""
+    import os
+    import sqlite3
+
+    at: BaseException | None = error
+    while at is not None:
+        if isinstance(at, sqlite3.OperationalError) and "disk is full" in str(at):
+            return (
+                f"Dagster's home {os.environ.get('DAGSTER_HOME', '')} is full: the history of the run cannot be kept. "
+                "Make room there, or name another folder with DAGSTER_HOME, and type the same command again; what was "
+                "committed to the lake stays."
+            )
+        at = at.__cause__ or at.__context__
+    return None
 
 
 def _complain(text: str) -> None:

@@ -8,14 +8,13 @@ that Dagster then runs, and a lake may come from anybody.
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 from pathlib import Path
 
 import dagster as dg
 
 from spark_jobs.lake import registry
-from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake.errors import JobError, UsageError
 
 HOST_TAG, PROCESS_TAG = "loglake/host", "loglake/process"
 _HERE = Path(__file__).resolve().parent
@@ -39,12 +38,18 @@ def open_instance(default_folder: str, lake: str | None = None) -> dg.DagsterIns
         UsageError: the folder lies inside a lake.
     """
     folder = check_outside_lakes(default_folder, lake)
-    folder.mkdir(parents=True, exist_ok=True)
     target = folder / "dagster.yaml"
-    if not target.exists():
-        temporary = folder / "dagster.yaml.tmp"
-        shutil.copyfile(settings_file(), temporary)
-        os.replace(temporary, target)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not target.exists():
+            temporary = folder / "dagster.yaml.tmp"
+            temporary.write_bytes(settings_file().read_bytes())
+            os.replace(temporary, target)
+    except OSError as error:
+        raise JobError(
+            f"Dagster's home {folder} cannot be written: {error.strerror or error}. Make room or change the "
+            "permissions there, or name another folder with DAGSTER_HOME. The lake is as it was."
+        ) from error
     os.environ["DAGSTER_HOME"] = str(folder)
     return dg.DagsterInstance.from_config(str(folder))
 

@@ -77,6 +77,9 @@ class RunOutcome:
         return self.error is None and not any(self.changed.values())
 
 
+_INTERRUPTED = {"DagsterExecutionInterruptedError", "KeyboardInterrupt"}
+
+
 class Runner:
     """Runs jobs of the code location on one instance, in one process and so with one Spark session.
 
@@ -108,6 +111,8 @@ class Runner:
         for event in result.get_asset_materialization_events():
             asset = event.materialization.asset_key.to_user_string()
             changed.setdefault(asset, []).append(str(event.partition))
+        if _was_interrupted(result):
+            raise KeyboardInterrupt
         error, is_usage_error = _error_of(result)
         return RunOutcome(
             result.run_id,
@@ -119,6 +124,12 @@ class Runner:
             error,
             is_usage_error,
         )
+
+
+def _was_interrupted(result: dg.ExecuteInProcessResult) -> bool:
+    """Whether somebody ended the run from the terminal; Dagster makes an error of its own of that."""
+    failures = [event.step_failure_data.error for event in result.all_events if event.is_step_failure]
+    return any(_INTERRUPTED & set(_classes(error)) for error in failures)
 
 
 def _error_of(result: dg.ExecuteInProcessResult) -> tuple[str | None, bool]:

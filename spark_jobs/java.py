@@ -10,6 +10,7 @@ with a ``bin/java`` that drops this argument.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shlex
@@ -19,12 +20,17 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from spark_jobs.home import local_home, make_folder
+from spark_jobs.home import local_home, make_folder, writing_home
 from spark_jobs.lake.errors import JobError
 
 MINIMUM_VERSION = 17
 _VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 _GONE_SINCE_24 = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"  # the JVM warns of a package it has not
+_NO_MEMORY = re.compile(
+    r"[^\n]*(?:could not (?:reserve|allocate)|failed to (?:reserve|allocate)|insufficient memory|"
+    r"cannot allocate memory|not enough space|unable to allocate)[^\n]*",
+    re.IGNORECASE,
+)
 _VERSION = re.compile(r"^\s*java\.specification\.version = (\d+)", re.MULTILINE)
 
 
@@ -43,7 +49,8 @@ class Java:
 def find_java() -> Java:
     """The first Java of version 17 or later; starts it for 0.1 s to ask.
 
-    :raises JobError: none found; the text says what was looked at and what to install.
+    :raises JobError: none found, and the text says what was looked at and what to install; or one is there and this
+        process is not given the memory to start it.
     """
     java, rejected = _installed_java()
     if java is None:
@@ -87,9 +94,14 @@ def _usable(executable: Path, source: str, rejected: list[str]) -> Java | None:
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
+        if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+            raise _no_memory(executable, os.strerror(errno.ENOMEM)) from error
         rejected.append(f"{source}: {executable} does not run ({error})")
         return None
-    found = _VERSION.search(answer.stderr + answer.stdout)
+    text = answer.stderr + answer.stdout
+    if answer.returncode != 0 and (lack := _NO_MEMORY.search(text)):
+        raise _no_memory(executable, lack[0].strip())
+    found = _VERSION.search(text)
     if answer.returncode != 0 or found is None:
         rejected.append(f"{source}: {executable} does not say its version")
         return None
@@ -98,6 +110,14 @@ def _usable(executable: Path, source: str, rejected: list[str]) -> Java | None:
         rejected.append(f"{source}: {executable} is Java {version if version > 1 else 8}")
         return None
     return Java(executable.absolute(), version, source)
+
+
+def _no_memory(executable: Path, said: str) -> JobError:
+    return JobError(
+        f"Java is installed ({executable}) and cannot start: this process is not given enough memory ({said}). Raise "
+        "the limit: `ulimit -v` shows that of the address space, of which Java reserves several GB; a container has "
+        "limits of its own."
+    )
 
 
 def java_home() -> Path:
@@ -125,9 +145,13 @@ exec {shlex.quote(str(java.executable))} "$@"
     if not (shim.is_file() and os.access(shim, os.X_OK) and shim.read_text() == script):
         make_folder(shim.parent)
         unfinished = shim.with_name(f"java.{os.getpid()}")
-        unfinished.write_text(script)
-        unfinished.chmod(0o755)
-        unfinished.replace(shim)  # in one step: another process may be starting from it
+        with writing_home():
+            try:
+                unfinished.write_text(script)
+                unfinished.chmod(0o755)
+                unfinished.replace(shim)  # in one step: another process may be starting from it
+            finally:
+                unfinished.unlink(missing_ok=True)
     return home
 
 

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 from spark_jobs.home import local_home
 from spark_jobs.jars import delta_jars
 from spark_jobs.java import java_home
-from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake.errors import JobError, UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,6 +65,7 @@ def get_session(lake: str | Path | None = None, *, conf: Mapping[str, str] | Non
     _prepare_environment(local=settings["spark.master"].startswith("local"))
 
     from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
     # pyspark prints every failed query once more, as JSON with the whole Java stack, beside the exception it raises.
@@ -72,7 +73,14 @@ def get_session(lake: str | Path | None = None, *, conf: Mapping[str, str] | Non
     secret = {name for name in settings if re.search(REDACTED, name)}
     # pyspark starts its JVM with an argument for each setting it has by then; the context takes the rest when it runs.
     visible = SparkConf().setAll([(name, value) for name, value in settings.items() if name not in secret])
-    SparkContext._ensure_initialized(conf=visible)
+    try:
+        SparkContext._ensure_initialized(conf=visible)
+    except PySparkRuntimeError as error:
+        raise JobError(
+            f"Spark's Java ({os.environ['JAVA_HOME']}/bin/java) ended before it could be used; what it said is above. "
+            "Where that speaks of memory, raise the limit (`ulimit -v`, or the container's) or lower "
+            "spark.driver.memory in LOGLAKE_SPARK_CONF."
+        ) from error
     context = SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
     # The environment of Python workers: sent with each task, kept in no setting, event log or page of Spark.
     context.environment.update({name: value for name, value in os.environ.items() if name.startswith("AWS_")})

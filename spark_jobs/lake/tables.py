@@ -21,7 +21,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from logcore.columns.schema import RECORDS_SCHEMA
 from spark_jobs.lake import storage
 from spark_jobs.lake.delta_location import delta_uri, prepare
-from spark_jobs.lake.errors import JobError, TableUnreadable
+from spark_jobs.lake.errors import JobError, TableUnreadable, UsageError, said
 
 LOG_COLUMNS = [
     pa.field("log", pa.string()),  # <log_id>/<partition>: the key that plans and predicates use
@@ -292,13 +292,12 @@ def reading(lake: str, name: str, path: str | None = None) -> Iterator[None]:
     try:
         with storage.answers(uri):
             yield
-    except JobError:
+    except (JobError, UsageError):  # the address of a store is not a damaged table
         raise
     except (pa.ArrowException, DeltaError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         where = uri if path is None else storage.join(uri, path)
-        lines = str(error).strip().splitlines() or [type(error).__name__]
         raise TableUnreadable(
-            f"Table {name}: {where} can't be read ({lines[0][:300]}). To make the table again: "
+            f"Table {name}: {where} can't be read ({said(error)[:300]}) To make the table again: "
             f"loglake repair {lake} --rebuild {name}"
         ) from error
 

@@ -1,0 +1,134 @@
+"""A message names what is wrong, not what stumbled over it."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from spark_jobs import java
+from spark_jobs.lake.errors import JobError, said
+from tests.broker_directory import LogDirectory
+
+pytestmark = pytest.mark.dagster
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> LogDirectory:
+    made = LogDirectory(tmp_path / "kafka-logs")
+    made.partition("orders-0").append(3)
+    return made
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a small disk of its own that has no room left."""
+    folder = tmp_path / "full"
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(folder)], check=False).returncode:
+        pytest.skip("no right to mount a small disk")
+    try:
+        with (folder / "filler").open("wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(512))
+            except OSError:
+                pass
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def start(source: LogDirectory, tmp_path: Path, **environment: str) -> subprocess.Popen[str]:
+    given = os.environ | {"LOGLAKE_HOME": str(tmp_path / "home"), "DAGSTER_HOME": str(tmp_path / "history")}
+    command = [sys.executable, "-m", "logcore.cli.main", "run", str(source.path), "--lake", str(tmp_path / "lake")]
+    return subprocess.Popen(command, env=given | environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def run(source: LogDirectory, tmp_path: Path, **environment: str) -> tuple[int, str]:
+    process = start(source, tmp_path, **environment)
+    err = process.communicate(timeout=300)[1]
+    return process.returncode, err
+
+
+def test_a_full_home_of_dagster_is_named(source, tmp_path, full):
+    code, err = run(source, tmp_path, DAGSTER_HOME=str(full))
+    assert code == 3
+    assert str(full) in err
+    assert "DAGSTER_HOME" in err
+    assert "mistake in Loglake" not in err
+    assert "deploy" not in err
+
+
+def test_a_home_of_dagster_that_becomes_full_is_named(source, tmp_path, full):
+    """The settings fit, the history does not."""
+    (full / "filler").write_bytes(bytes(24 << 10))
+    code, err = run(source, tmp_path, DAGSTER_HOME=str(full))
+    assert code == 3
+    assert str(full) in err
+    assert "DAGSTER_HOME" in err
+    assert "mistake in Loglake" not in err
+
+
+def test_a_full_home_of_loglake_is_named_and_the_lake_is_not_blamed(source, tmp_path, full):
+    folder = full / "home"
+    code, err = run(source, tmp_path, LOGLAKE_HOME=str(folder))
+    assert code == 3
+    assert str(folder) in err
+    assert "LOGLAKE_HOME" in err
+    assert "in the lake" not in err
+
+
+@pytest.mark.spark
+def test_an_interrupt_ends_with_130_and_says_what_to_type(source, tmp_path):
+    process = start(source, tmp_path)
+    history = tmp_path / "history" / "history" / "runs"
+    deadline = time.monotonic() + 120
+    while not list(history.glob("*.db")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, out) == (130, "")
+    assert "interrupted" in err
+    assert "same command again" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.skipif(shutil.which("java") is None, reason="needs a Java of this machine")
+def test_java_that_lacks_memory_is_not_taken_for_missing(monkeypatch):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    real = subprocess.run
+
+    def limited(*args, **kwargs):
+        return real(*args, **kwargs, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)))
+
+    monkeypatch.setattr(java.subprocess, "run", limited)
+    with pytest.raises(JobError, match="not given enough memory") as raised:
+        java.find_java()
+    assert "ulimit -v" in str(raised.value)
+    assert "found none" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Kernel error: bad\nstack backtrace:\n   0: std::backtrace\n   1: main",
+        "bad thing\x1b[31m happened\x1b[0m\n  0: deltalake::open\n             at /root/x.rs:1",
+        "bad <?xml version='1.0'?><Error/>",
+        "bad\n\nDebug source:\nGeneric { store: S3 }",
+    ],
+)
+def test_a_native_stack_is_left_out_of_a_message(text):
+    line = said(ValueError(text))
+    assert "bad" in line
+    assert "\n" not in line
+    assert not any(trace in line for trace in ("::", "backtrace", "\x1b", "<?xml", "Generic {"))
