@@ -30,8 +30,8 @@ _COMMIT = re.compile(r"([0-9]{20})\.json")
 _CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint\.parquet")
 LAST_CHECKPOINT = "_last_checkpoint"
 
-MADE_BY_THE_LIBRARY = frozenset({"CREATE TABLE", "ADD COLUMN"})
-"""Commits of ours that have no run id: ``deltalake`` makes them when a table or a column is new."""
+_OUR_LIBRARY = "delta-rs"
+"""Makes tables and columns for us in commits that have no run id; lakes of earlier versions have such ones."""
 
 
 @dataclass(slots=True)
@@ -178,7 +178,9 @@ class _Reader:
         info: Mapping[str, Any] = next((each["commitInfo"] for each in actions if "commitInfo" in each), {})
         said = _metadata(info)
         operation = info.get("operation")
-        is_ours = "run_id" in said or operation in MADE_BY_THE_LIBRARY
+        is_made = version == 0 and operation == "CREATE TABLE"
+        engine = str(info.get("engineInfo") or info.get("clientVersion") or "an engine that does not name itself")
+        is_ours = "run_id" in said or is_made or (operation == "ADD COLUMN" and engine.startswith(_OUR_LIBRARY))
         for action in actions:
             self._replayed.take(action)
             if "run_id" in said and "add" in action:
@@ -187,7 +189,6 @@ class _Reader:
         if isinstance(digests, dict):
             self._log.digests |= {str(name): str(digest) for name, digest in digests.items()}
         if not is_ours:
-            engine = info.get("engineInfo") or info.get("clientVersion") or "an engine that does not name itself"
             message = f"version {version} is a commit of another program: {operation or 'an operation'} by {engine}."
             self._say("foreign-commit", message, file=path)
 

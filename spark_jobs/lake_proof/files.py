@@ -188,6 +188,9 @@ class _Reader:
         other = [f.name for f in self._spec.file_schema if f.name in there.names and there.field(f.name).type != f.type]
         if other:
             self._say("table-file-damaged", f"its footer gives other types to {', '.join(other)}.")
+        strange = [name for name in there.names if name not in self._state.tables[self._where.table].columns]
+        if strange:
+            self._say("table-file-damaged", f"its footer names columns that the table does not have: {strange}.")
 
     def _recorded(self, metadata: pq.FileMetaData) -> str | None:
         """The digest that footer and commit record; where they differ, that of the footer."""
@@ -233,7 +236,7 @@ class _Reader:
                     f"it lies between {least} and {greatest}."
                 )
                 self._say("table-file-damaged", message)
-        for group, name in self._bounds.wrong_groups(footer):
+        for group, name in self._bounds.wrong_groups(footer, is_exact=has_digest):
             self._say("table-file-damaged", f"its footer's statistics of {name} in row group {group} are wrong.")
 
     def _compared_again(self, schema: pa.Schema) -> RowComparison:
@@ -332,14 +335,21 @@ class _Bounds:
                 whole[name] = min(least, before[0]), max(greatest, before[1])
         return whole
 
-    def wrong_groups(self, footer: Sequence[GroupStatistics]) -> Iterator[tuple[int, str]]:
-        """Row groups and columns whose statistics in the footer are not those of the rows."""
-        for number, group in enumerate(footer):
-            for name, (least, greatest, nulls) in group.items():
-                found = self._groups[number].get(name)
-                if name not in self._names or found is None:
+    def wrong_groups(self, footer: Sequence[GroupStatistics], *, is_exact: bool) -> Iterator[tuple[int, str]]:
+        """Row groups and columns whose statistics in the footer are not those of the rows.
+
+        Args:
+            is_exact: whether we wrote the file: then there are statistics, and to the last digit.
+        """
+        for number, group in enumerate(self._groups):
+            for name, found in group.items():
+                said = footer[number].get(name)
+                if said is None:
+                    if is_exact:
+                        yield number, name
                     continue
-                wrong = least is not None and not _covers((least, greatest), found, is_exact=False)
+                least, greatest, nulls = said
+                wrong = is_exact if least is None else not _covers((least, greatest), found, is_exact=is_exact)
                 if wrong or nulls not in (None, self._nulls[number].get(name)):
                     yield number, name
 

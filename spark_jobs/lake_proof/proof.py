@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
 from logcore.logs.findings import Finding, Severity, found
-from spark_jobs.lake.errors import StorageError
+from spark_jobs.lake.errors import StorageError, TableRefused
 
 
 class DataUnreadable(Exception):
@@ -120,11 +120,11 @@ class Thing:
 def readable() -> Iterator[None]:
     """What a library says of bytes that it cannot read becomes :class:`DataUnreadable`.
 
-    Errors of the store, and files that are gone, stay what they are.
+    Errors of the store, refused tables, and files that are gone stay what they are.
     """
     try:
         yield
-    except (StorageError, FileNotFoundError, PermissionError, DataUnreadable, MemoryError):
+    except (StorageError, TableRefused, FileNotFoundError, PermissionError, DataUnreadable, MemoryError):
         raise
     except Exception as error:
         raise DataUnreadable(_said(error)) from error

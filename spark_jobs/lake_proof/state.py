@@ -17,6 +17,7 @@ from spark_jobs.lake.archive import LogRow, Segment
 from spark_jobs.lake.errors import StorageError
 from spark_jobs.lake.frontier import LedgerRow
 from spark_jobs.lake.live_files import LiveFile, live_files
+from spark_jobs.lake.table_features import refuse_table
 from spark_jobs.lake.tables import TABLES, open_table, read_rows, table_uri
 from spark_jobs.lake_proof.footers import Footers
 from spark_jobs.lake_proof.proof import DataUnreadable, LakeFinding, finding, readable
@@ -50,6 +51,8 @@ class OpenedTable:
     table: DeltaTable
     version: int
     files: tuple[LiveFile, ...]
+    columns: frozenset[str]
+    """Of the table's schema, users' columns too."""
 
 
 @dataclass(slots=True)
@@ -120,6 +123,7 @@ def read_lake(lake: str) -> LakeState:
 
     Raises:
         StorageError: the object store does not answer.
+        TableRefused: a table has a feature that nothing here can read rightly.
     """
     state = LakeState(lake)
     state.recorded = _recorded(state)
@@ -144,7 +148,9 @@ def _open(state: LakeState, name: str) -> None:
     with _noted(state, name):
         table = open_table(state.lake, name)
         if table is not None:
-            state.tables[name] = OpenedTable(name, table, table.version(), tuple(live_files(table)))
+            refuse_table(state.lake, name, table)
+            columns = frozenset(field.name for field in table.schema().fields)
+            state.tables[name] = OpenedTable(name, table, table.version(), tuple(live_files(table)), columns)
 
 
 def _rows(state: LakeState, name: str) -> list[dict[str, Any]]:

@@ -14,6 +14,14 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from logcore.cli.main import main
+from logcore.logs.findings import Severity
+from spark_jobs.lake.tables import TABLES
+from spark_jobs.lake_proof import footers
+from spark_jobs.lake_proof.comparison import Archive
+from spark_jobs.lake_proof.files import prove_file
+from spark_jobs.lake_proof.footers import read_statistics
+from spark_jobs.lake_proof.proof import DataUnreadable
+from spark_jobs.lake_proof.state import read_lake
 from tests.spark.cycle import Lake
 
 ORDERS_ROWS, PAYMENTS_ROWS = 30, 4
@@ -161,31 +169,47 @@ def test_a_cut_data_file_is_named(lake, verified):
     assert {"table-file-size", "table-file-damaged"} <= done.rules
 
 
-def test_any_flipped_byte_of_a_data_file_is_named_or_changes_nothing_that_can_be_read(lake, verified):
-    path = files_of(lake)[0]
-    before = pq.read_table(path)
-    metadata = pq.read_metadata(path)
+@pytest.mark.parametrize("name", ["records", "logs", "offset_ledger"])
+def test_any_flipped_byte_of_a_data_file_is_named_or_changes_nothing_that_can_be_read(lake, name):
+    state = read_lake(str(lake.path))
+    archived = Archive(str(lake.path), state.held(), state.segments)
+    file = state.tables[name].files[0]
+    path = lake.path / "tables" / name / file.path
+    before, statistics = pq.read_table(path), read_statistics(str(path))
     silent = 0
-    for at in range(0, path.stat().st_size, 23):
-        flip(path, at, at % 8)
-        done = verified(lake)
-        if done.code == 0:
-            silent += 1
-            assert pq.read_table(path).equals(before)
-            now = pq.read_metadata(path)
-            assert [now.row_group(0).column(i).statistics for i in range(now.num_columns)] == [
-                metadata.row_group(0).column(i).statistics for i in range(metadata.num_columns)
-            ]
-        else:
-            assert done.code == 2, at
-        flip(path, at, at % 8)
-    assert silent < 30, "almost every byte of a file counts"
+    with state.footers:
+        for at in range(0, path.stat().st_size, 13):
+            flip(path, at, at % 8)
+            findings = prove_file(state, archived, name, file).findings
+            if not findings:
+                silent += 1
+                assert pq.read_table(path).equals(before), at
+                used = TABLES[name].statistics
+                now = [{k: v for k, v in group.items() if k in used} for group in read_statistics(str(path))]
+                assert now == [{k: v for k, v in group.items() if k in used} for group in statistics], at
+            assert {each.finding.severity for each in findings} <= {Severity.ERROR}, at
+            flip(path, at, at % 8)
+    assert silent * 3 < path.stat().st_size / 13, "most bytes of a file count"
+
+
+def test_a_footer_that_ends_the_process_of_its_reader_is_a_finding(lake, monkeypatch):
+    state = read_lake(str(lake.path))
+    archived = Archive(str(lake.path), state.held(), state.segments)
+    file = state.tables["records"].files[0]
+    monkeypatch.setattr(footers, "read_statistics", os._exit)
+    with state.footers:
+        with pytest.raises(DataUnreadable, match="ends the process"):
+            state.footers.statistics(9)  # the child ends with this code
+        monkeypatch.undo()
+        assert prove_file(state, archived, "records", file).findings == []
 
 
 @pytest.mark.parametrize("name", ["segments", "validations", "batches", "offset_ledger", "logs", "transactions"])
-def test_a_flipped_byte_in_the_middle_of_a_state_table_is_an_error_and_the_rest_goes_on(lake, verified, name):
+def test_zeros_in_the_middle_of_a_state_table_are_an_error_and_the_rest_goes_on(lake, verified, name):
     path = files_of(lake, name)[0]
-    flip(path, path.stat().st_size // 3)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 3 : len(data) // 3 + 64] = bytes(64)
+    path.write_bytes(bytes(data))
     done = verified(lake)
     assert done.code == 2
     assert name in {each["table"] for each in done.findings}
@@ -563,3 +587,14 @@ def test_the_progress_of_another_lake_or_in_the_lake_is_refused(lake, verified, 
     text.write_text("my notes")
     assert verified(lake, "--resume", str(text)).code == 64
     assert text.read_text() == "my notes"
+
+
+def test_a_table_with_a_feature_that_we_refuse_is_exit_3(lake, verified):
+    log = lake.path / "tables" / "records" / "_delta_log"
+    newest = int(max(log.glob("*.json")).stem)
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7}
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    (log / f"{newest + 1:020d}.json").write_text(json.dumps({"protocol": protocol | features}) + "\n")
+    done = verified(lake)
+    assert (done.code, done.summary) == (3, {})
+    assert "deletionVectors" in done.errors
