@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_jobs.file_runs import ROW_ORDER
-from spark_jobs.lake import storage
+from spark_jobs.lake import row_digest, storage
 from spark_jobs.lake.commits import WrittenFile
 from spark_jobs.lake.live_files import open_parquet
 from spark_jobs.lake.tables import TableSpec, read_rows, table_uri
@@ -74,9 +75,10 @@ def merge_files(value: dict[str, Any]) -> dict[str, Any]:
     root, spec = table_uri(task.lake, task.table), task.spec
     written: list[WrittenFile] = []
     try:
+        proven = row_digest.are_recorded(root, task.paths)
         source = _Source(_chunks(task), sum(task.sizes) / task.outputs)
         while not source.is_at_end:
-            file = write_file(root, spec, source.next_file(), task.partition_values)
+            file = write_file(root, spec, source.next_file(), task.partition_values, partial(bool, proven))
             if file is not None:
                 written.append(file)
         rows = sum(file.rows for file in written)

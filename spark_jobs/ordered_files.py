@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -18,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_jobs.file_order import Output
-from spark_jobs.lake import storage
+from spark_jobs.lake import row_digest, storage
 from spark_jobs.lake.commits import WrittenFile
 from spark_jobs.lake.file_contents import (
     CHUNK_ROWS,
@@ -85,7 +86,9 @@ def order_files(value: dict[str, Any]) -> dict[str, Any]:
     written: list[WrittenFile] = []
     try:
         for number, rows in groupby(_rows_in_order(task, spec), key=lambda each: each[0]):
-            file = write_file(root, spec, (batch for _, batch in rows), {"topic": task.topic})
+            proven = row_digest.are_recorded(root, task.outputs[number].paths)
+            place = {"topic": task.topic}
+            file = write_file(root, spec, (batch for _, batch in rows), place, partial(bool, proven))
             if file is not None:
                 written.append(file)
                 _prove(task, task.outputs[number], file)

@@ -13,7 +13,7 @@ import itertools
 import json
 import os
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -31,7 +31,11 @@ ROW_GROUP_BYTES = 32 << 20
 
 
 def write_file(
-    root: str, spec: TableSpec, chunks: Iterable[pa.RecordBatch], partition_values: Mapping[str, str]
+    root: str,
+    spec: TableSpec,
+    chunks: Iterable[pa.RecordBatch],
+    partition_values: Mapping[str, str],
+    is_proven: Callable[[], bool] = lambda: True,
 ) -> WrittenFile | None:
     """Write rows as one Parquet file below ``root``; None if there were no rows.
 
@@ -40,6 +44,8 @@ def write_file(
         chunks: rows with the table's columns; those that partition the table are left out of the file, and one that
             a chunk lacks is null in its rows.
         partition_values: the table partition of every row in the file.
+        is_proven: called when all rows were taken; whether they are known to be ours. Rows that another engine wrote
+            get no digest: it would make a proof of what nobody has compared.
 
     Raises:
         OSError: the file can't be written. What was begun is removed, and was never seen in its place.
@@ -59,7 +65,9 @@ def write_file(
                 writer.write_table(group, row_group_size=ROW_GROUP_ROWS)
                 for batch in group.to_batches():
                     digest.update(batch)
-            writer.add_key_value_metadata(digest.footer())
+            proven = is_proven()
+            if proven:
+                writer.add_key_value_metadata(digest.footer())
         status = os.stat(local)
         said = statistics(pq.read_metadata(local), spec)
     return WrittenFile(
@@ -69,7 +77,7 @@ def write_file(
         statistics=said,
         modified_ms=status.st_mtime_ns // 1_000_000,
         rows=digest.rows,
-        digest=digest.hexdigest(),
+        digest=digest.hexdigest() if proven else None,
     )
 
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from logcore.errors import LogError
-from spark_jobs.lake import storage
+from spark_jobs.lake import row_digest, storage
 from spark_jobs.lake.file_contents import COLUMNS, FileUnreadable, batches_of, opened
 from spark_jobs.lake.tables import TABLES, TableSpec, table_uri
 from spark_jobs.merged_file import as_declared
@@ -100,7 +100,14 @@ def rewrite_rows(value: dict[str, Any]) -> dict[str, Any]:
     stretch = Stretch.from_plain(value)
     root = table_uri(stretch.source.lake, TABLE)
     try:
-        written = write_file(root, stretch.spec, _woven(stretch), {"topic": stretch.source.topic})
+        kept = _Stream(_outside(_old_rows(stretch, stretch.spec.file_schema), stretch))
+        written = write_file(
+            root,
+            stretch.spec,
+            _woven(stretch, kept),
+            {"topic": stretch.source.topic},
+            lambda: not kept.rows or row_digest.are_recorded(root, stretch.files),
+        )
     except (LogError, OSError, FileUnreadable, pa.ArrowException) as error:
         return {"file": None} | _said(error)
     return {"file": None if written is None else asdict(written), "error": None, "lost": None}
@@ -167,8 +174,7 @@ def _are_equal(left: _Stream, right: _Stream) -> bool:
     return right.up_to(1) is None
 
 
-def _woven(stretch: Stretch) -> Iterator[pa.RecordBatch]:
-    kept = _Stream(_outside(_old_rows(stretch, stretch.spec.file_schema), stretch))
+def _woven(stretch: Stretch, kept: _Stream) -> Iterator[pa.RecordBatch]:
     new = _Stream(_with_extra_columns(stretch) if stretch.extra else _new_rows(stretch))
     for start, end in stretch.ranges:
         yield from kept.below(start)

@@ -92,7 +92,7 @@ class Matching:
         with (
             reading(self._lake, self._spec.name, file.path),
             filesystem.open_input_file(file.path) as content,
-            pq.ParquetFile(content) as parquet,
+            pq.ParquetFile(content, page_checksum_verification=True) as parquet,
         ):
             yield parquet
 

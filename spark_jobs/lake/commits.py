@@ -18,13 +18,14 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
-from spark_jobs.lake import delta_log, storage, table_features
+from spark_jobs.lake import delta_log, row_digest, storage, table_features
 from spark_jobs.lake.carried_rows import Matching, as_declared, by_partition, key_of
 from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, OutputMismatch, said
 from spark_jobs.lake.live_files import LiveFile, live_files
@@ -110,7 +111,7 @@ def append(
         return
     table = _opened(lake, name, guards, standing)
     spec = spec_of(name, table)
-    written = _write(lake, spec, rows, {})
+    written = _write(lake, spec, rows, {}, {})
     retries = 0 if guards or standing else APPEND_RETRIES
     _commit(
         lake, table, spec, [_added(file) for file in written], _properties(run_id, guards, retries, written), standing
@@ -151,7 +152,11 @@ def replace(
     left = {key_of(each.file.partition_values): each.file.partition_values for each in shrunk if each.rows_left}
     for key, partition_values in left.items():
         kept[key] = partition_values, matching.left([s for s in shrunk if key_of(s.file.partition_values) == key])
-    written = _write(lake, spec, rows, kept)
+    origins: dict[str, list[str]] = {}
+    for each in shrunk:
+        if each.rows_left:
+            origins.setdefault(key_of(each.file.partition_values), []).append(each.file.path)
+    written = _write(lake, spec, rows, kept, origins)
     expected = rows.num_rows + sum(each.rows_left for each in shrunk)
     if expected != sum(file.rows for file in written):
         raise OutputMismatch(
@@ -266,8 +271,13 @@ def _write(
     spec: TableSpec,
     rows: pa.Table,
     kept: Mapping[str, tuple[Mapping[str, str], Iterable[pa.RecordBatch]]],
+    origins: Mapping[str, Sequence[str]],
 ) -> list[WrittenFile]:
-    """One file for each table partition: first the rows that are kept in it, then the new ones."""
+    """One file for each table partition: first the rows that are kept in it, then the new ones.
+
+    Args:
+        origins: files that the kept rows come from, by table partition.
+    """
     schema = pa.schema([spec.schema.field(column) for column in spec.schema.names if column in rows.schema.names])
     added = by_partition(rows.select(schema.names).cast(schema), spec)
     written = []
@@ -276,7 +286,9 @@ def _write(
         before: Iterable[pa.RecordBatch] = kept[key][1] if key in kept else ()
         after = added[key][1].to_batches() if key in added else ()
         chunks = itertools.chain(before, (as_declared(batch, spec.file_schema) for batch in after))
-        file = write_file(table_uri(lake, spec.name), spec, chunks, partition_values)
+        sources = origins.get(key, ()) if key in kept else ()
+        root = table_uri(lake, spec.name)
+        file = write_file(root, spec, chunks, partition_values, partial(row_digest.are_recorded, root, sources))
         if file is not None:
             written.append(file)
     return written

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import hashlib
 import itertools
 from typing import Any
 
@@ -12,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from xxhash import xxh3_128
 
 from logcore.columns.schema import RECORDS_SCHEMA
 from spark_jobs.lake import row_digest
@@ -170,7 +170,9 @@ def test_a_column_of_the_user_is_left_out_of_the_digest(tmp_path):
 
 def test_a_footer_of_other_rules_or_another_count_gives_no_digest(tmp_path):
     table = pa.table({"a": [1, 2]})
-    for number, entry in enumerate(('{"v": 99, "sha256": "x", "rows": 2}', '{"v": 1, "sha256": "x", "rows": 3}', "{")):
+    for number, entry in enumerate(
+        ('{"v": 99, "xxh3_128": "x", "rows": 2}', '{"v": 1, "xxh3_128": "x", "rows": 3}', "{")
+    ):
         path = tmp_path / f"{number}.parquet"
         with pq.ParquetWriter(path, table.schema) as writer:
             writer.write_table(table)
@@ -181,18 +183,18 @@ def test_a_footer_of_other_rules_or_another_count_gives_no_digest(tmp_path):
 def test_the_digest_of_two_rows_is_that_of_their_bytes_by_hand():
     """Files that were written once keep their digests: new rules need a new version."""
 
-    def sha(content: bytes) -> bytes:
-        return hashlib.sha256(content).digest()
+    def hashed(content: bytes) -> bytes:
+        return xxh3_128(content).digest()
 
     def int64(value: int) -> bytes:
         return value.to_bytes(8, "little", signed=True)
 
-    two_valid, nothing = sha(int64(2)), sha(b"")
-    position = sha(two_valid + nothing + sha(int64(3) + int64(-1)))
-    value = sha(sha(int64(1) + int64(1)) + sha((2).to_bytes(4, "little")) + sha(b"ab"))
+    two_valid, nothing = hashed(int64(2)), hashed(b"")
+    position = hashed(two_valid + nothing + hashed(int64(3) + int64(-1)))
+    value = hashed(hashed(int64(1) + int64(1)) + hashed((2).to_bytes(4, "little")) + hashed(b"ab"))
     # a run of two equal numbers: none ended before, one may go on
-    one = sha(sha(int64(1)) + nothing + sha((5).to_bytes(4, "little")))
-    partition = sha(sha(sha(int64(0)) + nothing + nothing) + nothing + one + int64(2))
+    one = hashed(hashed(int64(1)) + nothing + hashed((5).to_bytes(4, "little")))
+    partition = hashed(hashed(hashed(int64(0)) + nothing + nothing) + nothing + one + int64(2))
     lines = b'1:2\n"partition":int32:' + partition + b'\n"position":int64:' + position + b'\n"value":binary:' + value
     rows = [{"partition": 5, "position": 3, "value": b"ab"}, {"partition": 5, "position": -1}]
-    assert digest(batch_of(rows)) == hashlib.sha256(lines).hexdigest()
+    assert digest(batch_of(rows)) == xxh3_128(lines).hexdigest()
