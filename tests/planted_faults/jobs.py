@@ -245,13 +245,6 @@ FAULTS = (
         (SHARED_RECORDS, "-k", "widened_to_all"),
     ),
     Fault(
-        "a user's columns go to the row behind a gap",
-        "spark_jobs/rewritten_file.py",
-        "is_there[within] = known[at[within]] == offsets[within]",
-        "is_there[within] = True",
-        (SHARED_RECORDS, "-k", "replace_carries_extra"),
-    ),
-    Fault(
         "timestamps of a table lose their milliseconds",
         "spark_jobs/parquet_files.py",
         "        left = _with_columns(chunk, schema)\n",
