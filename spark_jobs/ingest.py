@@ -239,7 +239,7 @@ def _with_fills(
         log.observed.log: late_segments.plan_fill(
             config.lake,
             log.observed,
-            held.segments[log.observed.log],
+            held.segments.get(log.observed.log, ()),
             held.holes[log.observed.log],
             copies.get(log.observed.log, ()),
             in_place=config.mode == "reference",
