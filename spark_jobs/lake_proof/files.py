@@ -349,8 +349,14 @@ class _Bounds:
                         yield number, name
                     continue
                 least, greatest, nulls = said
-                wrong = is_exact if least is None else not _covers((least, greatest), found, is_exact=is_exact)
-                if wrong or nulls not in (None, self._nulls[number].get(name)):
+                if least is None:
+                    wrong = is_exact
+                elif is_exact:
+                    wrong = (_comparable(least), _comparable(greatest)) != found
+                else:
+                    wrong = not _covers((least, greatest), found, is_exact=False)
+                counted = self._nulls[number].get(name)
+                if wrong or (nulls != counted and (is_exact or nulls is not None)):
                     yield number, name
 
 
@@ -388,3 +394,7 @@ def _covers(said: tuple[Any, Any], found: tuple[Any, Any], *, is_exact: bool) ->
 
 def _utc(value: datetime.datetime) -> datetime.datetime:
     return value.replace(tzinfo=datetime.UTC) if value.tzinfo is None else value
+
+
+def _comparable(value: Any) -> Any:
+    return _utc(value) if isinstance(value, datetime.datetime) else value
