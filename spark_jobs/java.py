@@ -28,7 +28,8 @@ _VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 _GONE_SINCE_24 = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"  # the JVM warns of a package it has not
 _NO_MEMORY = re.compile(
     r"[^\n]*(?:could not (?:reserve|allocate)|failed to (?:reserve|allocate)|insufficient memory|"
-    r"cannot allocate memory|not enough space|unable to allocate)[^\n]*",
+    r"cannot allocate memory|not enough space|unable to allocate|failed to start thread|"
+    r"could not create \w*thread)[^\n]*",
     re.IGNORECASE,
 )
 _VERSION = re.compile(r"^\s*java\.specification\.version = (\d+)", re.MULTILINE)

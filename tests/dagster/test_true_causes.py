@@ -104,12 +104,13 @@ def test_an_interrupt_ends_with_130_and_says_what_to_type(source, tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("java") is None, reason="needs a Java of this machine")
-def test_java_that_lacks_memory_is_not_taken_for_missing(monkeypatch):
+@pytest.mark.parametrize("limit", [1 << 29, 1 << 30, 2 << 30])
+def test_java_that_lacks_memory_is_not_taken_for_missing(monkeypatch, limit):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     real = subprocess.run
 
     def limited(*args, **kwargs):
-        return real(*args, **kwargs, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)))
+        return real(*args, **kwargs, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
 
     monkeypatch.setattr(java.subprocess, "run", limited)
     with pytest.raises(JobError, match="not given enough memory") as raised:
