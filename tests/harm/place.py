@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,7 +78,8 @@ class Place:
     def evaluations(self, lake: Path | None = None) -> list[dg.AssetCheckEvaluation]:
         """The check evaluations of the newest run on a lake (this place's), as the history of the home has them."""
         with dg.DagsterInstance.from_config(str(self.home / "dagster")) as instance:
-            tagged = [run for run in instance.get_runs() if str(lake or self.lake) in run.tags.values()]
+            digest = hashlib.sha256(os.fsencode(os.path.realpath(lake or self.lake))).hexdigest()[:12]
+            tagged = [run for run in instance.get_runs() if run.tags.get("loglake/lake", "").endswith(digest)]
             if not tagged:
                 return []
             events = instance.all_logs(tagged[0].run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)

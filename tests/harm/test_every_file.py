@@ -7,6 +7,7 @@ is allowed only for the classes of bytes that are listed here, each with its rea
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
@@ -15,7 +16,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
@@ -42,6 +45,7 @@ UNREAD = {
     "parquet: footer": "what is left when rows, schema, statistics and the digest are as they were: who wrote it, "
     "encodings that are used nowhere, offsets that readers do not need",
     "parquet: between": "bytes that no column owns",
+    "parquet: of earlier versions": "the newest version does not name it; readers of an earlier one fail, as after VACUUM",
     "tables.json": "a memory for the cheap checks, never a truth: without it the next run looks again",
     "checksum": "a checksum of a version for Spark, which falls back to the log",
 }
@@ -121,6 +125,8 @@ def class_of(lake: Path, change: Change) -> str:
         return "tables.json"
     if path.suffix == ".crc":
         return "checksum"
+    if path.suffix == ".parquet" and change.path not in live_files(lake):
+        return "parquet: of earlier versions"
     if change.kind != "flip":
         return f"{change.kind} {path.parts[0]} {path.suffix}"
     data = (lake / path).read_bytes()
@@ -129,6 +135,14 @@ def class_of(lake: Path, change: Change) -> str:
     if path.suffix == ".parquet":
         return f"parquet: {part_at(lake / path, change.at)}"
     return change.path
+
+
+@functools.cache
+def live_files(lake: Path) -> frozenset[str]:
+    """The data files that the newest versions name, relative to the lake."""
+    tables = [folder for folder in (lake / "tables").iterdir() if (folder / "_delta_log").is_dir()]
+    named = {table: pa.table(DeltaTable(table).get_add_actions()).column("path").to_pylist() for table in tables}
+    return frozenset(f"tables/{table.name}/{path}" for table, paths in named.items() for path in paths)
 
 
 def key_at(data: bytes, at: int) -> str:
