@@ -159,6 +159,8 @@ def names_it(said: str, change: Change) -> bool:
             continue
         if finding.get("severity") not in ("error", "warning"):
             continue
+        if change.path == "tables.json" and finding.get("table"):
+            return True  # what it remembers of a table is held against that table
         text = json.dumps(finding)
         if change.path in text or parts[-1] in text or (table and re.search(rf"\b{table}\b", text)):
             return True

@@ -45,7 +45,7 @@ UNREAD = {
     "parquet: footer": "what is left when rows, schema, statistics and the digest are as they were: who wrote it, "
     "encodings that are used nowhere, offsets that readers do not need",
     "parquet: between": "bytes that no column owns",
-    "parquet: of earlier versions": "the newest version does not name it; readers of an earlier one fail, as after VACUUM",
+    "parquet: of earlier versions": "the newest version does not name it; earlier ones fail, as after VACUUM",
     "tables.json": "a memory for the cheap checks, never a truth: without it the next run looks again",
     "checksum": "a checksum of a version for Spark, which falls back to the log",
 }
