@@ -3,8 +3,8 @@
 ``<home>/expectations/<lake>.json`` holds what the job ``expectations`` reported last, by log key, in the operator's
 home: what lies in a lake cannot make a check green. An answer counts only while the table's version moved by our own
 commits; after a commit of another engine, or where the file is gone or cannot be understood, everything is evaluated
-again; so is what failed, as soon as the table has another version. Which offsets still wait to be checked is recorded
-in the tables (:mod:`spark_jobs.lake.checked`).
+again; so is what failed, as soon as the table or the ledger has another version. Which offsets still wait to be
+checked is recorded in the tables (:mod:`spark_jobs.lake.checked`).
 Great Expectations is never imported here.
 """
 
@@ -55,12 +55,17 @@ class Stand:
 
     table_id: str
     version: int
+    ledger_version: int
+    """Of ``offset_ledger``: a withdrawal changes what is expected, and no row."""
 
     @classmethod
     def now(cls, lake: str) -> Stand | None:
         """Of ``records`` at this moment; None where there is no such table."""
         table = open_table(lake, "records")
-        return None if table is None else cls(str(table.metadata().id), table.version())
+        if table is None:
+            return None
+        ledger = open_table(lake, "offset_ledger")
+        return cls(str(table.metadata().id), table.version(), -1 if ledger is None else ledger.version())
 
     def is_still_ours(self, lake: str, now: Stand) -> bool:
         """Whether only our own commits lie between this and ``now``."""
@@ -79,7 +84,7 @@ def read_results(lake: str, now: Stand | None) -> dict[str, Results]:
         content = json.loads(storage.read(results_file(lake)))
         if content["version"] != VERSION or now is None:
             return {}
-        before = Stand(str(content["table_id"]), int(content["table_version"]))
+        before = Stand(str(content["table_id"]), int(content["table_version"]), int(content["ledger_version"]))
         if not before.is_still_ours(lake, now):
             return {}
         kept = {str(log): _results(found) for log, found in content["logs"].items()}
@@ -105,6 +110,7 @@ def keep_results(lake: str, kept: Mapping[str, Results], stand: Stand) -> None:
         "lake": lake,
         "table_id": stand.table_id,
         "table_version": stand.version,
+        "ledger_version": stand.ledger_version,
         "logs": {log: dataclasses.asdict(found) for log, found in sorted(kept.items())},
     }
     text = json.dumps(content, indent=1).encode()

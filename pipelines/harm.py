@@ -7,7 +7,7 @@ its log, so that a run for chosen logs answers for these alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from logcore.logs.findings import Finding, Severity
 from pipelines.questions import Failure
@@ -37,7 +37,7 @@ def failures(lake: str, findings: Sequence[Finding]) -> list[Failure]:
         made.append(Failure(f"{finding.rule}: {finding.message}", log, names.get(log or ""), offsets, finding.severity))
     for path, answer in sorted(differing.items()):
         log = logs.get(storage.join(table_uri(lake, "records"), path))
-        made += _of_answer(path, answer, log, names.get(log or ""))
+        made += _of_answer(path, answer, log, names)
     return made
 
 
@@ -61,13 +61,15 @@ def placed(findings: Iterable[Finding]) -> Iterator[PlacedFinding]:
     return (PlacedFinding(finding) for finding in findings if finding.severity is not Severity.INFO)
 
 
-def _of_answer(path: str, answer: table_state.Proof, log: str | None, name: str | None) -> Iterator[Failure]:
+def _of_answer(path: str, answer: table_state.Proof, log: str | None, names: Mapping[str, str]) -> Iterator[Failure]:
     if isinstance(answer, str):
-        yield Failure(f"the file {path} of another engine: {answer}", log, name, severity=Severity.WARNING)
+        yield Failure(
+            f"the file {path} of another engine: {answer}", log, names.get(log or ""), severity=Severity.WARNING
+        )
         return
-    for start, end, what in answer:
+    for of_log, start, end, what in answer:
         text = f"rows-differ-from-archive: {what} (the file {path} of another engine)"
-        yield Failure(text, log, name, _offsets(start, end))
+        yield Failure(text, of_log or log, names.get(of_log or log or ""), _offsets(start, end))
 
 
 def _offsets(start: int | None, end: int | None) -> str:

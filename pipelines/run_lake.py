@@ -46,10 +46,10 @@ def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence
         numbers: partition numbers that were chosen; logs: topic partitions that were. Empty: all.
     """
     lake = storage.absolute(options.lake)
-    history = lakes.dagster_home()
-    check_outside_lakes(history, lake)
     intake = _intake(options, numbers)
     check_run(lake, intake.paths, intake.fill_from, intake.policies)  # before anything is made
+    history = lakes.dagster_home()
+    check_outside_lakes(history, lake)
     hint = () if registry.is_registered(lake) else registry.hinted(lake)
     intake = registry.as_remembered(lake, intake)
     settings = _settings(intake, logs, options)

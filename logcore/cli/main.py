@@ -46,6 +46,9 @@ COMMANDS = {
 JOINED = {
     "run": "the main job: ingest, validate, publish, checks",
     "lineage": "from a row of a table to its bytes; from a table's version to its segments",
+    "repair": "frontiers, tables and archived files of a lake, mended",
+    "upgrade": "a lake of an earlier version, brought to the newest layout",
+    "withdraw": "rows that were deleted from records on purpose stay away",
 }
 """Commands that come with other packages, for the overview and where they are missing."""
 

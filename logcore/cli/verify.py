@@ -151,8 +151,9 @@ def _sample(text: str) -> tuple[int, int]:
 
 
 def _is_lake(path: str) -> bool:
-    """Whether a path is a lake's; a URL may be one, and only who knows lakes can tell."""
-    return "://" in path or os.path.isfile(os.path.join(path, LAKE_FILE))
+    """Whether a path is a lake's, also where its description is lost; of a URL only who knows lakes can tell."""
+    has_parts = all(os.path.isdir(os.path.join(path, name)) for name in ("archive", "tables"))
+    return "://" in path or has_parts or os.path.isfile(os.path.join(path, LAKE_FILE))
 
 
 def _verify_lake(arguments: argparse.Namespace) -> int:

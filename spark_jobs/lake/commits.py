@@ -341,7 +341,7 @@ def _opened(
     lake: str, name: str, guards: Sequence[Guard], standing: Standing | None, *, rewrites: bool = False
 ) -> DeltaTable:
     """The table, made if need be, with all that a commit stands on compared."""
-    with _answered(name):
+    with answered(name):
         known = None if standing is None else open_table(lake, name)
         table = ensure_table(lake, name)
     # Once more: another program may have changed the table since the job was planned.
@@ -359,7 +359,7 @@ def _opened(
 def _landing(lake: str, name: str, table: DeltaTable, standing: Standing | None) -> Iterator[None]:
     """A commit under way: on disk when this ends, and `standing` moved on."""
     planned = table.version()
-    with _answered(name):
+    with answered(name):
         yield
         _kept(lake, name, table, planned)
     if standing is not None:
@@ -367,7 +367,7 @@ def _landing(lake: str, name: str, table: DeltaTable, standing: Standing | None)
 
 
 @contextlib.contextmanager
-def _answered(name: str) -> Iterator[None]:
+def answered(name: str) -> Iterator[None]:
     """What Delta says where it did not commit: another was first, or nobody knows."""
     try:
         yield

@@ -133,7 +133,8 @@ def apply(lake: str, made: FrontierPlan, run_id: str) -> None:
         if table is None or table.version() != version:
             raise ConcurrentChange(f"Table {name}: it was changed since it was read; run again.")
         if name in made.forgetting:
-            table.alter.set_table_properties({RETENTION: FOR_EVER}, raise_if_not_exists=False)
+            with commits.answered(name):
+                table.alter.set_table_properties({RETENTION: FOR_EVER}, raise_if_not_exists=False)
             standing.moved(name)
         guards = [Guard(log.application_id, None, log.frontier) for log in made.mendable if log.table == name]
         commits.add_files(lake, name, [], run_id, guards, standing=standing)

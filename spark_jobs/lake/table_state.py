@@ -29,7 +29,7 @@ FINDINGS_A_TABLE = 20
 """So many files or commits of a table, or files of the archive, are named one by one; the rest is counted."""
 
 Proof = str | list[list[Any]]
-"""``equal``, ``not provable: ...``, or ``[[start, end, what], ...]``: how a file of another engine compares."""
+"""``equal``, ``not provable: ...``, or ``[[log, start, end, what], ...]``: how a file of another engine compares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +122,23 @@ def record_state(
     }
     storage.put(storage.join(lake, STATE_FILE), json.dumps(content, indent=1, sort_keys=True).encode())
     return state
+
+
+def forget(lake: str, names: Iterable[str]) -> None:
+    """Forget what was recorded of tables that were made again on purpose: they did not lose commits.
+
+    Raises:
+        StorageError: the object store did not answer as it should.
+        OSError: the file can't be written.
+    """
+    path = storage.join(lake, STATE_FILE)
+    try:
+        content = json.loads(storage.read(path))
+        kept = {name: state for name, state in content["tables"].items() if name not in set(names)}
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        return  # nothing is recorded, or nothing that counts
+    if kept != content["tables"]:
+        storage.put(path, json.dumps(content | {"tables": kept}, indent=1, sort_keys=True).encode())
 
 
 def foreign_commits(lake: str, name: str, since_version: int) -> list[Commit]:

@@ -184,7 +184,7 @@ def _archive(options: argparse.Namespace) -> int:
 
 
 def _rebuild(options: argparse.Namespace) -> int:
-    from spark_jobs.lake import lease, table_swap
+    from spark_jobs.lake import lease, table_state, table_swap
     from spark_jobs.lake.errors import UsageError
     from spark_jobs.lake.tables import TABLES
 
@@ -202,6 +202,7 @@ def _rebuild(options: argparse.Namespace) -> int:
     with lease.hold(lake, "loglake repair"):
         if table_swap.is_half_done(lake, name):
             print(f"table {name} has its place; the old one is kept as {table_swap.finish(lake, name)}")
+            table_state.forget(lake, [name])
             return EXIT_CLEAN
         made = plan(lake, name)
         if made.copies:
@@ -211,6 +212,7 @@ def _rebuild(options: argparse.Namespace) -> int:
                 kept = table_swap.step_aside(lake, each)
                 print(f"table {each}: " + ("is not there" if kept is None else f"the old one is kept as {kept}"))
             print("the next loglake run makes them again")
+        table_state.forget(lake, [name, *made.aside])
     return EXIT_CLEAN
 
 
@@ -286,6 +288,8 @@ def _copy(lake: str, name: str) -> None:
             "--replace .. fills them from the archive"
         )
     print(f"  the old one is kept as {kept}; delete it when nobody needs it")
+    if name == "records":
+        print(f"  compare its rows with the archive: loglake run PATH --lake {lake} --replace ..")
 
 
 def _has_deleted_files(lake: str) -> bool:

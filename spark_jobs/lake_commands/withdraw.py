@@ -102,7 +102,7 @@ def lake_at(path: str) -> str:
 
 
 def _withdraw(options: argparse.Namespace) -> int:
-    from spark_jobs.lake import lease, withdrawals
+    from spark_jobs.lake import identity, lease, table_features, withdrawals
 
     lake = lake_at(options.lake)
     start, end = (None, None) if options.offsets is None else (options.offsets.start, options.offsets.end)
@@ -111,10 +111,12 @@ def _withdraw(options: argparse.Namespace) -> int:
         return withdrawals.plan(lake, options.topic, options.partition, start, end)
 
     run_id = None
+    table_features.refuse_unsupported(lake)
     if options.apply:
         with lease.hold(lake, "loglake withdraw"):
             made = plan()
             if not made.is_empty:
+                identity.upgrade(lake)  # an older Loglake would bring the rows back
                 run_id = f"withdraw-{uuid.uuid4().hex}"
                 as_of_ms = options.now_ms if options.as_of is None else options.as_of
                 who = f"{getpass.getuser()}@{socket.gethostname()}"

@@ -16,6 +16,7 @@ from typing import Any
 from logcore.columns.engines import judge_segment
 from logcore.errors import LogError
 from logcore.logs.validation import SegmentJudgement
+from logcore.segments.filenames import PRODUCER_SNAPSHOT_SUFFIX
 from logcore.segments.scan import Stretch
 from spark_jobs.lake import storage
 from spark_jobs.lake.archive import GENERATION_INGESTED, Segment
@@ -229,13 +230,17 @@ def _quarantined(
 def stray_files(state: LakeState) -> Proof:
     """Files below ``archive/`` that no row of ``segments`` names, and that lie beside none as its indexes do."""
     named = set()
+    folders = set()
     for segment in state.segments:
         if segment.deleted_ms is None and not segment.lies_at_source:
             named |= {segment.path, *(side_file(segment.path, suffix) for suffix in SIDE_SUFFIXES)}
+            folders.add(storage.directory_of(segment.path))
     strays = []
     for file in storage.files_below(storage.join(state.lake, ARCHIVE)):
         path = storage.relative(file.path, state.lake)
-        if path not in named:
+        # A producer snapshot is named by the offset at which it was taken, which need not be a segment's first.
+        is_snapshot = path.endswith(PRODUCER_SNAPSHOT_SUFFIX) and storage.directory_of(path) in folders
+        if path not in named and not is_snapshot:
             strays.append(path)
     if not strays:
         return Proof()

@@ -87,7 +87,10 @@ def prove_lake(
         JobError: the lake is refused, or its store does not answer.
     """
     if read_identity(lake) is None:
-        raise NothingToProve(f"{lake} is no lake: it has no {LAKE_FILE}.")
+        raise NothingToProve(
+            f"{lake} is no lake: it has no {LAKE_FILE}. If the file was lost, `loglake run SOURCE --lake {lake}` makes "
+            "it again."
+        )
     proving = _Proving(lake, say, sample or Sample(), progress or Progress({}, None), choice or Choice(), step)
     try:
         return proving.run()

@@ -123,7 +123,7 @@ def test_java_that_lacks_memory_is_not_taken_for_missing(monkeypatch, limit):
     "text",
     [
         "Kernel error: bad\nstack backtrace:\n   0: std::backtrace\n   1: main",
-        "bad thing\x1b[31m happened\x1b[0m\n  0: deltalake::open\n             at /root/x.rs:1",
+        "bad thing\x1b[31m happened\x1b[0m\n  0: deltalake::open\n             at src/x.rs:1",
         "bad <?xml version='1.0'?><Error/>",
         "bad\n\nDebug source:\nGeneric { store: S3 }",
     ],

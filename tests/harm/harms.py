@@ -175,7 +175,7 @@ def erased_frontiers(place: Place, spark: SparkSession) -> None:
     assert checkpoints
     kept = int(checkpoints[-1].name.split(".")[0])
     for path in _commits(place, "records"):
-        if int(path.stem) <= kept:
+        if int(path.stem) < kept:  # Delta keeps the commit of the checkpoint itself
             path.unlink()
             path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
     for path in log.glob("*.crc"):

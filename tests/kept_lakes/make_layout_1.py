@@ -2,9 +2,9 @@
 
 Run it in a work tree of commit 851ac4a, the last one that wrote layout 1 alone::
 
-    git worktree add /tmp/loglake-851ac4a 851ac4a
-    cp -r tests/kept_lakes /tmp/loglake-851ac4a/tests
-    cd /tmp/loglake-851ac4a && python -m tests.kept_lakes.make_layout_1 layout-1.tar.xz
+    git worktree add ../loglake-851ac4a 851ac4a
+    cp -r tests/kept_lakes ../loglake-851ac4a/tests
+    cd ../loglake-851ac4a && python -m tests.kept_lakes.make_layout_1 layout-1.tar.xz
 
 Everything is made under one neutral folder, because a lake holds absolute paths of its source (README.md).
 """
@@ -17,13 +17,14 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 from pathlib import Path
 
 from spark_jobs.lake.identity import LAYOUT_VERSION
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory, Partition
 
-PLACE = Path("/tmp/loglake-kept-lake")
+PLACE = Path(tempfile.gettempdir(), "loglake-kept-lake")
 """Neutral: no user, no machine. `logs.source`, `segments.origin_file` and `sources.json` begin with it."""
 
 THIRD_TOPIC_ID = "DDDDDDDDDDDDDDDDDDDDDA"

@@ -258,8 +258,8 @@ FAULTS = (
     Fault(
         "aborted records are published",
         "spark_jobs/publish.py",
-        "if r.state is OffsetState.PRESENT and r.start_offset >= start",
-        "if r.state in (OffsetState.PRESENT, OffsetState.ABORTED) and r.start_offset >= start",
+        "present = [r for r in inside if r.shows]",
+        "present = [r for r in inside if r.shows or r.state is OffsetState.ABORTED]",
         (CORPUS_TABLES, "-k", "received and transactions-4.4.0"),
     ),
     Fault(

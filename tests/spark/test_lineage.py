@@ -156,6 +156,7 @@ def test_what_is_said_of_a_batch_is_what_its_bytes_say(capsys, lake: Lake, facts
         "evidence": "batches",
         "published": True,
         "archived": "held",
+        "withdrawn": False,
     }
     assert line["frontier"] == 17
 

@@ -73,9 +73,20 @@ def test_only_rows_of_the_log_and_the_range_count(tmp_path):
     ids=["twice in a row", "falling", "two files overlap", "files in another order", "over chunks and row groups"],
 )
 def test_rows_that_are_there_twice_or_out_of_order_are_told_apart(tmp_path, files, rows, distinct, falls):
-    paths = [written(tmp_path / str(i), offsets) for i, offsets in enumerate(files)]
+    paths = [written(tmp_path / f"part-{i:032x}.parquet", offsets) for i, offsets in enumerate(files)]
     found = counted(*paths)
     assert (found["rows"], found["distinct_offsets"], found["non_rising_offsets"]) == (rows, distinct, falls)
+
+
+def test_the_order_of_rows_counts_in_our_own_files_alone(tmp_path):
+    found = counted(written(tmp_path / "part-00000-by-another-engine.zstd.parquet", [5, 4, 3]))
+    assert (found["rows"], found["distinct_offsets"], found["non_rising_offsets"]) == (3, 3, 0)
+
+
+def test_a_file_that_is_lost_holds_no_row_and_the_others_are_counted(tmp_path):
+    lost = str(tmp_path / "lost.parquet")
+    found = counted(lost, written(tmp_path / "there.parquet", [1, 2]))
+    assert (found["rows"], found["distinct_offsets"]) == (2, 2)
 
 
 def test_a_range_without_rows_has_no_offsets(tmp_path):
