@@ -39,7 +39,7 @@ class ProvePlan:
     """What there is to compare; printed, it is the dry run."""
 
     files: tuple[LiveFile, ...]
-    """Of other engines, with an answer that is not known."""
+    """With rows of other engines, and an answer that is not known."""
     beside: Mapping[str, tuple[str, ...]]
     """By file: live files that may hold the same offsets."""
     known: Mapping[str, Any]
@@ -77,11 +77,7 @@ def plan(config: ProveConfig) -> ProvePlan:
     state = table_state.read_state(config.lake)
     live = {file.path: file for file in live_files(table)}
     known = {path: answer for path, answer in state.foreign.get(TABLE, {}).items() if path in live}
-    added: dict[str, LiveFile] = {}
-    for commit in table_state.foreign_commits(config.lake, TABLE, state.since(TABLE)):
-        if commit.data_change:
-            added |= {file.path: live[file.path] for file in commit.added if file.path in live}
-    new = [file for path, file in sorted(added.items()) if path not in known]
+    new = table_state.unproven_files(config.lake, TABLE)
     return ProvePlan(tuple(new), {file.path: _beside(file, live) for file in new}, known)
 
 

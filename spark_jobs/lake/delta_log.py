@@ -47,6 +47,9 @@ class Commit:
     """Versions of application ids that the commit recorded, the frontiers among them."""
     digests: Mapping[str, str]
     """Row digests of the files that it added, by path; none of a commit that is not ours."""
+    unproven: tuple[str, ...]
+    """Files with rows that nobody has compared, by path: those that another engine's commit added with changed data,
+    and those of ours that carry such rows on, and so have no digest."""
     engine: str | None
     """Who wrote it, as the commit says."""
 
@@ -163,16 +166,25 @@ def _commit(version: int, actions: list[dict[str, Any]]) -> Commit:
     ours = _our_metadata(info)
     adds = [action["add"] for action in actions if "add" in action]
     removes = [action["remove"] for action in actions if "remove" in action]
+    digests: Mapping[str, str] | None = ours.get("digests")
+    data_change = any(each.get("dataChange", True) for each in (*adds, *removes))
+
+    def is_unproven(path: str) -> bool:
+        if not ours:
+            return data_change
+        return digests is not None and path not in digests  # earlier versions of Loglake recorded no digests
+
     return Commit(
         version=version,
         timestamp_ms=info.get("timestamp"),
         operation=info.get("operation"),
         run_id=ours.get("run_id"),
-        data_change=any(each.get("dataChange", True) for each in (*adds, *removes)),
+        data_change=data_change,
         added=tuple(AddedFile(unquote(each["path"]), each["size"], _rows(each)) for each in adds),
         removed=tuple(unquote(each["path"]) for each in removes),
         application_ids={a["txn"]["appId"]: a["txn"]["version"] for a in actions if "txn" in a},
-        digests=ours.get("digests", {}),
+        digests=digests or {},
+        unproven=tuple(path for path in (unquote(each["path"]) for each in adds) if is_unproven(path)),
         engine=info.get("engineInfo") or info.get("clientVersion"),
     )
 
@@ -182,8 +194,9 @@ def _our_metadata(info: Mapping[str, Any]) -> dict[str, Any]:
     try:
         metadata = json.loads(info["userMetadata"])
         found = {"run_id": str(metadata["run_id"])}
-        digests = metadata.get("digests", {})
-        return found | {"digests": {str(path): str(digest) for path, digest in digests.items()}}
+        if "digests" not in metadata:
+            return found
+        return found | {"digests": {str(path): str(digest) for path, digest in metadata["digests"].items()}}
     except (KeyError, TypeError, ValueError, AttributeError):
         return {}
 

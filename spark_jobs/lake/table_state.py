@@ -141,6 +141,29 @@ def forget(lake: str, names: Iterable[str]) -> None:
         storage.put(path, json.dumps(content | {"tables": kept}, indent=1, sort_keys=True).encode())
 
 
+def unproven_files(lake: str, name: str) -> list[LiveFile]:
+    """Live files with rows that nobody has compared, by path: added since the recorded version, and without an answer.
+
+    Where a file that differed is gone, its rows may have moved into any file of another engine.
+
+    Raises:
+        TableUnreadable: the table or a commit of it is damaged.
+        StorageError: the object store did not answer as it should.
+    """
+    state = read_state(lake)
+    answers = state.foreign.get(name, {})
+    commits = list(_commits_since(lake, name, state.since(name)))
+    table = open_table(lake, name) if commits else None
+    if table is None:
+        return []
+    live = {file.path: file for file in _files_of(lake, name, table)}
+    has_moved = any(answer != "equal" and path not in live for path, answer in answers.items())
+    paths = {path for commit in commits for path in commit.unproven}
+    if has_moved:
+        paths |= {file.path for commit in commits if not _is_ours(commit) for file in commit.added}
+    return [live[path] for path in sorted(paths & live.keys()) if path not in answers]
+
+
 def foreign_commits(lake: str, name: str, since_version: int) -> list[Commit]:
     """Commits of other programs after a version of a table, oldest first, as far back as its log is kept.
 
@@ -148,15 +171,17 @@ def foreign_commits(lake: str, name: str, since_version: int) -> list[Commit]:
         TableUnreadable: a commit is damaged.
         StorageError: the object store did not answer as it should.
     """
+    return [commit for commit in _commits_since(lake, name, since_version) if not _is_ours(commit)][::-1]
+
+
+def _commits_since(lake: str, name: str, since_version: int) -> Iterator[Commit]:
+    """Commits after a version, the newest first."""
     newest = delta_log.newest_version(lake, name)
-    commits = []
     for version in range(newest if newest is not None else -1, since_version, -1):
         commit = delta_log.read_commit(lake, name, version)
         if commit is None:
             break  # cleaned up, and all before it
-        if not _is_ours(commit):
-            commits.append(commit)
-    return commits[::-1]
+        yield commit
 
 
 def cheap_check(lake: str) -> tuple[Finding, ...]:
