@@ -234,7 +234,7 @@ def test_rows_of_other_engines_are_compared_once_and_the_answer_stays_as_long_as
 
     world.answers = {edited(lake, 7): "equal"}
     passed = check_of(execute(lake=lake), "tables_unharmed")
-    world.answers = {edited(lake, 8): [[3, 4, "another timestamp"]]}
+    world.answers = {edited(lake, 8): [[log_of("orders-0"), 3, 4, "another timestamp"]]}
     red, still = (check_of(execute(lake=lake), "tables_unharmed") for _ in range(2))
     world.answers = {edited(lake, 9): "not provable: the archive holds it no more"}
     doubtful = check_of(execute(lake=lake), "tables_unharmed")

@@ -373,8 +373,12 @@ def test_a_file_that_cannot_be_deleted_is_named_and_the_next_run_deletes_it(lake
 def test_a_full_disk_leaves_the_slices_and_the_next_run_joins_them(lake, monkeypatch):
     before = files(lake.path / "archive")
 
-    def full(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
+    place = storage.Staged.place
+
+    def full(staged: storage.Staged, final: str, **more: Any) -> None:
+        if "/archive/" in final:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        place(staged, final, **more)
 
     with monkeypatch.context() as patch:
         patch.setattr(storage.Staged, "place", full)

@@ -95,6 +95,7 @@ def called(which: Any, name: str, made: Made, *options: str) -> int:
     parser = argparse.ArgumentParser()
     which.add_parser(parser.add_subparsers())
     chosen = parser.parse_args([name, str(made.lake.path), *options])
+    chosen.now_ms = AS_OF_MS
     code: int = chosen.func(chosen)
     return code
 

@@ -66,6 +66,7 @@ def command(lake: Lake, *options: str) -> int:
     parser = argparse.ArgumentParser()
     withdraw_command.add_parser(parser.add_subparsers())
     chosen = parser.parse_args(["withdraw", str(lake.path), *options])
+    chosen.now_ms = AS_OF_MS
     code: int = chosen.func(chosen)
     return code
 

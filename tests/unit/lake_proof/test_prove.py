@@ -84,7 +84,7 @@ def test_an_edited_row_is_a_finding_with_log_and_offset_and_what_to_do(recorded,
 
 def test_swapped_rows_are_found(recorded):
     table(recorded).update(predicate="topic = 'orders' AND offset IN (3, 7)", updates={"offset": "10 - offset"})
-    assert differing(ask(recorded)) == [(3, 4), (7, 8)]
+    assert sorted(differing(ask(recorded))) == [(3, 4), (7, 8)]  # files have names by chance
 
 
 def test_doubled_rows_are_found_in_a_file_of_their_own(recorded):
