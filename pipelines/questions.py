@@ -146,8 +146,8 @@ TABLES_UNHARMED = Question(
     "engine wrote are those of the archive. Told from listings and commits; harm that leaves size and time of a file "
     "as they were is found by loglake verify LAKE alone.",
     "docs/shared-tables.md says which command mends which harm: for records it is loglake run SOURCE --lake LAKE "
-    "--replace .., for other tables loglake repair LAKE --rebuild TABLE --apply, for archived files a copy or "
-    "--fill-from COPY; loglake verify LAKE proves the whole lake.",
+    "--replace .., for other tables loglake repair LAKE --rebuild TABLE --apply, for archived files loglake "
+    "repair LAKE --archive --from COPY --apply; loglake verify LAKE proves the whole lake.",
 )
 EXPECTATIONS_MET = Question(
     "expectations_met",

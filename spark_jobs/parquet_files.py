@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_jobs.lake import storage
-from spark_jobs.lake.row_digest import RowDigest
+from spark_jobs.lake.row_digest import RowDigest, of_bytes
 from spark_jobs.lake.tables import TABLES, TableSpec
 from spark_jobs.lake.written_file import WrittenFile
 
@@ -70,6 +70,7 @@ def write_file(
                 writer.add_key_value_metadata(digest.footer())
         status = os.stat(local)
         said = statistics(pq.read_metadata(local), spec)
+        content = of_bytes(local)
     return WrittenFile(
         path=relative,
         size=status.st_size,
@@ -78,6 +79,7 @@ def write_file(
         modified_ms=status.st_mtime_ns // 1_000_000,
         rows=digest.rows,
         digest=digest.hexdigest() if proven else None,
+        content=content,
     )
 
 

@@ -420,8 +420,10 @@ def _properties(
     # with the one the plan stood on, so every attempt must look again.
     # An add action of deltalake has no tags, so the commit as a whole carries the digests of its files.
     digests = {file.path: file.digest for file in files if file.digest is not None}
+    contents = {file.path: file.content for file in files if file.content is not None}
+    metadata = {"run_id": run_id, "digests": digests, "contents": contents}
     return CommitProperties(
-        custom_metadata={"userMetadata": json.dumps({"run_id": run_id, "digests": digests})},
+        custom_metadata={"userMetadata": json.dumps(metadata)},
         max_commit_retries=retries,
         app_transactions=[Transaction(guard.application_id, guard.next_version) for guard in guards],
     )

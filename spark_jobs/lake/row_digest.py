@@ -28,6 +28,7 @@ FOOTER_KEY = "loglake.rows"
 """Key of the digest in the metadata of a Parquet footer."""
 VERSION = 1
 """Of the rules by which rows become a digest."""
+_READ_BYTES = 4 << 20
 
 
 class RowDigest:
@@ -91,6 +92,20 @@ def of_file(path: str) -> str | None:
     root, name = storage.directory_of(path), path.rpartition("/")[2]
     with storage.arrow_filesystem(root).open_input_file(name) as content:
         return recorded(pq.read_metadata(content))
+
+
+def of_bytes(path: str) -> str:
+    """The digest of a file as it lies there: of rows and of all that tells how to read them.
+
+    Raises:
+        OSError: the file can't be read.
+    """
+    digest = xxh3_128()
+    root, name = storage.directory_of(path), path.rpartition("/")[2]
+    with storage.arrow_filesystem(root).open_input_stream(name) as content:
+        while chunk := content.read(_READ_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def are_recorded(root: str, paths: Iterable[str]) -> bool:

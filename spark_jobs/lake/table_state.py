@@ -28,6 +28,9 @@ VERSION = 1
 FINDINGS_A_TABLE = 20
 """So many files or commits of a table, or files of the archive, are named one by one; the rest is counted."""
 
+COMMITS_KEPT = 1000
+"""Of so many commits of a table the digest is recorded."""
+
 Proof = str | list[list[Any]]
 """``equal``, ``not provable: ...``, or ``[[log, start, end, what], ...]``: how a file of another engine compares."""
 
@@ -43,6 +46,8 @@ class TableState:
     bytes: int
     commit: str | None = None
     """Digest of the newest commit's file: another commit of the same number is another history."""
+    commits: Mapping[str, str] = field(default_factory=dict)
+    """Digest of every commit's file that the table's log keeps, by version; as it was first seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +107,7 @@ def record_state(
             files = _files_of(lake, name, table)
         except TableUnreadable:
             continue
-        tables[name] = _state_of(lake, name, table.version(), files)
+        tables[name] = _state_of(lake, name, table.version(), files, before.tables.get(name))
         live = {file.path for file in files}
         known = {**before.foreign.get(name, {}), **(foreign or {}).get(name, {})}
         kept = {path: answer for path, answer in known.items() if path in live}
@@ -213,10 +218,22 @@ def _files_of(lake: str, name: str, table: DeltaTable) -> list[LiveFile]:
         return live_files(table)
 
 
-def _state_of(lake: str, name: str, version: int, files: Sequence[LiveFile]) -> TableState:
+def _state_of(lake: str, name: str, version: int, files: Sequence[LiveFile], before: TableState | None) -> TableState:
     rows = -1 if any(file.rows < 0 for file in files) else sum(file.rows for file in files)
     size = sum(file.size for file in files)
-    return TableState(version, rows, len(files), size, _digest_of_commit(lake, name, version))
+    newest = _digest_of_commit(lake, name, version)
+    is_same = before is not None and before.version <= version and before.commit is not None
+    # A table that went back, or was made again, has another history.
+    known = dict(before.commits) if before is not None and is_same else {}
+    if before is not None and is_same and _digest_of_commit(lake, name, before.version) not in (None, before.commit):
+        known = {}
+    commits: dict[str, str] = {}
+    for at in range(version, max(version - COMMITS_KEPT, -1), -1):
+        digest = known.get(str(at)) or (newest if at == version else _digest_of_commit(lake, name, at))
+        if digest is None:
+            break  # cleaned up, and all before it
+        commits[str(at)] = digest
+    return TableState(version, rows, len(files), size, newest, commits)
 
 
 def _digest_of_commit(lake: str, name: str, version: int) -> str | None:
@@ -259,7 +276,7 @@ def _compared(lake: str, name: str, before: TableState, version: int, files: Seq
         message = f"table {name}: version {before.version} is another commit than it was: its history was replaced"
         yield found("table-went-back", message, file=uri)
     elif version == before.version:
-        now = _state_of(lake, name, version, files)
+        now = _state_of(lake, name, version, files, before)
         if (now.rows, now.files, now.bytes) != (before.rows, before.files, before.bytes):
             yield found(
                 "table-went-back",

@@ -20,3 +20,5 @@ class WrittenFile:
     rows: int
     digest: str | None = None
     """Of its rows (``row_digest``), as its footer has it; None for a file of another writer."""
+    content: str | None = None
+    """Of its bytes: ``row_digest.of_bytes``. A footer cannot hold it."""

@@ -41,6 +41,8 @@ class TableLog:
     name: str
     digests: dict[str, str] = field(default_factory=dict)
     """Row digest by path, as the commit that added the file recorded it."""
+    contents: dict[str, str] = field(default_factory=dict)
+    """Digest of the bytes by path, likewise."""
     ours: set[str] = field(default_factory=set)
     """Files that a commit with a run id added."""
     findings: list[LakeFinding] = field(default_factory=list)
@@ -168,6 +170,10 @@ class _Reader:
             self._say("commit-file-damaged", message, file=path)
             return False
         digest = hashlib.sha256(content).hexdigest()
+        kept = self._state.recorded.get(self._opened.name, {}).get("commits") or {}
+        if kept.get(str(version), digest) != digest:
+            message = f"the commit file of version {version} is not the one that the last run left."
+            self._say("commit-file-damaged", f"{message} {way_out(self._opened.name)}", file=path)
         before = self._seen.setdefault(digest, version)
         if before != version:
             message = f"the commit file of version {version} repeats that of version {before}."
@@ -188,6 +194,9 @@ class _Reader:
         digests = said.get("digests")
         if isinstance(digests, dict):
             self._log.digests |= {str(name): str(digest) for name, digest in digests.items()}
+        contents = said.get("contents")
+        if isinstance(contents, dict):
+            self._log.contents |= {str(name): str(digest) for name, digest in contents.items()}
         if not is_ours:
             message = f"version {version} is a commit of another program: {operation or 'an operation'} by {engine}."
             self._say("foreign-commit", message, file=path)

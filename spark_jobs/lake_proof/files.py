@@ -83,6 +83,10 @@ def prove_file(state: LakeState, archived: Archive, name: str, file: LiveFile) -
     proof.counts.table_bytes = size
     try:
         with readable():
+            recorded = read_table_log(state, name).contents.get(file.path)
+            if recorded is not None and recorded != row_digest.of_bytes(where.path):
+                message = f"its bytes are not those that were written. {way_out(name)}"
+                proof.findings.append(where.finding("table-file-damaged", message))
             _Reader(state, archived, where, proof).read()
     except (DataUnreadable, FileNotFoundError) as error:
         rule = "page-checksum-differs" if "checksum" in str(error).lower() else "table-file-damaged"

@@ -134,6 +134,8 @@ def read_lake(lake: str) -> LakeState:
         state.logs = {row["log"]: LogRow(**row) for row in rows["logs"]}
     with _noted(state, "segments"):
         found = [Segment(**row) for row in rows["segments"]]
+        if any(None in (s.log, s.path, s.start, s.size, s.base_offset, s.next_offset) for s in found):
+            raise ValueError("a segment without log, path, size or offsets")
         state.segments = sorted(found, key=lambda s: (s.log, s.base_offset, s.generation))
     state.validations = {row["segment_id"]: row for row in rows["validations"]}
     if "offset_ledger" in state.tables:
