@@ -241,6 +241,14 @@ TABLE: dict[str, Expected] = {
         rules=["frontier-missing"],
         repair=FRONTIERS,
     ),
+    "the ledger's table lost": _line(
+        harms.lost_state_table,
+        run=2,
+        words=["table-missing", "offset_ledger"],
+        verify=2,
+        rules=["table-missing"],
+        repair=("repair", "LAKE", "--rebuild", "offset_ledger", "--apply"),
+    ),
 }
 
 
