@@ -164,6 +164,7 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "frontier-missing": Rule(_ERROR, "records has rows of a log whose published end is not recorded"),
         "withdrawn-rows": Rule(_INFO, "published rows that were deleted on purpose, as the table withdrawals says"),
         "commit-file-damaged": Rule(_ERROR, "a commit or checkpoint of a table that is gone, unreadable or repeated"),
+        "lake-identity-differs": Rule(_ERROR, "lake.json names another cluster than the logs were taken from"),
         "stray-archive-file": Rule(_INFO, "a file in the archive that no segment names"),
         "rows-out-of-order": Rule(_INFO, "a data file whose rows are not in offset order; another engine wrote it"),
     }

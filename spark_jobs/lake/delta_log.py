@@ -48,8 +48,8 @@ class Commit:
     digests: Mapping[str, str]
     """Row digests of the files that it added, by path; none of a commit that is not ours."""
     unproven: tuple[str, ...]
-    """Files with rows that nobody has compared, by path: those that another engine's commit added with changed data,
-    and those of ours that carry such rows on, and so have no digest."""
+    """Paths of files whose rows nobody has compared with the archive. Another engine wrote them with changed data, or
+    one of our commits copied such rows into a file without a digest."""
     engine: str | None
     """Who wrote it, as the commit says."""
 

@@ -165,7 +165,7 @@ def registration_file(lake: str) -> str:
 
 
 def as_remembered(lake: str, intake: Intake) -> Intake:
-    """The intake with what it leaves unsaid as the lake was told before, of the same paths.
+    """The intake, completed by the registered options of the same paths.
 
     Isolation level and sources to fill from stay until others are named: a run that says nothing of them is not a wish
     to forget them.
@@ -178,7 +178,7 @@ def as_remembered(lake: str, intake: Intake) -> Intake:
 
 
 def remember(lake: str, intake: Intake) -> Memory:
-    """Register the lake with what it was told now; the same again writes nothing.
+    """Register the lake with these sources and options. An unchanged registration is not written again.
 
     Options of the same paths are replaced, with one exception: a filter does not narrow what is taken in already
     (a backfill of one topic partition is not a wish to forget the others).

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from deltalake import DeltaTable
@@ -44,8 +44,8 @@ class TableState:
     """As the statistics of its files count them; -1 where a file has none."""
     files: int
     bytes: int
-    commit: str | None = None
-    """Digest of the newest commit's file: another commit of the same number is another history."""
+    table_id: str | None = None
+    """Delta's own: a table that was lost and made again has another."""
     commits: Mapping[str, str] = field(default_factory=dict)
     """Digest of every commit's file that the table's log keeps, by version; as it was first seen."""
 
@@ -107,7 +107,8 @@ def record_state(
             files = _files_of(lake, name, table)
         except TableUnreadable:
             continue
-        tables[name] = _state_of(lake, name, table.version(), files, before.tables.get(name))
+        now = _state_of(lake, name, table, files)
+        tables[name] = replace(now, commits=_commits_of(lake, name, now, before.tables.get(name)))
         live = {file.path for file in files}
         known = {**before.foreign.get(name, {}), **(foreign or {}).get(name, {})}
         kept = {path: answer for path, answer in known.items() if path in live}
@@ -147,9 +148,9 @@ def forget(lake: str, names: Iterable[str]) -> None:
 
 
 def unproven_files(lake: str, name: str) -> list[LiveFile]:
-    """Live files with rows that nobody has compared, by path: added since the recorded version, and without an answer.
+    """Live files, by path, whose rows nobody has compared with the archive since the last run.
 
-    Where a file that differed is gone, its rows may have moved into any file of another engine.
+    If a file that differed is gone, its rows may now be in any file of another engine: all of those count.
 
     Raises:
         TableUnreadable: the table or a commit of it is damaged.
@@ -218,22 +219,32 @@ def _files_of(lake: str, name: str, table: DeltaTable) -> list[LiveFile]:
         return live_files(table)
 
 
-def _state_of(lake: str, name: str, version: int, files: Sequence[LiveFile], before: TableState | None) -> TableState:
+def _state_of(lake: str, name: str, table: DeltaTable, files: Sequence[LiveFile]) -> TableState:
     rows = -1 if any(file.rows < 0 for file in files) else sum(file.rows for file in files)
-    size = sum(file.size for file in files)
-    newest = _digest_of_commit(lake, name, version)
-    is_same = before is not None and before.version <= version and before.commit is not None
-    # A table that went back, or was made again, has another history.
-    known = dict(before.commits) if before is not None and is_same else {}
-    if before is not None and is_same and _digest_of_commit(lake, name, before.version) not in (None, before.commit):
-        known = {}
+    return TableState(
+        version=table.version(),
+        rows=rows,
+        files=len(files),
+        bytes=sum(file.size for file in files),
+        table_id=str(table.metadata().id),
+    )
+
+
+def _commits_of(lake: str, name: str, now: TableState, before: TableState | None) -> dict[str, str]:
+    """Digests of the commits that the table's log keeps. What was seen before stays as it was seen, unless the table
+    has another history now."""
+    known: Mapping[str, str] = {}
+    if before is not None and before.table_id == now.table_id and before.version <= now.version:
+        last = before.commits.get(str(before.version))
+        if last is not None and _digest_of_commit(lake, name, before.version) in (None, last):
+            known = before.commits
     commits: dict[str, str] = {}
-    for at in range(version, max(version - COMMITS_KEPT, -1), -1):
-        digest = known.get(str(at)) or (newest if at == version else _digest_of_commit(lake, name, at))
+    for version in range(now.version, max(now.version - COMMITS_KEPT, -1), -1):
+        digest = known.get(str(version)) or _digest_of_commit(lake, name, version)
         if digest is None:
             break  # cleaned up, and all before it
-        commits[str(at)] = digest
-    return TableState(version, rows, len(files), size, newest, commits)
+        commits[str(version)] = digest
+    return commits
 
 
 def _digest_of_commit(lake: str, name: str, version: int) -> str | None:
@@ -260,30 +271,33 @@ def _check_table(lake: str, name: str, state: LakeState) -> Iterator[Finding]:
         return
     files = _files_of(lake, name, table)
     if before is not None:
-        yield from _compared(lake, name, before, table.version(), files)
+        yield from _compared(lake, name, before, _state_of(lake, name, table, files))
     yield from _foreign(lake, name, state.since(name))
     yield from _files_on_disk(lake, name, files)
 
 
-def _compared(lake: str, name: str, before: TableState, version: int, files: Sequence[LiveFile]) -> Iterator[Finding]:
+def _compared(lake: str, name: str, before: TableState, now: TableState) -> Iterator[Finding]:
     uri = table_uri(lake, name)
+    version = now.version
+    if before.table_id is not None and before.table_id != now.table_id:
+        message = f"table {name}: the table of version {before.version} was lost, and another one was made in its place"
+        yield found("table-missing", message, file=uri)
+        return
     if version < before.version:
         message = f"table {name}: it is at version {version} and was at {before.version}: commits were lost"
         yield found("table-went-back", message, file=uri)
         return
-    digest = _digest_of_commit(lake, name, before.version)
-    if digest is not None and before.commit is not None and digest != before.commit:
+    digest, recorded = _digest_of_commit(lake, name, before.version), before.commits.get(str(before.version))
+    if digest is not None and recorded is not None and digest != recorded:
         message = f"table {name}: version {before.version} is another commit than it was: its history was replaced"
         yield found("table-went-back", message, file=uri)
-    elif version == before.version:
-        now = _state_of(lake, name, version, files, before)
-        if (now.rows, now.files, now.bytes) != (before.rows, before.files, before.bytes):
-            yield found(
-                "table-went-back",
-                f"table {name}: version {version} has {now.rows} rows in {now.files} files ({now.bytes} bytes) and "
-                f"had {before.rows} in {before.files} ({before.bytes} bytes)",
-                file=uri,
-            )
+    elif version == before.version and (now.rows, now.files, now.bytes) != (before.rows, before.files, before.bytes):
+        yield found(
+            "table-went-back",
+            f"table {name}: version {version} has {now.rows} rows in {now.files} files ({now.bytes} bytes) and "
+            f"had {before.rows} in {before.files} ({before.bytes} bytes)",
+            file=uri,
+        )
 
 
 def _foreign(lake: str, name: str, since: int) -> Iterator[Finding]:

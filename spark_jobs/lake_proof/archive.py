@@ -1,7 +1,7 @@
-"""Archived files: there, of the recorded size and digest, and holding what validation found in them.
+"""Archived files: each exists, has the recorded size and digest, and holds what validation found in it.
 
-A segment that was corrupt when it was taken stays known as corrupt: what counts is that its bytes are the same, and
-that they are judged as they were. Quarantined bytes are compared with the archive's at the same positions.
+A segment that was corrupt at ingest is no new finding: its bytes must be the same, and validation must give the same
+result. Quarantined bytes are compared with the bytes of the archive at the same positions.
 """
 
 from __future__ import annotations

@@ -235,9 +235,6 @@ class _Reader:
             other = [
                 f"{found[key]} {key} instead of {said[key]}" for key in found if said.get(key) not in (None, found[key])
             ]
-            digest = next((known for known, at in self._seen.items() if at == version), None)
-            if said.get("commit") is not None and digest is not None and said["commit"] != digest:
-                other.append("another commit file")
             if other:
                 message = f"version {version} is not the one that the last run left: {', '.join(other)}. {mend}"
                 self._say("table-went-back", message)

@@ -192,7 +192,7 @@ class RowComparison:
         if not differing:
             self.result.equal += len(offsets)
             return
-        # Rows that differ in the same columns are told together.
+        # One message names all neighbouring rows that differ in the same columns.
         names = list(differing)
         codes = np.zeros(len(offsets), dtype=np.int64)
         for at, name in enumerate(names):

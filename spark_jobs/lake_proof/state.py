@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from spark_jobs.lake import delta_log, frontier, storage
 from spark_jobs.lake.archive import LogRow, Segment
 from spark_jobs.lake.errors import StorageError
 from spark_jobs.lake.frontier import LedgerRow
+from spark_jobs.lake.identity import LAKE_FILE, read_identity
 from spark_jobs.lake.live_files import LiveFile, live_files
 from spark_jobs.lake.table_features import refuse_table
 from spark_jobs.lake.tables import TABLES, open_table, read_rows, table_uri
@@ -132,6 +133,7 @@ def read_lake(lake: str) -> LakeState:
     rows = {name: _rows(state, name) for name in ("logs", "segments", "validations")}
     with _noted(state, "logs"):
         state.logs = {row["log"]: LogRow(**row) for row in rows["logs"]}
+    state.findings += _of_identity(lake, state.logs.values())
     with _noted(state, "segments"):
         found = [Segment(**row) for row in rows["segments"]]
         if any(None in (s.log, s.path, s.start, s.size, s.base_offset, s.next_offset) for s in found):
@@ -153,6 +155,19 @@ def _open(state: LakeState, name: str) -> None:
             refuse_table(state.lake, name, table)
             columns = frozenset(field.name for field in table.schema().fields)
             state.tables[name] = OpenedTable(name, table, table.version(), tuple(live_files(table)), columns)
+
+
+def _of_identity(lake: str, logs: Iterable[LogRow]) -> Iterator[LakeFinding]:
+    """``lake.json`` names the cluster that the logs were taken from."""
+    identity = read_identity(lake)
+    clusters = {row.cluster for row in logs if row.cluster is not None}
+    if identity is not None and clusters and identity.cluster not in clusters:
+        yield finding(
+            "lake-identity-differs",
+            f"{LAKE_FILE} names the cluster {identity.cluster}. The logs were taken from {', '.join(sorted(clusters))}: "
+            "write that name into the file.",
+            file=storage.join(lake, LAKE_FILE),
+        )
 
 
 def _rows(state: LakeState, name: str) -> list[dict[str, Any]]:

@@ -304,10 +304,6 @@ def test_a_file_that_is_gone_emptied_cut_swapped_or_repeated_is_named(small: tup
     assert {change.kind for change in changes} == {"remove", "empty", "cut", "earlier", "swap", "repeat"}
 
 
-@pytest.mark.skipif(
-    "LOGLAKE_TEST_EVERY_BYTE" not in os.environ,
-    reason="minutes of flips: make test-long, or LOGLAKE_TEST_EVERY_BYTE=97",
-)
 def test_a_flipped_bit_is_named_or_changes_nothing_that_can_be_read(small: tuple[Path, Path], tmp_path: Path) -> None:
     changes = list(flips(small[0]))
     found, unread = all_answers(*small, changes, tmp_path)

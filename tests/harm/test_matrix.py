@@ -283,9 +283,17 @@ def observe(place: Place, expected: Expected, copy: Path) -> Seen:
 
 @pytest.fixture(scope="module")
 def seen(
-    original: Original, commands: Commands, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    original: Original,
+    commands: Commands,
+    spark: SparkSession,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Callable[[str], Seen]]:
-    """What was seen of a harm; two at a time, each with a server of its own, and one Spark session for both."""
+    """What was seen of a harm; two at a time, each with a server of its own, and one Spark session for both.
+
+    Only harms that a chosen test asks for are done.
+    """
+    chosen = {item.callspec.params.get("name") for item in request.session.items if hasattr(item, "callspec")}
     folder = tmp_path_factory.mktemp("matrix")
     second = Commands(folder / "server")
     copy = Path(shutil.copytree(original.place.source, folder / "copy"))
@@ -301,7 +309,7 @@ def seen(
             servers.append(place.commands)
 
     outcomes: dict[str, Future[Seen]] = {}
-    for number, name in enumerate(TABLE):
+    for number, name in enumerate(name for name in TABLE if name in chosen):
         place, _ = original.case(folder / f"case-{number}")
         outcomes[name] = pool.submit(done, name, place)
     yield lambda name: outcomes[name].result()

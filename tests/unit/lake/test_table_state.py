@@ -14,6 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 from logcore.columns.schema import RECORDS_SCHEMA
 from spark_jobs.lake import archive, commits, storage, table_state
 from spark_jobs.lake.archive import Segment
+from spark_jobs.lake.delta_log import newest_version
 from spark_jobs.lake.live_files import newest_files
 from spark_jobs.lake.table_state import FINDINGS_A_TABLE, cheap_check, foreign_commits, read_state, record_state
 from spark_jobs.lake.tables import LOGS, SEGMENTS, TABLES, table_uri
@@ -253,3 +254,13 @@ def test_the_state_file_is_plain_json(lake):
     content = json.loads(Path(lake, "tables.json").read_text())
     assert content["version"] == 1
     assert content["tables"]["records"]["rows"] == 6
+
+
+def test_a_table_that_was_lost_and_made_again_is_named_as_missing(lake):
+    shutil.rmtree(table_uri(lake, "logs"))
+    for name in ("a", "b", "c"):  # it comes further than the lost one had come
+        commits.append(lake, "logs", pa.Table.from_pylist([dict.fromkeys(LOGS.names) | {"log": name}], LOGS), "run")
+    assert read_state(lake).tables["logs"].version < newest_version(lake, "logs")
+    assert _rules(lake) == ["table-missing"]
+    table_state.forget(lake, ["logs"])
+    assert _rules(lake) == []

@@ -83,6 +83,14 @@ def test_every_bundled_sample_becomes_a_lake_that_is_proved(sample, tmp_path, ve
         assert done.summary["rows"] == done.summary["rows_by_digest"] == len(made.rows("records"))
 
 
+def test_another_cluster_in_the_description_of_the_lake_is_named(lake, verified):
+    described = lake.path / "lake.json"
+    described.write_text(json.dumps(json.loads(described.read_text()) | {"cluster": "another"}))
+    done = verified(lake)
+    assert done.code == 2
+    assert [finding["rule"] for finding in done.findings] == ["lake-identity-differs"]
+
+
 def test_verify_writes_nothing_into_the_lake(lake, verified):
     before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in lake.path.rglob("*") if path.is_file()}
     verified(lake)
