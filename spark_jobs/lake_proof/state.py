@@ -162,10 +162,11 @@ def _of_identity(lake: str, logs: Iterable[LogRow]) -> Iterator[LakeFinding]:
     identity = read_identity(lake)
     clusters = {row.cluster for row in logs if row.cluster is not None}
     if identity is not None and clusters and identity.cluster not in clusters:
+        names = ", ".join(sorted(clusters))
         yield finding(
             "lake-identity-differs",
-            f"{LAKE_FILE} names the cluster {identity.cluster}. The logs were taken from {', '.join(sorted(clusters))}: "
-            "write that name into the file.",
+            f"{LAKE_FILE} names the cluster {identity.cluster}. The logs were taken from {names}: write that name into "
+            "the file.",
             file=storage.join(lake, LAKE_FILE),
         )
 
