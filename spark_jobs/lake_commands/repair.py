@@ -25,12 +25,10 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.lake_commands.withdraw import guarded, lake_at
+from spark_jobs.lake_commands.outcome import EXIT_CLEAN, EXIT_DAMAGE, EXIT_WARNING, guarded, lake_at
 
 if TYPE_CHECKING:
     from spark_jobs.lake.frontier_repair import FrontierPlan
-
-EXIT_CLEAN, EXIT_WARNING, EXIT_DAMAGE = 0, 1, 2
 
 FEW = 20
 """Disagreements of a log that are listed."""

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-EXIT_DONE, EXIT_NOT_DONE, EXIT_USAGE = 0, 3, 64
+from spark_jobs.lake_commands.outcome import EXIT_CLEAN, guarded
 
 
 class UpgradeCommand:
@@ -49,28 +49,25 @@ class UpgradeCommand:
 
     def run(self, options: argparse.Namespace) -> int:
         """Do it; returns the exit code."""
-        from spark_jobs.lake import storage
-        from spark_jobs.lake.errors import JobError, UsageError
-
-        try:
-            if options.apply and not options.adopt_sources:
-                raise UsageError("--apply lets --adopt-sources register; without it there is nothing to apply.")
-            lake = storage.absolute(options.lake)
-            for line in _upgraded(lake):
-                sys.stdout.write(f"{line}\n")
-            if options.adopt_sources:
-                for line in _adopted(lake, apply=options.apply):
-                    sys.stdout.write(f"{line}\n")
-        except UsageError as error:
-            sys.stderr.write(f"error: {error}\n")
-            return EXIT_USAGE
-        except (JobError, OSError) as error:
-            sys.stderr.write(f"error: {error}\n")
-            return EXIT_NOT_DONE
-        return EXIT_DONE
+        return guarded(lambda: _upgrade(options))
 
 
 upgrade_command = UpgradeCommand()
+
+
+def _upgrade(options: argparse.Namespace) -> int:
+    from spark_jobs.lake import storage
+    from spark_jobs.lake.errors import UsageError
+
+    if options.apply and not options.adopt_sources:
+        raise UsageError("--apply lets --adopt-sources register; without it there is nothing to apply.")
+    lake = storage.absolute(options.lake)
+    for line in _upgraded(lake):
+        sys.stdout.write(f"{line}\n")
+    if options.adopt_sources:
+        for line in _adopted(lake, apply=options.apply):
+            sys.stdout.write(f"{line}\n")
+    return EXIT_CLEAN
 
 
 def _upgraded(lake: str) -> Iterator[str]:

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
-import sys
 from collections.abc import Callable
 
 from spark_jobs.lake import storage
-from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake_commands.outcome import guarded
 from spark_jobs.lake_proof.progress import resumed
 from spark_jobs.lake_proof.proving import Choice, Sample, prove_lake
 from spark_jobs.lake_proof.report import Report
-
-EXIT_UNCHECKED, EXIT_USAGE = 3, 64
 
 
 def verify_lake(arguments: argparse.Namespace) -> int:
@@ -25,20 +23,19 @@ def verify_lake(arguments: argparse.Namespace) -> int:
     Args:
         arguments: of ``loglake verify``: paths, topic, partition, sample (number and total, or None), resume, format.
     """
+    return guarded(lambda: _verify(arguments))
+
+
+def _verify(arguments: argparse.Namespace) -> int:
     if len(arguments.paths) > 1:
-        return _refused("name one lake in a call.", EXIT_USAGE)
-    try:
-        lake = storage.absolute(arguments.paths[0])
-        report = Report(arguments.format)
-        sample = Sample(*arguments.sample) if arguments.sample else Sample()
-        choice = Choice(_holds(arguments.topic, arguments.partition))
-        with resumed(arguments.resume, lake) as progress:
-            outcome = prove_lake(lake, report.say, sample=sample, progress=progress, choice=choice, step=report.step)
-        return report.finish(outcome)
-    except UsageError as error:
-        return _refused(str(error), EXIT_USAGE)
-    except JobError as error:
-        return _refused(str(error), EXIT_UNCHECKED)
+        raise UsageError("name one lake in a call.")
+    lake = storage.absolute(arguments.paths[0])
+    report = Report(arguments.format)
+    sample = Sample(*arguments.sample) if arguments.sample else Sample()
+    choice = Choice(_holds(arguments.topic, arguments.partition))
+    with resumed(arguments.resume, lake) as progress:
+        outcome = prove_lake(lake, report.say, sample=sample, progress=progress, choice=choice, step=report.step)
+    return report.finish(outcome)
 
 
 def _holds(topics: list[str] | None, partitions: list[int] | None) -> Callable[[str, int], bool] | None:
@@ -51,8 +48,3 @@ def _holds(topics: list[str] | None, partitions: list[int] | None) -> Callable[[
         )
 
     return holds
-
-
-def _refused(message: str, code: int) -> int:
-    sys.stderr.write(f"error: {message}\n")
-    return code

@@ -19,16 +19,14 @@ import getpass
 import socket
 import sys
 import uuid
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from logcore.cli.arguments import natural, offset_range, time_ms
 from logcore.cli.record_lines import json_line
+from spark_jobs.lake_commands.outcome import EXIT_CLEAN, EXIT_DAMAGE, EXIT_WARNING, guarded, lake_at
 
 if TYPE_CHECKING:
     from spark_jobs.lake.withdrawals import WithdrawalPlan
-
-EXIT_CLEAN, EXIT_WARNING, EXIT_DAMAGE, EXIT_NOT_CHECKED, EXIT_USAGE = 0, 1, 2, 3, 64
 
 NOT_ERASED = (
     "Withdrawn is not erased: the archive still holds the bytes of these records, and so do older versions of the "
@@ -69,36 +67,6 @@ class WithdrawCommand:
 
 
 withdraw_command = WithdrawCommand()
-
-
-def guarded(work: Callable[[], int]) -> int:
-    """Errors of ours become one paragraph and an exit code."""
-    from spark_jobs.lake.errors import JobError, UsageError
-
-    try:
-        return work()
-    except UsageError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return EXIT_USAGE
-    except (JobError, OSError) as error:
-        sys.stderr.write(f"error: {error}\n")
-        return EXIT_NOT_CHECKED
-
-
-def lake_at(path: str) -> str:
-    """The one name of a lake that is there.
-
-    Raises:
-        UsageError: no lake is there.
-    """
-    from spark_jobs.lake import storage
-    from spark_jobs.lake.errors import UsageError
-    from spark_jobs.lake.identity import read_identity
-
-    lake = storage.absolute(path)
-    if read_identity(lake) is None:
-        raise UsageError(f"{path} is no lake: it has no lake.json.")
-    return lake
 
 
 def _withdraw(options: argparse.Namespace) -> int:

@@ -1,0 +1,38 @@
+"""How the commands of a lake end: their exit codes, and errors of ours as one paragraph on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+EXIT_CLEAN, EXIT_WARNING, EXIT_DAMAGE, EXIT_NOT_CHECKED, EXIT_USAGE = 0, 1, 2, 3, 64
+
+
+def guarded(work: Callable[[], int]) -> int:
+    """Errors of ours become one paragraph and an exit code."""
+    from spark_jobs.lake.errors import JobError, UsageError
+
+    try:
+        return work()
+    except UsageError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return EXIT_USAGE
+    except (JobError, OSError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return EXIT_NOT_CHECKED
+
+
+def lake_at(path: str) -> str:
+    """The one name of a lake that is there.
+
+    Raises:
+        UsageError: no lake is there.
+    """
+    from spark_jobs.lake import storage
+    from spark_jobs.lake.errors import UsageError
+    from spark_jobs.lake.identity import read_identity
+
+    lake = storage.absolute(path)
+    if read_identity(lake) is None:
+        raise UsageError(f"{path} is no lake: it has no lake.json.")
+    return lake
