@@ -66,7 +66,8 @@ class LogState:
     """Those of the ingested that have their row in ``validations``."""
     batches: int
     records: int
-    """Data records as the ledger counts them, whatever became of them; control records are none."""
+    """Data records of the validated segments, whatever became of them. Control records do not count: the ledger counts
+    those that lie in an undecided range."""
     quarantined_bytes: int
     findings: Mapping[str, int]
     """Findings of this log by severity, as far as they still stand."""
@@ -215,7 +216,7 @@ def _read_state(lake: str, chosen: tuple[str, ...] | None) -> LakeState:
     rows = read_logs(lake, chosen)
     segments = read_segments(lake, chosen, live=False)
     where = None if chosen is None else [("log", "in", list(chosen))]
-    columns = ["segment_id", "log", "batches", "quarantined_bytes"]
+    columns = ["segment_id", "log", "batches", "records", "quarantined_bytes"]
     validations = {v["segment_id"]: v for v in read_rows(lake, "validations", columns, where).to_pylist()}
     findings: dict[str, Counter[str]] = {}
     for finding in standing_findings(lake, rows, alarming_ranges(lake)):
@@ -239,7 +240,7 @@ def _read_state(lake: str, chosen: tuple[str, ...] | None) -> LakeState:
                 ingested=len(ingested),
                 validated=len(validated),
                 batches=sum(v["batches"] for v in validated),
-                records=sum(r.records for r in ledger.get(log, ()) if r.state != "control"),
+                records=sum(v["records"] for v in validated),
                 quarantined_bytes=sum(v["quarantined_bytes"] for v in validated),
                 findings=findings.get(log, {}),
                 open_transactions=tuple(undecided.get(log, ())),

@@ -190,7 +190,12 @@ def _validate(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
     for segment in archive.read_segments(config.lake, [change.log for change in changes]):
         place = {"segment_id": segment.segment_id, "log": segment.log, "topic": segment.topic, "verdict": "clean"}
         numbers = dict.fromkeys([f.name for f in VALIDATIONS if pa.types.is_integer(f.type)], 0)
-        validated.append({**dict.fromkeys(VALIDATIONS.names), **numbers, **place, "batches": 1})
+        good = sum(
+            max(0, min(row.end_offset, segment.next_offset) - max(row.start_offset, segment.base_offset))
+            for row in rows
+            if row.log == segment.log and row.state is OffsetState.PRESENT
+        )
+        validated.append({**dict.fromkeys(VALIDATIONS.names), **numbers, **place, "batches": 1, "records": good})
     commits.append(config.lake, "validations", pa.Table.from_pylist(validated, schema=VALIDATIONS), config.run_id)
     found = record(config.lake, placed, config.run_id, config.as_of_ms)
     return changes, {"findings": tuple(found)}

@@ -1,0 +1,70 @@
+"""Numbers, texts and links of a lake's checks belong to that lake and its logs, and are those of a real consumer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipelines import checks
+from pipelines.expectations import Outcome, Results
+from pipelines.state import LakeState, read_state
+from tests.broker_directory import LogDirectory
+from tests.conftest import Sample
+from tests.spark.cycle import Lake
+from tests.unit.lake_proof.lakes import without_spark
+
+
+def made(path: Path, source: Path) -> LakeState:
+    """A lake that took the source in and published it."""
+    lake = Lake(path)
+    with without_spark():
+        lake.turn(source)
+    return read_state(str(lake.path))
+
+
+def test_records_are_those_that_a_real_consumer_receives_control_records_left_out_once(sample, tmp_path):
+    of_broker: Sample = sample("transactions-4.4.0")
+    state = made(tmp_path / "lake", of_broker.logdir)
+    seen = of_broker.summary("read_uncommitted")
+    # A consumer ends at the high watermark: logs that go on above it hold more.
+    whole = [log for log in state.logs if seen.get(log.topic_partition, {}).get("end") == log.row.next_offset]
+    assert len(whole) > 1
+    assert all(log.offsets_by_state.get("control") for log in whole)
+    assert {log.topic_partition: log.records for log in whole} == {
+        log.topic_partition: seen[log.topic_partition]["records"] for log in whole
+    }
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> tuple[LakeState, LakeState]:
+    """Two lakes with a topic of one name."""
+    states = []
+    for name in ("first", "second"):
+        source = LogDirectory(tmp_path / f"source-{name}")
+        source.partition("orders-0").append(4)
+        states.append(made(tmp_path / name, source.path))
+    return states[0], states[1]
+
+
+def answers(state: LakeState, *failing: str) -> dict[str, Results]:
+    """Two expectations on each log, some of which failed."""
+    outcomes = tuple(Outcome(name, name not in failing, "", "critical") for name in ("a", "b"))
+    return {log.log: Results(0, 4, outcomes) for log in state.logs}
+
+
+def test_a_red_check_names_the_lake_and_the_page_that_it_is_about(two):
+    first, second = two
+    red = checks.expectations_met(second, answers(second, "a", "b"), f"{second.lake}/data_docs/index.html")
+    assert not red.passed
+    assert "of lake second" in str(red.description)
+    assert first.lake not in f"{red.description} {red.metadata}"
+    assert red.metadata["data docs"].value == f"{second.lake}/data_docs/index.html"
+    assert checks.expectations_met(first, answers(first), None).passed
+
+
+@pytest.mark.parametrize("failing", [(), ("a",), ("a", "b")])
+def test_the_number_not_met_is_the_sum_of_the_column_beside_it(two, failing):
+    check = checks.expectations_met(two[0], answers(two[0], *failing), None)
+    column = [record.data["not met"] for record in check.metadata["by expectation"].records]
+    assert check.metadata["not met"].value == sum(column) == len(failing)
