@@ -129,7 +129,9 @@ def java_home() -> Path:
     java = find_java()
     home = local_home() / "java"
     shim = home / "bin" / "java"
-    if java.executable == shim:  # a process that inherited JAVA_HOME from one of ours
+    # A process that inherited JAVA_HOME from one of ours. Its home may be another name of the same folder, and a shim
+    # that starts itself never ends.
+    if shim.exists() and java.executable.samefile(shim):
         return home
     dropped = [_VECTOR_MODULE, _GONE_SINCE_24] if java.version >= 24 else [_VECTOR_MODULE]
     script = f"""#!/bin/sh

@@ -27,7 +27,7 @@ def _session_home() -> str:
     ordinary = Path(os.environ.get("LOGLAKE_HOME", REPOSITORY / ".loglake")).absolute()
     home = Path(tempfile.mkdtemp(prefix="loglake-tests-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
-    for name in ("jars", "java", "kafka", "kernels", "differential"):
+    for name in ("jars", "kafka", "kernels", "differential"):
         (ordinary / name).mkdir(parents=True, exist_ok=True)
         (home / name).symlink_to(ordinary / name)
     return str(home)

@@ -113,6 +113,18 @@ def test_a_process_that_inherits_the_shim_as_java_home_does_not_wrap_it_again(tm
     assert shim.read_text() == before
 
 
+def test_a_shim_that_two_homes_share_by_a_link_never_starts_itself(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", str(make_java(tmp_path / "real", "21")))
+    monkeypatch.setenv("JAVA_HOME", str(java_home()))
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "java").symlink_to(tmp_path / "home" / "java")
+    monkeypatch.setenv("LOGLAKE_HOME", str(other))
+    shim = java_home() / "bin" / "java"
+    done = subprocess.run([shim, "argument"], capture_output=True, text=True, timeout=20, check=False)
+    assert done.stdout == "argument\n"
+
+
 def test_a_home_that_cannot_be_made_is_an_error_that_names_the_setting(tmp_path, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", str(make_java(tmp_path / "named", "17")))
     (tmp_path / "home").write_text("a file stands here")
