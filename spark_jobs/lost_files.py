@@ -20,8 +20,8 @@ from spark_jobs.lake.archive import LogRow
 from spark_jobs.lake.file_contents import FileUnreadable, read_contents
 from spark_jobs.lake.finding_rows import PlacedFinding
 from spark_jobs.lake.live_files import LiveFile
+from spark_jobs.lake.offset_ranges import Ranges, clipped, meets, merged
 from spark_jobs.lake.tables import table_uri
-from spark_jobs.pieces import Ranges, clipped, meets, merged
 from spark_jobs.replacement_request import LogRequest, TopicRequest, Unreplaceable, requests_for
 from spark_jobs.rewritten_file import TABLE
 

@@ -11,21 +11,18 @@ Belongs here: which bytes a worker has to read. Does not: which offsets a job wa
 from __future__ import annotations
 
 import json
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_jobs.lake import archive
 from spark_jobs.lake.archive import Segment
 from spark_jobs.lake.frontier import LedgerRow
+from spark_jobs.lake.offset_ranges import Ranges, meets, within
 from spark_jobs.lake.tables import read_rows
 from spark_jobs.records_file import Piece, WriteTask
 
 TASK_BYTES = 128 << 20
 """Of a log's bytes: as Parquet some 30 to 130 MB, whatever codec the log has."""
-
-Ranges = Sequence[tuple[int, int]]
-"""Half-open offset ranges that ascend and do not touch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,31 +133,3 @@ def grouped(pieces: Sequence[Piece]) -> list[list[Piece]]:
         groups[-1].append(piece)
         done += piece.end - piece.start
     return groups
-
-
-def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Ascending ranges with those that touch or overlap made one."""
-    joined: list[tuple[int, int]] = []
-    for start, end in ranges:
-        if joined and joined[-1][1] >= start:
-            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
-        else:
-            joined.append((start, end))
-    return joined
-
-
-def meets(ranges: Ranges, start: int, end: int) -> bool:
-    """Whether offsets [start, end) have any in common with the ranges."""
-    at = bisect_right(ranges, start, key=lambda each: each[1])
-    return at < len(ranges) and ranges[at][0] < end
-
-
-def within(ranges: Ranges, start: int, end: int) -> list[tuple[int, int]]:
-    """The ranges that meet [start, end), whole."""
-    first = bisect_right(ranges, start, key=lambda each: each[1])
-    return list(ranges[first : bisect_left(ranges, end, key=lambda each: each[0])])
-
-
-def clipped(ranges: Ranges, start: int, end: int) -> list[tuple[int, int]]:
-    """What of the ranges lies in [start, end)."""
-    return [(max(s, start), min(e, end)) for s, e in within(ranges, start, end)]

@@ -34,9 +34,10 @@ from spark_jobs.lake.file_contents import FileUnreadable, read_contents
 from spark_jobs.lake.finding_rows import PlacedFinding
 from spark_jobs.lake.frontier import LedgerRow
 from spark_jobs.lake.live_files import LiveFile, live_files
+from spark_jobs.lake.offset_ranges import merged
 from spark_jobs.lake.policies import Policies, TopicPolicy, read_policies
 from spark_jobs.lake.tables import open_table
-from spark_jobs.pieces import Held, merged
+from spark_jobs.pieces import Held
 from spark_jobs.records_file import WriteTask, write_records
 from spark_jobs.uncommitted import READ_UNCOMMITTED, UncommittedPlan
 

@@ -32,6 +32,7 @@ from spark_jobs.lake.commits import Guard, WrittenFile
 from spark_jobs.lake.errors import ConcurrentChange, OutputMismatch
 from spark_jobs.lake.finding_rows import PlacedFinding
 from spark_jobs.lake.live_files import LiveFile, live_files, newest_files
+from spark_jobs.lake.offset_ranges import merged
 from spark_jobs.lost_files import (
     LostFile,
     NewlyLost,
@@ -43,7 +44,7 @@ from spark_jobs.lost_files import (
     widened,
 )
 from spark_jobs.ordering import incarnations, plan_orders, put_in_order
-from spark_jobs.pieces import Held, merged
+from spark_jobs.pieces import Held
 from spark_jobs.replacement_comparison import Archived, Looked, Rewrite, compared, shared_names, unless_lost
 from spark_jobs.replacement_layout import PART_BYTES, MixedFile, RecordFiles, by_topic
 from spark_jobs.replacement_ledger import mark_published

@@ -15,7 +15,8 @@ from itertools import pairwise
 
 from spark_jobs.lake.file_contents import read_contents
 from spark_jobs.lake.live_files import LiveFile
-from spark_jobs.pieces import TASK_BYTES, Held, Ranges, clipped, grouped, meets
+from spark_jobs.lake.offset_ranges import Ranges, clipped, meets
+from spark_jobs.pieces import TASK_BYTES, Held, grouped
 from spark_jobs.records_file import WriteTask
 from spark_jobs.rewritten_file import TABLE, Stretch
 

@@ -12,7 +12,7 @@ from functools import partial
 from spark_jobs.lake import frontier, removals, withdrawals
 from spark_jobs.lake.commits import Standing
 from spark_jobs.lake.frontier import LedgerRow
-from spark_jobs.pieces import clipped
+from spark_jobs.lake.offset_ranges import clipped
 
 
 def mark_published(

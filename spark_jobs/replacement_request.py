@@ -21,9 +21,9 @@ from spark_jobs.contracts import ReplaceConfig
 from spark_jobs.lake import archive, frontier, removals
 from spark_jobs.lake.finding_rows import PlacedFinding
 from spark_jobs.lake.frontier import LedgerRow
+from spark_jobs.lake.offset_ranges import clipped, meets, merged
 from spark_jobs.lake.removals import Archived
 from spark_jobs.lake.tables import open_dataset, open_table
-from spark_jobs.pieces import clipped, meets, merged
 from spark_jobs.replacement_layout import LogOf
 
 RANGES_A_COMMIT = 200

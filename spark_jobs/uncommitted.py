@@ -32,9 +32,10 @@ from spark_jobs.lake.commits import Guard, WrittenFile
 from spark_jobs.lake.finding_rows import PlacedFinding
 from spark_jobs.lake.frontier import LedgerRow
 from spark_jobs.lake.live_files import LiveFile, live_files
+from spark_jobs.lake.offset_ranges import clipped, merged
 from spark_jobs.lake.tables import TABLES, open_table, table_uri
 from spark_jobs.parquet_files import write_file
-from spark_jobs.pieces import Held, clipped, merged
+from spark_jobs.pieces import Held
 from spark_jobs.records_file import WriteTask, decoded
 from spark_jobs.segment_pass import RULES_VERSION
 

@@ -20,24 +20,20 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from logcore.errors import LogError
 from logcore.logs.offset_ledger import EVIDENCE_FILLED, GAPS_COMPACTED, OffsetState
 from spark_jobs.lake import archive, commits, frontier, removals
 from spark_jobs.lake.archive import LogRow
 from spark_jobs.lake.commits import Standing
 from spark_jobs.lake.errors import ConcurrentChange, JobError, UsageError
 from spark_jobs.lake.frontier import LedgerRow
+from spark_jobs.lake.gone_rows import Gone, Unclear, gone_pieces, gone_ranges
+from spark_jobs.lake.offset_ranges import clipped, holds, merged
 from spark_jobs.lake.present_offsets import Offsets, present_offsets
 from spark_jobs.lake.tables import WITHDRAWALS, open_table, read_rows
 
 MAX_RANGES = 10_000
 """Ranges of one log in one command. Each cuts the ledger, which every job reads whole and holds in memory: more would
 make every later run slow, and deletions that scattered are seldom meant."""
-
-_NEVER_ROWS = frozenset(
-    {OffsetState.CONTROL, OffsetState.ABORTED, OffsetState.EMPTY, OffsetState.COMPACTED, OffsetState.TRIMMED}
-)
-"""States of offsets that have no rows and never will: a range may go over them."""
 
 Span = tuple[int, int]
 
@@ -58,24 +54,6 @@ class Withdrawal:
     who: str
     withdrawn_ms: int
     reason: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Gone:
-    """Published offsets [start_offset, end_offset) of a log, none of whose ``records`` rows is there."""
-
-    start_offset: int
-    end_offset: int
-    records: int
-
-
-@dataclass(frozen=True, slots=True)
-class Unclear:
-    """Offsets of a log of which nobody can tell which rows are gone, or of which nothing may be withdrawn, and why."""
-
-    start_offset: int
-    end_offset: int
-    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +103,7 @@ def read_withdrawals(lake: str, logs: Sequence[str] | None = None) -> dict[str, 
 def withdrawn_spans(lake: str, logs: Sequence[str]) -> dict[str, list[Span]]:
     """Withdrawn offsets by log key, as ascending ranges that do not touch; logs without any are left out."""
     found = read_withdrawals(lake, logs) if logs else {}
-    return {log: _joined((row.start_offset, row.end_offset) for row in rows) for log, rows in found.items()}
+    return {log: merged(sorted((row.start_offset, row.end_offset) for row in rows)) for log, rows in found.items()}
 
 
 def plan(
@@ -205,7 +183,7 @@ def apply(
         for log in logs
         for each in log.ranges
         # recorded by a run that died before it cut the ledger
-        if not _holds(known.get(log.row.log, ()), each.start_offset, each.end_offset)
+        if not holds(known.get(log.row.log, ()), each.start_offset, each.end_offset)
     ]
     synced = frontier.sync_published(lake, run_id, [log.row.log for log in logs], made.standing)
     moved = [log for log in logs if list(log.ledger) != synced[log.row.log]]
@@ -225,7 +203,7 @@ def marked(lake: str, ledger: Sequence[LedgerRow], spans: Sequence[Span]) -> lis
     """
     result: list[LedgerRow] = []
     for row in ledger:
-        inside = _clipped(spans, row.start_offset, row.end_offset)
+        inside = clipped(spans, row.start_offset, row.end_offset)
         if row.withdrawn or row.state is not OffsetState.PRESENT or not inside:
             result.append(row)
             continue
@@ -251,25 +229,11 @@ def take_back(lake: str, ranges: Mapping[str, Sequence[Span]], run_id: str) -> N
         commits.replace(lake, "withdrawals", ("log", changed), table, run_id)
 
 
-# --- which rows are gone ----------------------------------------------------------------------------------------------
-
-
 def _of_log(
     lake: str, row: LogRow, ledger: Sequence[LedgerRow], offsets: Offsets, start: int, end: int | None
 ) -> LogWithdrawal:
-    pieces: list[Gone] = []
-    unclear: list[Unclear] = []
-    for each in ledger:
-        low, high = max(each.start_offset, start), each.end_offset if end is None else min(each.end_offset, end)
-        if not each.has_rows or low >= high:
-            continue
-        if each.gaps:
-            gone, unread = _gone_among_gaps(lake, each, low, high, offsets)
-            pieces += gone
-            unclear += unread
-        else:
-            pieces += [Gone(first, last, last - first) for first, last in offsets.without(low, high)]
-    ranges = _ranges(pieces, ledger, offsets) if not unclear else pieces
+    pieces, unclear = gone_pieces(lake, ledger, offsets, start, end)
+    ranges = pieces if unclear else gone_ranges(pieces, ledger, offsets)
     if len(ranges) > MAX_RANGES:
         raise JobError(
             f"{row.topic_partition}: the rows of {len(ranges):,} ranges of offsets are gone, from offset "
@@ -280,70 +244,6 @@ def _of_log(
     return LogWithdrawal(row, tuple(ranges), tuple(pieces), tuple(unclear), tuple(ledger), offsets)
 
 
-def _gone_among_gaps(
-    lake: str, row: LedgerRow, start: int, end: int, offsets: Offsets
-) -> tuple[list[Gone], list[Unclear]]:
-    """The same in a range of which only some offsets have a record: batch by batch, and only a batch that lost some of
-    its records is read, because nothing else tells which offsets those had."""
-    is_whole = (start, end) == (row.start_offset, row.end_offset)
-    there = offsets.count(start, end)
-    if is_whole and there == row.records:
-        return [], []
-    if is_whole and not there:
-        return [Gone(start, end, row.records)], []
-    gone: list[Gone] = []
-    unclear: list[Unclear] = []
-    for chunk in removals.batches_within(lake, replace(row, start_offset=start), end):
-        for batch in chunk.to_pylist():
-            first, last = batch["base_offset"], batch["last_offset"] + 1
-            inside = start <= first and last <= end
-            there = offsets.count(first, last)
-            if inside and there == batch["record_count"]:
-                continue
-            if inside and not there:
-                gone.append(Gone(first, last, batch["record_count"]))
-                continue
-            low, high = max(first, start), min(last, end)
-            try:
-                said = removals.offsets_in_batch(lake, row.log, batch)
-            except (LogError, OSError) as error:
-                why = f"only some of its rows are gone, and the archive does not tell which: {error}"
-                unclear.append(Unclear(low, high, why))
-                continue
-            lost = (at for at in said if low <= at < high and not offsets.count(at, at + 1))
-            gone += [Gone(at, at + 1, 1) for at in lost]
-    gone.sort(key=lambda each: each.start_offset)
-    joined: list[Gone] = []
-    for each in gone:
-        if joined and not offsets.count(joined[-1].end_offset, each.start_offset):
-            each = Gone(joined[-1].start_offset, each.end_offset, joined.pop().records + each.records)
-        joined.append(each)
-    return joined, unclear
-
-
-def _ranges(pieces: Sequence[Gone], ledger: Sequence[LedgerRow], offsets: Offsets) -> list[Gone]:
-    """Neighbouring pieces as one range, also where only offsets without records lie between them: the markers of
-    transactions would make a range of each."""
-    ranges: list[Gone] = []
-    for piece in pieces:
-        if ranges and _may_go_over(ledger, ranges[-1].end_offset, piece.start_offset, offsets):
-            last = ranges.pop()
-            piece = Gone(last.start_offset, piece.end_offset, last.records + piece.records)
-        ranges.append(piece)
-    return ranges
-
-
-def _may_go_over(ledger: Sequence[LedgerRow], start: int, end: int, offsets: Offsets) -> bool:
-    if start == end:
-        return True
-    at = bisect_right(ledger, start, key=lambda row: row.end_offset)
-    while at < len(ledger) and ledger[at].start_offset < end:
-        if not (ledger[at].has_rows or ledger[at].state in _NEVER_ROWS):
-            return False
-        at += 1
-    return not offsets.count(start, end)
-
-
 # --- the ledger cut ---------------------------------------------------------------------------------------------------
 
 
@@ -351,7 +251,7 @@ def _cut_log(log: LogWithdrawal) -> Iterator[LedgerRow]:
     spans = [(each.start_offset, each.end_offset) for each in log.ranges]
     at = 0
     for row in log.ledger:
-        inside = _clipped(spans, row.start_offset, row.end_offset) if row.has_rows else []
+        inside = clipped(spans, row.start_offset, row.end_offset) if row.has_rows else []
         gone = []
         for low, high in inside:
             records = 0
@@ -426,7 +326,7 @@ def _counts(lake: str, row: LedgerRow, borders: Iterable[int]) -> Callable[[int,
 
 def _left_of(row: Withdrawal, ranges: Sequence[Span], ledger: Sequence[LedgerRow]) -> Iterator[Withdrawal]:
     at = row.start_offset
-    inside = _clipped(ranges, row.start_offset, row.end_offset)
+    inside = clipped(ranges, row.start_offset, row.end_offset)
     if not inside:
         yield row
         return
@@ -436,31 +336,3 @@ def _left_of(row: Withdrawal, ranges: Sequence[Span], ledger: Sequence[LedgerRow
             records = sum(min(r.records, min(r.end_offset, low) - max(r.start_offset, at)) for r in held)
             yield replace(row, start_offset=at, end_offset=low, records=records)
         at = high
-
-
-# --- ranges -----------------------------------------------------------------------------------------------------------
-
-
-def _joined(spans: Iterable[Span]) -> list[Span]:
-    joined: list[Span] = []
-    for start, end in sorted(spans):
-        if joined and joined[-1][1] >= start:
-            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
-        else:
-            joined.append((start, end))
-    return joined
-
-
-def _clipped(spans: Sequence[Span], start: int, end: int) -> list[Span]:
-    """What of ascending ranges that do not overlap lies in [start, end)."""
-    at = bisect_right(spans, start, key=lambda span: span[1])
-    found = []
-    while at < len(spans) and spans[at][0] < end:
-        found.append((max(spans[at][0], start), min(spans[at][1], end)))
-        at += 1
-    return found
-
-
-def _holds(spans: Sequence[Span], start: int, end: int) -> bool:
-    at = bisect_right(spans, start, key=lambda span: span[1])
-    return at < len(spans) and spans[at][0] <= start and end <= spans[at][1]

@@ -1,0 +1,43 @@
+"""Ranges of offsets: half-open pairs, and what they have in common. Pure arithmetic, without a log or a table."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+
+Ranges = Sequence[tuple[int, int]]
+"""Half-open offset ranges that ascend and do not touch."""
+
+
+def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ascending ranges with those that touch or overlap made one."""
+    joined: list[tuple[int, int]] = []
+    for start, end in ranges:
+        if joined and joined[-1][1] >= start:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def meets(ranges: Ranges, start: int, end: int) -> bool:
+    """Whether offsets [start, end) have any in common with the ranges."""
+    at = bisect_right(ranges, start, key=lambda each: each[1])
+    return at < len(ranges) and ranges[at][0] < end
+
+
+def within(ranges: Ranges, start: int, end: int) -> list[tuple[int, int]]:
+    """The ranges that meet [start, end), whole."""
+    first = bisect_right(ranges, start, key=lambda each: each[1])
+    return list(ranges[first : bisect_left(ranges, end, key=lambda each: each[0])])
+
+
+def clipped(ranges: Ranges, start: int, end: int) -> list[tuple[int, int]]:
+    """What of the ranges lies in [start, end)."""
+    return [(max(s, start), min(e, end)) for s, e in within(ranges, start, end)]
+
+
+def holds(ranges: Ranges, start: int, end: int) -> bool:
+    """Whether one of the ranges has all offsets of [start, end)."""
+    at = bisect_right(ranges, start, key=lambda each: each[1])
+    return at < len(ranges) and ranges[at][0] <= start and end <= ranges[at][1]
