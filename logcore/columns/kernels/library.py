@@ -94,7 +94,9 @@ def _loaded() -> Library:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_triple(processor.triple).create_target_machine()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    # The parts of the code refer to each other across at most 2 GiB. llvmlite's own memory manager reserves one block
+    # for all; LLVM's does not, and it aborts the process where the address space is crowded.
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine, use_lmm=True)
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     functions: dict[str, Callable[..., int]] = {}

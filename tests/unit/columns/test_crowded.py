@@ -1,0 +1,20 @@
+"""Where the kernels' code is put in memory: its parts refer to each other across at most 2 GiB."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+from logcore.columns.kernels.library import library
+
+
+@pytest.mark.skipif(platform.system() != "Linux", reason="the address space is read from /proc")
+def test_the_kernels_load_where_the_address_space_is_crowded() -> None:
+    library()  # compiled before, so that the child processes only load
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.unit.columns.crowded"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
