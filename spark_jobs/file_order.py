@@ -12,16 +12,13 @@ Pure: files and what they hold in, orders out. Rows are ``ordered_files``'s.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from spark_jobs.lake.file_contents import FileContents, LogKey, Offsets
 from spark_jobs.lake.live_files import LiveFile
-
-OWN_FILE = re.compile(r"(^|/)part-[0-9a-f]{32}\.parquet$")
-"""How ``parquet_files`` names what it writes: always of one log, in offset order."""
+from spark_jobs.lake.table_scan import OWN_FILE
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from logcore.columns.schema import MAX_TIMESTAMP_MS
-from spark_jobs.file_order import OWN_FILE
 from spark_jobs.lake.file_contents import FileUnreadable, batches_of, opened
 from spark_jobs.lake.live_files import LiveFile
+from spark_jobs.lake.table_scan import OWN_FILE
 
 COLUMNS = ("partition", "log_id", "offset", "timestamp", "timestamp_ms")
 CHUNK_ROWS = 65_536

@@ -23,6 +23,7 @@ from spark_jobs.lake.finding_rows import PlacedFinding
 from spark_jobs.lake.frontier import LedgerRow
 from spark_jobs.lake.offset_ranges import clipped, meets, merged
 from spark_jobs.lake.removals import Archived
+from spark_jobs.lake.table_scan import scan
 from spark_jobs.lake.tables import open_dataset, open_table
 from spark_jobs.replacement_layout import LogOf
 
@@ -149,7 +150,7 @@ def _ranges_of_times(config: ReplaceConfig, logs: Sequence[str]) -> dict[str, li
         condition &= (pc.field("base_timestamp") < config.until_ms) | (pc.field("max_timestamp") < config.until_ms)
     columns = ["log", "base_offset", "last_offset"]
     ranges: dict[str, list[tuple[int, int]]] = {}
-    for chunk in open_dataset(config.lake, "batches", table).scanner(columns=columns, filter=condition).to_batches():
+    for chunk in scan(open_dataset(config.lake, "batches", table), columns, condition):
         by_log: dict[str, list[tuple[int, int]]] = {}
         for log, first, last in zip(*(chunk[name].to_pylist() for name in columns), strict=True):
             by_log.setdefault(log, []).append((first, last + 1))

@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 from logcore.logs.offset_ledger import EVIDENCE_HIGH_WATERMARK, LedgerRange, OffsetState, mark_published
 from spark_jobs.lake import commits
 from spark_jobs.lake.commits import Standing
+from spark_jobs.lake.table_scan import scan
 from spark_jobs.lake.tables import OFFSET_LEDGER, open_dataset, open_table, read_rows
 
 CHUNK_ROWS = 65_536
@@ -104,8 +105,7 @@ def _has_rows(lake: str, table: DeltaTable, log: LedgerRow) -> bool:
     condition = (
         (pc.field("topic") == log.topic) & (pc.field("partition") == log.partition) & (pc.field("log_id") == log.log_id)
     )
-    rows: int = open_dataset(lake, "records", table).head(1, columns=["offset"], filter=condition).num_rows
-    return rows > 0
+    return any(batch.num_rows for batch in scan(open_dataset(lake, "records", table), ["offset"], condition))
 
 
 def commit_ledger(

@@ -22,6 +22,7 @@ from spark_jobs.lake.archived_batch import ArchivedBatch, is_held, read_batch
 from spark_jobs.lake.delta_log import Commit
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.frontier import LedgerRow
+from spark_jobs.lake.table_scan import scan_file
 from spark_jobs.lake.tables import open_dataset, open_table, read_rows
 from spark_jobs.lake.withdrawals import Withdrawal
 
@@ -185,7 +186,8 @@ def _rows(lake: str, name: str, topic: str, partition: int, offset: int) -> list
     return [
         RowPlace(fragment.path, row["log_id"], row["segment_id"], row["position"], row.get("transaction_state"))
         for fragment in dataset.get_fragments(filter=wanted)
-        for row in fragment.to_table(schema=dataset.schema, columns=columns, filter=wanted).to_pylist()
+        for batch in scan_file(dataset, fragment, columns, wanted)
+        for row in batch.to_pylist()
     ]
 
 

@@ -39,6 +39,7 @@ from spark_jobs.contracts import LogChange, Scalar
 from spark_jobs.lake import archive, commits, frontier, storage
 from spark_jobs.lake.archive import COMPACTION, RETENTION, Segment
 from spark_jobs.lake.frontier import LedgerRow
+from spark_jobs.lake.table_scan import scan
 from spark_jobs.lake.tables import LOG_ACTIONS, open_dataset, open_table, read_rows
 
 _NOWHERE = Place("", 0, "", "")
@@ -381,7 +382,7 @@ def batches_within(lake: str, row: LedgerRow, end: int) -> Iterator[pa.RecordBat
     # What was merged, filled or cut back has its batches a second time in what stands in its place.
     feeding = [segment.segment_id for segment in archive.ingested_segments(lake, [row.log])]
     condition &= pc.field("segment_id").isin(pa.array(feeding, pa.string()))
-    yield from open_dataset(lake, "batches", table).scanner(columns=columns, filter=condition).to_batches()
+    yield from scan(open_dataset(lake, "batches", table), columns, condition)
 
 
 def offsets_in_batch(lake: str, log: str, batch: Mapping[str, Any]) -> list[int]:

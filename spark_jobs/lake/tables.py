@@ -22,6 +22,7 @@ from logcore.columns.schema import RECORDS_SCHEMA
 from spark_jobs.lake import storage
 from spark_jobs.lake.delta_location import delta_uri, prepare
 from spark_jobs.lake.errors import JobError, TableUnreadable, UsageError, said
+from spark_jobs.lake.table_scan import scan
 
 LOG_COLUMNS = [
     pa.field("log", pa.string()),  # <log_id>/<partition>: the key that plans and predicates use
@@ -416,7 +417,8 @@ def read_rows(
     with reading(lake, name):
         dataset = open_dataset(lake, name, table)
         there = [column for column in schema.names if column in dataset.schema.names]
-        rows = dataset.to_table(columns=there, filter=condition)
+        taken = pa.schema([dataset.schema.field(column) for column in there])
+        rows = pa.Table.from_batches(scan(dataset, there, condition), taken)
         for field in schema:
             if field.name not in there:  # a table made before it had this column
                 rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))

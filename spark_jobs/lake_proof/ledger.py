@@ -23,6 +23,7 @@ from spark_jobs.lake import storage
 from spark_jobs.lake.archive import Segment
 from spark_jobs.lake.frontier import LedgerRow, with_published
 from spark_jobs.lake.live_files import LiveFile
+from spark_jobs.lake.table_scan import scan
 from spark_jobs.lake.tables import open_dataset, read_rows, table_uri
 from spark_jobs.lake_proof.files import offsets_of
 from spark_jobs.lake_proof.proof import Counts, DataUnreadable, LakeFinding, Proof, Thing, finding, readable
@@ -113,8 +114,7 @@ class BatchFacts:
         try:
             with readable():
                 dataset = open_dataset(state.lake, "batches", opened.table)
-                scan = dataset.scanner(columns=columns, filter=pc.field("verdict") == "ok")
-                for chunk in scan.to_batches():
+                for chunk in scan(dataset, columns, pc.field("verdict") == "ok"):
                     sums = pa.Table.from_batches([chunk]).group_by("segment_id")
                     rows = sums.aggregate([("size", "count"), ("record_count", "sum"), ("size", "sum")]).to_pylist()
                     for row in rows:

@@ -1,0 +1,55 @@
+"""State tables whose files another engine rewrote: delta-rs writes strings as views."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from spark_jobs.lake import tables
+from spark_jobs.lake.table_scan import scan, scan_file
+
+SCHEMA = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("start_offset", pa.int64())])
+ROWS = [("orders", 0, 0), ("orders", 1, 0), ("payments", 0, 0), ("payments", 0, 5)]
+
+
+@pytest.fixture
+def rewritten(tmp_path: Path) -> DeltaTable:
+    """Four rows in a file of ours, and three of them in one of delta-rs."""
+    uri = str(tmp_path / "tables" / "offset_ledger")
+    tables.ensure_table(str(tmp_path), "offset_ledger")
+    rows = [dict(zip(SCHEMA.names, row, strict=True)) for row in ROWS]
+    write_deltalake(uri, pa.Table.from_pylist(rows, tables.TABLES["offset_ledger"].schema), mode="append")
+    DeltaTable(uri).delete("topic = 'orders' AND partition = 1")
+    (path,) = DeltaTable(uri).file_uris()
+    assert pa.types.is_string_view(pq.read_schema(path).field("topic").type)
+    return DeltaTable(uri)
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ([("topic", "==", "payments")], {("payments", 0, 0), ("payments", 0, 5)}),
+        ([("topic", "in", ["orders"])], {("orders", 0, 0)}),
+        ([("topic", "in", [])], set()),
+        ([("topic", "==", "payments"), ("start_offset", ">=", 5)], {("payments", 0, 5)}),
+        ([("topic", "is_null", True)], set()),
+        (None, {("orders", 0, 0), ("payments", 0, 0), ("payments", 0, 5)}),
+    ],
+)
+def test_rows_of_a_table_that_delta_rs_rewrote_are_found(rewritten: DeltaTable, tmp_path: Path, condition, expected):
+    found = tables.read_rows(str(tmp_path), "offset_ledger", SCHEMA.names, condition)
+    assert {tuple(row.values()) for row in found.to_pylist()} == expected
+
+
+def test_each_file_of_it_can_be_searched_alone(rewritten: DeltaTable, tmp_path: Path):
+    dataset = tables.open_dataset(str(tmp_path), "offset_ledger", rewritten)
+    condition = ds.field("topic") == "payments"
+    (fragment,) = dataset.get_fragments(filter=condition)
+    assert sum(batch.num_rows for batch in scan_file(dataset, fragment, ["start_offset"], condition)) == 2
+    (batch,) = scan(dataset, ["start_offset"], condition)
+    assert batch.schema.names == ["start_offset"]
