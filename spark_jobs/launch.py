@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from spark_jobs.contracts import CONFIGS, JobConfig, JobReport
 from spark_jobs.lake import identity, table_features
-from spark_jobs.lake.errors import ConcurrentChange, JobError, UsageError
+from spark_jobs.lake.errors import ConcurrentChange, JobError, UsageError, said
 from spark_jobs.lake.lease import hold
 
 PLAN_ATTEMPTS = 3
@@ -90,8 +90,8 @@ def run(job: str, config: JobConfig, *, mode: str = "inprocess") -> JobReport:
     except OSError as error:
         # Faults of a source's files are findings of their log: this one is the lake's.
         raise JobError(
-            f"The job {job} could not go on in the lake {config.lake}: {error}. What was there before stands; remove "
-            "the cause and run again."
+            f"The job {job} could not go on in the lake {config.lake}: {said(error)} What was there before stands; "
+            "remove the cause and run again."
         ) from error
 
 
