@@ -246,11 +246,13 @@ def _partitions(said: Sequence[str]) -> tuple[list[int], list[str]]:
 
 def _guarded(work: Callable[[], int]) -> int:
     """Errors of ours become one paragraph and an exit code."""
+    from pipelines.interrupts import lost_interrupts_repeated
     from pipelines.lakes import NoLakeError
     from spark_jobs.lake.errors import JobError, UsageError
 
     try:
-        return work()
+        with lost_interrupts_repeated():
+            return work()
     except (UsageError, NoLakeError) as error:
         _complain(str(error))
         return EXIT_USAGE

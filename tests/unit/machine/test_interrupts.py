@@ -1,0 +1,50 @@
+"""An interrupt that arrives while a finalizer runs still ends the work."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import time
+
+import pytest
+
+from pipelines.interrupts import lost_interrupts_repeated
+
+
+class Interrupted:
+    """Is interrupted when it is finalized."""
+
+    def __init__(self) -> None:
+        self.itself = self  # so that only the garbage collector ends it
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.2)
+
+
+def test_an_interrupt_that_a_finalizer_dropped_arrives_later() -> None:
+    def works() -> None:
+        with lost_interrupts_repeated():
+            gc.collect()
+            time.sleep(5)
+
+    Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        works()
+
+
+def test_what_else_a_finalizer_drops_is_reported_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Fails:
+        def __del__(self) -> None:
+            raise ValueError("kept")
+
+    reported: list[str] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda dropped: reported.append(str(dropped.exc_value)))
+    before = sys.unraisablehook
+    with lost_interrupts_repeated():
+        Fails()
+        gc.collect()
+    assert reported == ["kept"]
+    assert sys.unraisablehook is before
