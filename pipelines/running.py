@@ -223,6 +223,8 @@ def _quiet() -> None:
     root = logging.getLogger()
     for handler in root.handlers:
         handler.setLevel(root.level)
+    # An interrupt that arrives while a connection closes is logged there as an error with its trace, and then raised.
+    logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
 
 
 @dg.logger
