@@ -28,7 +28,8 @@ test-long: setup jars ## a million damaged batches, 10^4 random logs, 10^5 histo
 	.venv/bin/python -m tests.differential.long --cases 10000 -o docs/differential-results.md
 	.venv/bin/python -m tests.model.long --histories 100000 --length 5 --processes $$(nproc)
 	LOGLAKE_TEST_COMPACTION_KILLS=0 .venv/bin/python -m pytest -q -s tests/crash/test_compaction.py
-	LOGLAKE_TEST_EVERY_HARM=1 .venv/bin/python -m pytest -q tests/harm/test_matrix.py
+	LOGLAKE_TEST_EVERY_KILL=1 .venv/bin/python -m pytest -q tests/crash/test_changed_source.py
+	LOGLAKE_TEST_EVERY_HARM=1 .venv/bin/python -m pytest -q tests/harm/test_matrix.py tests/harm/test_second_look.py
 	LOGLAKE_TEST_EVERY_BYTE=1 .venv/bin/python -m pytest -q -s tests/harm/test_every_file.py
 
 faults: setup jars ## mistakes planted into a copy of the code: each must turn a test red

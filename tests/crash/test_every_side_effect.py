@@ -11,10 +11,12 @@ import os
 import random
 import shutil
 import signal
+from collections.abc import Sequence
 
 import pytest
 
 from tests.crash.forks import JOBS, Forks, Turn
+from tests.crash.scene import Scene
 from tests.crash.side_effects import Happening
 
 pytestmark = pytest.mark.crash
@@ -66,10 +68,16 @@ def test_what_a_commit_names_is_on_disk_with_all_folders_around_it_before_the_co
 
 @pytest.mark.parametrize("job", JOBS)
 def test_killed_before_any_side_effect_the_next_run_makes_the_tables_of_an_undisturbed_one(scene, job):
+    check_kills(scene, job, range(len(scene.effects[job])))
+
+
+def check_kills(scene: Scene, job: str, places: Sequence[int]) -> None:
+    """Kill the job before each of these side effects, and run again."""
     source = scene.directory.fingerprint()
     known = scene.effects[job]
 
-    def killed(forks: Forks, number: int) -> str | None:
+    def killed(forks: Forks, turn: int) -> str | None:
+        number = places[turn]
         lake = scene.lake(job, f"killed-{job}-{number}")
         where = f"killed before effect {number + 1} of {job}, {known[number]}:"
         died = forks.run(Turn(str(lake), scene.source, (job,), happening=Happening("kill", at=number + 1)))
@@ -79,7 +87,7 @@ def test_killed_before_any_side_effect_the_next_run_makes_the_tables_of_an_undis
         shutil.rmtree(lake, ignore_errors=True)
         return said and f"{where} {said}"
 
-    wrong = scene.each(killed, len(known))
+    wrong = scene.each(killed, len(places))
     assert not wrong, "\n".join(wrong)
     assert scene.directory.fingerprint() == source
 

@@ -7,7 +7,6 @@ the undisturbed lake, unless they were withdrawn.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +21,7 @@ from tests.commands import Commands, Done
 from tests.harm import harms
 from tests.harm.harms import Harm
 from tests.harm.place import Log, Original, Place
+from tests.harm.sampling import sampled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -263,7 +263,7 @@ TABLE: dict[str, Expected] = {
 }
 
 
-CHOSEN = tuple(TABLE) if os.environ.get("LOGLAKE_TEST_EVERY_HARM") == "1" else SAMPLE
+CHOSEN = sampled(TABLE, *SAMPLE)
 
 
 @dataclass
