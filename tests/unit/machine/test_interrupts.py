@@ -27,10 +27,10 @@ class Interrupted:
 def test_an_interrupt_that_a_finalizer_dropped_arrives_later() -> None:
     def works() -> None:
         with lost_interrupts_repeated():
+            Interrupted()
             gc.collect()
             time.sleep(5)
 
-    Interrupted()
     with pytest.raises(KeyboardInterrupt):
         works()
 
