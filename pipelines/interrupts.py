@@ -17,17 +17,21 @@ from contextlib import contextmanager
 DELAY_S = 0.05
 """Seconds after which a dropped interrupt is sent again: the callback has ended by then."""
 
-_NAMES = frozenset({"KeyboardInterrupt", "DagsterExecutionInterruptedError"})
+INTERRUPTS = frozenset({"KeyboardInterrupt", "DagsterExecutionInterruptedError"})
+"""Names of the exceptions that an interrupt becomes, in and outside of a run of Dagster."""
 
 
 @contextmanager
 def lost_interrupts_repeated() -> Iterator[None]:
     """Send an interrupt again whose exception Python dropped. Everything else that is dropped is reported as before."""
     before = sys.unraisablehook
+    repeats: list[threading.Timer] = []
 
     def take(dropped: sys.UnraisableHookArgs) -> None:
-        if dropped.exc_type.__name__ in _NAMES:
-            threading.Timer(DELAY_S, os.kill, (os.getpid(), signal.SIGINT)).start()
+        if dropped.exc_type.__name__ in INTERRUPTS:
+            again = threading.Timer(DELAY_S, os.kill, (os.getpid(), signal.SIGINT))
+            repeats.append(again)
+            again.start()
         else:
             before(dropped)
 
@@ -36,3 +40,5 @@ def lost_interrupts_repeated() -> Iterator[None]:
         yield
     finally:
         sys.unraisablehook = before
+        for again in repeats:  # the work has ended: nothing is left to interrupt
+            again.cancel()

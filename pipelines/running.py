@@ -14,6 +14,7 @@ import dagster as dg
 from logcore.logs.findings import Finding, Severity, found
 from pipelines.definitions import build_definitions
 from pipelines.instance import end_dead_runs, process_tags
+from pipelines.interrupts import INTERRUPTS
 from pipelines.jobs import run_config
 from pipelines.questions import FAILING, NOTES, UNANSWERED, WHAT_TO_DO, Failure
 from pipelines.resources import LAKE_TAG, JobLauncher
@@ -77,9 +78,6 @@ class RunOutcome:
         return self.error is None and not any(self.changed.values())
 
 
-_INTERRUPTED = {"DagsterExecutionInterruptedError", "KeyboardInterrupt"}
-
-
 class Runner:
     """Runs jobs of the code location on one instance, in one process and so with one Spark session.
 
@@ -129,7 +127,7 @@ class Runner:
 def _was_interrupted(result: dg.ExecuteInProcessResult) -> bool:
     """Whether somebody ended the run from the terminal; Dagster makes an error of its own of that."""
     failures = [event.step_failure_data.error for event in result.all_events if event.is_step_failure]
-    return any(_INTERRUPTED & set(_classes(error)) for error in failures)
+    return any(INTERRUPTS & set(_classes(error)) for error in failures)
 
 
 def _error_of(result: dg.ExecuteInProcessResult) -> tuple[str | None, bool]:

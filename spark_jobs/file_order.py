@@ -18,7 +18,7 @@ from itertools import pairwise
 
 from spark_jobs.lake.file_contents import FileContents, LogKey, Offsets
 from spark_jobs.lake.live_files import LiveFile
-from spark_jobs.lake.table_scan import OWN_FILE
+from spark_jobs.lake.written_file import is_own_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def to_open(
     """
     chosen: set[str] = set()
     for file in files:
-        if file.path not in contents and (told_log(file, log_ids) is None or not OWN_FILE.search(file.path)):
+        if file.path not in contents and (told_log(file, log_ids) is None or not is_own_file(file.path)):
             chosen.add(file.path)
     for held in _by_log(files, log_ids, contents).values():
         for group in _overlapping(held):

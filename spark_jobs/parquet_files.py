@@ -12,7 +12,6 @@ import datetime
 import itertools
 import json
 import os
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -22,7 +21,7 @@ import pyarrow.parquet as pq
 from spark_jobs.lake import storage
 from spark_jobs.lake.row_digest import RowDigest, of_bytes
 from spark_jobs.lake.tables import TABLES, TableSpec
-from spark_jobs.lake.written_file import WrittenFile
+from spark_jobs.lake.written_file import WrittenFile, new_file_name
 
 ROW_GROUP_ROWS = 65_536
 """A point look-up decodes one row group; fewer rows make more footer than that saves."""
@@ -56,7 +55,7 @@ def write_file(
         return None
     # Delta's own separator: these are names in a table, also where directories are written in another way
     folders = [storage.folder_name(f"{k}={v}") for k, v in partition_values.items()]  # the commit has the value, whole
-    relative = "/".join((*folders, f"part-{uuid.uuid4().hex}.parquet"))
+    relative = "/".join((*folders, new_file_name()))
     schema = _schema_of(first, spec)
     digest = RowDigest(_declared(spec))
     with storage.writing(storage.join(root, relative)) as local:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from logcore.columns.schema import MAX_TIMESTAMP_MS
 from spark_jobs.lake.file_contents import FileUnreadable, batches_of, opened
 from spark_jobs.lake.live_files import LiveFile
-from spark_jobs.lake.table_scan import OWN_FILE
+from spark_jobs.lake.written_file import is_own_file
 
 COLUMNS = ("partition", "log_id", "offset", "timestamp", "timestamp_ms")
 CHUNK_ROWS = 65_536
@@ -88,7 +88,7 @@ def count_rows(value: Mapping[str, Any]) -> dict[str, Any]:
             counts.rows += len(offsets)
             falls = int((np.diff(offsets, prepend=before) <= 0).sum())
             # Other engines lay rows out as they like; the order of ours is part of the table's layout.
-            counts.non_rising_offsets += falls if OWN_FILE.search(path) else 0
+            counts.non_rising_offsets += falls if is_own_file(path) else 0
             rises &= not falls and int(offsets[0]) > highest
             before = int(offsets[-1])
             low, high = int(offsets.min()), int(offsets.max())

@@ -21,6 +21,7 @@ from logcore.errors import LogError
 from spark_jobs.lake import row_digest, storage
 from spark_jobs.lake.commits import WrittenFile
 from spark_jobs.lake.tables import TABLES, table_uri
+from spark_jobs.lake.written_file import new_file_name
 from spark_jobs.parquet_files import statistics
 from spark_jobs.records_file import WriteTask, decoded
 
@@ -89,7 +90,7 @@ def _place(path: str, root: str, topic: str) -> WrittenFile | None:
         # Spark's footer has no place for the digest: the commit alone carries it.
         with pq.ParquetFile(pa.BufferReader(content)) as rows:
             digest = row_digest.of_rows(rows.iter_batches(), TABLES[TABLE].file_schema)
-        relative = f"{storage.folder_name(f'topic={topic}')}/part-{uuid.uuid4().hex}.parquet"
+        relative = f"{storage.folder_name(f'topic={topic}')}/{new_file_name()}"
         with storage.writing(storage.join(root, relative)) as local:
             with open(local, "xb") as file:
                 file.write(content)

@@ -7,14 +7,12 @@ first, with all columns, and the condition comes after.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-OWN_FILE = re.compile(r"(^|/)part-[0-9a-f]{32}\.parquet$")
-"""How Loglake names the files that it writes: always of one log, in offset order, and without views."""
+from spark_jobs.lake.written_file import is_own_file
 
 
 def scan(
@@ -44,7 +42,7 @@ def scan_file(
 
 
 def _has_views(fragment: ds.Fragment) -> bool:
-    if OWN_FILE.search(fragment.path):
+    if is_own_file(fragment.path):
         return False
     types = fragment.physical_schema.types
     return any(pa.types.is_string_view(each) or pa.types.is_binary_view(each) for each in types)

@@ -1,9 +1,24 @@
-"""What the writer of a data file reports, and a commit needs to know."""
+"""A data file that Loglake wrote: how it is named, and what its writer reports to the commit."""
 
 from __future__ import annotations
 
+import re
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+_OWN_FILE = re.compile(r"(^|/)part-[0-9a-f]{32}\.parquet$")
+
+
+def new_file_name() -> str:
+    """A name that no other file has."""
+    return f"part-{uuid.uuid4().hex}.parquet"
+
+
+def is_own_file(path: str) -> bool:
+    """Whether a file has a name of `new_file_name`. Such a file of `records` holds one log, in offset order; no such file
+    holds views of strings."""
+    return _OWN_FILE.search(path) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,7 +150,8 @@ def adds(place: Place) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize(
-    "broken", sampled(["policies", "sources.json", "tables.json", "registered"], "policies", "registered")
+    "broken",
+    sampled(["expectations.json", "policies", "sources.json", "tables.json", "registered"], "policies", "registered"),
 )
 def test_a_broken_neighbour_stops_nothing_and_is_named(
     broken: str, original: Original, commands: Commands, tmp_path: Path

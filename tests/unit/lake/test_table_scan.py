@@ -19,7 +19,7 @@ ROWS = [("orders", 0, 0), ("orders", 1, 0), ("payments", 0, 0), ("payments", 0, 
 
 @pytest.fixture
 def rewritten(tmp_path: Path) -> DeltaTable:
-    """Four rows in a file of ours, and three of them in one of delta-rs."""
+    """Four rows, of which a deletion by delta-rs left three in a file of views."""
     uri = str(tmp_path / "tables" / "offset_ledger")
     tables.ensure_table(str(tmp_path), "offset_ledger")
     rows = [dict(zip(SCHEMA.names, row, strict=True)) for row in ROWS]
@@ -44,6 +44,14 @@ def rewritten(tmp_path: Path) -> DeltaTable:
 def test_rows_of_a_table_that_delta_rs_rewrote_are_found(rewritten: DeltaTable, tmp_path: Path, condition, expected):
     found = tables.read_rows(str(tmp_path), "offset_ledger", SCHEMA.names, condition)
     assert {tuple(row.values()) for row in found.to_pylist()} == expected
+
+
+def test_rows_of_files_with_and_without_views_are_found_together(rewritten: DeltaTable, tmp_path: Path):
+    later = pa.Table.from_pylist([{"topic": "payments", "partition": 7}], tables.TABLES["offset_ledger"].schema)
+    write_deltalake(rewritten.table_uri, later, mode="append")
+    assert len(DeltaTable(rewritten.table_uri).file_uris()) == 2
+    found = tables.read_rows(str(tmp_path), "offset_ledger", ["partition"], [("topic", "==", "payments")])
+    assert sorted(found["partition"].to_pylist()) == [0, 0, 7]
 
 
 def test_each_file_of_it_can_be_searched_alone(rewritten: DeltaTable, tmp_path: Path):

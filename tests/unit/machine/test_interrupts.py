@@ -48,3 +48,10 @@ def test_what_else_a_finalizer_drops_is_reported_as_before(monkeypatch: pytest.M
         gc.collect()
     assert reported == ["kept"]
     assert sys.unraisablehook is before
+
+
+def test_when_the_work_has_ended_nothing_is_interrupted_any_more() -> None:
+    with lost_interrupts_repeated():
+        Interrupted()
+        gc.collect()
+    time.sleep(0.2)
