@@ -16,8 +16,7 @@ def new_file_name() -> str:
 
 
 def is_own_file(path: str) -> bool:
-    """Whether a file has a name of `new_file_name`. Such a file of `records` holds one log, in offset order; no such file
-    holds views of strings."""
+    """Whether a file has a name of `new_file_name`: of `records` it holds one log, in offset order; it has no views."""
     return _OWN_FILE.search(path) is not None
 
 
