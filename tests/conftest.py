@@ -6,6 +6,7 @@ import atexit
 import json
 import os
 import shutil
+import sys
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
@@ -41,6 +42,10 @@ if list(_JARS.glob("*.jar")):
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 os.environ["GX_ANALYTICS_ENABLED"] = "false"
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
+
+# PySpark ends a process whose main module has no file, as pytest-xdist's have none: it takes it for a doctest.
+if not hasattr(sys.modules["__main__"], "__file__"):
+    sys.modules["__main__"].__file__ = str(Path(pytest.__file__).with_name("__main__.py"))
 
 _FOLDERS_IN_ORDER = (
     *("unit", "property", "model", "repository", "conformance", "kafka"),
@@ -117,10 +122,18 @@ def expected_of_damaged() -> dict[str, dict[str, Any]]:
     return json.loads((SAMPLES / "damaged.expected.json").read_text())["partitions"]
 
 
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """The one Spark session of the test process."""
-    from spark_jobs.session import get_session, stop_session
+@pytest.fixture(scope="module")
+def spark(spark_stopped_at_the_end: None) -> SparkSession:
+    """The Spark session of the test process. Not one for all modules: some stop it, and the next gets another."""
+    from spark_jobs.session import get_session
 
-    yield get_session()
+    return get_session()
+
+
+@pytest.fixture(scope="session")
+def spark_stopped_at_the_end() -> Iterator[None]:
+    """Nothing of Spark outlives the test process."""
+    from spark_jobs.session import stop_session
+
+    yield
     stop_session()
