@@ -258,7 +258,8 @@ def wrapper(
 def wrapper_v0(offsets: Sequence[int], *, codec: int = GZIP, **fields: Any) -> bytes:
     """A v0 wrapper around messages at these offsets."""
     inner = [message_v0(offset, b"k", b"%d" % offset) for offset in offsets]
-    return wrapper(inner, offset=offsets[-1], codec=codec, magic=0, **fields)
+    fields.setdefault("offset", offsets[-1])
+    return wrapper(inner, codec=codec, magic=0, **fields)
 
 
 def wrapper_v1(

@@ -40,13 +40,19 @@ def offset_range(text: str) -> OffsetRange:
 
 
 def time_ms(text: str) -> int:
-    """Epoch milliseconds, or ISO-8601; without a zone it is UTC."""
-    if re.fullmatch(r"-?[0-9]{1,18}", text, re.ASCII):
-        return int(text)
+    """ISO-8601, also a year or a date without dashes; or epoch milliseconds: 13 digits and more, or with the suffix
+    `ms`. Without a zone it is UTC."""
+    number = re.fullmatch(r"([0-9]{13,18})|(-?[0-9]{1,18})ms", text, re.ASCII)
+    if number is not None:
+        return int(number[1] or number[2])
+    is_year = re.fullmatch(r"[0-9]{4}", text, re.ASCII) is not None
     try:
-        moment = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(f"{text}0101" if is_year else text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither epoch milliseconds nor an ISO-8601 time") from None
+        message = f"{text!r} is neither an ISO-8601 time nor epoch milliseconds"
+        if text.removeprefix("-").isdecimal():
+            message += f"; for milliseconds write {text}ms"
+        raise argparse.ArgumentTypeError(message) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return (moment - _EPOCH) // timedelta(milliseconds=1)

@@ -8,24 +8,28 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from logcore.cli.looking import Notes, padding_finding, stretch_finding
+from logcore.cli.looking import Notes, cannot_read, padding_finding, stretch_finding
 from logcore.cli.record_lines import json_line, record_fields
 from logcore.columns.wanted import Place, Wanted
+from logcore.errors import LogError
 from logcore.logs.sources import SegmentFile, SourceLog
 from logcore.records.model import DEFAULT_LIMITS, BatchHeader, Record
 from logcore.records.varint import Buffer
 from logcore.segments.scan import Stretch
-from logcore.storage.local import shown
+from logcore.storage.local import SourceChanged, SourceUnreadable, shown
+from logcore.storage.source_bytes import SourceBytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from logcore.columns.chunks import Chunk, Job
     from logcore.columns.line_buffers import TextPool
+    from logcore.columns.turns import Turn, Waiting
 
 Lines = list[memoryview]
 
@@ -39,8 +43,11 @@ class _Written:
 
     position: int
     next_offset: int
+    turn: Turn
     items: list[Lines | Stretch] = field(default_factory=list)
     padding: int = 0
+    failure: LogError | None = None
+    """Why the bytes behind the items could not be fetched."""
 
 
 def can_write_lines() -> bool:
@@ -61,21 +68,40 @@ def write_lines(segments: Iterable[ShownSegment], notes: Notes, write: Callable[
     """Write the wanted records of segments as lines of JSON, in order; what is wrong with them is said."""
     from logcore.columns.chunks import in_order, processors
     from logcore.columns.line_buffers import TextPool
+    from logcore.columns.turns import Waiting
 
-    pool = TextPool()
-    works = (_LineWork(each, pool) for each in segments)
-    progress = Progress()
-    for job, result in in_order(chain.from_iterable(work.jobs() for work in works), processors()):
-        shows = job.owner
-        for item in result.items:
+    pool, waiting = TextPool(), Waiting()
+    failed: ShownSegment | None = None
+
+    def write_items(shows: ShownSegment, items: list[Lines | Stretch]) -> None:
+        """In the thread whose turn it is."""
+        for item in items if shows is not failed else ():
             if isinstance(item, Stretch):
                 notes.say(stretch_finding(item, shown(shows.segment.path)))
             else:
                 for text in item:
                     write(text)
                     pool.give(text)
+        items.clear()
+
+    works = (_LineWork(each, pool, waiting, write_items) for each in segments)
+    progress = Progress()
+    for job, result in in_order(chain.from_iterable(work.jobs() for work in works), processors()):
+        shows = job.owner
+        write_items(shows, result.items)
+        result.turn.taken()
+        if shows is failed:
+            continue
         if result.padding:
             notes.say(padding_finding(shows.log, shows.segment, len(shows.content), result.padding))
+        try:
+            if result.failure is not None:
+                raise result.failure
+            if result.position >= len(shows.content):
+                shows.source.refuse_change()
+        except LogError as error:
+            failed = shows
+            cannot_read(shows.segment, error, notes)
         progress.at(shows.segment.path, result.position, len(shows.content))
     progress.close()
 
@@ -86,23 +112,52 @@ class ShownSegment:
 
     log: SourceLog
     segment: SegmentFile
-    content: Buffer
+    source: SourceBytes
     wanted: Wanted
+
+    @property
+    def content(self) -> Buffer:
+        """The segment's bytes, of which only those that were fetched are there."""
+        return self.source.content
 
 
 class _LineWork:
     """The lines of one chunk; called in several threads."""
 
-    def __init__(self, shows: ShownSegment, pool: TextPool) -> None:
-        self._shows, self._pool = shows, pool
+    def __init__(
+        self,
+        shows: ShownSegment,
+        pool: TextPool,
+        waiting: Waiting,
+        write: Callable[[ShownSegment, list[Lines | Stretch]], None],
+    ) -> None:
+        self._shows, self._pool, self._waiting, self._write_items = shows, pool, waiting, write
 
     def jobs(self) -> Iterator[Job[ShownSegment, _Written]]:
         """The lines to be made."""
         from logcore.columns.chunks import jobs
 
-        return jobs(self._shows, self._shows.content, self._shows.segment.base_offset, self)
+        shows = self._shows
+        for job in jobs(shows, shows.content, shows.segment.base_offset, self._unplaced, shows.source):
+            turn = self._waiting.turn()
+            yield replace(job, work=partial(self, turn), turn=turn)
 
-    def __call__(self, chunk: Chunk) -> _Written:
+    def _unplaced(self, chunk: Chunk) -> _Written:
+        return self(self._waiting.turn(), chunk)
+
+    def __call__(self, turn: Turn, chunk: Chunk) -> _Written:
+        written = _Written(chunk.start, chunk.next_offset, turn)
+        turn.hold(0)
+        if turn.is_dropped:
+            return written
+        try:
+            self._write(written, chunk)
+        except LogError as error:
+            written.failure, written.position = error, chunk.stop
+        return written
+
+    def _write(self, written: _Written, chunk: Chunk) -> None:
+        from logcore.columns.chunks import part_of
         from logcore.columns.compiled import CompiledLane
         from logcore.columns.lanes import CarefulLane, SegmentRows
         from logcore.columns.line_buffers import LineBuffers
@@ -115,23 +170,32 @@ class _LineWork:
             log.next_base_offset(segment),
             self._shows.wanted,
             DEFAULT_LIMITS,
+            self._shows.source,
         )
+        part = part_of(content, chunk, self._shows.source)
         output = LineBuffers(place_of(log, segment), self._pool)
         lane: CompiledLane[Lines] = CompiledLane(
-            content, careful.ceiling, self._shows.wanted, DEFAULT_LIMITS, 0, output
+            part.content, careful.ceiling, self._shows.wanted, DEFAULT_LIMITS, 0, output, part.goes_on
         )
-        items: list[Lines | Stretch] = []
         nbytes = 0
 
         def enough() -> bool:
             return nbytes >= TEXT_BYTES
 
         lane.enough = enough
-        walk = SegmentRows(lane, careful, self._lines, chunk.start, chunk.next_offset, chunk.stop, enough)
+        walk = SegmentRows(lane, careful, self._lines, chunk.start, chunk.next_offset, part.stop, enough)
         for item in walk:
-            items.append(item)
-            nbytes += 0 if isinstance(item, Stretch) else sum(map(len, item))
-        return _Written(walk.position, walk.next_offset, items, walk.padding)
+            written.items.append(item)
+            held = 0 if isinstance(item, Stretch) else sum(map(len, item))
+            nbytes += held
+            if written.turn.hold(held):
+                self._write_items(self._shows, written.items)
+                written.turn.taken()
+            if written.turn.is_dropped:
+                return
+        written.position, written.next_offset = walk.position, walk.next_offset
+        if walk.padding:
+            written.padding, written.position = chunk.stop - (walk.position - walk.padding), chunk.stop
 
     def _lines(self, header: BatchHeader, _: int, records: list[Record]) -> Lines:
         name, epoch = self._shows.log.topic_partition, header.partition_leader_epoch
@@ -144,21 +208,33 @@ def columns_of(shows: ShownSegment, notes: Notes) -> Iterator[pa.RecordBatch]:
     from logcore.columns.engines import decode_segment
 
     log, segment, content = shows.log, shows.segment, shows.content
-    rows = decode_segment(
-        content,
-        place=place_of(log, segment),
-        base_offset=segment.base_offset,
-        sealed=log.is_sealed(segment),
-        next_base_offset=log.next_base_offset(segment),
-        wanted=shows.wanted,
-    )
-    for item in rows:
-        if isinstance(item, Stretch):
-            notes.say(stretch_finding(item, shown(segment.path)))
-        else:
-            yield item
-    if rows.padding:
-        notes.say(padding_finding(log, segment, len(content), rows.padding))
+    position, next_offset = 0, segment.base_offset
+    try:
+        while position < len(content):
+            rows = decode_segment(
+                content,
+                place=place_of(log, segment),
+                base_offset=segment.base_offset,
+                sealed=log.is_sealed(segment),
+                next_base_offset=log.next_base_offset(segment),
+                wanted=shows.wanted,
+                start=position,
+                next_offset=next_offset,
+                fetched=shows.source,
+            )
+            for item in rows:
+                if isinstance(item, Stretch):
+                    notes.say(stretch_finding(item, shown(segment.path)))
+                else:
+                    yield item
+            position, next_offset = rows.position, rows.next_offset
+            if rows.padding:
+                notes.say(padding_finding(log, segment, len(content), len(content) - (position - rows.padding)))
+                break
+            shows.source.release(position)
+        shows.source.refuse_change()
+    except (SourceChanged, SourceUnreadable) as error:
+        cannot_read(segment, error, notes)
 
 
 class Progress:

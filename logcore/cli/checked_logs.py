@@ -11,20 +11,23 @@ from itertools import chain
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from logcore.cli.bulk import Progress, can_write_lines
-from logcore.cli.looking import Notes, cannot_read, segment_bytes
-from logcore.errors import LogError
+from logcore.cli.looking import Notes, cannot_read, segment_bytes, walked
+from logcore.errors import CorruptionReason, LogError
 from logcore.logs.index_check import SegmentFacts, check_indexes
 from logcore.logs.log_check import CheckedBatch
 from logcore.logs.sources import SegmentFile, SourceLog
 from logcore.logs.validation import BatchVerdict, SegmentJudgement, validate_segment
-from logcore.records.varint import Buffer
-from logcore.segments.filenames import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from logcore.segments.filenames import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, is_coordinator_topic
 from logcore.segments.scan import ScannedBatch, Stretch, scan
+from logcore.storage.local import SourceChanged, SourceUnreadable
+from logcore.storage.source_bytes import SourceBytes
 
 if TYPE_CHECKING:
     from logcore.columns.checked import CheckedSegment, Seen
     from logcore.columns.chunks import Job
     from logcore.columns.groups import Table
+
+    _Owner = tuple[SegmentFile, CheckedSegment, SourceBytes]
 
 Items = Iterator[CheckedBatch | Stretch]
 Read = Callable[[str], bytes]
@@ -43,10 +46,9 @@ class CheckedLogs:
         notes: Notes,
         read: Read,
         done: Callable[[SegmentJudgement], None],
-        now_ms: int,
     ) -> None:
-        self._notes, self._read, self._done, self._now_ms = notes, read, done, now_ms
-        self._bulk = _Bulk(logs, now_ms) if can_write_lines() else None
+        self._notes, self._read, self._done = notes, read, done
+        self._bulk = _Bulk(logs) if can_write_lines() else None
 
     def segments(self, log: SourceLog) -> Iterator[tuple[SegmentFile, Items]]:
         """The segments of a log with what becomes of their bytes, each to be consumed before the next is asked for. To
@@ -60,11 +62,16 @@ class CheckedLogs:
     def _quickly(self, log: SourceLog, segment: SegmentFile) -> Items:
         if self._bulk is None:
             return iter(())
-        checked, results = self._bulk.of(segment)
-        return self._consumed(log, segment, checked, results)
+        checked, source, results = self._bulk.of(segment)
+        return self._consumed(log, segment, checked, source, results)
 
     def _consumed(
-        self, log: SourceLog, segment: SegmentFile, checked: CheckedSegment, results: Iterator[Seen]
+        self,
+        log: SourceLog,
+        segment: SegmentFile,
+        checked: CheckedSegment,
+        source: SourceBytes,
+        results: Iterator[Seen],
     ) -> Items:
         from logcore.columns import table_batches
 
@@ -72,7 +79,11 @@ class CheckedLogs:
         has_index = any(segment.side_file(suffix) for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX))
         valid_end = 0
         cuts = [entry.start_offset for entry in log.leader_epochs] + [offset for offset, _ in log.snapshots]
+        failure: LogError | None = None
         for seen in results:
+            if failure is not None:
+                continue
+            failure = seen.failure
             for item in checked.take_seen(seen):
                 if isinstance(item, Stretch):
                     yield item
@@ -86,28 +97,64 @@ class CheckedLogs:
                     if has_index:
                         tables.append(table_batches.for_indexes(item))
                     yield from table_batches.batches_of(item, cuts)
+        if failure is not None:
+            yield self._given_up(segment, failure, checked, valid_end)
+            return
         checked.end_segment()
         self._say(log, segment, checked, valid_end, lambda: table_batches.indexed(tables))
+        self._refuse_change(segment, source)
+
+    def _given_up(self, segment: SegmentFile, error: LogError, judgement: SegmentJudgement, at: int) -> Stretch:
+        """Report why a segment is not validated to its end. Returns the stretch for the rest of it."""
+        for finding in judgement.findings:
+            self._notes.say(finding)
+        cannot_read(segment, error, self._notes)
+        left = max(segment.size - at, 0)
+        return Stretch(at, left, CorruptionReason.TRUNCATED, error.message, judgement.next_offset)
+
+    def _refuse_change(self, segment: SegmentFile, source: SourceBytes) -> None:
+        try:
+            source.refuse_change()
+        except LogError as error:
+            cannot_read(segment, error, self._notes)
 
     def _slowly(self, log: SourceLog, segment: SegmentFile) -> Items:
-        return self._validated(log, segment, segment_bytes(log, segment, self._now_ms))
+        return self._validated(log, segment, segment_bytes(log, segment))
 
-    def _validated(self, log: SourceLog, segment: SegmentFile, content: Buffer) -> Items:
+    def _validated(self, log: SourceLog, segment: SegmentFile, source: SourceBytes) -> Items:
+        content = source.content
         base, following, sealed = segment.base_offset, log.next_base_offset(segment), log.is_sealed(segment)
         validation = validate_segment(
-            content, base_offset=base, next_base_offset=following, sealed=sealed, file=segment.path
+            content,
+            base_offset=base,
+            next_base_offset=following,
+            sealed=sealed,
+            file=segment.path,
+            checks_sequences=not is_coordinator_topic(log.topic_partition.topic),
+            fetched=source,
         )
         valid_end = 0
-        for item in validation:
-            if isinstance(item, BatchVerdict):
-                valid_end = item.position + item.size
-            yield item
+        try:
+            for item in validation:
+                if isinstance(item, BatchVerdict):
+                    valid_end = item.position + item.size
+                yield item
+        except LogError as error:
+            yield self._given_up(segment, error, validation, valid_end)
+            return
 
         def batches() -> Iterator[ScannedBatch]:
-            walk = scan(content, base_offset=base, next_base_offset=following, sealed=sealed, decode=False)
-            return (item for item in walk if isinstance(item, ScannedBatch))
+            walk = scan(
+                content, base_offset=base, next_base_offset=following, sealed=sealed, decode=False, fetched=source
+            )
+            return (item for item in walked(source, walk) if isinstance(item, ScannedBatch))
 
-        self._say(log, segment, validation, valid_end, batches)
+        try:
+            self._say(log, segment, validation, valid_end, batches)
+        except (SourceChanged, SourceUnreadable) as error:
+            cannot_read(segment, error, self._notes)
+            return
+        self._refuse_change(segment, source)
 
     def _say(
         self,
@@ -129,38 +176,39 @@ class CheckedLogs:
 class _Bulk:
     """Results of threads that look at all segments of all logs, asked for in the same order."""
 
-    def __init__(self, logs: tuple[SourceLog, ...], now_ms: int) -> None:
+    def __init__(self, logs: tuple[SourceLog, ...]) -> None:
         from logcore.columns.chunks import in_order, processors
 
         self._failed: dict[str, LogError] = {}
-        self._now_ms = now_ms
         self._progress = Progress()
         self._results = _Peekable(in_order(chain.from_iterable(map(self._jobs, logs)), processors()))
 
-    def _jobs(self, log: SourceLog) -> Iterator[Job[tuple[SegmentFile, CheckedSegment], Seen]]:
+    def _jobs(self, log: SourceLog) -> Iterator[Job[_Owner, Seen]]:
         from logcore.columns.checked import CheckedSegment
 
         for segment in log.segments:
             try:
-                content = segment_bytes(log, segment, self._now_ms)
+                source = segment_bytes(log, segment)
             except LogError as error:
                 self._failed[segment.path] = error
                 continue
             checked = CheckedSegment(
-                content,
+                source.content,
                 base_offset=segment.base_offset,
                 sealed=log.is_sealed(segment),
                 file=segment.path,
                 next_base_offset=log.next_base_offset(segment),
+                checks_sequences=not is_coordinator_topic(log.topic_partition.topic),
+                fetched=source,
             )
-            yield from checked.jobs((segment, checked))
+            yield from checked.jobs((segment, checked, source))
 
-    def of(self, segment: SegmentFile) -> tuple[CheckedSegment, Iterator[Seen]]:
+    def of(self, segment: SegmentFile) -> tuple[CheckedSegment, SourceBytes, Iterator[Seen]]:
         """A segment's judgement and the results to feed it with. Raises LogError if it could not be read."""
         head = self._results.head()
         if head is None or head[0].owner[0] is not segment:
             raise self._failed[segment.path]
-        return head[0].owner[1], self._of(segment)
+        return head[0].owner[1], head[0].owner[2], self._of(segment)
 
     def _of(self, segment: SegmentFile) -> Iterator[Seen]:
         while (head := self._results.head()) is not None and head[0].owner[0] is segment:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import BinaryIO
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from logcore.cli.bulk import place_of
@@ -26,20 +27,34 @@ HELD_BYTES = 64 << 20
 class ColumnSink:
     """Collects records into chunks and writes them as an Arrow stream or a Parquet file."""
 
-    def __init__(self, out: BinaryIO, form: str) -> None:
+    def __init__(self, out: BinaryIO, form: str, shows_committed: bool = False) -> None:
+        self._shows_committed = shows_committed
+        self._schema = RECORDS_SCHEMA.append(pa.field("committed", pa.bool_())) if shows_committed else RECORDS_SCHEMA
         self._writer = (
-            pq.ParquetWriter(out, RECORDS_SCHEMA) if form == "parquet" else pa.ipc.new_stream(out, RECORDS_SCHEMA)
+            pq.ParquetWriter(out, self._schema) if form == "parquet" else pa.ipc.new_stream(out, self._schema)
         )
         self._held: list[pa.RecordBatch] = []
         self._rows = self._bytes = 0
 
-    def write(self, log: SourceLog, segment: SegmentFile, batch: ScannedBatch, records: list[Record]) -> None:
+    def write(
+        self,
+        log: SourceLog,
+        segment: SegmentFile,
+        batch: ScannedBatch,
+        records: list[Record],
+        committed_end: int | None = None,
+    ) -> None:
         """Take records of one batch."""
         place = place_of(log, segment)
-        self.add(to_columns(records, place, batch.header.partition_leader_epoch, batch.position))
+        self.add(to_columns(records, place, batch.header.partition_leader_epoch, batch.position), committed_end)
 
-    def add(self, columns: pa.RecordBatch) -> None:
-        """Take rows of RECORDS_SCHEMA."""
+    def add(self, columns: pa.RecordBatch, committed_end: int | None = None) -> None:
+        """Take rows of RECORDS_SCHEMA. committed_end: of KRaft's metadata log, up to which offset it is committed."""
+        if self._shows_committed:
+            values = pa.nulls(columns.num_rows, pa.bool_())
+            if committed_end is not None:
+                values = pc.less(columns.column("offset"), committed_end)
+            columns = pa.RecordBatch.from_arrays([*columns.columns, values], schema=self._schema)
         self._held.append(columns)
         self._rows += columns.num_rows
         self._bytes += columns.nbytes
@@ -53,5 +68,5 @@ class ColumnSink:
 
     def _flush(self) -> None:
         if self._held:
-            self._writer.write_table(pa.Table.from_batches(self._held, RECORDS_SCHEMA).combine_chunks())
+            self._writer.write_table(pa.Table.from_batches(self._held, self._schema).combine_chunks())
         self._held, self._rows, self._bytes = [], 0, 0

@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
                 return notes.exit_code
             with maintenance.output(arguments) as output:
                 outcome = run_compaction(plan, output.stream, new_cleaner())
-                output.put(outcome.files)
+                maintenance.put(output, directory, outcome.files)
         except LogError as error:
             raise error.at(file=shown(arguments.source)) from error.__cause__
         maintenance.write_checkpoints(arguments, directory, outcome.root)
@@ -103,7 +103,7 @@ def _leave(arguments: argparse.Namespace, directory: PartitionDirectory, refusal
 def _summary(plan: CompactionPlan, outcome: CompactionOutcome, out: str) -> str:
     lines = []
     before = 0
-    sizes = {each.base_offset: len(each.content) for each in plan.segments}
+    sizes = {each.base_offset: each.size for each in plan.segments}
     for segment, replaced in zip(outcome.segments, outcome.replaced, strict=True):
         took = sum(sizes[base] for base in replaced)
         before += took

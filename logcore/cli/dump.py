@@ -10,6 +10,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import groupby
 from typing import Protocol, TextIO
 
 from logcore.cli import arguments as options
@@ -18,6 +20,8 @@ from logcore.cli.looking import (
     Notes,
     Window,
     cannot_read,
+    committed_end,
+    committed_word,
     find_logs,
     one_of_each,
     open_segment,
@@ -26,15 +30,17 @@ from logcore.cli.looking import (
     window,
 )
 from logcore.cli.record_lines import CSV_COLUMNS, csv_line, json_line, record_fields, text_line
+from logcore.cli.selection import beyond_offsets
 from logcore.cli.side_files import checkpoint_lines, index_lines, snapshot_lines
 from logcore.columns.wanted import Wanted
 from logcore.errors import CorruptionReason, LogError
+from logcore.logs.findings import Severity
 from logcore.logs.sources import SegmentFile, SourceLog
 from logcore.records.batch import BatchHeader, read_header
 from logcore.records.record import Record
 from logcore.segments.filenames import DirectoryKind
 from logcore.segments.scan import ScannedBatch, Stretch
-from logcore.storage.local import create_text, shown
+from logcore.storage.local import new_text, shown
 
 FORMATS = ("text", "jsonl", "csv", "arrow", "parquet")
 
@@ -42,8 +48,15 @@ FORMATS = ("text", "jsonl", "csv", "arrow", "parquet")
 class Sink(Protocol):
     """Where records go, in the form that was asked for."""
 
-    def write(self, log: SourceLog, segment: SegmentFile, batch: ScannedBatch, records: list[Record]) -> None:
-        """Take records of one batch."""
+    def write(
+        self,
+        log: SourceLog,
+        segment: SegmentFile,
+        batch: ScannedBatch,
+        records: list[Record],
+        committed_end: int | None = None,
+    ) -> None:
+        """Take records of one batch. committed_end: of KRaft's metadata log, up to which offset it is committed."""
 
     def close(self) -> None:
         """Write what is still held."""
@@ -101,8 +114,14 @@ def run(arguments: argparse.Namespace) -> int:
     side = arguments.batches or arguments.indexes or arguments.snapshots or arguments.checkpoints
     _refuse_nonsense(arguments, side)
     unasked = side or arguments.all or arguments.high_watermark != "checkpoint"
-    logs = find_logs(arguments, notes, quiet=("no-high-watermark",) if unasked else ())
+    quiet = ["no-high-watermark"] if unasked else []
+    if arguments.checkpoints:  # root files may tell of partitions whose directories are gone
+        quiet.append("nothing-chosen")
+    logs = find_logs(arguments, notes, quiet=quiet)
     logs = one_of_each(tuple(log for log in logs if log.kind is DirectoryKind.LIVE), notes)
+    beyond = None if arguments.checkpoints else beyond_offsets(arguments, logs, everything=side or arguments.all)
+    if beyond is not None:
+        notes.say(replace(beyond, severity=Severity.INFO))
     with _output(arguments) as out:
         if side:
             lines = _side_lines(arguments, logs, notes)
@@ -141,57 +160,82 @@ def _output(arguments: argparse.Namespace) -> Iterator[TextIO]:
     if arguments.output is None:
         yield sys.stdout
         return
-    with create_text(arguments.output) as stream:
+    with new_text(arguments.output) as stream:
         yield stream
 
 
-def _sink(arguments: argparse.Namespace, out: TextIO) -> Sink:
+def _committed_end(log: SourceLog, arguments: argparse.Namespace) -> int | None:
+    """Of KRaft's metadata log, up to which offset it is committed; None of any other."""
+    return committed_end(log, arguments.high_watermark) if log.is_metadata else None
+
+
+def _sink(arguments: argparse.Namespace, out: TextIO, shows_committed: bool) -> Sink:
     if arguments.format in ("arrow", "parquet"):
         from logcore.cli.column_files import ColumnSink  # brings pyarrow
 
-        return ColumnSink(out.buffer, arguments.format)
-    return _LineSink(out, arguments.format, arguments.text)
+        return ColumnSink(out.buffer, arguments.format, shows_committed)
+    return _LineSink(out, arguments.format, arguments.text, shows_committed)
 
 
 class _LineSink:
-    def __init__(self, out: TextIO, form: str, as_text: bool) -> None:
-        self._out, self._form, self._as_text = out, form, as_text
+    def __init__(self, out: TextIO, form: str, as_text: bool, shows_committed: bool) -> None:
+        self._out, self._form, self._as_text, self._shows_committed = out, form, as_text, shows_committed
         if form == "csv":
-            out.write(",".join(CSV_COLUMNS) + "\n")
+            out.write(",".join((*CSV_COLUMNS, *(("committed",) if shows_committed else ()))) + "\n")
 
-    def write(self, log: SourceLog, segment: SegmentFile, batch: ScannedBatch, records: list[Record]) -> None:
+    def write(
+        self,
+        log: SourceLog,
+        segment: SegmentFile,
+        batch: ScannedBatch,
+        records: list[Record],
+        committed_end: int | None = None,
+    ) -> None:
         control = None
         if batch.header.is_control:
             control = "UNKNOWN" if batch.control_type is None else str(batch.control_type)
         name, epoch = log.topic_partition, batch.header.partition_leader_epoch
         for record in records:
+            committed = None if committed_end is None else record.offset < committed_end
             if self._form == "text":
-                self._out.write(text_line(name, record, control))
+                line = text_line(name, record, control)
+                self._out.write(line if committed is None else f"{line[:-1]}  {committed_word(committed)}\n")
+                continue
+            fields = record_fields(name, record, epoch, control, self._as_text)
+            if self._form == "csv":
+                cell = "" if committed is None else str(committed).lower()
+                line = csv_line(fields)
+                self._out.write(f"{line[:-1]},{cell}\n" if self._shows_committed else line)
             else:
-                fields = record_fields(name, record, epoch, control, self._as_text)
-                self._out.write(csv_line(fields) if self._form == "csv" else json_line(fields))
+                self._out.write(json_line(fields if committed is None else fields | {"committed": committed}))
 
     def close(self) -> None:
         """Nothing is held back."""
 
 
 def _dump_records(arguments: argparse.Namespace, logs: tuple[SourceLog, ...], notes: Notes, out: TextIO) -> None:
+    shows_committed = any(log.is_metadata for log in logs)
     looks_at_records = arguments.control or arguments.header or arguments.producer_id is not None
     if arguments.limit is None and not looks_at_records and not arguments.text:
         if arguments.format == "jsonl" and can_write_lines():
-            out.flush()
-            write_lines(_shown_segments(arguments, logs, notes), notes, out.buffer.write)
+            # The kernels' lines say nothing of what is committed, so KRaft's metadata log is dumped without them.
+            for is_metadata, group in groupby(logs, lambda log: log.is_metadata):
+                out.flush()
+                if is_metadata:
+                    _dump_one_by_one(arguments, tuple(group), notes, _sink(arguments, out, shows_committed))
+                else:
+                    write_lines(_shown_segments(arguments, tuple(group), notes), notes, out.buffer.write)
             return
         if arguments.format in ("arrow", "parquet"):
             from logcore.cli.column_files import ColumnSink  # brings pyarrow
 
-            columns = ColumnSink(out.buffer, arguments.format)
+            columns = ColumnSink(out.buffer, arguments.format, shows_committed)
             for shows in _shown_segments(arguments, logs, notes):
                 for rows in columns_of(shows, notes):
-                    columns.add(rows)
+                    columns.add(rows, _committed_end(shows.log, arguments))
             columns.close()
             return
-    sink = _sink(arguments, out)
+    sink = _sink(arguments, out, shows_committed)
     _dump_one_by_one(arguments, logs, notes, sink)
     sink.close()
 
@@ -208,7 +252,7 @@ def _shown_segments(arguments: argparse.Namespace, logs: tuple[SourceLog, ...], 
             if following is not None and following <= visible[0][0]:
                 continue
             try:
-                yield ShownSegment(log, segment, segment_bytes(log, segment, arguments.now_ms), wanted)
+                yield ShownSegment(log, segment, segment_bytes(log, segment), wanted)
             except LogError as error:
                 cannot_read(segment, error, notes)
 
@@ -223,7 +267,7 @@ def _dump_one_by_one(arguments: argparse.Namespace, logs: tuple[SourceLog, ...],
             chosen = [record for record in records if _is_wanted(record, arguments, shows)][:left]
             left -= len(chosen)
             if chosen:
-                sink.write(log, segment, batch, chosen)
+                sink.write(log, segment, batch, chosen, _committed_end(log, arguments))
             if left == 0:
                 return
 
@@ -240,11 +284,11 @@ def _shown_batches(
             continue
         records: list[Record] = []
         try:
-            _, walk = open_segment(log, segment, records)
+            source, walk = open_segment(log, segment, records)
         except LogError as error:
             cannot_read(segment, error, notes)
             continue
-        for item in steps(log, segment, walk, notes):
+        for item in steps(log, segment, source, walk, notes):
             if (
                 isinstance(item, ScannedBatch)
                 and shows.shows(item)
@@ -291,23 +335,25 @@ def _batch_lines(
     for log in logs:
         for segment in log.segments:
             try:
-                content, walk = open_segment(log, segment)
+                source, walk = open_segment(log, segment)
             except LogError as error:
                 cannot_read(segment, error, notes)
                 continue
-            for item in steps(log, segment, walk, notes):
+            for item in steps(log, segment, source, walk, notes):
                 control = None
                 if isinstance(item, Stretch):
                     if item.reason is not CorruptionReason.CRC:
                         continue
-                    header = read_header(content, item.position)
+                    header = read_header(source.content, item.position)
                 else:
                     header, control = item.header, item.control_type
                 if not arguments.offsets.overlaps(header.base_offset, header.last_offset):
                     continue
                 if arguments.producer_id in (None, header.producer_id):
                     crc_ok = isinstance(item, ScannedBatch)
-                    yield _batch_fields(log, segment, item.position, header, control, crc_ok)
+                    end = _committed_end(log, arguments)
+                    committed = {} if end is None else {"committed": header.last_offset < end}
+                    yield _batch_fields(log, segment, item.position, header, control, crc_ok) | committed
 
 
 def _batch_fields(

@@ -1,4 +1,5 @@
-"""`loglake ledger`: what became of every offset of a log, as ranges that tile [0, log end)."""
+"""`loglake ledger`: what became of every offset of a log, as ranges that tile [0, log end), or up to the high watermark
+where that is higher."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from collections.abc import Iterator
 
 from logcore.cli import arguments as options
 from logcore.cli import log_reading
-from logcore.cli.looking import Notes, find_logs
+from logcore.cli.looking import Notes, committed_end, committed_word, find_logs
 from logcore.cli.record_lines import json_line
 from logcore.errors import LogError
 from logcore.logs.findings import found
@@ -27,9 +28,9 @@ def add_parser(
         "ledger",
         parents=[parent],
         help="what became of every offset",
-        description="Say of every offset from 0 to the log's end what became of it: present, aborted, compacted away, "
-        "lost. Gaps are losses unless the cleaner's checkpoint beside the log, or --config cleanup.policy=compact, "
-        "says that the log is cleaned.",
+        description="Say of every offset from 0 to the log's end, or to a high watermark above it, what became of it: "
+        "present, aborted, compacted away, lost. Gaps are losses unless the cleaner's checkpoint beside the log, or "
+        "--config cleanup.policy=compact, says that the log is cleaned.",
     )
     options.add_paths(parser)
     options.add_choice(parser)
@@ -46,7 +47,10 @@ def run(arguments: argparse.Namespace) -> int:
     for log in find_logs(arguments, notes, quiet=quiet):
         if log.kind is DirectoryKind.LIVE:
             for each in _ranges(log, arguments, notes):
-                sys.stdout.write(write(log, each))
+                committed = None
+                if log.is_metadata:
+                    committed = each.end_offset <= committed_end(log, arguments.high_watermark)
+                sys.stdout.write(write(log, each, committed))
     return notes.exit_code
 
 
@@ -71,12 +75,14 @@ def _ranges(log: SourceLog, arguments: argparse.Namespace, notes: Notes) -> Iter
             yield each
             for finding in ledger_findings([each]):
                 notes.say(finding)
+        if reading.lost is not None:  # it was reported already
+            yield reading.lost
     except LogError as error:
         message = f"{log.topic_partition} cannot be judged: {error}"
         notes.say(found("log-not-judged", message, file=shown(log.directory)))
 
 
-def _jsonl(log: SourceLog, each: LedgerRange) -> str:
+def _jsonl(log: SourceLog, each: LedgerRange, committed: bool | None) -> str:
     return json_line(
         {
             "topic": log.topic_partition.topic,
@@ -87,13 +93,16 @@ def _jsonl(log: SourceLog, each: LedgerRange) -> str:
             "records": each.records,
             "gaps": each.gaps,
             "evidence": each.said_by,
+            **({} if committed is None else {"committed": committed}),
         }
     )
 
 
-def _text(log: SourceLog, each: LedgerRange) -> str:
+def _text(log: SourceLog, each: LedgerRange, committed: bool | None) -> str:
     counts = f"  {each.records} records" if each.records or each.gaps else ""
     if each.gaps:
         counts += f", {each.gaps} offsets compacted away"
+    if committed is not None:
+        counts += f"  {committed_word(committed)}"
     span = f"[{each.start_offset}, {each.end_offset})"
     return f"{log.topic_partition}  {span:<24}  {each.state:<9}  {each.said_by}{counts}\n"

@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 from logcore.cli.looking import Notes, cannot_read, open_segment, steps
 from logcore.errors import LogError
 from logcore.logs.batch_facts import BatchFact, fact_of, fold
+from logcore.logs.beyond_log_end import beyond_log_end
 from logcore.logs.findings import found
 from logcore.logs.gaps import GapRules
+from logcore.logs.offset_ledger import EVIDENCE_HIGH_WATERMARK, LedgerRange, OffsetState
 from logcore.logs.producer_state import ongoing
 from logcore.logs.sources import SourceLog
 from logcore.logs.transactions import Ongoing, TransactionView, TransactionWalk
@@ -23,11 +25,14 @@ from logcore.records.control import ControlType
 from logcore.records.record import read_records
 from logcore.segments.filenames import MAX_OFFSET
 from logcore.segments.producer_state import parse
-from logcore.segments.scan import ScannedBatch
+from logcore.segments.scan import ScannedBatch, Stretch
 from logcore.storage.local import read_file, read_range, shown
 
 MAX_SNAPSHOT_BYTES = 1 << 30
 """A snapshot holds 46 bytes for each producer; no broker holds millions."""
+
+UNREADABLE = "unreadable"
+"""Evidence of offsets in segments that are there and cannot be read."""
 
 ALWAYS_COMPACTED = frozenset({"__consumer_offsets", "__transaction_state"})
 """Topics that a broker compacts whatever their configuration says."""
@@ -36,8 +41,9 @@ ALWAYS_COMPACTED = frozenset({"__consumer_offsets", "__transaction_state"})
 @dataclass(frozen=True, slots=True)
 class LogReading:
     """What one pass over a log tells. facts: folded, to be cut at no other places than log start, high watermark and
-    last stable offset. high_watermark: of what is shown; at most the log end. opened: for the (producer id, first
-    offset) of an undecided transaction, greatest timestamp of its first and of its last batch in ms."""
+    last stable offset. high_watermark: of what is shown; at most the log end. lost: committed offsets behind the
+    log end, None without any. opened: for the (producer id, first offset) of an undecided transaction, greatest
+    timestamp of its first and of its last batch in ms."""
 
     log: SourceLog
     facts: tuple[BatchFact, ...]
@@ -46,6 +52,7 @@ class LogReading:
     high_watermark: int
     log_end_offset: int
     opened: dict[tuple[int, int], tuple[int, int]]
+    lost: LedgerRange | None = None
 
 
 def add_meaning(parser: argparse.ArgumentParser) -> None:
@@ -92,12 +99,12 @@ def gap_rules(log: SourceLog, compacted: bool) -> GapRules:
     """What explains gaps in a log, and which gaps are only of what was named or can be read."""
     held = [segment.base_offset for segment in log.segments]
     evidence: list[tuple[int, int, str]] = []
-    for bases, why in ((log.unreadable, "unreadable"), (log.unnamed, "not-named")):
+    for bases, why in ((log.unreadable, UNREADABLE), (log.unnamed, "not-named")):
         others = sorted({*held, *log.unreadable, *log.unnamed})
         for base in bases:
             end = next((other for other in others if other > base), MAX_OFFSET)
             evidence.append((base, end, why))
-    return GapRules(log.cleaner_checkpoint, compacted, tuple(evidence))
+    return GapRules(log.cleaner_checkpoint, compacted, (*evidence, *log.below_start))
 
 
 def high_watermark_of(log: SourceLog, asked: str | int) -> int | None:
@@ -125,19 +132,35 @@ def read_log(log: SourceLog, arguments: argparse.Namespace, notes: Notes) -> Log
     view = walk.view()
     end = max([facts.end, *(segment.base_offset for segment in log.segments[-1:])])
     high_watermark = min(limit, end)
-    if stated is not None and stated > end:
+    lost = _lost_end(log, facts, end, stated)
+    if lost is not None and lost.evidence != UNREADABLE:  # that was reported
         notes.say(
             found(
                 "high-watermark-beyond-log-end",
-                f"{log.topic_partition}: offsets up to {stated - 1} were committed, the log ends at {end}.",
+                f"{log.topic_partition}: {beyond_log_end(log, lost.start_offset, lost.end_offset)}.",
                 file=shown(log.directory),
-                start_offset=end,
-                end_offset=stated,
+                start_offset=lost.start_offset,
+                end_offset=lost.end_offset,
             )
         )
     # Like a broker, which moves it up with the log start.
     stable = min(high_watermark, max(view.last_stable_offset, log.log_start_offset))
-    return LogReading(log, folded, replace(view, last_stable_offset=stable), rules, high_watermark, end, facts.opened)
+    view = replace(view, last_stable_offset=stable)
+    return LogReading(log, folded, view, rules, high_watermark, end, facts.opened, lost)
+
+
+def _lost_end(log: SourceLog, facts: _Facts, end: int, high_watermark: int | None) -> LedgerRange | None:
+    """The committed offsets behind the log's end; None if there are none, or if that cannot be told, as something was
+    not named or not read to its end."""
+    if high_watermark is None or high_watermark <= end or log.is_metadata:
+        return None
+    if any(base >= end for base in log.unreadable):
+        return LedgerRange(end, high_watermark, OffsetState.MISSING, evidence=UNREADABLE)
+    if facts.is_partial or any(base >= end for base in log.unnamed):
+        return None
+    if facts.damage_at_end is not None:
+        return LedgerRange(end, high_watermark, OffsetState.CORRUPT, evidence=facts.damage_at_end)
+    return LedgerRange(end, high_watermark, OffsetState.MISSING, evidence=EVIDENCE_HIGH_WATERMARK)
 
 
 def records_from(fact: BatchFact, cut: int) -> int:
@@ -154,21 +177,31 @@ class _Facts:
         self._log, self._notes, self._high_watermark = log, notes, high_watermark
         self._current: dict[int, tuple[int, int]] = {}
         self.end = 0
+        self.is_partial = False
+        """A segment was not read to its end."""
+        self.damage_at_end: str | None = None
+        """Why the bytes behind the last batch cannot be trusted; None if there are none, or a write under way."""
         self.opened: dict[tuple[int, int], tuple[int, int]] = {}
 
     def __iter__(self) -> Iterator[BatchFact]:
         for segment in self._log.segments:
             try:
-                _, walk = open_segment(self._log, segment)
+                source, walk = open_segment(self._log, segment)
             except LogError as error:
                 cannot_read(segment, error, self._notes)
+                self.is_partial = True
                 continue
-            for item in steps(self._log, segment, walk, self._notes):
-                if isinstance(item, ScannedBatch):
-                    self.end = item.header.next_offset
+            said = len(self._notes.findings)
+            for item in steps(self._log, segment, source, walk, self._notes):
+                if isinstance(item, Stretch):
+                    self.damage_at_end = None if item.tail else str(item.reason)
+                else:
+                    self.end, self.damage_at_end = item.header.next_offset, None
                     if item.header.is_transactional:
                         self._note_time(item)
                 yield fact_of(item, segment.path)
+            # A finding without a position concerns the whole file.
+            self.is_partial |= any(each.position is None for each in self._notes.findings[said:])
 
     def _note_time(self, batch: ScannedBatch) -> None:
         header = batch.header

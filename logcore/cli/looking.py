@@ -7,27 +7,25 @@ stable offset; a file that was named by itself, or `--all`, shows everything.
 from __future__ import annotations
 
 import argparse
-import fnmatch
-import os
 import sys
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
 from logcore.cli.arguments import OffsetRange
+from logcore.cli.selection import concerns_choice, is_chosen, nothing_chosen, root_of
 from logcore.errors import LogError
 from logcore.logs.batch_facts import BatchFact, fact_of
-from logcore.logs.findings import Finding, exit_code, found
+from logcore.logs.findings import Finding, Severity, exit_code, found
+from logcore.logs.remote_tier import remote_finding
 from logcore.logs.sources import SegmentFile, SourceLog
 from logcore.logs.transactions import TransactionState, derive_transactions
+from logcore.logs.validation import stretch_rule
 from logcore.records.record import Record
-from logcore.records.varint import Buffer
-from logcore.segments.filenames import MAX_OFFSET, TopicPartition
+from logcore.segments.filenames import MAX_OFFSET, DirectoryKind
 from logcore.segments.scan import ScannedBatch, SegmentScan, Stretch, scan
-from logcore.storage.local import discover, loaded_file, mapped_file, shown
-
-QUIET_MS = 60_000
-"""A last segment that was not written to for so long counts as left alone."""
+from logcore.storage.local import SourceChanged, SourceUnreadable, discover, shown
+from logcore.storage.source_bytes import SourceBytes
 
 
 @dataclass(slots=True)
@@ -53,9 +51,20 @@ class Notes:
         return 3 if self.is_refused else exit_code(self.findings)
 
 
-def find_logs(arguments: argparse.Namespace, notes: Notes, *, quiet: Iterable[str] = ()) -> tuple[SourceLog, ...]:
+def find_logs(
+    arguments: argparse.Namespace,
+    notes: Notes,
+    *,
+    quiet: Iterable[str] = (),
+    is_check: bool = False,
+    with_aside: bool = False,
+) -> tuple[SourceLog, ...]:
     """The logs at the command's paths that its options choose, by topic partition; what is found beside is said,
-    except for the rules in `quiet`. Logs in -delete, -future and -stray directories come last."""
+    except for the rules in `quiet`.
+
+    is_check: options that match nothing are a check that could not be made; else they are only reported.
+    with_aside: also logs in -delete, -future and -stray directories, which come last.
+    """
     paths = []
     for path in arguments.paths:
         if "://" in path:
@@ -63,29 +72,22 @@ def find_logs(arguments: argparse.Namespace, notes: Notes, *, quiet: Iterable[st
         else:
             paths.append(path)
     discovery = discover(paths)
-    watched = {_root(log) for log in discovery.logs if not log.named_files}
+    found_logs = [sorted(logs, key=lambda log: log.topic_partition) for logs in (discovery.logs, discovery.set_aside)]
+    logs = [*found_logs[0], *found_logs[1]] if with_aside else found_logs[0]
+    chosen = tuple(log for log in logs if is_chosen(log.topic_partition, arguments.topic, arguments.partition))
+    watched = {root_of(log) for log in chosen if not log.named_files}
     for finding in discovery.findings:
         # A file that was named shows everything, whatever its high watermark.
         if finding.rule in quiet or (finding.rule == "no-high-watermark" and finding.file not in watched):
             continue
-        notes.say(finding)
-    by_name = sorted(discovery.logs, key=lambda log: log.topic_partition)
-    aside = sorted(discovery.set_aside, key=lambda log: log.topic_partition)
-    return tuple(
-        log for log in (*by_name, *aside) if is_chosen(log.topic_partition, arguments.topic, arguments.partition)
-    )
-
-
-def _root(log: SourceLog) -> str:
-    return shown(os.path.dirname(os.path.abspath(log.directory)))
-
-
-def is_chosen(name: TopicPartition, topics: Sequence[str] | None, partitions: Sequence[int] | None) -> bool:
-    """Whether options name this topic partition; options that are absent name all."""
-    topic, partition = name.topic, name.partition
-    return (not topics or any(fnmatch.fnmatchcase(topic, glob) for glob in topics)) and (
-        not partitions or partition in partitions
-    )
+        if concerns_choice(finding, arguments, watched):
+            notes.say(finding)
+    for log in chosen if "remote-tier" not in quiet else ():
+        if log.remote is not None and log.kind is DirectoryKind.LIVE:
+            notes.say(replace(remote_finding(log.topic_partition, *log.remote), file=shown(log.directory)))
+    for finding in nothing_chosen(arguments, logs) if "nothing-chosen" not in quiet else ():
+        notes.say(finding if is_check else replace(finding, severity=Severity.INFO))
+    return chosen
 
 
 def one_of_each(logs: tuple[SourceLog, ...], notes: Notes) -> tuple[SourceLog, ...]:
@@ -138,7 +140,7 @@ def window(log: SourceLog, arguments: argparse.Namespace) -> Window:
     asked = arguments.high_watermark
     if isinstance(asked, int):
         high_watermark = asked
-    elif asked != "log-end" and not everything and log.high_watermark is not None:
+    elif asked != "log-end" and not everything and log.high_watermark is not None and not log.is_metadata:
         # A broker never serves below its log start, whatever the checkpoint says.
         high_watermark = max(log.high_watermark, log.log_start_offset)
     if arguments.isolation_level == "read_uncommitted":
@@ -160,6 +162,18 @@ def window(log: SourceLog, arguments: argparse.Namespace) -> Window:
     return Window(start, min(high_watermark, view.last_stable_offset), _hidden(spans, lost))
 
 
+def committed_end(log: SourceLog, asked: str | int) -> int:
+    """The offset up to which a log is committed, as far as its files tell; asked: the option --high-watermark."""
+    if isinstance(asked, int):
+        return asked
+    return MAX_OFFSET if asked == "log-end" or log.high_watermark is None else log.high_watermark
+
+
+def committed_word(is_committed: bool) -> str:
+    """For a person: what a line of KRaft's metadata log is."""
+    return "committed" if is_committed else "tentative"
+
+
 def _hidden(
     spans: Iterable[tuple[int, int, int]], lost: dict[int, list[tuple[int, int]]]
 ) -> tuple[tuple[int, int], ...]:
@@ -173,40 +187,51 @@ def _hidden(
     return tuple(hidden)
 
 
-def segment_bytes(log: SourceLog, segment: SegmentFile, now_ms: int) -> Buffer:
-    """A segment's bytes, mapped if nobody writes to the segment any more, else read into memory: a broker may cut short
-    what it still writes to, and touching a mapped byte that is gone kills the process. Raises SourceUnreadable,
-    SourceChanged."""
-    if log.is_sealed(segment) or now_ms - segment.modified_ms > QUIET_MS:
-        return mapped_file(segment.path)
-    return loaded_file(segment.path)
+def segment_bytes(log: SourceLog, segment: SegmentFile) -> SourceBytes:
+    """A segment's bytes, to be fetched piece by piece. Raises SourceUnreadable."""
+    return SourceBytes(segment.path, sealed=log.is_sealed(segment))
 
 
 def open_segment(
     log: SourceLog, segment: SegmentFile, records: list[Record] | None = None
-) -> tuple[Buffer, SegmentScan]:
-    """A segment's bytes and the walk over them. records: filled with the records of the batch being judged; clear it
-    after each step. Raises SourceUnreadable, SourceChanged."""
-    content = mapped_file(segment.path) if log.is_sealed(segment) else loaded_file(segment.path)
+) -> tuple[SourceBytes, SegmentScan]:
+    """A segment's bytes and the walk over them, which `walked` takes to its end. records: filled with the records of
+    the batch being judged; clear it after each step. Raises SourceUnreadable."""
+    source = segment_bytes(log, segment)
     inspect = None if records is None else (lambda _, record: records.append(record))
     walk = scan(
-        content,
+        source.content,
         base_offset=segment.base_offset,
         sealed=log.is_sealed(segment),
         decode=records is not None,
         next_base_offset=log.next_base_offset(segment),
         inspect=inspect,
+        fetched=source,
     )
-    return content, walk
+    return source, walk
 
 
-def steps(log: SourceLog, segment: SegmentFile, walk: SegmentScan, notes: Notes) -> Iterator[ScannedBatch | Stretch]:
-    """The steps of a walk, saying what is not as it should be."""
-    file = shown(segment.path)
+def walked(source: SourceBytes, walk: SegmentScan) -> Iterator[ScannedBatch | Stretch]:
+    """The steps of a walk; bytes in front of a step are released. Raises SourceUnreadable, SourceChanged."""
     for item in walk:
-        if isinstance(item, Stretch):
-            notes.say(stretch_finding(item, file))
+        source.release(item.position)
         yield item
+    source.refuse_change()
+
+
+def steps(
+    log: SourceLog, segment: SegmentFile, source: SourceBytes, walk: SegmentScan, notes: Notes
+) -> Iterator[ScannedBatch | Stretch]:
+    """The steps of a walk, saying what is not as it should be. They end where the file cannot be read any more."""
+    file = shown(segment.path)
+    try:
+        for item in walked(source, walk):
+            if isinstance(item, Stretch):
+                notes.say(stretch_finding(item, file))
+            yield item
+    except (SourceUnreadable, SourceChanged) as error:
+        cannot_read(segment, error, notes)
+        return
     accounting = walk.accounting
     if accounting.padding:
         notes.say(padding_finding(log, segment, accounting.file_size, accounting.padding))
@@ -221,21 +246,26 @@ def padding_finding(log: SourceLog, segment: SegmentFile, file_size: int, paddin
 
 
 def cannot_read(segment: SegmentFile, error: LogError, notes: Notes) -> None:
-    """Say that a segment went away or cannot be read, and go on."""
+    """Say that a segment changed while it was read, went away or cannot be read, and go on."""
     file = shown(segment.path)
-    notes.say(found("unreadable", str(error.at(file=file)), file=file))
+    rule = "source-changed" if isinstance(error, SourceChanged) else "unreadable"
+    notes.say(found(rule, str(error.at(file=file)), file=file))
 
 
 def stretch_finding(stretch: Stretch, file: str) -> Finding:
     if stretch.tail:
-        message = f"{file}: {stretch.size} bytes from position {stretch.position} are a batch not yet whole."
+        message = f"{file}: {stretch.size} bytes from position {stretch.position} are a batch that was being written."
         return found("torn-tail", message, file=file, position=stretch.position, nbytes=stretch.size)
     message = (
         f"{file}: {stretch.size} bytes from position {stretch.position}, where offset {stretch.offset} was expected, "
         f"cannot be trusted: {stretch.message} ({stretch.reason})."
     )
+    if stretch.unreadable:
+        message = f"{message.removesuffix('.')}. The disk failed to read {stretch.unreadable} of them."
+    elif stretch.hides is not None:
+        message = f"{message.removesuffix('.')}. No ordinary tail: {stretch.hides}."
     return found(
-        "corrupt-bytes",
+        stretch_rule(stretch),
         message,
         file=file,
         position=stretch.position,
@@ -248,8 +278,7 @@ def _facts(log: SourceLog) -> Iterator[BatchFact]:
     """What decides transactions, of every batch of a log, headers and markers only."""
     for segment in log.segments:
         try:
-            _, walk = open_segment(log, segment)
-            for item in walk:
+            for item in walked(*open_segment(log, segment)):
                 yield fact_of(item, segment.path)
         except LogError:
             continue  # said where the records are read

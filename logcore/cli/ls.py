@@ -64,7 +64,7 @@ def add_parser(
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
     notes = Notes()
-    logs = find_logs(arguments, notes)
+    logs = find_logs(arguments, notes, with_aside=True)
     rows = [_fields(log, summarize(log, notes)) for log in logs]
     if arguments.format == "jsonl":
         for row in rows:
@@ -97,7 +97,7 @@ def _cannot_follow(log: SourceLog, segment: SegmentFile, position: int, summary:
     elif log.is_sealed(segment):
         rule, what = "corrupt-bytes", "hold no batch that can be followed"
     else:
-        rule, what = "torn-tail", "are a batch not yet whole"
+        rule, what = "torn-tail", "are a batch that was being written"
     message = f"{file}: {left} bytes from position {position} {what}."
     notes.say(found(rule, message, file=file, position=position, nbytes=left))
 

@@ -80,13 +80,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"error: the output{where} cannot be written: {error.strerror or type(error).__name__}.\n")
         return EXIT_UNCHECKED
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
+        sys.stderr.write("interrupted: nothing was written to a source. To start again, type the same command.\n")
         return EXIT_INTERRUPTED
     except LogError as error:
         sys.stderr.write(f"error: {error}\n")
         return EXIT_UNCHECKED
     except Exception as error:  # noqa: BLE001 - the last resort: a person must never meet a traceback
         sys.stderr.write(_unexpected(error))
+        if logging.getLogger().isEnabledFor(logging.DEBUG):
+            _show_trace(error)
         return EXIT_UNCHECKED
 
 
@@ -121,7 +123,10 @@ def _build_parser(command: str | None, joined: dict[str, metadata.EntryPoint]) -
     )
     parent = argparse.ArgumentParser(add_help=False)
     parent.add_argument(
-        "--log-level", choices=("debug", "info", "warning", "error"), default="warning", help="what is logged on stderr"
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        default="warning",
+        help="what is logged on stderr; debug also shows where an unexpected error happened",
     )
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, meaning in COMMANDS.items():
@@ -177,6 +182,17 @@ def _unexpected(error: Exception) -> str:
         f"error: something went wrong that should not have ({type(error).__name__}{place}); nothing was written to a "
         "source. This is a mistake in Loglake; please report the command and this line.\n"
     )
+
+
+def _show_trace(error: BaseException) -> None:
+    """The places in the code, of the causes too. Texts of errors are left out: they may hold bytes of a record."""
+    import traceback
+
+    seen: BaseException | None = error
+    while seen is not None:
+        sys.stderr.write(f"{type(seen).__name__}\n")
+        sys.stderr.writelines(traceback.format_tb(seen.__traceback__))
+        seen = seen.__cause__ or seen.__context__
 
 
 if __name__ == "__main__":

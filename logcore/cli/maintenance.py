@@ -3,6 +3,7 @@
     loglake <command> SRC --out DST [--plan] [--config name=value ...] [--as-of TIME] [--compat LINE] [...]
 
 SRC is only read. DST must not exist and becomes a complete partition directory; with `--plan` nothing is written.
+`recover` and `reindex` also take whole log directories: see `recovered_logs`.
 """
 
 from __future__ import annotations
@@ -21,14 +22,22 @@ from logcore.logs.broker_line import DEFAULT_LINE, BrokerLine
 from logcore.logs.findings import Finding
 from logcore.logs.partition_directory import PartitionDirectory, Proposal, RootLines
 from logcore.logs.topic_config import TopicConfig, topic_config
-from logcore.storage.partition_directories import partition_directory
+from logcore.storage.partition_directories import partition_directory, refuse_changes
 from logcore.storage.partition_output import PartitionOutput, check_root_files, refuse_below, write_root_files
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """SRC and the options of every maintenance command."""
-    parser.add_argument("source", metavar="SRC", help="a partition directory (orders-0); it is only read")
-    parser.add_argument("--out", metavar="DST", help="the new partition directory; it must not exist yet")
+def add_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """SRC and the options of every maintenance command. several: SRC may also be log directories, with a choice."""
+    if several:
+        parser.add_argument(
+            "sources", nargs="+", metavar="SRC", help="a partition directory (orders-0), or log directories; only read"
+        )
+        out = "the new partition directory, which must not exist yet; of log directories DST/<topic-partition> for each"
+        parser.add_argument("--out", metavar="DST", help=out)
+        options.add_choice(parser)
+    else:
+        parser.add_argument("source", metavar="SRC", help="a partition directory (orders-0); it is only read")
+        parser.add_argument("--out", metavar="DST", help="the new partition directory; it must not exist yet")
     parser.add_argument("--plan", action="store_true", help="print the decision as JSON and write nothing")
     parser.add_argument(
         "--config",
@@ -87,12 +96,15 @@ def as_of_ms(arguments: argparse.Namespace) -> int:
 @contextmanager
 def source(arguments: argparse.Namespace, findings: list[Finding]) -> Iterator[PartitionDirectory]:
     """SRC with what the options override. Raises as `partition_directory`."""
-    with partition_directory(arguments.source, findings) as directory:
+    around = getattr(arguments, "salvage", False)
+    with partition_directory(arguments.source, findings, reads_around=around) as directory:
         stated = {
             name: getattr(arguments, name)
             for name in ("recovery_point", "log_start_offset", "high_watermark", "first_dirty_offset")
             if getattr(arguments, name) is not None
         }
+        if arguments.high_watermark is not None:
+            stated["high_watermark_ms"] = None  # of no file
         yield replace(directory, **stated)
 
 
@@ -114,20 +126,33 @@ def _log_directory(arguments: argparse.Namespace) -> str:
 def write(arguments: argparse.Namespace, directory: PartitionDirectory, files: Proposal, root: RootLines) -> None:
     """The new directory, and `--checkpoints-out` if it was asked for."""
     with output(arguments) as new:
-        new.put(files)
+        put(new, directory, files)
     write_checkpoints(arguments, directory, root)
 
 
+def put(new: PartitionOutput, directory: PartitionDirectory, files: Proposal) -> None:
+    """Write the files of a proposal, if what they were decided on is still what lies there. Raises SourceChanged."""
+    refuse_changes(directory)
+    new.put(files)
+    refuse_changes(directory)
+
+
 def print_plan(arguments: argparse.Namespace, directory: PartitionDirectory, decision: dict[str, Any]) -> None:
-    """What `--plan` prints: which command, on what and at which clock, and then what it decided."""
-    head = {
+    """What `--plan` prints: which command, on what and at which clock, and then what it decided. Raises SourceChanged
+    where that is not of what lies there now."""
+    refuse_changes(directory)
+    sys.stdout.write(json.dumps(plan_head(arguments, directory) | decision, indent=2) + "\n")
+
+
+def plan_head(arguments: argparse.Namespace, directory: PartitionDirectory) -> dict[str, Any]:
+    """Which command plans, on what and at which clock."""
+    return {
         "command": arguments.command,
         "topic": directory.topic_partition.topic,
         "partition": directory.topic_partition.partition,
         "compat": str(arguments.compat),
         "as_of_ms": as_of_ms(arguments),
     }
-    sys.stdout.write(json.dumps(head | decision, indent=2) + "\n")
 
 
 def write_checkpoints(arguments: argparse.Namespace, directory: PartitionDirectory, lines: RootLines) -> None:

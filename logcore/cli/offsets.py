@@ -10,9 +10,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 
 from logcore.cli import arguments as options
-from logcore.cli.looking import Notes, cannot_read, find_logs, one_of_each, window
+from logcore.cli.looking import Notes, cannot_read, committed_end, committed_word, find_logs, one_of_each, window
 from logcore.cli.record_lines import json_line, time_text
 from logcore.errors import LogError
 from logcore.logs import lookup
@@ -20,6 +21,7 @@ from logcore.logs.lookup import LookupLog, LookupSegment, OffsetAnswer
 from logcore.logs.sources import SegmentFile, SourceLog
 from logcore.segments import filenames, time_index
 from logcore.segments.filenames import DirectoryKind
+from logcore.segments.leader_epochs import epoch_for_offset
 from logcore.storage.local import LocalReader, read_file
 
 NAMES = {
@@ -33,7 +35,8 @@ _MAX_INDEX_BYTES = 1 << 30
 
 def moment(text: str) -> int:
     """A name of `NAMES`, the number Kafka's protocol has for it, or a time."""
-    at = NAMES[text] if text in NAMES else options.time_ms(text)
+    numbers = {str(number): number for number in NAMES.values()}
+    at = (NAMES | numbers)[text] if text in NAMES or text in numbers else options.time_ms(text)
     if at < 0 and at not in NAMES.values():
         raise argparse.ArgumentTypeError(f"{text!r} is neither a time from 1970 on nor one of {', '.join(NAMES)}")
     return at
@@ -77,17 +80,27 @@ def add_parser(
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
     notes = Notes()
-    quiet = ("no-high-watermark",) if arguments.high_watermark != "checkpoint" else ()
+    quiet = ["no-high-watermark"] if arguments.high_watermark != "checkpoint" else []
+    if arguments.at < 0:  # a broker looks for these in what is local, or knows them without a look
+        quiet.append("remote-tier")
     logs = tuple(log for log in find_logs(arguments, notes, quiet=quiet) if log.kind is DirectoryKind.LIVE)
     for log in one_of_each(logs, notes):
+        end = committed_end(log, arguments.high_watermark)
         try:
-            answer = lookup.list_offsets(lookup_log(log, arguments, notes), arguments.at)
+            looked = lookup_log(log, arguments, notes)
+            answer = lookup.list_offsets(looked, arguments.at)
         except LogError as error:
             # One log that cannot be answered for leaves the others.
             notes.refuse(f"{log.topic_partition}: {error}")
             continue
-        fields = _fields(log, answer)
-        sys.stdout.write(json_line(fields) if arguments.format == "jsonl" else _text_line(log, answer))
+        if log.is_metadata and arguments.at == lookup.LATEST and end < answer.offset:
+            stands = replace(answer, offset=end, leader_epoch=epoch_for_offset(log.leader_epochs, max(end - 1, 0)))
+            _write(log, stands, True, arguments)
+            _write(log, answer, False, arguments)
+        elif log.is_metadata:
+            _write(log, answer, answer.offset < end or arguments.at == lookup.LATEST, arguments)
+        else:
+            _write(log, answer, None, arguments)
     return notes.exit_code
 
 
@@ -109,7 +122,8 @@ def lookup_log(log: SourceLog, arguments: argparse.Namespace, notes: Notes) -> L
         segments.append(LookupSegment(segment.base_offset, _reader(segment), max_timestamp, segment.modified_ms))
     # A broker clamps a checkpoint that says more than there is, or less than the log start.
     end = min(max(window(log, arguments).end, log.log_start_offset), log_end_offset)
-    return LookupLog(segments, log.log_start_offset, end, log.leader_epochs)
+    remote = None if log.remote is None else log.remote[0]
+    return LookupLog(segments, log.log_start_offset, end, log.leader_epochs, remote)
 
 
 def _headers(segment: SegmentFile) -> tuple[int, int]:
@@ -142,6 +156,15 @@ def _is_known(log: SourceLog, segment: SegmentFile) -> bool:
 
 def _reader(segment: SegmentFile) -> Callable[[], bytes]:
     return lambda: read_file(segment.path)
+
+
+def _write(log: SourceLog, answer: OffsetAnswer, committed: bool | None, arguments: argparse.Namespace) -> None:
+    """A line; committed: of KRaft's metadata log alone, whether a snapshot says so."""
+    if arguments.format == "jsonl":
+        sys.stdout.write(json_line(_fields(log, answer) | ({} if committed is None else {"committed": committed})))
+    else:
+        word = "" if committed is None or answer == lookup.NOTHING else f"  {committed_word(committed)}"
+        sys.stdout.write(_text_line(log, answer).rstrip("\n") + word + "\n")
 
 
 def _fields(log: SourceLog, answer: OffsetAnswer) -> dict[str, object]:

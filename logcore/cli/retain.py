@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _summary(plan: RetentionPlan, out: str) -> str:
     gone = plan.decision.deletions
     lines = [f"{each.segment.log.name} goes by {each.rule}: {each.why}\n" for each in gone]
-    nbytes = sum(len(each.segment.log.content) for each in gone)
+    nbytes = sum(each.segment.log.size for each in gone)
     kept = len(plan.decision.stays) + (plan.new_segment is not None)
     rolled = "" if plan.new_segment is None else f", a new empty one at offset {plan.new_segment}"
     lines.append(

@@ -12,7 +12,8 @@ from dataclasses import asdict
 from typing import TypeVar
 
 from logcore.cli.arguments import OffsetRange
-from logcore.cli.looking import Notes, is_chosen
+from logcore.cli.looking import Notes
+from logcore.cli.selection import is_chosen
 from logcore.errors import CorruptIndexError, LogError, UnsupportedFormatError
 from logcore.logs.findings import found
 from logcore.logs.sources import SegmentFile, SourceLog

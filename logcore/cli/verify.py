@@ -15,6 +15,7 @@ import re
 import sys
 from collections import Counter
 from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
 
 from logcore.cli import arguments as options
 from logcore.cli.checked_logs import CheckedLogs
@@ -22,10 +23,12 @@ from logcore.cli.log_reading import gap_rules, is_compacted, topic_setting
 from logcore.cli.looking import Notes, find_logs
 from logcore.cli.record_lines import json_line
 from logcore.errors import LogError
-from logcore.logs.findings import Finding, Severity
+from logcore.logs.findings import RULES, Finding, Outcome, Severity, found
 from logcore.logs.log_check import check_log
-from logcore.logs.validation import SegmentJudgement
-from logcore.segments.filenames import DirectoryKind
+from logcore.logs.sources import SourceLog
+from logcore.logs.validation import BatchVerdict, SegmentJudgement, validate_segment
+from logcore.records.control import ControlType
+from logcore.segments.filenames import BOOTSTRAP_FILE, DirectoryKind
 from logcore.storage.local import read_file, shown
 
 LAKE_FILE = "lake.json"
@@ -37,7 +40,7 @@ MAX_SIDE_FILE = 1 << 30
 
 @dataclass(slots=True)
 class Totals:
-    """What was looked at, over all logs. bytes = valid + tail + padding + quarantined, of segments."""
+    """What was looked at, over all logs. bytes = valid + tail + padding + quarantined + unreadable, of segments."""
 
     files: int = 0
     bytes: int = 0
@@ -45,6 +48,7 @@ class Totals:
     tail_bytes: int = 0
     padding_bytes: int = 0
     quarantined_bytes: int = 0
+    unreadable_bytes: int = 0
     batches: int = 0
     records: int = 0
 
@@ -57,8 +61,36 @@ class Totals:
         self.tail_bytes += accounting.tail
         self.padding_bytes += accounting.padding
         self.quarantined_bytes += accounting.quarantined
+        self.unreadable_bytes += accounting.unreadable
         self.batches += validation.counts.batches
         self.records += validation.counts.records
+
+
+class Verdict(StrEnum):
+    """What becomes of a log in the summary; of several the last one in this order counts."""
+
+    CLEAN = "clean"
+    TAIL_ONLY = "tail only"
+    WARNINGS = "warnings only"
+    DAMAGED = "damaged"
+    MISSING = "missing"
+    NOT_CHECKED = "not checked"
+
+
+_WORSE = {verdict: number for number, verdict in enumerate(Verdict)}
+_TAILS = frozenset({"torn-tail", "zero-padding"})
+_MISSING = frozenset({"missing-offsets", "high-watermark-beyond-log-end"})
+
+
+def verdict_of(finding: Finding) -> Verdict:
+    """What one finding makes of its log."""
+    if finding.severity is Severity.ERROR:
+        if RULES[finding.rule].outcome is Outcome.UNCHECKED:
+            return Verdict.NOT_CHECKED
+        return Verdict.MISSING if finding.rule in _MISSING else Verdict.DAMAGED
+    if finding.severity is Severity.WARNING:
+        return Verdict.WARNINGS
+    return Verdict.TAIL_ONLY if finding.rule in _TAILS else Verdict.CLEAN
 
 
 @dataclass(slots=True)
@@ -67,8 +99,19 @@ class Lines(Notes):
 
     form: str = "text"
     severities: Counter[Severity] = field(default_factory=Counter)
+    verdict: Verdict = Verdict.CLEAN
+    """Of the findings since it was last set."""
+    _places: dict[str, Verdict] = field(default_factory=dict)
+    """Of the findings of files and directories, and of the directories that hold those files."""
+
+    def verdict_at(self, directory: str) -> Verdict:
+        """The worst that was found of a directory, or of a file that lies in it."""
+        return self._places.get(directory, Verdict.CLEAN)
 
     def say(self, finding: Finding) -> None:
+        self.verdict = max(self.verdict, verdict_of(finding), key=_WORSE.__getitem__)
+        for place in (finding.file, os.path.dirname(finding.file)) if finding.file is not None else ():
+            self._places[place] = max(self.verdict_at(place), verdict_of(finding), key=_WORSE.__getitem__)
         if finding.file is not None:
             finding = replace(finding, file=shown(finding.file))
         # Kept for the exit code alone: a log may have very many.
@@ -127,19 +170,63 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.parser.error("--sample and --resume are for a lake; these paths are none")
     lines = Lines(form=arguments.format)
     totals = Totals()
-    logs = tuple(log for log in find_logs(arguments, lines) if log.kind is DirectoryKind.LIVE)
-    checked = CheckedLogs(logs, lines, _read, totals.add, arguments.now_ms)
+    logs = tuple(log for log in find_logs(arguments, lines, is_check=True) if log.kind is DirectoryKind.LIVE)
+    checked = CheckedLogs(logs, lines, _read, totals.add)
+    verdicts: Counter[Verdict] = Counter()
     for log in logs:
+        lines.verdict = lines.verdict_at(shown(log.directory))
         rules = gap_rules(log, is_compacted(log, arguments.config))
         for finding in check_log(log, checked.segments(log), _read, rules=rules):
             lines.say(finding)
+        for path in _metadata_snapshots(log):
+            _verify_snapshot(path, lines, totals)
+        verdicts[lines.verdict] += 1
+    for path in _bootstrap_files(arguments, logs):
+        _verify_snapshot(path, lines, totals)
     summary: dict[str, object] = {each.name: getattr(totals, each.name) for each in fields(totals)}
     summary["findings"] = {str(severity): lines.severities[severity] for severity in Severity}
+    summary["logs"] = {str(verdict): verdicts[verdict] for verdict in Verdict}
     if arguments.format == "jsonl":
         sys.stdout.write(json_line({"summary": summary}))
     else:
-        sys.stdout.write(_summary_text(totals, lines))
+        sys.stdout.write(_summary_text(totals, lines, verdicts))
     return lines.exit_code
+
+
+def _metadata_snapshots(log: SourceLog) -> list[str]:
+    """Paths of KRaft's snapshots, where this is the metadata log."""
+    return [path for _, path in log.metadata_snapshots] if log.is_metadata and not log.named_files else []
+
+
+def _bootstrap_files(arguments: argparse.Namespace, logs: tuple[SourceLog, ...]) -> list[str]:
+    """Paths of what the log directories were formatted with; where topics are chosen, of that of the metadata log."""
+    is_choice = arguments.topic or arguments.partition
+    of_metadata = [log for log in logs if log.is_metadata and not log.named_files]
+    roots = {os.path.dirname(os.path.abspath(log.directory)) for log in (of_metadata if is_choice else logs)}
+    paths = [os.path.join(root, BOOTSTRAP_FILE) for root in sorted(roots)]
+    return [path for path in paths if os.path.lexists(path)]
+
+
+def _verify_snapshot(path: str, lines: Lines, totals: Totals) -> None:
+    """Judge a KRaft snapshot: batches of format v2 from offset 0 on, the first with its header, the last its footer."""
+    try:
+        content = _read(path)
+    except LogError as error:
+        lines.say(found("unreadable", str(error.at(file=shown(path))), file=path))
+        return
+    validation = validate_segment(content, base_offset=0, sealed=True, file=path)
+    kinds = [item.control_type if isinstance(item, BatchVerdict) else None for item in validation]
+    for finding in validation.findings:
+        if finding.rule != "control-batch-shape":  # the first one holds KRaft's version and voters too
+            lines.say(finding)
+    totals.add(validation)
+    is_damaged_inside = validation.accounting.quarantined > 0 and kinds[-1] == ControlType.SNAPSHOT_FOOTER
+    if not is_damaged_inside and (kinds[:1], kinds[-1:]) != (
+        [ControlType.SNAPSHOT_HEADER],
+        [ControlType.SNAPSHOT_FOOTER],
+    ):
+        message = f"{shown(path)} does not begin with a snapshot's header and end with its footer: it is not whole."
+        lines.say(found("snapshot-not-whole", message, file=path))
 
 
 def _sample(text: str) -> tuple[int, int]:
@@ -196,13 +283,17 @@ def _text(finding: Finding) -> str:
         place.append(f"position {finding.position}")
     if finding.start_offset is not None:
         place.append(f"offset {finding.start_offset}")
-    return f"{finding.severity} {finding.rule}: {', '.join(place)}: {finding.message}\n"
+    return (
+        ": ".join([f"{finding.severity} {finding.rule}", *([", ".join(place)] if place else []), finding.message])
+        + "\n"
+    )
 
 
-def _summary_text(totals: Totals, lines: Lines) -> str:
+def _summary_text(totals: Totals, lines: Lines, verdicts: Counter[Verdict]) -> str:
+    logs = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in Verdict if verdicts[verdict])
     told = ", ".join(f"{lines.severities[severity]} {severity}" for severity in reversed(Severity))
     return (
         f"{totals.files} files, {totals.batches} batches, {totals.records} records; {totals.bytes} bytes: "
-        f"{totals.valid_bytes} valid, {totals.quarantined_bytes} quarantined, {totals.tail_bytes} tail, "
-        f"{totals.padding_bytes} padding\nfindings: {told}\n"
+        f"{totals.valid_bytes} valid, {totals.quarantined_bytes} quarantined, {totals.unreadable_bytes} unreadable, "
+        f"{totals.tail_bytes} tail, {totals.padding_bytes} padding\nlogs: {logs or 'none'}\nfindings: {told}\n"
     )

@@ -130,7 +130,7 @@ def _numbered(table: Table) -> Table:
 
 
 def _sequences_follow(rules: BatchRules, table: Table) -> bool:
-    numbered = _numbered(table)
+    numbered = _numbered(table) if rules.checks_sequences else table[:0]
     if not len(numbered):
         return True
     ordered = numbered[np.argsort(numbered[:, slots.PRODUCER_ID], kind="stable")]
@@ -155,6 +155,8 @@ def _remember(rules: BatchRules, table: Table) -> None:
     if epochs.size:
         rules.epoch = int(epochs[-1])
     rules.next_offset = int(table[-1, slots.LAST_OFFSET]) + 1
+    if not rules.checks_sequences:
+        return
     numbered = _numbered(table)
     # Of each producer its last batch, in the order of the segment.
     _, from_end = np.unique(numbered[::-1, slots.PRODUCER_ID], return_index=True)

@@ -13,16 +13,19 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from logcore.columns.bulk_rules import batch_of, judge_table
-from logcore.columns.chunks import Chunk, Job, Owner, in_order, jobs
+from logcore.columns.chunks import Chunk, Job, Owner, in_order, jobs, part_of
 from logcore.columns.groups import Groups, Table
 from logcore.columns.kernels import slots
+from logcore.errors import LogError
 from logcore.logs.batch_rules import RecordSums
 from logcore.logs.partition_directory import PartitionFile
 from logcore.logs.retained_segments import SegmentReading
 from logcore.logs.validation import BatchVerdict, SegmentJudgement
 from logcore.records.model import DEFAULT_LIMITS, BatchHeader, Limits, Record
 from logcore.records.varint import Buffer
+from logcore.segments.fetched_bytes import FetchedBytes
 from logcore.segments.filenames import MAX_OFFSET
+from logcore.segments.resynchronization import Resynchronizer
 from logcore.segments.scan import MAX_RELATIVE_OFFSET, ScannedBatch, Stretch, scan
 
 _Item = Table | Stretch | tuple[ScannedBatch, RecordSums]
@@ -44,10 +47,12 @@ class CheckedSegment(SegmentJudgement):
         file: str,
         limits: Limits = DEFAULT_LIMITS,
         next_base_offset: int | None = None,
+        checks_sequences: bool = True,
+        fetched: FetchedBytes | None = None,
     ) -> None:
-        super().__init__(file, sealed, base_offset)
-        self._buf, self._base_offset = buf, base_offset
-        self._work = _Work(buf, base_offset, sealed, limits, next_base_offset)
+        super().__init__(file, sealed, base_offset, checks_sequences)
+        self._buf, self._base_offset, self._fetched = buf, base_offset, fetched
+        self._work = _Work(buf, base_offset, sealed, limits, next_base_offset, fetched=fetched)
         self._padding = 0
 
     def __iter__(self) -> Iterator[Table | BatchVerdict | Stretch]:
@@ -57,7 +62,7 @@ class CheckedSegment(SegmentJudgement):
 
     def jobs(self, owner: Owner) -> Iterator[Job[Owner, Seen]]:
         """The looking to be done, in someone's name."""
-        return jobs(owner, self._buf, self._base_offset, self._work)
+        return jobs(owner, self._buf, self._base_offset, self._work, self._fetched)
 
     def take_seen(self, seen: Seen) -> Iterator[Table | BatchVerdict | Stretch]:
         """The result of the next job."""
@@ -85,6 +90,8 @@ class Seen:
     next_offset: int
     items: list[_Item] = field(default_factory=list)
     padding: int = 0
+    failure: LogError | None = None
+    """Why the bytes behind the items could not be fetched."""
 
 
 class _Work:
@@ -98,7 +105,9 @@ class _Work:
         limits: Limits,
         next_base_offset: int | None,
         decode: bool = True,
+        fetched: FetchedBytes | None = None,
     ) -> None:
+        self._fetched = fetched
         self._buf, self._base_offset, self._sealed, self._decode = buf, base_offset, sealed, decode
         self._limits, self._next_base_offset = limits, next_base_offset
         self._ceiling = min(base_offset + MAX_RELATIVE_OFFSET, MAX_OFFSET - 1)
@@ -106,15 +115,25 @@ class _Work:
             self._ceiling = min(self._ceiling, next_base_offset - 1)
 
     def __call__(self, chunk: Chunk) -> Seen:
-        lane = _CheckLane(self._buf, self._ceiling, self._limits, self._decode)
         seen = Seen(chunk.start, chunk.next_offset)
-        while seen.position < chunk.stop:
-            lane.look(seen, chunk.stop)
-            if seen.position < chunk.stop and not self._look_closely(seen):
-                seen.padding, seen.position = chunk.stop - seen.position, chunk.stop
+        try:
+            self._look(seen, chunk)
+        except LogError as error:
+            seen.failure, seen.position = error, chunk.stop
         return seen
 
-    def _look_closely(self, seen: Seen) -> bool:
+    def _look(self, seen: Seen, chunk: Chunk) -> None:
+        part = part_of(self._buf, chunk, self._fetched)
+        lane = _CheckLane(part.content, self._ceiling, self._limits, self._decode, part.goes_on)
+        resynchronizer = Resynchronizer(self._buf, self._ceiling, self._sealed, self._limits, self._fetched)
+        while seen.position < part.stop:
+            lane.look(seen, part.stop)
+            if seen.position >= part.stop or (seen.position > chunk.start and part.cuts(self._buf, seen.position)):
+                return
+            if not self._look_closely(seen, resynchronizer):
+                seen.padding, seen.position = chunk.stop - seen.position, chunk.stop
+
+    def _look_closely(self, seen: Seen, resynchronizer: Resynchronizer) -> bool:
         """One step of the scan; False where only padding is left."""
         sums = RecordSums()
 
@@ -131,6 +150,8 @@ class _Work:
             inspect=count,
             start=seen.position,
             next_offset=seen.next_offset,
+            fetched=self._fetched,
+            resynchronizer=resynchronizer,
         )
         item = next(iter(walk), None)
         if item is None:
@@ -148,8 +169,8 @@ class _Work:
 class _CheckLane:
     """Groups of batches whose records were all looked into by the kernels; without `decode`, only their headers."""
 
-    def __init__(self, buf: Buffer, ceiling: int, limits: Limits, decode: bool) -> None:
-        self._groups, self._decode = Groups(buf, ceiling, limits), decode
+    def __init__(self, buf: Buffer, ceiling: int, limits: Limits, decode: bool, goes_on: bool) -> None:
+        self._groups, self._decode = Groups(buf, ceiling, limits, goes_on), decode
         self._frame = self._groups.emit_frame()
         self._frame[slots.CHECK_INNER] = 1
 
@@ -196,13 +217,20 @@ class _CheckLane:
 
 
 def checked_extent(
-    buf: Buffer, *, base_offset: int, sealed: bool, next_base_offset: int | None = None
+    buf: Buffer,
+    *,
+    base_offset: int,
+    sealed: bool,
+    next_base_offset: int | None = None,
+    fetched: FetchedBytes | None = None,
 ) -> tuple[int, int | None, ScannedBatch | None]:
     """(offset behind the last good batch, greatest max timestamp or None, last good batch), as a scan without decoding
-    finds them. Of a control batch its type is not told."""
-    work = _Work(buf, base_offset, sealed, DEFAULT_LIMITS, next_base_offset, decode=False)
+    finds them. The type of a control batch is not given. Raises as `fetched` does."""
+    work = _Work(buf, base_offset, sealed, DEFAULT_LIMITS, next_base_offset, decode=False, fetched=fetched)
     greatest, next_offset, last = -1, base_offset, None
-    for _, seen in in_order(jobs(None, buf, base_offset, work), threads=1):
+    for _, seen in in_order(jobs(None, buf, base_offset, work, fetched), threads=1):
+        if seen.failure is not None:
+            raise seen.failure
         next_offset = seen.next_offset
         for item in seen.items:
             if isinstance(item, np.ndarray):
@@ -216,11 +244,13 @@ def checked_extent(
 
 def checked_reading(file: PartitionFile, base_offset: int, next_base_offset: int | None) -> SegmentReading:
     """`logcore.logs.retained_segments.read_segment`, compiled."""
-    buf, sealed = file.content, next_base_offset is not None
-    work = _Work(buf, base_offset, sealed, DEFAULT_LIMITS, next_base_offset, decode=False)
+    buf, fetched, sealed = file.content, file.fetched, next_base_offset is not None
+    work = _Work(buf, base_offset, sealed, DEFAULT_LIMITS, next_base_offset, decode=False, fetched=fetched)
     greatest, next_offset, damage = -1, base_offset, None
     valid = padding = quarantined = 0
-    for _, seen in in_order(jobs(None, buf, base_offset, work), threads=1):
+    for _, seen in in_order(jobs(None, buf, base_offset, work, fetched), threads=1):
+        if seen.failure is not None:
+            raise seen.failure
         next_offset = seen.next_offset
         padding += seen.padding
         for item in seen.items:

@@ -51,16 +51,23 @@ class CompiledLane(Generic[Rows]):
     """The fast lane over one segment; see `logcore.columns.engines`."""
 
     def __init__(
-        self, buf: Buffer, ceiling: int, wanted: Wanted, limits: Limits, position_base: int, output: Output[Rows]
+        self,
+        buf: Buffer,
+        ceiling: int,
+        wanted: Wanted,
+        limits: Limits,
+        position_base: int,
+        output: Output[Rows],
+        goes_on: bool = False,
     ) -> None:
         self._size = len(buf)
-        self._groups = Groups(buf, ceiling, limits)
+        self._groups = Groups(buf, ceiling, limits, goes_on)
         self._table: Table = self._groups.table
         self._wanted, self._output = wanted, output
         self.position = self.next_offset = 0
         self.stop = len(buf)
         self.enough: Callable[[], bool] = _never
-        """Asked behind each group; if it says so, no further one is begun."""
+        """Asked behind each group, and between batches of a compressed one; if it says so, that is all."""
         self._frame = self._groups.emit_frame()
         self._address = int(self._frame.ctypes.data)
         self._frame[slots.POSITION_BASE] = position_base
@@ -89,9 +96,11 @@ class CompiledLane(Generic[Rows]):
             groups.walk(self.position, self.next_offset, self.stop)
             accepted = 0
             for so_far, rows in self._group():
-                accepted = so_far
+                is_whole, accepted = so_far > accepted, so_far
                 if rows is not None:
                     yield rows
+                if is_whole and accepted < groups.count and self.enough():
+                    break
             if accepted < groups.count:
                 self.position = int(self._table[accepted, slots.POSITION])
                 if accepted:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from logcore.columns.chunks import Chunk, Part, part_of
 from logcore.columns.kernels.library import ENGINE_VARIABLE, KernelsUnavailable, library
 from logcore.columns.lanes import CarefulLane, FastLane, SegmentRows
 from logcore.columns.reference import to_columns
@@ -29,6 +30,7 @@ from logcore.logs.retained_segments import ReadSegment, read_segment
 from logcore.logs.validation import SegmentValidation, validate_segment
 from logcore.records.model import DEFAULT_LIMITS, BatchHeader, Limits, Record
 from logcore.records.varint import Buffer
+from logcore.segments.fetched_bytes import FetchedBytes
 from logcore.segments.scan import ScannedBatch, scan
 
 if TYPE_CHECKING:
@@ -72,25 +74,35 @@ def decode_segment(
     start: int = 0,
     next_offset: int | None = None,
     stop: int | None = None,
+    fetched: FetchedBytes | None = None,
 ) -> SegmentRows[pa.RecordBatch]:
     """Rows of the good batches and stretches of damage, in the order of the file; iterate over the result.
 
     base_offset, sealed, next_base_offset, start, next_offset: as `logcore.segments.scan.scan` takes them. stop: no
-    batch that begins there or behind is looked at. Rows are Arrow batches of the schema `wanted.schema`; how they are
-    cut is the engine's choice, none is empty. Of a damaged batch there is no row. Memory is bounded by `limits` and
-    does not grow with the segment.
+    batch that begins there or behind is looked at. fetched: whoever brings the bytes of `buf` into memory; then the
+    walk may end in front of `stop`, and another one goes on from its `position` and `next_offset`. The lockstep engine
+    fetches all bytes at once.
+
+    Rows are Arrow batches of the schema `wanted.schema`; how they are cut is the engine's choice, none is empty. Of a
+    damaged batch there is no row. Memory is bounded by `limits` and does not grow with the segment.
 
     Raises KernelsUnavailable if `engine` names the kernels and they do not work here.
     """
     engine = default_engine() if engine is None else engine
-    careful = CarefulLane(buf, base_offset, sealed, next_base_offset, wanted, limits)
+    careful = CarefulLane(buf, base_offset, sealed, next_base_offset, wanted, limits, fetched)
+    begin = base_offset if next_offset is None else next_offset
+    part = Part(buf, len(buf) if stop is None else stop, False)
+    if engine is Engine.KERNELS:
+        part = part_of(buf, Chunk(start, begin, part.stop), fetched)
+    elif fetched is not None:
+        fetched.fetch(start, len(buf))
     lane: FastLane[pa.RecordBatch] | None = None
     if engine is Engine.KERNELS:
         from logcore.columns.compiled import CompiledLane
         from logcore.columns.rows import RowBuffers
 
         output = RowBuffers(wanted, place)
-        lane = CompiledLane(buf, careful.ceiling, wanted, limits, place.position_base, output)
+        lane = CompiledLane(part.content, careful.ceiling, wanted, limits, place.position_base, output, part.goes_on)
     elif engine is Engine.LOCKSTEP:
         from logcore.columns.lockstep import LockstepLane
 
@@ -99,22 +111,43 @@ def decode_segment(
     def columns(header: BatchHeader, position: int, records: list[Record]) -> pa.RecordBatch:
         return wanted.chosen(to_columns(records, place, header.partition_leader_epoch, position))
 
-    begin = base_offset if next_offset is None else next_offset
-    return SegmentRows(lane, careful, columns, start, begin, len(buf) if stop is None else stop)
+    return SegmentRows(lane, careful, columns, start, begin, part.stop)
 
 
 def judge_segment(
-    buf: Buffer, *, base_offset: int, sealed: bool, file: str, next_base_offset: int | None = None
+    buf: Buffer,
+    *,
+    base_offset: int,
+    sealed: bool,
+    file: str,
+    next_base_offset: int | None = None,
+    checks_sequences: bool = True,
+    fetched: FetchedBytes | None = None,
 ) -> SegmentValidation | CheckedSegment:
     """The validation of a segment by the best engine there is: iterate over it, and it is a complete
-    `SegmentJudgement`. It gives verdicts and stretches, and where the kernels work tables of good batches too."""
+    `SegmentJudgement`. It gives verdicts and stretches, and where the kernels work tables of good batches too. fetched:
+    whoever brings the bytes of `buf` into memory; None if they are all there."""
     if default_engine() is not Engine.KERNELS:
         return validate_segment(
-            buf, base_offset=base_offset, sealed=sealed, file=file, next_base_offset=next_base_offset
+            buf,
+            base_offset=base_offset,
+            sealed=sealed,
+            file=file,
+            next_base_offset=next_base_offset,
+            checks_sequences=checks_sequences,
+            fetched=fetched,
         )
     from logcore.columns.checked import CheckedSegment
 
-    return CheckedSegment(buf, base_offset=base_offset, sealed=sealed, file=file, next_base_offset=next_base_offset)
+    return CheckedSegment(
+        buf,
+        base_offset=base_offset,
+        sealed=sealed,
+        file=file,
+        next_base_offset=next_base_offset,
+        checks_sequences=checks_sequences,
+        fetched=fetched,
+    )
 
 
 def segment_recovery() -> Recover:
@@ -127,16 +160,35 @@ def segment_recovery() -> Recover:
 
 
 def segment_extent(
-    buf: Buffer, *, base_offset: int, sealed: bool, next_base_offset: int | None = None
+    buf: Buffer,
+    *,
+    base_offset: int,
+    sealed: bool,
+    next_base_offset: int | None = None,
+    fetched: FetchedBytes | None = None,
 ) -> tuple[int, int | None, ScannedBatch | None]:
     """(offset behind the last good batch, greatest max timestamp or None, last good batch) of a segment, by headers and
-    checksums, with the best engine there is."""
+    checksums, with the best engine there is. fetched: whoever brings the bytes into memory; raises as it does."""
     if default_engine() is Engine.KERNELS:
         from logcore.columns.checked import checked_extent
 
-        return checked_extent(buf, base_offset=base_offset, sealed=sealed, next_base_offset=next_base_offset)
-    walk = scan(buf, base_offset=base_offset, sealed=sealed, decode=False, next_base_offset=next_base_offset)
-    greatest = max((item.header.max_timestamp for item in walk if isinstance(item, ScannedBatch)), default=-1)
+        return checked_extent(
+            buf, base_offset=base_offset, sealed=sealed, next_base_offset=next_base_offset, fetched=fetched
+        )
+    walk = scan(
+        buf,
+        base_offset=base_offset,
+        sealed=sealed,
+        decode=False,
+        next_base_offset=next_base_offset,
+        fetched=fetched,
+    )
+    greatest = -1
+    for item in walk:
+        if isinstance(item, ScannedBatch):
+            greatest = max(greatest, item.header.max_timestamp)
+        if fetched is not None:
+            fetched.release(item.position)
     return walk.next_offset, None if greatest < 0 else greatest, walk.last_batch
 
 

@@ -26,6 +26,9 @@ GROUP_BATCHES = 16_384
 
 Table = npt.NDArray[np.int64]
 
+_SUCCESSOR = 64
+"""Bytes that tell whether the next batch claims offsets of the one before, and more."""
+
 _PASSED, _NATIVE, _FOREIGN = 0, 1, 2
 _STORED_COLUMNS = [slots.ATTRIBUTES, slots.MAGIC, slots.BODY, slots.BODY_END, slots.SOUND]
 _NO_KEY = (-1).to_bytes(4, "big", signed=True)
@@ -34,10 +37,11 @@ _NO_KEY = (-1).to_bytes(4, "big", signed=True)
 class Groups:
     """The batches of a segment's bytes, a group at a time.
 
-    ceiling: last offset that a batch may hold. Bytes are read in place and must stay there.
+    ceiling: last offset that a batch may hold. Bytes are read in place and must stay there. goes_on: more bytes of the
+    segment follow behind `buf`, so that a batch at its end has a successor that cannot be seen.
     """
 
-    def __init__(self, buf: Buffer, ceiling: int, limits: Limits) -> None:
+    def __init__(self, buf: Buffer, ceiling: int, limits: Limits, goes_on: bool = False) -> None:
         self.library = library()
         self._buf = buf
         self.bytes = np.frombuffer(buf, np.uint8) if len(buf) else np.zeros(1, np.uint8)
@@ -57,6 +61,7 @@ class Groups:
         self.has_control = False
         self.is_doubtful = False
         """Whether a batch that is not plainly good follows the group."""
+        self._sure_end = len(buf) - _SUCCESSOR if goes_on else len(buf)
         self._walk = np.zeros(slots.WALK_SLOTS, np.int64)
         self._walk_address = int(self._walk.ctypes.data)
         self._source = int(self.bytes.ctypes.data), len(buf)
@@ -93,6 +98,12 @@ class Groups:
         self.records, self.body_bytes = found[slots.WALK_RECORDS], found[slots.WALK_BODY_BYTES]
         self.has_control = found[slots.WALK_HAS_CONTROL] != 0
         self.is_doubtful = found[slots.WALK_STATUS] != slots.DONE
+        if self.count and self.position > self._sure_end:
+            self.count -= 1
+            self.position = int(self.table[self.count, slots.POSITION])
+            if self.count:
+                next_offset = int(self.table[self.count - 1, slots.LAST_OFFSET]) + 1
+            self.next_offset, self.is_doubtful = next_offset, True
 
     @property
     def is_compressed(self) -> bool:

@@ -102,9 +102,10 @@ class KeyedBatches:
 
         Raises CorruptRecordError where bytes that are not stated as unreadable are no batch.
         """
-        size, unreadable = len(segment.content), dict(segment.unreadable)
+        content, unreadable = segment.content, dict(segment.unreadable)
+        size = len(content)
         ceiling = min(segment.base_offset + MAX_RELATIVE_OFFSET, MAX_OFFSET - 1, segment.next_base_offset - 1)
-        groups = Groups(segment.content, ceiling, self._limits)
+        groups = Groups(content, ceiling, self._limits)
         next_offset = 0
         while position < size:
             if position in unreadable:
@@ -115,7 +116,7 @@ class KeyedBatches:
             yield from self._of_group(segment, groups, bits)
             position, next_offset = groups.position, groups.next_offset
             if groups.is_doubtful and position < stop:
-                header = read_header(segment.content, position)
+                header = read_header(content, position)
                 yield SingleBatch(position, header)
                 position, next_offset = position + header.size, header.next_offset
 

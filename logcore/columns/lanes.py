@@ -12,7 +12,9 @@ from logcore.columns.wanted import Wanted
 from logcore.records.model import BatchHeader, Limits, Record
 from logcore.records.record import read_records
 from logcore.records.varint import Buffer
+from logcore.segments.fetched_bytes import FetchedBytes
 from logcore.segments.filenames import MAX_OFFSET
+from logcore.segments.resynchronization import Resynchronizer
 from logcore.segments.scan import MAX_RELATIVE_OFFSET, ScannedBatch, Stretch, scan
 
 Rows = TypeVar("Rows", covariant=True)
@@ -97,13 +99,16 @@ class CarefulLane:
         next_base_offset: int | None,
         wanted: Wanted,
         limits: Limits,
+        fetched: FetchedBytes | None = None,
     ) -> None:
+        self._fetched = fetched
         self._buf, self._base_offset, self._sealed = buf, base_offset, sealed
         self._next_base_offset, self._wanted, self._limits = next_base_offset, wanted, limits
         self.ceiling = min(base_offset + MAX_RELATIVE_OFFSET, MAX_OFFSET - 1)
         """Last offset a batch of this segment may hold."""
         if next_base_offset is not None:
             self.ceiling = min(self.ceiling, next_base_offset - 1)
+        self._resynchronizer = Resynchronizer(buf, self.ceiling, sealed, limits, fetched)
 
     def step(self, position: int, next_offset: int) -> ScannedBatch | Stretch | None:
         """What stands at a position; None where only padding is left. A batch that may hold wanted records is looked
@@ -137,5 +142,7 @@ class CarefulLane:
             next_base_offset=self._next_base_offset,
             start=position,
             next_offset=next_offset,
+            fetched=self._fetched,
+            resynchronizer=self._resynchronizer,
         )
         return next(iter(walk), None)

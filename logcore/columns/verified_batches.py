@@ -11,13 +11,23 @@ from logcore.columns.table_batches import each_batch
 from logcore.errors import CorruptionReason
 from logcore.logs.validation import BatchVerdict
 from logcore.records.varint import Buffer
+from logcore.segments.fetched_bytes import FetchedBytes
 from logcore.segments.scan import Stretch
 
 
-def read_verified(content: Buffer, base_offset: int, next_base_offset: int | None) -> Iterator[BatchVerdict | Stretch]:
+def read_verified(
+    content: Buffer, base_offset: int, next_base_offset: int | None, fetched: FetchedBytes | None = None
+) -> Iterator[BatchVerdict | Stretch]:
     """As `surveyed_log.read_plainly`, some of the batches with no more of their header than maintenance asks for."""
     sealed = next_base_offset is not None
-    judged = judge_segment(content, base_offset=base_offset, sealed=sealed, file="", next_base_offset=next_base_offset)
+    judged = judge_segment(
+        content,
+        base_offset=base_offset,
+        sealed=sealed,
+        file="",
+        next_base_offset=next_base_offset,
+        fetched=fetched,
+    )
     for item in judged:
         if isinstance(item, Stretch | BatchVerdict):
             yield item

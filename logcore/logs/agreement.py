@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from logcore.logs.findings import Finding, found
+from logcore.logs.offset_ledger import EVIDENCE_REMOTE
+from logcore.logs.remote_tier import remote_finding
 from logcore.logs.sources import SegmentFile, SourceLog
 from logcore.records.batch import BatchHeader
 from logcore.segments.filenames import MAX_OFFSET
@@ -217,11 +219,19 @@ class Agreement:
             raise Stopped("source-diverged", f"a batch that begins at offset {begin} lies across the archive's end")
         if begin == tail.next_offset:
             return Resume(*place, begin)
-        message = (
-            f"{source.topic_partition}: the source dropped offsets {tail.next_offset} to {begin} before they were taken"
-        )
-        finding = found("trimmed-before-ingest", message, start_offset=tail.next_offset, end_offset=begin)
-        return Resume(*place, begin, (finding,), ((tail.next_offset, begin, "trimmed-before-ingest"),))
+        findings: list[Finding] = []
+        gaps: list[tuple[int, int, str]] = []
+        remote_from = begin if source.remote is None else max(tail.next_offset, source.remote[0])
+        if tail.next_offset < remote_from:
+            span = f"offsets {tail.next_offset} to {remote_from}"
+            message = f"{source.topic_partition}: the source dropped {span} before they were taken"
+            lost = (tail.next_offset, remote_from, "trimmed-before-ingest")
+            findings.append(found(lost[2], message, start_offset=lost[0], end_offset=lost[1]))
+            gaps.append(lost)
+        if remote_from < begin:
+            findings.append(remote_finding(source.topic_partition, remote_from, begin))
+            gaps.append((remote_from, begin, EVIDENCE_REMOTE))
+        return Resume(*place, begin, tuple(findings), tuple(gaps))
 
     def _first_batch_from(self, first: int, start: tuple[SegmentFile, int]) -> tuple[int, tuple[SegmentFile, int]]:
         """Where the log goes on at or behind an offset: the offset, no higher than `first`, and the place."""

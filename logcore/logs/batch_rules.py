@@ -16,6 +16,7 @@
     inner-crc-differs         warning   v0, v1: a message inside a compressed one fails its own checksum
     inner-magic-differs       warning   v0, v1: a message inside a compressed one is of the other version (KAFKA-4298)
     inner-bytes-left          warning   v0, v1: the last message inside a compressed one is not whole; it is dropped
+    wrapper-offset-zero       warning   v0, v1: a compressed message says offset 0, and those inside reach further
 
 A rule about records asks for nothing but sums over them, so that a faster reader can bring the same sums. Batches come
 in the order of their segment. Belongs here: a good batch to findings. What makes a batch bad is `segments.scan`.
@@ -89,8 +90,10 @@ class LastBatch:
 class BatchRules:
     """The rules of one segment, batch after batch; it remembers what a rule on neighbours needs."""
 
-    def __init__(self, say: Say) -> None:
+    def __init__(self, say: Say, checks_sequences: bool = True) -> None:
         self._say = say
+        self.checks_sequences = checks_sequences
+        """Whether producers number their batches without gaps; coordinators of the broker do not."""
         self.epoch = -1
         """Of the last batch that has one."""
         self.producers: dict[int, LastBatch] = {}
@@ -144,7 +147,8 @@ class BatchRules:
             # Compaction, damage or retention took something here: no producer's last batch is known any more.
             self.whole_from = header.base_offset
         self.next_offset = header.next_offset
-        if header.producer_id < 0 or header.base_sequence < 0 or header.is_control:
+        is_numbered = header.producer_id >= 0 and header.base_sequence >= 0 and not header.is_control
+        if not is_numbered or not self.checks_sequences:
             return
         last = self.producers.get(header.producer_id)
         if last is not None and last.epoch == header.producer_epoch and last.base_offset >= self.whole_from:
@@ -187,6 +191,12 @@ class BatchRules:
         if odd.inner_bytes_left:
             message = f"{odd.inner_bytes_left} bytes of a last message inside that is not whole"
             self._say("inner-bytes-left", message, batch)
+        if odd.is_wrapper_at_zero:
+            message = (
+                f"it says offset 0, and the last message inside has offset {batch.header.last_offset}: a broker passes "
+                "over it for a consumer that begins behind 0"
+            )
+            self._say("wrapper-offset-zero", message, batch)
 
 
 def _is_utf8(name: bytes) -> bool:

@@ -46,6 +46,7 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
     {
         # paths and directories (logcore.storage.local)
         "path-not-found": Rule(_ERROR, "nothing lies at a path that was named", _UNCHECKED),
+        "nothing-chosen": Rule(_ERROR, "options that choose logs or offsets match nothing", _UNCHECKED),
         "unreadable": Rule(_ERROR, "the operating system refuses to read it", _UNCHECKED),
         "not-a-log-directory": Rule(_ERROR, "a directory without anything a broker keeps in one", _UNCHECKED),
         "empty-directory": Rule(_ERROR, "a directory was named that holds nothing: a volume not mounted?", _UNCHECKED),
@@ -62,6 +63,7 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "broken-root-file": Rule(_WARNING, "a checkpoint or properties file that cannot be used; taken as absent"),
         "broken-partition-file": Rule(_WARNING, "partition.metadata or leader-epoch-checkpoint cannot be understood"),
         "corrupt-index": Rule(_WARNING, "an index file that contradicts itself; it can be rebuilt from its segment"),
+        "remote-tier": Rule(_WARNING, "offsets that lie in the remote tier alone, which is not read"),
         "no-high-watermark": Rule(_WARNING, "no usable replication-offset-checkpoint; the log end stands in for it"),
         # growth of the archive (logcore.logs.growth)
         "topic-recreated": Rule(_ERROR, "a topic of the same name but another topic id"),
@@ -94,6 +96,10 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         # bytes and batches of a segment (logcore.logs.validation)
         "corrupt-bytes": Rule(_ERROR, "bytes that cannot be trusted, with the reason; quarantined"),
         "torn-tail": Rule(_INFO, "a partial batch at the end of a segment still being written"),
+        "tail-hides-batches": Rule(
+            _ERROR, "the end of a segment still being written is no partial batch, or it contains whole batches"
+        ),
+        "segment-without-batch": Rule(_WARNING, "a segment that is not empty, and of which no batch can be read"),
         "zero-padding": Rule(_INFO, "zeros up to the end of a segment still being written: reserved room"),
         "zero-tail": Rule(_ERROR, "zeros up to the end of a segment that was complete: something was lost"),
         "unknown-attribute-bits": Rule(_WARNING, "attribute bits that no known broker sets"),
@@ -113,6 +119,9 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "inner-magic-differs": Rule(_WARNING, "a message inside a compressed one is of another format version"),
         "inner-bytes-left": Rule(
             _WARNING, "the last message inside a compressed one is not whole; dropped as in Kafka"
+        ),
+        "wrapper-offset-zero": Rule(
+            _WARNING, "a compressed message that says offset 0, though a message inside has another"
         ),
         # the log as a whole (logcore.logs.transactions, logcore.logs.offset_ledger)
         "batch-outside-transaction": Rule(_WARNING, "a producer wrote around its own open transaction"),
@@ -136,6 +145,7 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "time-index-differs": Rule(_WARNING, "a time index that does not fit its segment; it can be rebuilt"),
         "transaction-index-differs": Rule(_WARNING, "a transaction index that does not fit the log; can be rebuilt"),
         "broken-snapshot": Rule(_WARNING, "a producer snapshot that cannot be used; a broker would delete it"),
+        "snapshot-not-whole": Rule(_ERROR, "a KRaft snapshot that does not begin and end as every snapshot does"),
         "snapshot-differs": Rule(_WARNING, "a producer snapshot that is not what the batches below it come to"),
         "checkpoint-beyond-log-end": Rule(_WARNING, "something beside the log knows of offsets behind its end"),
         # maintenance and checks of a lake (spark_jobs)

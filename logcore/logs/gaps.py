@@ -8,7 +8,7 @@ checkpoint do. Belongs here: that judgement. What it means for an offset is in `
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -20,7 +20,7 @@ class GapRules:
     cleaner_checkpoint: the log's line in `cleaner-offset-checkpoint`: everything below was cleaned; None without one.
     compacted_by_policy: the topic's cleanup policy alone says that gaps are legal.
     evidence: (start, end, why) of offsets that were gone before they could be taken: a gap that meets one of them is a
-    loss. Wins over both.
+    loss. It wins over both. Remote ranges, and ranges below the log start, are given here too: `logs.remote_tier`.
     """
 
     cleaner_checkpoint: int | None = None
@@ -49,6 +49,19 @@ class GapRules:
         if self.cleaner_checkpoint is not None and end <= self.cleaner_checkpoint:
             return "cleaner-checkpoint"
         return "cleanup-policy" if self.compacted_by_policy else None
+
+    def parts(self, start: int, end: int, whys: Collection[str]) -> Iterator[tuple[int, int, str | None]]:
+        """The offsets [start, end), cut where evidence of the kinds `whys` begins and ends, each part with its kind;
+        None where there is none. Such evidence does not overlap."""
+        for first, behind, why in self._by_start:
+            if why in whys and first < end and behind > start:
+                if start < first:
+                    yield start, first, None
+                    start = first
+                yield start, min(behind, end), why
+                start = min(behind, end)
+        if start < end:
+            yield start, end, None
 
     def _known_loss(self, start: int, end: int) -> str | None:
         at = bisect_right(self._reach, start)  # the first that ends behind `start`: it raised the reach

@@ -29,6 +29,7 @@ from dataclasses import dataclass, replace
 from logcore.errors import LogError
 from logcore.logs.agreement import Agreement, Gap, LogTail, Resume, SourceReader, Stop, Stopped, walk
 from logcore.logs.findings import Finding, found
+from logcore.logs.remote_tier import remote_finding
 from logcore.logs.sources import SourceLog
 from logcore.segments.leader_epochs import EpochEntry
 
@@ -83,6 +84,8 @@ def decide_growth(
         # Not before: a checkpoint names a topic, not its id, and may be another topic's of the same name.
         findings = _moved(tail, source, known_high_watermark, known_log_start_offset)
         if tail is None:
+            if source.remote is not None:
+                findings += (remote_finding(source.topic_partition, *source.remote),)
             return _stop_before_hole(Growth(_takes(source, 0), findings), source)
         epochs = tuple(EpochEntry(*entry) for entry in known_leader_epochs)
         resume = Agreement(tail, source, reader, epochs).resume()
@@ -109,7 +112,7 @@ def _moved(
         message = f"the high watermark of {source.topic_partition} is {seen} where it was {high_watermark}"
         findings.append(found("high-watermark-fell", message, start_offset=seen, end_offset=high_watermark))
     if tail is not None and log_start_offset is not None:
-        trimmed_to = min(source.log_start_offset, tail.next_offset)
+        trimmed_to = min(source.whole_log_start_offset, tail.next_offset)
         if trimmed_to > log_start_offset:
             message = (
                 f"{source.topic_partition}: the source dropped offsets {log_start_offset} to {trimmed_to}; kept here"

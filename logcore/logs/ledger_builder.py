@@ -17,12 +17,16 @@ from logcore.logs.offset_ledger import (
     EVIDENCE_HIGH_WATERMARK,
     EVIDENCE_LOG_START,
     EVIDENCE_MARKER_LOST,
+    EVIDENCE_REMOTE,
+    EVIDENCE_STALE_START,
     EVIDENCE_TRANSACTION,
     GAPS_COMPACTED,
     LedgerRange,
     OffsetState,
 )
 from logcore.logs.transactions import Transaction, TransactionState, TransactionView
+
+_BELOW_START = (EVIDENCE_REMOTE, EVIDENCE_STALE_START)
 
 RecordsFrom = Callable[[BatchFact, int], int]
 """How many records of a batch have an offset of at least the one given."""
@@ -208,10 +212,15 @@ class _Builder:
             return
         trimmed_to = min(end, self._log_start)
         if start < trimmed_to:
-            self._add(start, trimmed_to, OffsetState.TRIMMED, EVIDENCE_LOG_START)
+            for piece_start, piece_end, why in self._rules.parts(start, trimmed_to, _BELOW_START):
+                state = OffsetState.REMOTE if why == EVIDENCE_REMOTE else OffsetState.TRIMMED
+                self._add(piece_start, piece_end, state, why or EVIDENCE_LOG_START)
             start = trimmed_to
-        if start < end:
-            self._add_lost_or_cleaned(start, end)
+        for piece_start, piece_end, why in self._rules.parts(start, end, (EVIDENCE_REMOTE,)):
+            if why is None or self._damage is not None:
+                self._add_lost_or_cleaned(piece_start, piece_end)
+            else:
+                self._add(piece_start, piece_end, OffsetState.REMOTE, why)
         self._at = end
 
     def _add_lost_or_cleaned(self, start: int, end: int) -> None:
@@ -246,7 +255,7 @@ class _Builder:
             return OffsetState.EMPTY, None
         if batch.is_control:
             return OffsetState.CONTROL, None
-        if not batch.is_transactional:
+        if not batch.is_transactional or batch.producer_id < 0:  # nothing ends a transaction of no producer
             return OffsetState.PRESENT, None
         outcome = self._outcomes.of(batch)
         if outcome is TransactionState.UNKNOWN:

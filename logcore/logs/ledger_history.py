@@ -25,7 +25,14 @@ Range = TypeVar("Range", bound=LedgerRange)
 """A ledger's range, whatever else its owner knows of it."""
 
 _LASTING = frozenset(
-    {OffsetState.PRESENT, OffsetState.CONTROL, OffsetState.ABORTED, OffsetState.EMPTY, OffsetState.TRIMMED}
+    {
+        OffsetState.PRESENT,
+        OffsetState.CONTROL,
+        OffsetState.ABORTED,
+        OffsetState.EMPTY,
+        OffsetState.TRIMMED,
+        OffsetState.REMOTE,
+    }
 )
 """States that nothing that is filled in later changes."""
 

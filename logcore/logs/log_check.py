@@ -5,7 +5,8 @@
     offset-gap                  warning   offsets gone inside a segment of a log that shows no sign of cleaning
     leader-epoch-regression     warning   a segment that begins in a lower epoch than the one before ended in
     leader-epoch-differs        warning   a batch whose epoch is not the one that leader-epoch-checkpoint has there
-    leader-epochs-unproven      info      no leader-epoch-checkpoint to compare with; the epoch is under no checksum
+    leader-epochs-unproven      info      no leader-epoch-checkpoint to compare with, or one that begins above the log
+                                          start; the epoch is under no checksum
     producer-sequence           warning   a producer's batch that does not follow its last one (a gap, or a duplicate)
     producer-epoch-regression   warning   a producer's batch of a lower epoch than it had
     broken-snapshot             warning   a producer snapshot that cannot be used
@@ -29,13 +30,14 @@ from dataclasses import replace
 from typing import Protocol
 
 from logcore.errors import LogError
+from logcore.logs.beyond_log_end import beyond_log_end
 from logcore.logs.findings import Finding, found
 from logcore.logs.gaps import GapRules
 from logcore.logs.index_check import Read, compare_transactions, transaction_index_of
 from logcore.logs.producer_state import ProducerBatch, ProducerReplay
 from logcore.logs.sources import SegmentFile, SourceLog
 from logcore.records.control import ControlType
-from logcore.segments.filenames import MAX_OFFSET
+from logcore.segments.filenames import LEADER_EPOCH_FILE, MAX_OFFSET, is_coordinator_topic
 from logcore.segments.producer_state import ProducerEntry, parse
 from logcore.segments.scan import Stretch
 from logcore.segments.transaction_index import AbortedTransaction
@@ -88,6 +90,7 @@ def check_log(
 class _LogCheck:
     def __init__(self, log: SourceLog, read: Read, rules: GapRules) -> None:
         self._log, self._read, self._rules = log, read, rules
+        self._checks_sequences = not is_coordinator_topic(log.topic_partition.topic)
         self._said: list[Finding] = []
         self._count: dict[str, int] = {}
         self._segment: SegmentFile | None = None
@@ -103,6 +106,7 @@ class _LogCheck:
         self._epoch = -1
         self._epochs = log.leader_epochs
         self._epoch_at = -1
+        self._is_without_epoch = False
         self._mismatch: tuple[int, int] | None = None
         self._snapshots = list(log.snapshots)
         self._replay = ProducerReplay()
@@ -216,6 +220,7 @@ class _LogCheck:
         while following < len(self._epochs) and self._epochs[following].start_offset <= batch.base_offset:
             self._epoch_at, following = following, following + 1
         if self._epoch_at < 0:
+            self._say_without_epoch(batch)
             return
         stated = self._epochs[self._epoch_at].epoch
         if stated == epoch:
@@ -224,6 +229,18 @@ class _LogCheck:
             self._mismatch = (stated, epoch)
             message = f"a batch of leader epoch {epoch} where leader-epoch-checkpoint has epoch {stated}"
             self._say_of("leader-epoch-differs", message, batch)
+
+    def _say_without_epoch(self, batch: CheckedBatch) -> None:
+        """A broker removes epochs with the offsets that deleteRecords takes, and writes the new log start later."""
+        if self._is_without_epoch or not self._epochs or batch.base_offset < self._log.log_start_offset:
+            return
+        self._is_without_epoch = True
+        message = (
+            f"leader-epoch-checkpoint begins at offset {self._epochs[0].start_offset}, and the log at "
+            f"{self._log.log_start_offset}: the leader epochs of the batches between have nothing to be compared with"
+        )
+        path = f"{self._log.directory}/{LEADER_EPOCH_FILE}"
+        self._say("leader-epochs-unproven", message, file=path, start_offset=batch.base_offset)
 
     def _take_producer(self, batch: CheckedBatch) -> None:
         producer = batch.producer_id
@@ -241,7 +258,13 @@ class _LogCheck:
 
     def _check_sequence(self, batch: CheckedBatch) -> None:
         before = self._replay.last_data(batch.producer_id)
-        if not self._exact or before is None or batch.base_sequence < 0 or before[0] != batch.producer_epoch:
+        if (
+            not self._checks_sequences
+            or not self._exact
+            or before is None
+            or batch.base_sequence < 0
+            or before[0] != batch.producer_epoch
+        ):
             return
         expected = (before[1] + 1) & _MAX_SEQUENCE
         if batch.base_sequence != expected:
@@ -284,6 +307,8 @@ class _LogCheck:
             return "there is no batch"
         if entry.last_offset == self._replay.last_marker(entry.producer_id):
             ours = replace(ours, last_offset=entry.last_offset, offset_delta=0)  # as brokers of 0.11 did
+        if entry.timestamp == self._replay.last_data_timestamp(entry.producer_id):
+            ours = replace(ours, timestamp=entry.timestamp)  # as brokers of 1.0 did
         names = [
             "producer_epoch",
             "last_sequence",
@@ -315,11 +340,11 @@ class _LogCheck:
         if log.cleaner_checkpoint is not None:
             self._beyond("the cleaner's checkpoint", log.cleaner_checkpoint, log_end, log.directory)
         self._beyond("the log start offset", log.log_start_offset, log_end, log.directory)
-        if log.high_watermark is not None and log.high_watermark > log_end:
-            message = f"offsets up to {log.high_watermark - 1} were committed, the log ends at {log_end}"
+        # KRaft's metadata log may end below its newest snapshot: a broker drops it then, and goes on from the snapshot.
+        if log.high_watermark is not None and log.high_watermark > log_end and not log.is_metadata:
             self._say(
                 "high-watermark-beyond-log-end",
-                message,
+                beyond_log_end(log, log_end, log.high_watermark),
                 file=log.directory,
                 start_offset=log_end,
                 end_offset=log.high_watermark,

@@ -30,7 +30,7 @@ from logcore.errors import CorruptRecordError
 from logcore.records.record import Record, read_records
 from logcore.records.varint import Buffer
 from logcore.segments import offset_index, time_index
-from logcore.segments.leader_epochs import EpochEntry
+from logcore.segments.leader_epochs import EpochEntry, epoch_for_offset
 from logcore.segments.offset_index import OffsetEntry
 from logcore.segments.scan import ScannedBatch, scan
 from logcore.segments.time_index import NO_TIMESTAMP, TimeEntry
@@ -82,12 +82,14 @@ class LookupLog:
     """A log to look into: its segments by base offset, and the bounds of what may be fetched.
 
     last_fetchable_offset (exclusive): the high watermark, or for read_committed the last stable offset.
+    remote_start_offset: where the log begins in the remote tier; None if it has no part there.
     """
 
     segments: Sequence[LookupSegment]
     log_start_offset: int
     last_fetchable_offset: int
     leader_epochs: Sequence[EpochEntry] = ()
+    remote_start_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +104,15 @@ class BatchPosition:
 
 def list_offsets(log: LookupLog, at: int) -> OffsetAnswer:
     """What a broker answers for a timestamp in ms, or for one of the special values. ValueError for others below 0."""
+    epochs = log.leader_epochs
     if at in (EARLIEST, EARLIEST_LOCAL):
-        first = log.leader_epochs[0] if log.leader_epochs else None
+        if at == EARLIEST_LOCAL:
+            return OffsetAnswer(log.log_start_offset, leader_epoch=epoch_for_offset(epochs, log.log_start_offset))
+        start = log.log_start_offset if log.remote_start_offset is None else log.remote_start_offset
         # Epochs may begin later than the log: they were not recorded before format v2.
-        known = first is not None and first.start_offset <= log.log_start_offset
-        return OffsetAnswer(log.log_start_offset, leader_epoch=first.epoch if first is not None and known else None)
+        return OffsetAnswer(start, leader_epoch=epochs[0].epoch if epochs and epochs[0].start_offset <= start else None)
     if at == LATEST:
-        epoch = log.leader_epochs[-1].epoch if log.leader_epochs else None
+        epoch = epochs[-1].epoch if epochs else None
         return OffsetAnswer(log.last_fetchable_offset, leader_epoch=epoch)
     if at == MAX_TIMESTAMP:
         answer = _of_max_timestamp(log.segments)

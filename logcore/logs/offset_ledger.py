@@ -1,7 +1,8 @@
 """The offset ledger: what became of every offset of a log, as ranges that tile it without gap or overlap.
 
     state      offsets                                                        evidence
-    trimmed    below the log start at first ingest                            log-start-offset
+    trimmed    below the log start at first ingest                            log-start-offset, stale-log-start
+    remote     in the remote tier, and not read                               remote-tier
     present    of batches with records a read_committed consumer sees
     control    of control batches: transaction markers, leader changes
     aborted    of batches of aborted transactions
@@ -16,9 +17,9 @@
     `present` has evidence where it was not simply so from the start: `filled-late`, `changed-after-publishing`.
 
 A range counts the records in it and, in `gaps`, its offsets that no record holds; both are 0 where no batch is read:
-trimmed, compacted, missing, corrupt. Gaps are inside batches (cleaning keeps a batch's bounds) and, in an `open` range,
-between them too: what is not decided yet is not judged yet. `missing` and `corrupt` are said wherever they are seen.
-Where a batch says it all there is no evidence beside it (`LedgerRange.said_by` names it all the same).
+trimmed, remote, compacted, missing, corrupt. Gaps are inside batches (cleaning keeps a batch's bounds) and, in an
+`open` range, between them too: what is not decided yet has no other state. `missing` and `corrupt` are stated wherever
+they are seen. Where a batch says it all there is no evidence beside it (`LedgerRange.said_by` names it all the same).
 
 Belongs here: the states and what can be asked of ranges. How they are made from batches is in
 `logcore.logs.ledger_builder`; transactions are in `logcore.logs.transactions`.
@@ -44,6 +45,7 @@ class OffsetState(StrEnum):
     COMPACTED = "compacted"
     EMPTY = "empty"
     TRIMMED = "trimmed"
+    REMOTE = "remote"
     UNKNOWN = "unknown"
     MISSING = "missing"
     CORRUPT = "corrupt"
@@ -58,6 +60,9 @@ GAPS_COMPACTED = "compacted"
 EVIDENCE_HIGH_WATERMARK = "high-watermark"
 EVIDENCE_TRANSACTION = "transaction"
 EVIDENCE_LOG_START = "log-start-offset"
+EVIDENCE_STALE_START = "stale-log-start"
+"""Below the first segment, and above a log start offset that the checkpoint still states."""
+EVIDENCE_REMOTE = "remote-tier"
 EVIDENCE_MARKER_LOST = "marker-lost"
 EVIDENCE_FILLED = "filled-late"
 """Of visible records that came in behind the frontier: published as a replacement, or due to be."""

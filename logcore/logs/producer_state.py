@@ -149,6 +149,8 @@ class _Producer:
     open_from: int = NONE
     marker: int = NONE
     """Offset of its last marker."""
+    data_timestamp: int = NONE
+    """Max timestamp of its last data batch."""
 
     def take_epoch(self, epoch: int) -> None:
         if epoch != self.epoch:
@@ -209,7 +211,7 @@ class ProducerReplay:
         known.last_sequence = last_sequence(batch)
         known.last_offset = batch.last_offset
         known.offset_delta = batch.last_offset - batch.base_offset
-        known.timestamp = batch.max_timestamp
+        known.timestamp = known.data_timestamp = batch.max_timestamp
         if batch.is_transactional and known.open_from == NONE:
             known.open_from = batch.base_offset if first_offset is None else first_offset
             self._open[batch.producer_id] = known.open_from
@@ -280,6 +282,12 @@ class ProducerReplay:
         """Offset of a producer's last marker, which brokers of 0.11 took for its last offset; -1 if none was seen."""
         known = self._producers.get(producer_id)
         return NONE if known is None else known.marker
+
+    def last_data_timestamp(self, producer_id: int) -> int:
+        """Max timestamp of a producer's last data batch, which brokers of 1.0 kept when a marker came; -1 if none was
+        seen."""
+        known = self._producers.get(producer_id)
+        return NONE if known is None else known.data_timestamp
 
     def last_data(self, producer_id: int) -> tuple[int, int] | None:
         """Epoch and last sequence of a producer's last data batch; None if none is known in its epoch."""

@@ -52,7 +52,8 @@ def producers_at(
                 if header.base_offset >= start:
                     take(replay, content, position, header)
         except CorruptRecordError:
-            continue
+            pass
+        del content  # before the next one comes into memory
     return tuple(replay.entries().values())
 
 

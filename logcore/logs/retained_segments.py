@@ -63,7 +63,14 @@ ReadSegment = Callable[[PartitionFile, int, int | None], SegmentReading]
 def read_segment(file: PartitionFile, base_offset: int, next_base_offset: int | None) -> SegmentReading:
     """Walk over a segment; a segment is sealed if another one follows."""
     sealed = next_base_offset is not None
-    walk = scan(file.content, base_offset=base_offset, sealed=sealed, decode=False, next_base_offset=next_base_offset)
+    walk = scan(
+        file.content,
+        base_offset=base_offset,
+        sealed=sealed,
+        decode=False,
+        next_base_offset=next_base_offset,
+        fetched=file.fetched,
+    )
     greatest, damage = NO_TIMESTAMP, None
     for step in walk:
         if isinstance(step, ScannedBatch):

@@ -102,7 +102,7 @@ class RetentionPlan:
                     for each in self.decision.stays
                 ),
             ],
-            "deleted_bytes": sum(len(each.segment.log.content) for each in self.decision.deletions),
+            "deleted_bytes": sum(each.segment.log.size for each in self.decision.deletions),
             "new_segment": self.new_segment,
             "leader_epochs": None
             if self.leader_epochs is None
@@ -214,7 +214,7 @@ def _log_end(directory: PartitionDirectory, segments: Sequence[DirectorySegment]
         return directory.log_start_offset or 0
     reading = segments[-1].reading
     # A broker that stopped in order leaves no torn tail, and never committed what it does not hold.
-    lost = len(segments[-1].log.content) > reading.valid if directory.is_clean else False
+    lost = segments[-1].log.size > reading.valid if directory.is_clean else False
     lost = lost or (directory.high_watermark or 0) > reading.next_offset
     return None if reading.is_damaged or lost else reading.next_offset
 
@@ -365,7 +365,7 @@ def _told(segment: DirectorySegment) -> dict[str, Any]:
     return {
         "base_offset": segment.base_offset,
         "next_base_offset": segment.next_base_offset,
-        "bytes": len(segment.log.content),
+        "bytes": segment.log.size,
         "modified_ms": segment.log.modified_ms,
         "largest_timestamp": None if source is None else segment.largest_timestamp,
         "largest_timestamp_from": None if source is None else str(source),

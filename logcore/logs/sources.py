@@ -10,7 +10,8 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 from logcore.logs.findings import Finding
-from logcore.segments.filenames import LOG_SUFFIX, DirectoryKind, TopicPartition
+from logcore.logs.remote_tier import remote_range
+from logcore.segments.filenames import LOG_SUFFIX, METADATA_TOPIC, DirectoryKind, TopicPartition
 from logcore.segments.leader_epochs import EpochEntry
 
 
@@ -42,7 +43,10 @@ class SourceLog:
 
     topic_id: from partition.metadata; None before Kafka 2.8 and where the file is missing. cluster_id: from
     meta.properties. segments: sorted by base offset. high_watermark: None where nothing states it, and then the log
-    end stands in for it. log_start_offset: the checkpoint's, but never below the first segment's base.
+    end stands in for it; high_watermark_ms: when the file that states it was changed, None without one.
+    log_start_offset: the checkpoint's, but never below the first segment's base; below_start: what is known of the
+    offsets between these two, as (start, end, why); see `logcore.logs.remote_tier`.
+    metadata_snapshots: KRaft snapshots as (exclusive end offset, path), ascending.
     cleaner_checkpoint: first offset the broker's cleaner had not reached; None where nothing states it.
     unreadable: base offsets of segments that are there but cannot be read; they are not among `segments`.
     broken_identity: partition.metadata is there and cannot be understood, so whose log this is cannot be told.
@@ -68,6 +72,25 @@ class SourceLog:
     snapshots: tuple[tuple[int, str], ...] = ()
     recovery_point: int | None = None
     is_clean: bool | None = None
+    below_start: tuple[tuple[int, int, str], ...] = ()
+    metadata_snapshots: tuple[tuple[int, str], ...] = ()
+    high_watermark_ms: int | None = None
+
+    @property
+    def is_metadata(self) -> bool:
+        """Whether this is KRaft's metadata log, which has no line in any checkpoint: what its newest snapshot covers is
+        committed, and its high watermark is that snapshot's end."""
+        return self.topic_partition.topic == METADATA_TOPIC
+
+    @property
+    def remote(self) -> tuple[int, int] | None:
+        """The offsets (start, end exclusive) that are in the remote tier alone; None if there are none."""
+        return remote_range(self.below_start)
+
+    @property
+    def whole_log_start_offset(self) -> int:
+        """Where the log begins for its broker: in the remote tier, if it has a part there."""
+        return self.log_start_offset if self.remote is None else self.remote[0]
 
     def is_sealed(self, segment: SegmentFile) -> bool:
         """Whether a later segment follows, so that the broker no longer writes to this one."""

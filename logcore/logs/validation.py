@@ -4,6 +4,8 @@
     corrupt-bytes             error     bytes that cannot be trusted (offsets, crc, counts, codec, records)
     zero-tail · zero-padding  error · info   zeros up to the end, in a sealed segment · in one still being written
     torn-tail                 info      a partial batch at the end of a segment still being written
+    tail-hides-batches        error     an end that is no partial batch, or that contains whole batches
+    segment-without-batch     warning   a tail alone: no batch can be read
     …                                   of batches that can be trusted: `logcore.logs.batch_rules`
 
 What makes a batch trustworthy, and how the walk goes on behind one that is not, is `logcore.segments.scan`. A gap
@@ -23,6 +25,7 @@ from logcore.logs.findings import Finding, found
 from logcore.records.batch import BatchHeader
 from logcore.records.record import DEFAULT_LIMITS, Limits, Record
 from logcore.records.varint import Buffer
+from logcore.segments.fetched_bytes import FetchedBytes
 from logcore.segments.scan import Accounting, End, ScannedBatch, Stretch, scan
 
 SPLIT_BYTES = 64 * 1024 * 1024
@@ -97,6 +100,16 @@ class Counts:
     codecs: dict[str, int] = field(default_factory=dict)
 
 
+def stretch_rule(stretch: Stretch) -> str:
+    """The rule that reports bytes that cannot be trusted. What is wrong with a batch whose end is proven is known;
+    it hides nothing."""
+    if stretch.tail:
+        return "torn-tail"
+    if stretch.unreadable:
+        return "unreadable"
+    return "corrupt-bytes" if stretch.hides is None or stretch.is_repaired else "tail-hides-batches"
+
+
 def validate_segment(
     buf: Buffer,
     *,
@@ -105,25 +118,29 @@ def validate_segment(
     file: str,
     limits: Limits = DEFAULT_LIMITS,
     next_base_offset: int | None = None,
+    checks_sequences: bool = True,
+    fetched: FetchedBytes | None = None,
 ) -> SegmentValidation:
     """Judge a whole segment; iterate over the result to make it happen.
 
     base_offset: what the file's name says. sealed: a later segment follows, so nothing may be missing at the end.
     file: its name in findings. next_base_offset: base of the segment that follows, if one does; with it, batches that
-    overlap the next segment are refused. Damage never raises.
+    overlap the next segment are refused. checks_sequences: False for topics that a coordinator writes. fetched: whoever
+    brings the bytes of `buf` into memory; None if they are all there. Damage never raises; `fetched` may, with a
+    LogError.
     """
-    return SegmentValidation(buf, base_offset, sealed, file, limits, next_base_offset)
+    return SegmentValidation(buf, base_offset, sealed, file, limits, next_base_offset, checks_sequences, fetched)
 
 
 class SegmentJudgement:
     """What is to be said of one segment, fed with what a walk over it finds, in the order of positions."""
 
-    def __init__(self, file: str, sealed: bool, base_offset: int) -> None:
+    def __init__(self, file: str, sealed: bool, base_offset: int, checks_sequences: bool = True) -> None:
         self._sealed = sealed
         self._findings = _CappedFindings(file)
-        self.rules = BatchRules(self._say)
+        self.rules = BatchRules(self._say, checks_sequences)
         self._accounting: Accounting | None = None
-        self._valid = self._quarantined = self._tail = 0
+        self._valid = self._quarantined = self._unreadable = self._tail = 0
         self.next_offset = base_offset
         """Offset behind the last good batch so far, the segment's base offset before there is one."""
         self.counts = Counts()
@@ -188,10 +205,14 @@ class SegmentJudgement:
         if stretch.tail:
             self._tail += stretch.size
         else:
-            self._quarantined += stretch.size
+            self._quarantined += stretch.size - stretch.unreadable
+            self._unreadable += stretch.unreadable
+        hides = "" if stretch.hides is None else f". No ordinary tail: {stretch.hides}"
+        if stretch.unreadable:
+            hides = f". The disk failed to read {stretch.unreadable} of them"
         self._findings.add(
-            "torn-tail" if stretch.tail else "corrupt-bytes",
-            f"{stretch.size} bytes cannot be trusted ({stretch.reason}): {stretch.message}",
+            stretch_rule(stretch),
+            f"{stretch.size} bytes cannot be trusted ({stretch.reason}): {stretch.message}{hides}",
             position=stretch.position,
             nbytes=stretch.size,
             start_offset=stretch.offset,
@@ -199,7 +220,15 @@ class SegmentJudgement:
 
     def finish(self, file_size: int, padding: int) -> None:
         """The segment's end."""
-        self._accounting = Accounting(file_size, self._valid, self._quarantined, self._tail, padding)
+        self._accounting = Accounting(file_size, self._valid, self._quarantined, self._tail, padding, self._unreadable)
+        if not self.counts.batches and self._tail:
+            self._findings.add(
+                "segment-without-batch",
+                f"no batch can be read in all its {file_size} bytes",
+                position=0,
+                nbytes=file_size,
+                start_offset=self.next_offset,
+            )
         if not padding:
             return
         where = "although a later segment follows" if self._sealed else "behind the last batch"
@@ -234,8 +263,10 @@ class SegmentValidation(SegmentJudgement):
         file: str,
         limits: Limits,
         next_base_offset: int | None,
+        checks_sequences: bool = True,
+        fetched: FetchedBytes | None = None,
     ) -> None:
-        super().__init__(file, sealed, base_offset)
+        super().__init__(file, sealed, base_offset, checks_sequences)
         self._scan = scan(
             buf,
             base_offset=base_offset,
@@ -243,7 +274,9 @@ class SegmentValidation(SegmentJudgement):
             limits=limits,
             next_base_offset=next_base_offset,
             inspect=self._look_at,
+            fetched=fetched,
         )
+        self._fetched = fetched
         self._sums = RecordSums()
         self._header: BatchHeader | None = None
         self._walk = self._steps()
@@ -253,6 +286,8 @@ class SegmentValidation(SegmentJudgement):
 
     def _steps(self) -> Iterator[BatchVerdict | Stretch]:
         for item in self._scan:
+            if self._fetched is not None:
+                self._fetched.release(item.position)
             if isinstance(item, Stretch):
                 self.take_stretch(item)
                 yield item
@@ -272,7 +307,7 @@ class SegmentValidation(SegmentJudgement):
 
 
 def _end(accounting: Accounting, sealed: bool) -> End:
-    if accounting.quarantined or (sealed and accounting.padding):
+    if accounting.quarantined or accounting.unreadable or (sealed and accounting.padding):
         return End.CORRUPT
     return End.TORN if accounting.tail else End.CLEAN
 

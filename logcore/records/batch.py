@@ -176,8 +176,13 @@ def castagnoli(data: bytes | memoryview) -> int:
     return _crc32c()(data)
 
 
+def extended_castagnoli(data: bytes | memoryview, crc: int) -> int:
+    """CRC-32C of some bytes that follow others, whose checksum is given."""
+    return _crc32c()(data, crc)
+
+
 @cache
-def _crc32c() -> Callable[[bytes | memoryview], int]:
+def _crc32c() -> Callable[..., int]:
     import crc32c  # slower to import than most files are to read, and the fast engines do without it
 
     return crc32c.crc32c

@@ -135,6 +135,7 @@ def read_messages(
     shift = _shift(replace(header, base_offset=outer_offset), inner, _left(data, inner))
     if oddities is not None:
         _note(data, inner, header, oddities)
+        oddities.is_wrapper_at_zero = outer_offset == 0 != inner[-1][0].base_offset
     for message, at in inner:
         timestamp, kind = message.max_timestamp, message.timestamp_type
         if message.magic == 1:

@@ -164,5 +164,8 @@ class Oddities:
     """v0, v1: messages inside a compressed one whose own checksum is wrong. Kafka's readers do not look at it."""
     inner_magics_differ: int = 0
     """v0, v1: messages inside a compressed one that are of another format version than it."""
+    is_wrapper_at_zero: bool = False
+    """v0, v1: a compressed message that says offset 0, though a message inside has another. A broker takes it to end at
+    0, and passes over it for whoever begins behind."""
     inner_bytes_left: int = 0
     """v0, v1: bytes of a last message inside a compressed one that is not whole; Kafka's readers drop them."""

@@ -40,6 +40,7 @@ CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 LOCK_FILE = ".lock"
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
 QUORUM_STATE_FILE = "quorum-state"
+METADATA_TOPIC = "__cluster_metadata"
 METADATA_DIRECTORY = "__cluster_metadata-0"
 REMOTE_INDEX_DIRECTORY = "remote-log-index-cache"
 
@@ -53,6 +54,7 @@ _METADATA_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint", re.ASCII
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 _SUFFIXED = re.compile(r"(\S+-\S+)\.\S+-(delete|future|stray)", re.ASCII)
+_COORDINATOR_TOPICS = frozenset({"__consumer_offsets", "__share_group_state", "__transaction_state"})
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -113,6 +115,13 @@ def is_legal_topic(name: str) -> bool:
 def is_internal_topic(name: str) -> bool:
     """Whether the topic is one of Kafka's own, which are validated but not published unless named."""
     return name.startswith("__")
+
+
+def is_coordinator_topic(name: str) -> bool:
+    """Whether a coordinator of the broker writes the topic. Brokers check no sequence numbers of what coordinators
+    append: each transactional offset commit is a batch with base sequence 0 (Kafka AppendOrigin.COORDINATOR,
+    ProducerAppendInfo.maybeValidateDataBatch)."""
+    return name in _COORDINATOR_TOPICS
 
 
 def parse_topic_partition(text: str) -> TopicPartition | None:

@@ -4,14 +4,16 @@ A segment is record batches back to back, without header, trailer or alignment. 
 
     good batch      header readable, crc right, offsets rise, every record parses and lies within the batch's offsets
     stretch         bytes that cannot be trusted, with the reason
-    tail            the last stretch of a segment still being written: ordinary, a write that was under way
+    tail            the last stretch of a segment still being written: ordinary, a write that was under way. Only what
+                    begins like a batch and hides none is one
     padding         zeros up to the end of the file: room a broker reserved
 
-    valid + quarantined + tail + padding = size of the file, always
+    valid + quarantined + unreadable + tail + padding = size of the file, always
 
-After a bad batch the walk goes on only where the batch's end is beyond doubt: its crc is right (so its length was), or
-its declared size fits and a good batch, zeros up to the end, or the end of the file stand there. Otherwise the rest of
-the file is one stretch. It never searches for something that looks like a batch: a record's value may hold one.
+After a bad batch the walk goes on where the batch's end is beyond doubt: its crc is right (so its length was), or the
+crc is right for another length, or its declared size fits and a good batch, zeros up to the end, or the end of the file
+stand there. What lies inside is never looked at: a record's value may hold a batch. Where its extent cannot be, the
+walk goes on at the next batch that counts, by the one rule of `logcore.segments.resynchronization`.
 
 The base offset lies outside the crc, so a flipped bit in it is seen only from the neighbours: a batch that claims
 offsets its successor also claims is the wrong one if the successor leaves it room, else the successor is.
@@ -27,17 +29,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from logcore.errors import CorruptionReason, CorruptRecordError
-from logcore.records.batch import LOG_OVERHEAD, BatchHeader, check_header, crc_matches, declared_size, read_header
+from logcore.records.batch import BatchHeader, check_header, crc_matches, read_header
 from logcore.records.control import ControlType, control_type
 from logcore.records.legacy import unfold
 from logcore.records.record import DEFAULT_LIMITS, Limits, Oddities, Record, read_records
 from logcore.records.varint import Buffer
+from logcore.segments.fetched_bytes import FetchedBytes
 from logcore.segments.filenames import MAX_OFFSET
+from logcore.segments.resynchronization import Resynchronizer
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
 """Offsets of a segment lie at most this far above its base: index entries are 32 bits wide."""
-
-_ZERO_STEP = 1 << 20
 
 Inspect = Callable[[BatchHeader, Record], None]
 """Called with a record and the header of the batch it is in, in the order of the file."""
@@ -74,7 +76,10 @@ class ScannedBatch:
 @dataclass(frozen=True, slots=True)
 class Stretch:
     """Bytes that cannot be trusted. offset: the next offset expected where they begin. tail: at the end of a segment
-    still being written, hence ordinary."""
+    still being written, hence ordinary. hides: why it is no ordinary tail, though it reaches the end of a segment still
+    being written. is_repaired: it is a batch that is whole but for its length field, which should say `size` - 12.
+    unreadable: bytes of it that the disk failed to read.
+    """
 
     position: int
     size: int
@@ -82,6 +87,9 @@ class Stretch:
     message: str
     offset: int
     tail: bool = False
+    hides: str | None = None
+    is_repaired: bool = False
+    unreadable: int = 0
 
     @property
     def end(self) -> int:
@@ -91,13 +99,15 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Accounting:
-    """Where the bytes of a file went: valid + quarantined + tail + padding = file_size. Padding is always last."""
+    """Where the bytes of a file went: valid + quarantined + unreadable + tail + padding = file_size. Padding is always
+    last. unreadable: what the disk failed to read."""
 
     file_size: int
     valid: int
     quarantined: int
     tail: int
     padding: int
+    unreadable: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +118,8 @@ class _Bad:
     message: str
     end: int | None
     whole: bool
+    hides: str | None = None
+    is_repaired: bool = False
 
 
 def scan(
@@ -121,6 +133,8 @@ def scan(
     inspect: Inspect | None = None,
     start: int = 0,
     next_offset: int | None = None,
+    fetched: FetchedBytes | None = None,
+    resynchronizer: Resynchronizer | None = None,
 ) -> SegmentScan:
     """Walk over a segment, whole or from `start` on.
 
@@ -132,8 +146,24 @@ def scan(
     exactly as that one would have. So another walker may take over between two steps, and hand back in front of
     whatever it does not understand. It must take no batch whose successor begins below the offset behind it: such a
     pair is for this one to judge, from the first of the two. The accounting is of the bytes from `start` on.
+
+    fetched: whoever brings the bytes of `buf` into memory; None if they are all there. Steps raise as it does.
+    resynchronizer: that of an earlier walk over the same bytes with the same bounds, in the same thread. It spares
+    finding again what that one found; nothing else differs.
     """
-    return SegmentScan(buf, base_offset, sealed, decode, limits, next_base_offset, inspect, start, next_offset)
+    return SegmentScan(
+        buf,
+        base_offset,
+        sealed,
+        decode,
+        limits,
+        next_base_offset,
+        inspect,
+        start,
+        next_offset,
+        fetched,
+        resynchronizer,
+    )
 
 
 def last_good_end(buf: Buffer, base_offset: int) -> tuple[int, int, ScannedBatch | None]:
@@ -142,11 +172,16 @@ def last_good_end(buf: Buffer, base_offset: int) -> tuple[int, int, ScannedBatch
     A bad stretch that good batches follow is taken along, for validation to judge. Headers and crcs only, and of
     compressed v0 and v1 messages the headers of those inside.
     """
-    walk = scan(buf, base_offset=base_offset, sealed=False, decode=False)
-    for _ in walk:
-        pass
-    last = walk.last_batch
-    return (0 if last is None else last.end), walk.next_offset, last
+    size = len(buf)
+    while True:
+        with memoryview(buf) as view, view[:size] as taken:
+            walk = scan(taken, base_offset=base_offset, sealed=False, decode=False)
+            stretches = [item for item in walk if isinstance(item, Stretch)]
+        last = walk.last_batch
+        end = 0 if last is None else last.end
+        if end == size or not any(stretch.position < end for stretch in stretches):
+            return end, walk.next_offset, last
+        size = end  # where the bytes end decides what damage may hide
 
 
 class SegmentScan:
@@ -163,8 +198,11 @@ class SegmentScan:
         inspect: Inspect | None = None,
         start: int = 0,
         next_offset: int | None = None,
+        fetched: FetchedBytes | None = None,
+        resynchronizer: Resynchronizer | None = None,
     ) -> None:
         self._buf = buf
+        self._fetched = fetched
         self._sealed = sealed
         self._decode = decode
         self._limits = limits
@@ -173,7 +211,9 @@ class SegmentScan:
         self._ceiling = min(base_offset + MAX_RELATIVE_OFFSET, MAX_OFFSET - 1)
         if next_base_offset is not None:
             self._ceiling = min(self._ceiling, next_base_offset - 1)
-        self._valid = self._quarantined = self._tail = self._padding = 0
+        self.resynchronizer = resynchronizer or Resynchronizer(buf, self._ceiling, sealed, limits, fetched)
+        """Decides where the walk goes on after damage; another walk over the same bytes may use it too."""
+        self._valid = self._quarantined = self._unreadable = self._tail = self._padding = 0
         self._finished = False
         self._start = start
         self._unfolded: tuple[int, BatchHeader] | None = None
@@ -194,7 +234,7 @@ class SegmentScan:
     def end(self) -> End:
         """How the scan ended. ValueError before it did."""
         accounting = self.accounting
-        if accounting.quarantined or (self._sealed and accounting.padding):
+        if accounting.quarantined or accounting.unreadable or (self._sealed and accounting.padding):
             return End.CORRUPT
         return End.TORN if accounting.tail else End.CLEAN
 
@@ -203,13 +243,14 @@ class SegmentScan:
         """Where every byte went. ValueError before the scan ended."""
         if not self._finished:
             raise ValueError("the scan has not been walked to its end")
-        return Accounting(len(self._buf) - self._start, self._valid, self._quarantined, self._tail, self._padding)
+        size = len(self._buf) - self._start
+        return Accounting(size, self._valid, self._quarantined, self._tail, self._padding, self._unreadable)
 
     def _steps(self) -> Iterator[ScannedBatch | Stretch]:
         size = len(self._buf)
         while self.position < size:
             position = self.position
-            if self._is_zero_rest(position):
+            if self.resynchronizer.is_zero_rest(position):
                 self._padding = size - position
                 self.position = size
                 break
@@ -223,12 +264,26 @@ class SegmentScan:
                 continue
             end = size if judged.end is None else judged.end
             # What is being written has no good crc yet; a batch with a good one that is bad otherwise is damage.
-            tail = not self._sealed and not judged.whole and (end == size or self._is_zero_rest(end))
-            stretch = Stretch(position, end - position, judged.reason, judged.message, self.next_offset, tail)
+            is_last = not self._sealed and (end == size or self.resynchronizer.is_zero_rest(end))
+            gone = () if self._fetched is None else self._fetched.unreadable(position, end)
+            unreadable = sum(high - low for low, high in gone)
+            tail = is_last and not judged.whole and judged.hides is None and not unreadable
+            stretch = Stretch(
+                position,
+                end - position,
+                judged.reason,
+                judged.message,
+                self.next_offset,
+                tail,
+                hides=judged.hides if is_last else None,
+                is_repaired=judged.is_repaired,
+                unreadable=unreadable,
+            )
             if tail:
                 self._tail += stretch.size
             else:
-                self._quarantined += stretch.size
+                self._quarantined += stretch.size - unreadable
+                self._unreadable += unreadable
             self.position = end
             yield stretch
         self._finished = True
@@ -245,13 +300,14 @@ class SegmentScan:
     def _contradiction(self, position: int, expected: int) -> BatchHeader | _Bad:
         """The header at a position if header, crc and offsets stand, else why not."""
         size = len(self._buf)
+        self._fetch(position)
         try:
             header = read_header(self._buf, position, size)
         except CorruptRecordError as error:
-            return _Bad(error.reason, error.message, self._trusted_end(position, expected), whole=False)
+            return self._damaged(position, expected, error.reason, error.message)
         if not crc_matches(self._buf, position, header):
             message = "the batch's crc does not fit its bytes"
-            return _Bad(CorruptionReason.CRC, message, self._trusted_end(position, expected), whole=False)
+            return self._damaged(position, expected, CorruptionReason.CRC, message)
         end = position + header.size
         try:
             header = self._unfold(position, header)
@@ -266,10 +322,17 @@ class SegmentScan:
             return _Bad(CorruptionReason.OFFSET_ORDER, message, end, whole=True)
         return header
 
+    def _damaged(self, position: int, expected: int, reason: CorruptionReason, message: str) -> _Bad:
+        extent = self.resynchronizer.extent(position, expected)
+        if extent.is_repaired and extent.end is not None:
+            message += f"; its crc does fit the {extent.end - position} bytes up to what follows it"
+        return _Bad(reason, message, extent.end, whole=False, hides=extent.hides, is_repaired=extent.is_repaired)
+
     def _claims_successors_offsets(self, position: int, header: BatchHeader) -> _Bad | None:
         """A refusal if the batch behind this one begins inside it and would leave it room: then this one's base offset
         is the flipped one."""
         end = position + header.size
+        self._fetch(end)
         try:
             successor = read_header(self._buf, end, len(self._buf))
             if successor.is_wrapper and crc_matches(self._buf, end, successor):
@@ -306,25 +369,6 @@ class SegmentScan:
             kind = None
         return ScannedBatch(position, header, kind)
 
-    def _trusted_end(self, position: int, expected: int) -> int | None:
-        """Where a bad batch ends, if its declared size fits and what stands there proves it; else None."""
-        size = len(self._buf)
-        declared = declared_size(self._buf, position, size)
-        if declared is None:
-            return None
-        end = position + declared
-        if end == size or self._is_zero_rest(end):
-            return end
-        try:
-            header = read_header(self._buf, end, size)
-            if not crc_matches(self._buf, end, header):
-                return None
-            header = self._unfold(end, header)
-        except CorruptRecordError:
-            return None
-        good = header.base_offset >= expected and header.last_offset_delta >= 0 and header.last_offset <= self._ceiling
-        return end if good else None
-
     def _unfold(self, position: int, header: BatchHeader) -> BatchHeader:
         """The header of a wrapper as it is inside. Its crc must have been found right. A batch is asked about up to
         three times, for itself and as a successor, but decompressed for it once."""
@@ -334,14 +378,7 @@ class SegmentScan:
             self._unfolded = position, unfold(self._buf, position, header, self._limits)
         return self._unfolded[1]
 
-    def _is_zero_rest(self, position: int) -> bool:
-        size = len(self._buf)
-        # Almost every batch is told apart by its first bytes: the size field of a batch is never zero.
-        if any(self._buf[position : position + LOG_OVERHEAD]):
-            return False
-        zeros = bytes(_ZERO_STEP)
-        for start in range(position, size, _ZERO_STEP):
-            part = self._buf[start : start + _ZERO_STEP]
-            if part != zeros[: len(part)]:
-                return False
-        return True
+    def _fetch(self, position: int) -> None:
+        """Have the batch at a position in memory."""
+        if self._fetched is not None:
+            self._fetched.fetch_batch(position)

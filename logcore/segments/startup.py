@@ -80,13 +80,13 @@ class StartFiles:
     def without_old_snapshots(self, log_start_offset: int) -> StartFiles:
         """Without those that no part of the log is in front of: a start removes them once it knows where the log
         starts (ProducerStateManager.truncateAndReload)."""
-        old = [
+        old = {
             name
             for name in self.kept
             if name.endswith(PRODUCER_SNAPSHOT_SUFFIX) and _must_offset(name) <= log_start_offset
-        ]
+        }
         kept = {name: now for name, now in self.kept.items() if name not in old}
-        return StartFiles(kept, self.dropped | {self.kept[name]: DropReason.OLD_SNAPSHOT for name in old})
+        return StartFiles(kept, self.dropped | {self.kept[name]: DropReason.OLD_SNAPSHOT for name in sorted(old)})
 
     def beside(self, base_offset: int) -> dict[str, str]:
         """Names, as they are now, of the indexes and the producer snapshot of a segment, by suffix."""

@@ -18,7 +18,9 @@ from logcore.segments.leader_epochs import EpochEntry
 from logcore.storage.files import SourceUnreadable, read_file, shown
 
 MAX_SMALL_FILE = 64 << 20
-"""No checkpoint is larger than this: it would be no checkpoint."""
+"""Bytes of a checkpoint, at most: it has a line for each log."""
+MAX_PROPERTIES = 1 << 20
+"""Bytes of a file of a few properties, at most."""
 
 _Parsed = TypeVar("_Parsed")
 
@@ -26,7 +28,8 @@ _Parsed = TypeVar("_Parsed")
 @dataclass(frozen=True, slots=True)
 class RootState:
     """State in the root files of a log directory. high_watermarks, cleaned, recovery_points: None if nothing states
-    them. is_clean: the broker left its mark when it stopped."""
+    them. is_clean: the broker left its mark when it stopped. broker_id, directory_id: what meta.properties states.
+    high_watermarks_ms: when the file of high watermarks was changed last, in epoch milliseconds; None without any."""
 
     high_watermarks: dict[TopicPartition, int] | None
     log_starts: dict[TopicPartition, int]
@@ -34,6 +37,9 @@ class RootState:
     recovery_points: dict[TopicPartition, int] | None
     cluster_id: str | None
     is_clean: bool
+    broker_id: str | None = None
+    directory_id: str | None = None
+    high_watermarks_ms: int | None = None
 
 
 @dataclass(slots=True)
@@ -42,22 +48,19 @@ class StateReader:
 
     findings: list[Finding] = field(default_factory=list)
     roots: dict[str, RootState] = field(default_factory=dict)
+    unstated: set[str] = field(default_factory=set)
 
     def say(self, rule: str, path: str, message: str, nbytes: int | None = None) -> None:
         self.findings.append(found(rule, message, file=shown(path), nbytes=nbytes))
 
-    def root(self, directory: str) -> RootState:
-        """What the root files of a log directory say."""
+    def root(self, directory: str, *, needs_high_watermarks: bool = True) -> RootState:
+        """What the root files of a log directory say. needs_high_watermarks: reported, once, where these are not
+        stated."""
         if directory not in self.roots:
-            properties = self._small_file(directory, filenames.META_PROPERTIES_FILE, checkpoints.parse_meta_properties)
+            properties = self._small_file(
+                directory, filenames.META_PROPERTIES_FILE, checkpoints.parse_meta_properties, limit=MAX_PROPERTIES
+            )
             high_watermarks = self._offsets(directory, filenames.HIGH_WATERMARK_FILE)
-            if high_watermarks is None:
-                self.say(
-                    "no-high-watermark",
-                    directory,
-                    f"{shown(directory)} has no usable {filenames.HIGH_WATERMARK_FILE}: the end of each log stands in "
-                    "for its high watermark, so records that were never committed may be among those shown.",
-                )
             self.roots[directory] = RootState(
                 high_watermarks,
                 self._offsets(directory, filenames.LOG_START_FILE) or {},
@@ -66,6 +69,18 @@ class StateReader:
                 (properties or {}).get("cluster.id"),
                 # Only its being there counts, whatever is in it.
                 os.path.lexists(os.path.join(directory, filenames.CLEAN_SHUTDOWN_FILE)),
+                # A broker's name before KRaft was broker.id.
+                (properties or {}).get("node.id", (properties or {}).get("broker.id")),
+                (properties or {}).get("directory.id"),
+                None if high_watermarks is None else _modified_ms(directory, filenames.HIGH_WATERMARK_FILE),
+            )
+        if needs_high_watermarks and self.roots[directory].high_watermarks is None and directory not in self.unstated:
+            self.unstated.add(directory)
+            self.say(
+                "no-high-watermark",
+                directory,
+                f"{shown(directory)} has no usable {filenames.HIGH_WATERMARK_FILE}: the end of each log stands in "
+                "for its high watermark, so records that were never committed may be among those shown.",
             )
         return self.roots[directory]
 
@@ -73,7 +88,9 @@ class StateReader:
         """The topic id in a partition's directory, and whether it is there but cannot be understood."""
         before = len(self.findings)
         name = filenames.PARTITION_METADATA_FILE
-        parsed = self._small_file(path, name, checkpoints.parse_partition_metadata, rule="broken-partition-file")
+        parsed = self._small_file(
+            path, name, checkpoints.parse_partition_metadata, rule="broken-partition-file", limit=MAX_PROPERTIES
+        )
         return parsed, len(self.findings) > before
 
     def leader_epochs(self, path: str) -> tuple[EpochEntry, ...]:
@@ -93,13 +110,21 @@ class StateReader:
         *,
         rule: str = "broken-root-file",
         empty_is_absent: bool = False,
+        limit: int = MAX_SMALL_FILE,
     ) -> _Parsed | None:
         path = os.path.join(directory, name)
         if not os.path.lexists(path):
             return None
         try:
-            content = read_file(path, MAX_SMALL_FILE)
+            content = read_file(path, limit)
             return None if empty_is_absent and not content else parse(content)
         except (SourceUnreadable, CorruptIndexError) as error:
-            self.say(rule, path, f"{shown(path)} cannot be used and counts as absent: {error.message.rstrip('.')}.")
+            self.say(rule, path, f"{shown(path)} cannot be used: {error.message.rstrip('.')}.")
             return None
+
+
+def _modified_ms(directory: str, name: str) -> int | None:
+    try:
+        return os.stat(os.path.join(directory, name)).st_mtime_ns // 1_000_000
+    except OSError:
+        return None

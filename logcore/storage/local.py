@@ -1,17 +1,20 @@
 """Log directories on local disks: which logs lie at some paths, and the state beside them.
 
-A path the user names may itself be a link to a directory; everything below it is taken as it lies, and no link is
-followed. Names on disk are not trusted: they are parsed before use, and `shown` makes them fit for messages. Bytes
-are read through `logcore.storage.files` and `headers`, whose functions are offered here too.
+A path that is named, and a partition directory of a log directory, may be a link to a directory (usual with volume
+mounts): as for a broker, the link's own name and place count. No other link is followed. Names on disk are not
+trusted: they are parsed before use, and `shown` makes them fit for messages. Bytes are read through
+`logcore.storage.files` and `headers`, whose functions are offered here too.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from logcore.logs.remote_tier import below_start
 from logcore.logs.sources import Discovery, SegmentFile, SourceLog
 from logcore.segments import filenames
 from logcore.segments.filenames import DirectoryKind, TopicPartition
@@ -21,11 +24,9 @@ from logcore.storage.files import (
     SourceChanged,
     SourceUnreadable,
     copy_range,
-    create_text,
     file_digest,
-    loaded_file,
     map_file,
-    mapped_file,
+    new_text,
     open_readonly,
     read_file,
     read_range,
@@ -43,16 +44,15 @@ __all__ = [
     "SourceLog",
     "SourceUnreadable",
     "copy_range",
-    "create_text",
     "discover",
     "file_digest",
-    "loaded_file",
     "map_file",
-    "mapped_file",
+    "new_text",
     "open_readonly",
     "read_file",
     "read_range",
     "shown",
+    "source_path",
 ]
 
 
@@ -70,6 +70,24 @@ def discover(paths: Sequence[str]) -> Discovery:
     return Discovery(tuple(look.logs), tuple(look.state.findings), tuple(look.set_aside))
 
 
+def source_path(path: str) -> str:
+    """The absolute path by which a source is known, links resolved. A partition directory that is itself a link keeps
+    its own name and place: the state of its log directory lies beside it."""
+    place, name = os.path.split(os.path.abspath(path))
+    real = os.path.realpath(path)
+    if os.path.islink(path) and filenames.parse_partition_directory(name) is not None and _holds_segments(real):
+        return os.path.join(os.path.realpath(place), name)
+    return real
+
+
+def _holds_segments(path: str) -> bool:
+    try:
+        with os.scandir(path) as inside:
+            return any(filenames.segment_base_offset(entry.name) is not None for entry in inside)
+    except OSError:
+        return False
+
+
 @dataclass(slots=True)
 class _Look:
     """One look around: what was found so far."""
@@ -77,7 +95,7 @@ class _Look:
     logs: list[SourceLog] = field(default_factory=list)
     set_aside: list[SourceLog] = field(default_factory=list)
     state: StateReader = field(default_factory=StateReader)
-    seen: set[tuple[int, int]] = field(default_factory=set)
+    seen: dict[tuple[int, int], str] = field(default_factory=dict)
     named: dict[str, set[int]] = field(default_factory=dict)
 
     def say(self, rule: str, path: str, message: str) -> None:
@@ -144,19 +162,22 @@ class _Look:
         elif has_segments:
             self.say("illegal-topic-name", path, _illegal_name(path))
         else:
-            message = f"{shown(path)} holds nothing that a broker keeps in a log directory or in a partition's."
-            self.say("not-a-log-directory", path, message)
+            lost = [(entry, _lost_link(entry)) for entry in entries]
+            for entry, why in lost:
+                if why is not None:
+                    self.say("unreadable", entry.path, why)
+            if not any(why for _, why in lost):
+                message = f"{shown(path)} holds nothing that a broker keeps in a log directory or in a partition's."
+                self.say("not-a-log-directory", path, message)
 
     def log_directory(self, entries: Sequence[os.DirEntry[str]]) -> None:
         for entry in entries:
             parsed = filenames.parse_partition_directory(entry.name)
-            if entry.is_symlink():
-                if parsed is not None:
-                    message = f"{shown(entry.path)} is a symbolic link, which is not followed; name its target instead."
-                    self.say("unreadable", entry.path, message)
+            lost = None if parsed is None else _not_entered(entry)
+            if lost is not None:
+                self.say("unreadable", entry.path, lost)
             elif not _is_directory(entry):
-                if parsed is not None:
-                    self.say("unreadable", entry.path, f"{shown(entry.path)} is named like a partition but is a file.")
+                continue
             elif parsed is not None:
                 if not self.knows(entry.path):
                     self.partition(entry.path, *parsed)
@@ -169,7 +190,8 @@ class _Look:
         self, path: str, topic_partition: TopicPartition, kind: DirectoryKind, only: set[int] | None = None
     ) -> None:
         # Before the segments: a running broker's high watermark never passes the end of a log that is listed later.
-        root = self.state.root(os.path.dirname(os.path.abspath(path)))
+        needs_line = topic_partition.topic != filenames.METADATA_TOPIC
+        root = self.state.root(os.path.dirname(os.path.abspath(path)), needs_high_watermarks=needs_line)
         files = read_partition(path, lambda: self.entries(path), only)
         if files is None:
             return
@@ -185,6 +207,15 @@ class _Look:
             segments = [segment for segment in segments if segment.base_offset in only]
             unreadable = [base for base in unreadable if base in only]
         topic_id, broken_identity = self.state.topic_id(path)
+        # A broker that keeps the file, and has no line for a partition, starts it at 0 (ReplicaManager).
+        high_watermark = None if root.high_watermarks is None else root.high_watermarks.get(topic_partition, 0)
+        metadata_snapshots: list[tuple[int, str]] = []
+        if topic_partition.topic == filenames.METADATA_TOPIC:
+            metadata_snapshots = files.metadata_snapshots
+            high_watermark = max((end for end, _ in metadata_snapshots), default=0)
+        line = root.log_starts.get(topic_partition)
+        first_base = min([*(segment.base_offset for segment in segments), *unreadable, *unnamed], default=None)
+        epochs = self.state.leader_epochs(path)
         log = SourceLog(
             topic_partition=topic_partition,
             directory=path,
@@ -192,12 +223,9 @@ class _Look:
             topic_id=topic_id,
             cluster_id=root.cluster_id,
             segments=tuple(segments),
-            # A broker that keeps the file, and has no line for a partition, starts it at 0 (ReplicaManager).
-            high_watermark=None if root.high_watermarks is None else root.high_watermarks.get(topic_partition, 0),
-            log_start_offset=max(
-                root.log_starts.get(topic_partition, 0), min([s.base_offset for s in segments] + unreadable, default=0)
-            ),
-            leader_epochs=self.state.leader_epochs(path),
+            high_watermark=high_watermark,
+            log_start_offset=max(line or 0, min([s.base_offset for s in segments] + unreadable, default=0)),
+            leader_epochs=epochs,
             cleaner_checkpoint=None if root.cleaned is None else root.cleaned.get(topic_partition),
             unreadable=tuple(unreadable),
             broken_identity=broken_identity,
@@ -206,6 +234,9 @@ class _Look:
             snapshots=tuple(files.snapshots),
             recovery_point=None if root.recovery_points is None else root.recovery_points.get(topic_partition),
             is_clean=root.is_clean,
+            metadata_snapshots=tuple(metadata_snapshots),
+            below_start=below_start(line, first_base, epochs) if only is None else (),
+            high_watermark_ms=None if topic_partition.topic == filenames.METADATA_TOPIC else root.high_watermarks_ms,
         )
         (self.logs if kind is DirectoryKind.LIVE else self.set_aside).append(log)
 
@@ -227,10 +258,16 @@ class _Look:
             self.say("unreadable", path, _reason(path, error))
             return True
         key = (seen.st_dev, seen.st_ino)
-        if key in self.seen:
-            return True
-        self.seen.add(key)
-        return False
+        whole = os.path.abspath(path)
+        first = self.seen.get(key)
+        if first is None:
+            self.seen[key] = whole
+            return False
+        name, of_first = (filenames.parse_partition_directory(os.path.basename(each)) for each in (whole, first))
+        if name is not None and of_first is not None and name != of_first:
+            message = f"{shown(path)} is the same directory as {shown(first)}, which is read; this name is left alone."
+            self.say("second-source", path, message)
+        return True
 
 
 _ROOT_FILES = {
@@ -252,7 +289,35 @@ _SET_ASIDE = {
 
 
 def _is_directory(entry: os.DirEntry[str]) -> bool:
-    return entry.is_dir(follow_symlinks=False)
+    """Whether it is a directory, or a link that leads to one."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _lost_link(entry: os.DirEntry[str]) -> str | None:
+    """Why a link that is named like a partition leads to none; None for anything else."""
+    is_named = filenames.parse_partition_directory(entry.name) is not None
+    return _not_entered(entry) if is_named and entry.is_symlink() else None
+
+
+def _not_entered(entry: os.DirEntry[str]) -> str | None:
+    """Why something that is named like a partition is no directory that can be entered; None if it can be."""
+    path = entry.path
+    try:
+        is_directory = stat.S_ISDIR(os.stat(path).st_mode)
+    except FileNotFoundError:
+        return f"{shown(path)} is a link to something that is not there. Is a volume not mounted?"
+    except OSError as error:
+        loops = error.errno == errno.ELOOP
+        return f"{shown(path)} is a link that leads back to itself." if loops else _reason(path, error)
+    if not is_directory:
+        return f"{shown(path)} is named like a partition but is a file."
+    target = os.path.realpath(path)
+    if entry.is_symlink() and os.path.commonpath([target, os.path.realpath(os.path.dirname(path))]) == target:
+        return f"{shown(path)} is a link that leads back to a directory that it lies in; it is not followed."
+    return None
 
 
 def _illegal_name(path: str) -> str:

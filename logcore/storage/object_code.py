@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
+from typing import BinaryIO
 
 _LOG = logging.getLogger(__name__)
 _DIGEST_BYTES = 32
@@ -29,7 +30,7 @@ def cached_object_code(name: str, make: Callable[[], bytes]) -> bytes:
     for folder in _folders():
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with (folder / f"{name}.lock").open("w") as lock:
+            with _opened(folder / f"{name}.lock", os.O_CREAT) as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 code = _read(folder / name)
                 if code is None:
@@ -68,6 +69,13 @@ def _shared_folders() -> list[Path]:
     return [] if sys.prefix == sys.base_prefix else [Path(sys.prefix) / "share" / "loglake" / "kernels"]
 
 
+def _opened(path: Path, how: int) -> BinaryIO:
+    """A file to be locked or written; what is in it stays. In a folder that others may write to a link could lead
+    anywhere, so none is followed, and a pipe is not waited for. Raises OSError."""
+    flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    return os.fdopen(os.open(path, flags | how, 0o644), "wb", buffering=0)
+
+
 def _read(path: Path) -> bytes | None:
     try:
         with path.open("rb") as stream:
@@ -83,9 +91,11 @@ def _read(path: Path) -> bytes | None:
 
 def _write(path: Path, code: bytes) -> None:
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    with unfinished.open("wb") as stream:
-        stream.write(hashlib.sha256(code).digest() + code)
-        stream.flush()
+    unfinished.unlink(missing_ok=True)  # of an earlier process with this number, which was killed
+    with _opened(unfinished, os.O_CREAT | os.O_EXCL) as stream:
+        left = memoryview(hashlib.sha256(code).digest() + code)
+        while left:
+            left = left[stream.write(left) :]
         os.fchmod(stream.fileno(), 0o644)
         os.fsync(stream.fileno())
     unfinished.replace(path)

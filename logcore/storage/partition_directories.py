@@ -1,13 +1,14 @@
-"""Reading a whole partition directory into a `PartitionDirectory`: files mapped, root files of its parent looked at.
+"""Reading a whole partition directory into a `PartitionDirectory`: its files, and the root files of its parent.
 
-For maintenance of one partition. Looking around in log directories is `logcore.storage.local`.
+For maintenance of one partition. Files come into memory when they are asked for (`loaded_files`). Looking around in log
+directories is `logcore.storage.local`.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
 from logcore.errors import LogError
 from logcore.logs.findings import Finding
@@ -15,14 +16,21 @@ from logcore.logs.partition_directory import PartitionDirectory, PartitionFile
 from logcore.segments.filenames import parse_partition_directory
 from logcore.storage.broker_lock import refuse_if_in_use
 from logcore.storage.broker_state import StateReader
-from logcore.storage.files import SourceUnreadable, map_file, open_readonly, shown
+from logcore.storage.files import SourceUnreadable, shown
+from logcore.storage.loaded_files import LoadedFiles, SourceFile
 
 
 @contextmanager
-def partition_directory(path: str, findings: list[Finding] | None = None) -> Iterator[PartitionDirectory]:
+def partition_directory(
+    path: str, findings: list[Finding] | None = None, state: StateReader | None = None, *, reads_around: bool = False
+) -> Iterator[PartitionDirectory]:
     """A partition directory for as long as the context lasts. Only what is not hidden and a regular file is in it.
 
-    findings: what the root files gave rise to say is added here. Raises SourceUnreadable if something cannot be read,
+    findings: gets what is found in the root files. state: has read the root files of this log directory
+    already, or reads them for other logs of it too. reads_around: sectors that the disk fails to read are zeros, and
+    the files' `fetched` tells of them; else they are an error as soon as someone asks for the file.
+
+    Raises SourceUnreadable if something cannot be read,
     LogError if the directory is not named as a partition's or a running broker holds the log directory.
     """
     whole = os.path.abspath(path)
@@ -32,31 +40,38 @@ def partition_directory(path: str, findings: list[Finding] | None = None) -> Ite
         raise LogError("it is not named <topic>-<partition>", file=shown(path), advice="Name one partition directory.")
     topic_partition, _ = parsed
     refuse_if_in_use(parent)
-    state = StateReader()
+    state = StateReader() if state is None else state
     root = state.root(parent)
     if findings is not None:
         findings.extend(state.findings)
-    with ExitStack() as maps:
-        files: dict[str, PartitionFile] = {}
-        try:
-            entries = sorted(os.scandir(whole), key=lambda entry: entry.name)
-        except OSError as error:
-            raise SourceUnreadable(f"it cannot be listed: {error.strerror}.", file=shown(path)) from error
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False) or entry.name.startswith("."):
-                continue
-            with open_readonly(entry.path) as stream:
-                modified_ms = os.fstat(stream.fileno()).st_mtime_ns // 1_000_000
-            files[entry.name] = PartitionFile(entry.name, maps.enter_context(map_file(entry.path)), modified_ms)
-        yield PartitionDirectory(
-            topic_partition=topic_partition,
-            files=files,
-            recovery_point=(root.recovery_points or {}).get(topic_partition),
-            log_start_offset=root.log_starts.get(topic_partition),
-            high_watermark=(
-                # A file without a line for the partition means that nothing of it was ever committed.
-                None if root.high_watermarks is None else root.high_watermarks.get(topic_partition, 0)
-            ),
-            first_dirty_offset=(root.cleaned or {}).get(topic_partition),
-            is_clean=root.is_clean,
-        )
+    files: dict[str, PartitionFile] = {}
+    try:
+        entries = sorted(os.scandir(whole), key=lambda entry: entry.name)
+    except OSError as error:
+        raise SourceUnreadable(f"it cannot be listed: {error.strerror}.", file=shown(path)) from error
+    loaded = LoadedFiles(reads_around=reads_around)
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False) or entry.name.startswith("."):
+            continue
+        file = loaded.file(entry.path)
+        files[entry.name] = PartitionFile(entry.name, file, file.modified_ns // 1_000_000)
+    yield PartitionDirectory(
+        topic_partition=topic_partition,
+        files=files,
+        recovery_point=(root.recovery_points or {}).get(topic_partition),
+        log_start_offset=root.log_starts.get(topic_partition),
+        high_watermark=(
+            # A file without a line for the partition means that nothing of it was ever committed.
+            None if root.high_watermarks is None else root.high_watermarks.get(topic_partition, 0)
+        ),
+        first_dirty_offset=(root.cleaned or {}).get(topic_partition),
+        is_clean=root.is_clean,
+        high_watermark_ms=root.high_watermarks_ms,
+    )
+
+
+def refuse_changes(directory: PartitionDirectory) -> None:
+    """Raise SourceChanged if a file is no longer what it was when the directory was read."""
+    for file in directory.files.values():
+        if isinstance(file.held, SourceFile):
+            file.held.refuse_change()

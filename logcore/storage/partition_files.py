@@ -30,12 +30,14 @@ Names = dict[str, "os.DirEntry[str]"]
 @dataclass(slots=True)
 class PartitionFiles:
     """What a partition directory holds. segments: by base offset. unreadable: base offsets of segments that are there
-    and cannot be read. snapshots: producer snapshots as (exclusive end offset, path), ascending."""
+    and cannot be read. snapshots, metadata_snapshots: producer snapshots, and KRaft's, as (exclusive end offset, path),
+    ascending."""
 
     segments: list[SegmentFile] = field(default_factory=list)
     unreadable: list[int] = field(default_factory=list)
     snapshots: list[tuple[int, str]] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    metadata_snapshots: list[tuple[int, str]] = field(default_factory=list)
 
     def say(self, rule: str, path: str, message: str, nbytes: int | None = None) -> None:
         self.findings.append(found(rule, message, file=shown(path), nbytes=nbytes))
@@ -66,6 +68,9 @@ def _look(path: str, names: Names, only: set[int] | None, *, is_last: bool) -> P
     for name in names:
         if name.endswith(filenames.LOG_SUFFIX) and filenames.segment_base_offset(name) is None:
             files.say("not-a-segment", names[name].path, not_a_segment(names[name].path))
+        of_metadata = filenames.metadata_snapshot(name)
+        if of_metadata is not None:
+            files.metadata_snapshots.append((of_metadata[0], names[name].path))
     for plain, now in start.kept.items():
         end_offset = filenames.snapshot_end_offset(plain)
         if end_offset is not None:

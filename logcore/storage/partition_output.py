@@ -11,7 +11,7 @@ import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import BinaryIO
@@ -106,7 +106,7 @@ class PartitionOutput:
 
     def _copy(self, name: str, source: str, size: int | None, modified_ms: int | None) -> None:
         origin, path = os.path.join(self._source, source), os.path.join(self._path, name)
-        copy_range(origin, 0, size, path, sealed=True)
+        copy_range(origin, 0, size, path, sealed=True, is_summed=False)
         # All the digits: a broker reads milliseconds, but a copy that is kept is kept whole.
         nanoseconds = os.stat(origin).st_mtime_ns if modified_ms is None else modified_ms * 1_000_000
         descriptor = os.open(path, os.O_RDONLY)
@@ -150,6 +150,26 @@ def write_root_files(source: str, directory: str, topic_partition: TopicPartitio
         offsets.pop(topic_partition, None)
         if offset is not None:
             offsets[topic_partition] = offset
+        if offsets or is_there:
+            _replace(path, checkpoints.format_offset_checkpoint(offsets))
+
+
+def write_lines_of_logs(directory: str, lines: Mapping[TopicPartition, RootLines]) -> None:
+    """Write the four checkpoints of a new log directory with the lines of the logs that were put there, and with those
+    of other logs that are in it already. A checkpoint without any line is not written.
+
+    Raises CorruptIndexError for a checkpoint that cannot be understood; OSError.
+    """
+    refuse_if_in_use(directory)
+    os.makedirs(directory, exist_ok=True)
+    for name in _stated(RootLines()):
+        path = os.path.join(directory, name)
+        offsets, is_there = _offsets(os.devnull, path) if os.path.lexists(path) else ({}, False)
+        for topic_partition, of_log in lines.items():
+            offsets.pop(topic_partition, None)
+            offset = _stated(of_log)[name]
+            if offset is not None:
+                offsets[topic_partition] = offset
         if offsets or is_there:
             _replace(path, checkpoints.format_offset_checkpoint(offsets))
 

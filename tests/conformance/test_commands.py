@@ -73,6 +73,52 @@ def test_transactions_prints_the_ends_that_consumers_had(corpus: Corpus, case: s
     )
 
 
+def test_the_metadata_log_of_a_real_cluster_is_shown_to_its_end_and_its_snapshots_are_sound(
+    corpus: Corpus, capsys: pytest.CaptureFixture[str]
+):
+    root = corpus.directory(snapshot("cluster-metadata-4.4.0/logdir"))
+    log = root / "__cluster_metadata-0"
+    snapshots = sorted(log.glob("*.checkpoint"))
+    newest, end = int(snapshots[-1].name[:20]), max(int(path.stem) for path in log.glob("*.snapshot"))
+    assert main(["offsets", "--at", "latest", "--format", "jsonl", str(log)]) == 0
+    told = list(map(json.loads, capsys.readouterr().out.splitlines()))
+    assert [(line["offset"], line["committed"]) for line in told] == [(newest, True), (end, False)]
+    assert main(["dump", "--control", "--format", "jsonl", str(log)]) == 0
+    told = list(map(json.loads, capsys.readouterr().out.splitlines()))
+    assert [(line["offset"], line["committed"]) for line in told] == [(at, at < newest) for at in range(end)]
+    assert main(["verify", "--format", "jsonl", "--topic", "__cluster_metadata", str(root)]) == 0
+    (last,) = map(json.loads, capsys.readouterr().out.splitlines())
+    size = sum(path.stat().st_size for path in [*snapshots, *log.glob("*.log")])
+    assert (last["summary"]["bytes"], last["summary"]["valid_bytes"]) == (size, size)
+
+
+@pytest.mark.parametrize("case", ["tiered-3.9.2", "tiered-4.3.1"])
+def test_the_bounds_of_a_tiered_log_are_those_that_its_broker_answered(
+    corpus: Corpus, case: str, capsys: pytest.CaptureFixture[str]
+):
+    of = snapshot(f"{case}/logdir")
+    answers = json.loads(corpus.oracle(of, "offsets.json").read_text())["read_uncommitted"]
+    remote = {}
+    for at in ("earliest", "earliest-local", "latest"):
+        assert main(["offsets", "--at", at, "--format", "jsonl", str(corpus.directory(of))]) == 0
+        for line in map(json.loads, capsys.readouterr().out.splitlines()):
+            name = f"{line['topic']}-{line['partition']}"
+            if name in answers:
+                answer = answers[name][at.replace("-", "_")]
+                assert (line["offset"], line["timestamp"]) == (answer["offset"], answer["timestamp"]), name
+                assert at == "latest" or line["leader_epoch"] == answer["leader_epoch"], name
+                remote.setdefault(name, []).append(line["offset"])
+    assert main(["ledger", "--format", "jsonl", str(corpus.directory(of))]) == 1
+    lines = list(map(json.loads, capsys.readouterr().out.splitlines()))
+    told = {
+        f"{line['topic']}-{line['partition']}": [line["start_offset"], line["end_offset"]]
+        for line in lines
+        if line["state"] == "remote"
+    }
+    assert told == {name: bounds[:2] for name, bounds in remote.items() if bounds[0] < bounds[1]}
+    assert len(told) == 4
+
+
 def test_offsets_prints_what_a_broker_answered(corpus: Corpus, capsys: pytest.CaptureFixture[str]):
     of = snapshot("timestamps-v2-4.4.0/logdir")
     answers = json.loads(corpus.oracle(of, "offsets.json").read_text())["read_committed"]

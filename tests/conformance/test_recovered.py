@@ -216,6 +216,7 @@ LOST = {
         "d-cut-half": "log-end-fell",
         "d-flip-crc": "damage-kept",
         "d-flip-old": "damage-kept",
+        "d-garbage5": "damage-kept",
         "d-idx-junk": "log-end-fell",
         "d-seg-empty": "end-jumps",
         "d-snap-del": "producers-forgotten",
@@ -227,6 +228,8 @@ LOST = {
         "d-flip-len": "cut",
         "d-flip-magic": "damage-kept",
         "d-flip-old": "dropped-segment",
+        "d-garbage100": "cut",
+        "d-garbage5": "cut",
         "d-seg-empty": "end-jumps",
     },
 }

@@ -2,6 +2,8 @@
 
     python -m tests.fuzz.guarded ENGINE    prints how many segments it decoded; a read too far kills it
     python -m tests.fuzz.guarded cleaner   the same with the compiled cleaner
+    python -m tests.fuzz.guarded changed   the compiled cleaner, where a batch changes after its checksum was looked at;
+                                           prints how many of the changes to lengths were refused, and of how many
 
 A page is mapped without any right behind the buffer, and one before it: whoever reads a byte beyond the segment, on
 either side, gets no byte but SIGSEGV. Canonical batches are cut at every length, so that every field is once the last.
@@ -10,11 +12,16 @@ either side, gets no byte but SIGSEGV. Canonical batches are cut at every length
 import ctypes
 import io
 import mmap
+import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+import numpy as np
+
+from logcore.columns.cleaned_batches import BatchWriter
 from logcore.columns.cleaning import CompiledCleaner
 from logcore.columns.engines import Engine
+from logcore.columns.kernels import cleaning_slots as at_slot
 from logcore.errors import LogError
 from logcore.logs.broker_line import BrokerLine
 from logcore.logs.compaction.cleaner import Cleaner, PlainCleaner
@@ -108,6 +115,82 @@ def clean() -> None:
     print(count)
 
 
+_RECORDS = 40
+_AT_RANDOM = 200
+
+
+def changed() -> None:
+    """Clean a batch whose bytes change between the look at its checksum and the writing, as those of a mapped file can.
+
+    The room that is written to ends where memory ends, too.
+    """
+    records = [handmade.record(number, b"k%d" % number, bytes(70)) for number in range(_RECORDS)]
+    data = handmade.simple_batch(0, [(b"k1", b"old")]) + handmade.batch(records, base_offset=1)
+    starts, position = [], len(data) - sum(map(len, records))
+    for record in records:
+        starts.append(position)
+        position += len(record)
+    last = SourceSegment(_RECORDS + 1, _RECORDS + 2, handmade.simple_batch(_RECORDS + 1, [(b"k5", b"new")]), 0, 0, 0)
+
+    def lengths(of: Callable[[int], int]) -> bytes:
+        """The batch with another number in front of each record, in as many bytes as the number takes."""
+        content = bytearray(data)
+        for start in starts:
+            number = handmade.varint(of(start))[: len(data) - start]
+            content[start : start + len(number)] = number
+        return bytes(content)
+
+    sizes = [-(1 << 31), -1, 0, 1, 8191, (1 << 31) - 1, (1 << 63) - 1]
+    wrong = [lengths(lambda start, size=size: size) for size in sizes]
+    wrong += [lengths(lambda start, by=by: len(data) - start - 2 + by) for by in (0, 1, 100)]
+    wrong += [bytes(len(data)), b"\xff" * len(data), data[: starts[0]] + b"\xff" * (len(data) - starts[0])]
+    draw = random.Random(36)
+    # Too short a length stays within bounds, like any other change of a value: nothing but the checksum could tell.
+    strange = [lengths(lambda start: 63)]
+    strange += [data[: starts[0]] + draw.randbytes(len(data) - starts[0]) for _ in range(_AT_RANDOM)]
+    refused = 0
+    for number, content in enumerate([data, *wrong, *strange]):
+        written = _cleaned_while_it_changes(data, content, last)
+        if number == 0:
+            assert written is not None, "unchanged, it is cleaned"
+        elif number <= len(wrong):
+            refused += written is None
+    print(refused, len(wrong))
+
+
+def _cleaned_while_it_changes(data: bytes, content: bytes, last: SourceSegment) -> bytes | None:
+    """What is written of a segment that becomes `content` before it is written; None if that is refused."""
+    source = Guarded(2).last(data)
+
+    class Writer(BatchWriter):
+        def write(self, *arguments: object) -> object:
+            source[:] = content
+            return super().write(*arguments)
+
+        def _make_room(self, *arguments: object) -> None:
+            self._target = self._scratch = np.empty(0, np.uint8)
+            super()._make_room(*arguments)
+            # As much as was asked for, and nothing behind it.
+            room, scratch = len(self._target) * 4 // 5, len(self._scratch) * 4 // 5
+            self._target = np.frombuffer(Guarded(4).last(bytes(room)), np.uint8)
+            self._scratch = np.frombuffer(Guarded(4).last(bytes(scratch)), np.uint8)
+            frame = self._frame
+            frame[at_slot.TARGET], frame[at_slot.ROOM] = self._target.ctypes.data, room
+            frame[at_slot.SCRATCH], frame[at_slot.SCRATCH_SIZE] = self._scratch.ctypes.data, scratch
+
+    cleaner = CompiledCleaner()
+    cleaner._writer = Writer()
+    round = CleaningRound(0, 0, last.next_base_offset, 1 << 62, 1_000_000, 500, 0, BrokerLine.V4_4)
+    segment = SourceSegment(0, _RECORDS + 1, source, 0, 0, 0)
+    cleaner.build_map([segment, last], round)
+    sink = io.BytesIO()
+    try:
+        cleaner.clean([segment, last], sink)
+    except LogError:
+        return None
+    return sink.getvalue()
+
+
 def _cleaned(cleaner: Cleaner, *segments: SourceSegment) -> object:
     round = CleaningRound(0, 0, segments[-1].next_base_offset, 1 << 62, 1_000_000, 500, 0, BrokerLine.V4_4)
     sink = io.BytesIO()
@@ -123,5 +206,7 @@ if __name__ == "__main__":
         Guarded(1).beyond()
     elif sys.argv[1] == "cleaner":
         clean()
+    elif sys.argv[1] == "changed":
+        changed()
     else:
         main(Engine(sys.argv[1]))

@@ -38,5 +38,14 @@ def test_the_cleaner_reads_nothing_beyond_a_segment_either() -> None:
     assert int(done.stdout) > len(CANONICAL)
 
 
+def test_a_batch_that_changes_after_its_checksum_was_right_makes_the_cleaner_write_nothing_beyond_its_room() -> None:
+    if Engine.KERNELS not in available():
+        pytest.skip("the kernels do not work here, and the plain cleaner writes by Python's own means")
+    done = guarded("changed")
+    assert done.returncode == 0, f"{signal.strsignal(-done.returncode) if done.returncode < 0 else ''} {done.stderr}"
+    refused, wrong = map(int, done.stdout.split())
+    assert refused == wrong == 13
+
+
 def test_reading_beyond_it_would_have_been_seen() -> None:
     assert guarded("beyond").returncode == -signal.SIGSEGV

@@ -20,7 +20,8 @@ pytestmark = pytest.mark.kafka
 def test_offsets_are_what_the_broker_answered(
     produced: Produced, level: str, at: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ours = by_partition(printed(capsys, "offsets", produced.log_dir, "--at", at, "--isolation.level", level))
+    asked = f"{at}ms" if at.isdigit() else at
+    ours = by_partition(printed(capsys, "offsets", produced.log_dir, "--at", asked, "--isolation.level", level))
     names = ("offset", "timestamp", "leader_epoch")
     compared = 0
     for log, answers in produced.offsets.items():

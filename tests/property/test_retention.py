@@ -203,6 +203,6 @@ def test_damage_never_makes_more_go(log: list[Drawn], age: int, size: int, data:
             content += b"\x55" * data.draw(st.integers(1, 3 * SIZE))
         else:
             del files[f"{segment.base:020d}.timeindex"]
-        files[name] = replace(files[name], content=bytes(content))
+        files[name] = replace(files[name], held=bytes(content))
     hurt = made(replace(held, files=files), config)
     assert len(hurt.decision.deletions) <= len(whole.decision.deletions)

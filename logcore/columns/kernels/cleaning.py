@@ -233,7 +233,8 @@ def rewrite_kernel(by_instruction: bool) -> Any:
             row = batch * slots.WIDTH
             attributes = table[row + slots.ATTRIBUTES]
             codec = attributes & 7
-            body = table[row + slots.BODY_END] - table[row + slots.BODY]
+            body_end = table[row + slots.BODY_END]
+            body = body_end - table[row + slots.BODY]
             count = kept[2 * batch]
             if count == 0:
                 codec = nb.int64(0)
@@ -261,10 +262,17 @@ def rewrite_kernel(by_instruction: bool) -> Any:
                 kind = nb.int64(byte(flags, each))
                 if kind & at_slot.STAYS == 0:
                     continue
-                at = starts[each]
-                length, at = varint(source, at, source_end)
+                # The bytes were checked when the rows were made, but a file may have changed since: what does not fit
+                # the buffers any more is for the slow way to refuse.
+                length, at = varint(source, starts[each], body_end)
+                good = at >= 0 and 1 <= length <= body_end - at
+                if not good:
+                    break
                 record_end = at + length
                 delta, rest = varlong(source, at + 1, record_end)
+                if rest < 0:
+                    good = False
+                    break
                 stamp = max_stamp if appended else old_base + delta
                 if stamp < -1 or stamp > _LATEST_STAMP:
                     good = False
@@ -276,7 +284,11 @@ def rewrite_kernel(by_instruction: bool) -> Any:
                 # A length of the same number of bytes as the old one, almost always.
                 change = stamp - base_stamp
                 tail = record_end - rest
-                to = _write_varlong(section, to, 1 + _varlong_size(change) + tail)
+                size = 1 + _varlong_size(change) + tail
+                if to + _varlong_size(size) + size > most:
+                    good = False
+                    break
+                to = _write_varlong(section, to, size)
                 store8(section, to, 0)
                 to = _write_varlong(section, to + 1, change)
                 copy_bytes(section, to, source, rest, tail, source_end)

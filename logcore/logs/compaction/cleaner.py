@@ -132,11 +132,11 @@ class PlainCleaner:
 def _batches(segment: SourceSegment, position: int) -> Iterator[tuple[int, BatchHeader]]:
     """The batches of a segment from a position on, without the stretches that are damaged. A compressed v0 or v1
     message is told by its last offset, as the cleaner of a broker knows it."""
-    unreadable = dict(segment.unreadable)
-    while position < len(segment.content):
+    content, unreadable = segment.content, dict(segment.unreadable)
+    while position < len(content):
         if position in unreadable:
             position = unreadable[position]
             continue
-        header = read_header(segment.content, position)
+        header = read_header(content, position)
         yield position, header
         position += header.size

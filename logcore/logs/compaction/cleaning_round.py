@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from logcore.errors import LogError
 from logcore.logs.broker_line import BrokerLine
+from logcore.logs.partition_directory import BYTES, HeldElsewhere
 from logcore.records.varint import Buffer
 from logcore.segments.offset_index import DEFAULT_INTERVAL_BYTES
 from logcore.segments.transaction_index import AbortedTransaction
@@ -34,19 +35,30 @@ class SourceSegment:
     aborted: the aborted transactions that begin below `next_base_offset` and whose marker lies in this segment or
     behind it: what a broker finds in its transaction index and those of the segments that follow, of the whole log.
     dirty_position: where reading for the map begins, which is what its offset index says about the first dirty offset.
+    held: the segment's bytes, or who reads them.
     unreadable: stretches of the file, [start, end) by position, that are damaged. Who cleans steps over them and
     trusts the rest, which was verified.
     """
 
     base_offset: int
     next_base_offset: int
-    content: Buffer = field(repr=False)
+    held: Buffer | HeldElsewhere = field(repr=False)
     modified_ms: int
     offset_index_size: int
     time_index_size: int
     aborted: tuple[AbortedTransaction, ...] = ()
     dirty_position: int = 0
     unreadable: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def content(self) -> Buffer:
+        """The segment's bytes; see `HeldElsewhere`."""
+        return self.held if isinstance(self.held, BYTES) else self.held.content
+
+    @property
+    def size(self) -> int:
+        """How many there are; nothing is read for it."""
+        return len(self.held) if isinstance(self.held, BYTES) else self.held.size
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,16 +30,16 @@ def group_segments(
         following = segments[number + 1].base_offset if number + 1 < len(segments) else upper_bound_offset
         joins = (
             bool(groups)
-            and size + len(segment.content) <= segment_bytes
+            and size + segment.size <= segment_bytes
             and offset_index + segment.offset_index_size <= segment_index_bytes
             and time_index + segment.time_index_size <= segment_index_bytes
-            and (len(segment.content) == 0 or following - 1 - groups[-1][0].base_offset <= MAX_RELATIVE_OFFSET)
+            and (segment.size == 0 or following - 1 - groups[-1][0].base_offset <= MAX_RELATIVE_OFFSET)
         )
         if not joins:
             groups.append([])
             size = offset_index = time_index = 0
         groups[-1].append(segment)
-        size += len(segment.content)
+        size += segment.size
         offset_index += segment.offset_index_size
         time_index += segment.time_index_size
     return [tuple(group) for group in groups]

@@ -197,7 +197,7 @@ def _facts(segment: SurveyedSegment) -> SegmentFacts:
     return SegmentFacts(
         segment_id=str(segment.base_offset),
         base_offset=segment.base_offset,
-        size=len(segment.log.content),
+        size=segment.log.size,
         max_timestamp=segment.max_timestamp,
         modified_ms=segment.log.modified_ms,
     )
@@ -212,7 +212,7 @@ def _source(log: SurveyedLog, number: int, log_start: int, chosen: CleanableRang
     return SourceSegment(
         base_offset=segment.base_offset,
         next_base_offset=following,
-        content=segment.log.content,
+        held=segment.log.held,
         modified_ms=segment.log.modified_ms,
         offset_index_size=segment.offset_index_size,
         time_index_size=segment.time_index_size,

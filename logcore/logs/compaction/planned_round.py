@@ -28,7 +28,7 @@ class PlannedGroup:
     def as_dict(self) -> dict[str, Any]:
         return {
             "segments": [each.base_offset for each in self.segments],
-            "bytes": sum(len(each.content) for each in self.segments),
+            "bytes": sum(each.size for each in self.segments),
             "action": "keep" if self.refusal else "clean",
             "why": self.refusal or "below the end of the round",
         }

@@ -31,6 +31,7 @@ from logcore.logs.validation import BatchVerdict
 from logcore.records.control import ControlType
 from logcore.records.varint import Buffer
 from logcore.segments import transaction_index
+from logcore.segments.fetched_bytes import FetchedBytes
 from logcore.segments.filenames import (
     LOG_SUFFIX,
     MAX_OFFSET,
@@ -45,15 +46,17 @@ from logcore.segments.startup import StartFiles
 from logcore.segments.time_index import NO_TIMESTAMP
 from logcore.segments.transaction_index import AbortedTransaction
 
-Reader = Callable[[Buffer, int, int | None], Iterable[BatchVerdict | Stretch]]
-"""Walks over a segment (bytes, base offset, that of the next segment or None) and verifies all of it. Reserved room in
-a sealed segment is a stretch too."""
+Reader = Callable[[Buffer, int, int | None, FetchedBytes | None], Iterable[BatchVerdict | Stretch]]
+"""Walks over a segment and verifies all of it: bytes, base offset, that of the next segment or None, what knows more of
+the bytes. Reserved room in a sealed segment is a stretch too."""
 
 
-def read_plainly(content: Buffer, base_offset: int, next_base_offset: int | None) -> Iterator[BatchVerdict | Stretch]:
+def read_plainly(
+    content: Buffer, base_offset: int, next_base_offset: int | None, fetched: FetchedBytes | None = None
+) -> Iterator[BatchVerdict | Stretch]:
     """A `Reader`, record by record."""
     sealed = next_base_offset is not None
-    walk = scan(content, base_offset=base_offset, sealed=sealed, next_base_offset=next_base_offset)
+    walk = scan(content, base_offset=base_offset, sealed=sealed, next_base_offset=next_base_offset, fetched=fetched)
     for step in walk:
         yield step if isinstance(step, Stretch) else BatchVerdict.of(step)
     padding = walk.accounting.padding
@@ -158,7 +161,7 @@ def survey(
         indexes = SurveyedIndexes(files, base, interval_bytes, sought, log.findings)
         derived: list[AbortedTransaction] = []
         aborts: set[tuple[int, int]] = set()
-        for step in read(segment.log.content, base, next_base):
+        for step in read(segment.log.content, base, next_base, segment.log.fetched):
             if isinstance(step, Stretch):
                 if not step.tail:
                     segment.damage.append(step)
@@ -213,7 +216,7 @@ def _snapshot(
     if not bases:
         return 0, ()
     last = directory.files[start.kept[f"{bases[-1]:020d}{LOG_SUFFIX}"]]
-    walk = scan(last.content, base_offset=bases[-1], sealed=False, decode=False)
+    walk = scan(last.content, base_offset=bases[-1], sealed=False, decode=False, fetched=last.fetched)
     for _ in walk:
         pass
     return newest_snapshot(snapshots, walk.next_offset) or (0, ())

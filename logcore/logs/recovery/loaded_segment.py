@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterator
 
 from logcore.logs.broker_line import DEFAULT_LINE, BrokerLine
+from logcore.logs.partition_directory import BYTES, HeldElsewhere
 from logcore.logs.recovery.segment_recovery import RecoveredSegment
 from logcore.records.legacy import unfold
 from logcore.records.model import BatchHeader
@@ -26,12 +27,24 @@ _WARM_ENTRIES = 8192 // offset_index.ENTRY_SIZE
 class LoadedSegment:
     """A segment as the start sees it; its files may change while it goes on."""
 
-    def __init__(self, base_offset: int, content: Buffer, index: bytes, line: BrokerLine = DEFAULT_LINE) -> None:
-        self.base_offset, self.content, self.index = base_offset, content, index
+    def __init__(
+        self, base_offset: int, held: Buffer | HeldElsewhere, index: bytes, line: BrokerLine = DEFAULT_LINE
+    ) -> None:
+        self.base_offset, self.held, self.index = base_offset, held, index
         self._line = line
         self.recovered: RecoveredSegment | None = None
         self._begun_with: dict[int, ProducerEntry] = {}
         self._ended_with: dict[int, ProducerEntry] = {}
+
+    @property
+    def content(self) -> Buffer:
+        """Its bytes; see `HeldElsewhere`."""
+        return self.held if isinstance(self.held, BYTES) else self.held.content
+
+    @property
+    def size(self) -> int:
+        """How many there are; nothing is read for it."""
+        return len(self.held) if isinstance(self.held, BYTES) else self.held.size
 
     def remember(
         self, result: RecoveredSegment, begun_with: dict[int, ProducerEntry], ended_with: dict[int, ProducerEntry]
@@ -42,7 +55,7 @@ class LoadedSegment:
     def recovered_from(self, entries: dict[int, ProducerEntry], epochs: Epochs) -> dict[int, ProducerEntry] | None:
         """The producers behind it, if recovering it once more from these would come to nothing else; else None."""
         done = self.recovered
-        if done is None or len(self.content) != done.valid_bytes or self._begun_with != entries:
+        if done is None or self.size != done.valid_bytes or self._begun_with != entries:
             return None
         latest = done.epochs[-1].epoch if done.epochs else -1
         return self._ended_with if latest <= (epochs[-1].epoch if epochs else -1) else None
@@ -61,9 +74,10 @@ class LoadedSegment:
     def _first_by_base_offset(self, offset: int, start: int) -> int | None:
         """The same where offsets rise; where they do not, it may miss what reaches the offset."""
         before: tuple[int, int] | None = None
-        for position, header in file_batches(self.content, start):
+        content = self.content
+        for position, header in file_batches(content, start):
             is_old = header.magic in (0, 1)
-            base_offset = unfold(self.content, position, header).base_offset if is_old else header.base_offset
+            base_offset = unfold(content, position, header).base_offset if is_old else header.base_offset
             if base_offset == offset:
                 return position
             if base_offset > offset:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from logcore.errors import CorruptIndexError, CorruptRecordError
 from logcore.logs.broker_line import DEFAULT_LINE, BrokerLine
-from logcore.logs.partition_directory import PartitionDirectory, Write
+from logcore.logs.partition_directory import PartitionDirectory, PartitionFile, Write
 from logcore.logs.producer_state import ProducerReplay
 from logcore.logs.recovery.loaded_segment import LoadedSegment
 from logcore.logs.recovery.producer_states import Expiry, ProducerStates
@@ -34,12 +34,12 @@ from logcore.logs.recovery.segment_recovery import (
 from logcore.logs.recovery.working_files import Step, WorkingFiles
 from logcore.logs.topic_config import TopicConfig
 from logcore.records.legacy import unfold
-from logcore.records.varint import Buffer
 from logcore.segments import checkpoints, leader_epochs, offset_index, time_index, transaction_index
 from logcore.segments.file_batches import file_batches
 from logcore.segments.filenames import (
     LEADER_EPOCH_FILE,
     LOG_SUFFIX,
+    MAX_OFFSET,
     OFFSET_INDEX_SUFFIX,
     PARTITION_METADATA_FILE,
     TIME_INDEX_SUFFIX,
@@ -58,7 +58,7 @@ class CutSegment:
     """A segment that lost bytes at its end. is_emptied: all of it went, because its offsets do not rise."""
 
     base_offset: int
-    content: Buffer = field(repr=False)
+    file: PartitionFile = field(repr=False)
     kept_bytes: int
     reason: str
     is_emptied: bool = False
@@ -99,7 +99,7 @@ class Loading:
         """Start. Raises WouldNotStart."""
         self._check_small_files()
         self.disk.clean_up()
-        self._states = ProducerStates(self.disk, self._expiry)
+        self._states = ProducerStates(self.disk, self._expiry, is_lasting=True)
         self._retried(self._open_segments)
         self._retried(self._recover_unflushed)
         self._find_end()
@@ -136,29 +136,31 @@ class Loading:
 
     def _open(self, base_offset: int) -> LoadedSegment:
         name = segment_file_name(base_offset)
-        content = self.disk.content(name)
-        if len(content) > MAX_SEGMENT_BYTES:
-            raise WouldNotStart(f"the segment has {len(content)} bytes, and no broker opens one above 2 GiB", file=name)
+        file = self.disk.file(name)
+        if file.size > MAX_SEGMENT_BYTES:
+            raise WouldNotStart(f"the segment has {file.size} bytes, and no broker opens one above 2 GiB", file=name)
         index = segment_file_name(base_offset, OFFSET_INDEX_SUFFIX)
         entries = bytes(self.disk.content(index)) if index in self.disk else b""
-        return LoadedSegment(base_offset, content, entries, self._line)
+        return LoadedSegment(base_offset, file.held, entries, self._line)
 
     def _open_segments(self) -> None:
         self.segments.clear()
+        opened: list[LoadedSegment] = []
         for base_offset in self.disk.bases():
             segment = self._open(base_offset)
             has_time_index = segment_file_name(base_offset, TIME_INDEX_SUFFIX) in self.disk
             if self._indexes_left_out:
                 self._index_left_out(segment)
             elif segment_file_name(base_offset, OFFSET_INDEX_SUFFIX) not in self.disk:
-                self._recover_when_opened(segment, "it has no offset index")
+                self._recover_when_opened(segment, opened, "it has no offset index")
             else:
                 if not has_time_index:
                     self.disk.write(segment_file_name(base_offset, TIME_INDEX_SUFFIX), b"")
                     self.without_time_index.add(base_offset)
                 if self._transaction_index_is_corrupt(segment):
-                    self._recover_when_opened(segment, "an entry of its transaction index ends below its base")
+                    self._recover_when_opened(segment, opened, "an entry of its transaction index ends below its base")
             self.segments[base_offset] = segment
+            opened.append(segment)
 
     def _index_left_out(self, segment: LoadedSegment) -> None:
         """The indexes that the segment had, or may have had, where it was taken from."""
@@ -185,8 +187,7 @@ class Loading:
                 return True
         return False
 
-    def _recover_when_opened(self, segment: LoadedSegment, reason: str) -> None:
-        before = [each for base, each in self.segments.items() if base < segment.base_offset]
+    def _recover_when_opened(self, segment: LoadedSegment, before: list[LoadedSegment], reason: str) -> None:
         name = segment_file_name(segment.base_offset)
         try:
             self._recover_one(segment, before, reason)
@@ -198,15 +199,15 @@ class Loading:
             return
         bases = sorted(self.segments)
         first = max((at for at, base in enumerate(bases) if base <= self._recovery_point), default=0)
+        everything = [self.segments[base] for base in bases]
         for number, base_offset in enumerate(bases[first:], start=first):
             segment = self.segments[base_offset]
-            everything = [self.segments[base] for base in bases]
-            size = len(segment.content)
+            size = segment.size
             try:
                 self._recover_one(segment, everything, "the broker did not stop cleanly")
             except OffsetsDoNotRise as error:
                 self._empty(segment, error)
-            if len(segment.content) < size:
+            if segment.size < size:
                 for later in bases[number + 1 :]:
                     self._remove_segment(later, f"segment {base_offset} in front of it was cut")
                 return
@@ -233,9 +234,9 @@ class Loading:
         except WouldNotStart as error:
             raise error.at(file=name) from error
         self.epochs = result.epochs
-        if result.valid_bytes < len(segment.content):
-            why = result.stopped_by or "the last batch is not whole"
-            self._cut(segment, CutSegment(segment.base_offset, segment.content, result.valid_bytes, why))
+        if result.valid_bytes < segment.size:
+            why = result.stopped_by or f"the batch at position {result.valid_bytes} is not whole"
+            self._cut(segment, CutSegment(segment.base_offset, self.disk.file(name), result.valid_bytes, why))
         segment.index = result.offset_index
         segment.remember(result, begun_with, states.replay.entries())
         self.without_time_index.discard(segment.base_offset)
@@ -251,15 +252,16 @@ class Loading:
 
     def _cut(self, segment: LoadedSegment, cut: CutSegment) -> None:
         name = segment_file_name(segment.base_offset)
-        nbytes = len(segment.content) - cut.kept_bytes
+        nbytes = segment.size - cut.kept_bytes
         self.disk.cut(name, cut.kept_bytes)
         self.disk.steps.append(Step("cut", name, f"{nbytes} bytes from position {cut.kept_bytes} on: {cut.reason}"))
         self.cuts.append(cut)
-        segment.content = self.disk.content(name)
+        segment.held = self.disk.file(name).held
 
     def _empty(self, segment: LoadedSegment, error: OffsetsDoNotRise) -> None:
         self.epochs = error.epochs
-        cut = CutSegment(segment.base_offset, segment.content, error.cut_at, error.message, is_emptied=True)
+        name = segment_file_name(segment.base_offset)
+        cut = CutSegment(segment.base_offset, self.disk.file(name), error.cut_at, error.message, is_emptied=True)
         self._cut(segment, cut)
         segment.index = b""
         for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
@@ -278,33 +280,41 @@ class Loading:
         """Replace a segment by several that hold its batches, none too far above its base. Raises WouldNotStart."""
         name = segment_file_name(segment.base_offset)
         modified_ms = self.disk.modified_ms(name)
+        content = segment.content
         parts: dict[int, bytes] = {}
         start, base_offset, at = 0, segment.base_offset, 0
         try:
             end = segment.read_next_offset()
             if end <= segment.base_offset or end - 1 - segment.base_offset <= MAX_RELATIVE_OFFSET:
-                message = "an offset in it lies too far from its base, though not the last: it is not split for that"
+                message = "one of its offsets, not the last, is too far above its base: a broker does not split it"
                 raise WouldNotStart(message, file=name)
-            for position, header in file_batches(segment.content):
+            for position, header in file_batches(content):
                 if position == 0:
-                    base_offset = unfold(segment.content, position, header).base_offset
+                    base_offset = unfold(content, position, header).base_offset
                 elif not 0 <= header.last_offset - base_offset <= MAX_RELATIVE_OFFSET:
-                    parts[base_offset] = bytes(segment.content[start:position])
-                    start, base_offset = position, unfold(segment.content, position, header).base_offset
+                    parts[base_offset] = bytes(content[start:position])
+                    start, base_offset = position, unfold(content, position, header).base_offset
                 at = position + header.size
         except CorruptRecordError as error:
             raise WouldNotStart(f"it cannot be split: {error.message}", file=name, position=error.position) from error
-        if at < len(segment.content):
-            message = f"it has to be split, and {len(segment.content) - at} bytes at its end are no whole batch"
+        if at < len(content):
+            message = f"it has to be split, and {len(content) - at} bytes at its end are no whole batch"
             raise WouldNotStart(message, file=name, position=at)
-        parts[base_offset] = bytes(segment.content[start:])
+        parts[base_offset] = bytes(content[start:])
+        if min(parts) < 0 or max(parts) > MAX_OFFSET:
+            message = "it cannot be split: a batch in it begins at an offset that no segment can begin at"
+            raise WouldNotStart(message, file=name)
         self.disk.steps.append(Step("split", name, f"its offsets span too much for an index; {len(parts)} segments"))
         self.segments.pop(segment.base_offset, None)
         for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
             self.disk.remove(segment_file_name(segment.base_offset, suffix), "its segment was split")
         self._states.remove_with_segment(segment.base_offset)
         for base, content in parts.items():
-            written = self._recover(content, base, self._rules)
+            try:
+                written = self._recover(content, base, self._rules)
+            except (OffsetsDoNotRise, OffsetsOverflow) as error:
+                message = f"it cannot be split: the part from offset {base} on has no index: {error.message}"
+                raise WouldNotStart(message, file=name) from error
             self.disk.files[segment_file_name(base)] = Write(content, modified_ms)
             self.disk.write(segment_file_name(base, OFFSET_INDEX_SUFFIX), written.offset_index)
             self.disk.write(segment_file_name(base, TIME_INDEX_SUFFIX), written.time_index)
@@ -321,6 +331,9 @@ class Loading:
             except CorruptRecordError as error:
                 name = segment_file_name(last.base_offset)
                 raise WouldNotStart(f"the log's end cannot be read: {error.message}", file=name) from error
+            if end > MAX_OFFSET:
+                message = f"the log would end at {end}, above the greatest offset {MAX_OFFSET}"
+                raise WouldNotStart(message, file=segment_file_name(last.base_offset))
             if end < self.log_start_checkpoint:
                 for base_offset in sorted(self.segments):
                     why = f"the log ends at {end}, below its start at {self.log_start_checkpoint}"
@@ -364,7 +377,7 @@ class Loading:
             (TIME_INDEX_SUFFIX, time_index.ENTRY_SIZE),
         ):
             name = segment_file_name(base_offset, suffix)
-            if name in self.disk and len(self.disk.content(name)) % entry_size:
+            if name in self.disk and self.disk.file(name).size % entry_size:
                 content = bytes(self.disk.content(name))
                 self.disk.write(name, content[: len(content) // entry_size * entry_size])
 

@@ -4,7 +4,10 @@ A broker says little of what it loses. It cuts a segment at the first byte that 
 it; and it lets through what a recovery does not look at. All of that is in `losses`:
 
     cut                 good batches, or bytes that may have been some, behind the place where a segment is cut
+    unreadable          of a salvage: cut out, because the disk failed to read some of these bytes
     torn-tail           (warning) a batch whose writing was under way, or zeros, at the end of the last segment
+    length-repaired     (warning) of a salvage: a batch whose length field alone was wrong, kept with the right one
+    offset-repaired     (warning) likewise: a compressed message that says offset 0, kept with that of its last message
     dropped-segment     a later segment that goes with a cut, or all of them where the log ends below its start
     damage-kept         bytes that stay in the log and that no reader can read: not looked at, or not seen
     log-end-fell        the log's end is read off a wrong index entry, and readers end there
@@ -12,25 +15,32 @@ it; and it lets through what a recovery does not look at. All of that is in `los
     time-index-empty    (warning) a time index was missing: retention goes by the file's time of change
     producers-forgotten without any snapshot a clean start knows no producer, sequence or open transaction
     end-jumps           the last segment is empty and begins above the log's end: readers wait in the gap
+    missing             offsets that no segment holds and no cleaning explains, up to the high watermark
     metadata-missing    (warning) without partition.metadata a KRaft broker puts the log aside as a stray
 
+What each of them is in offsets, records and bytes is counted by `logcore.logs.recovery.losses`.
 Source: see `loading`; the losses were seen on brokers.
 """
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from logcore.errors import CorruptIndexError, CorruptRecordError
 from logcore.logs.broker_line import DEFAULT_LINE, BrokerLine
 from logcore.logs.findings import Finding, Severity
+from logcore.logs.gaps import GapRules
 from logcore.logs.partition_directory import Cut, Keep, PartitionDirectory, Proposal, RootLines, Write
 from logcore.logs.recovery.loaded_segment import LoadedSegment
 from logcore.logs.recovery.loading import CutSegment, Loading
+from logcore.logs.recovery.losses import Bounds, Damage, Loss, lost_end, with_damage
+from logcore.logs.recovery.missing_offsets import missing_offsets
+from logcore.logs.recovery.segment_pieces import header_of
 from logcore.logs.recovery.segment_recovery import (
     IndexRules,
     OffsetsDoNotRise,
@@ -41,42 +51,20 @@ from logcore.logs.recovery.segment_recovery import (
     recover_segment,
 )
 from logcore.logs.recovery.working_files import Step
+from logcore.logs.remote_tier import below_start, remote_range
 from logcore.logs.topic_config import TopicConfig
-from logcore.records.batch import MAGIC_AT, MAGIC_V2, crc_matches, read_header
-from logcore.records.varint import Buffer
 from logcore.segments import filenames, offset_index
 from logcore.segments.file_batches import file_batches
 from logcore.segments.filenames import OFFSET_INDEX_SUFFIX, PARTITION_METADATA_FILE, segment_file_name
 from logcore.segments.leader_epochs import Epochs
 from logcore.segments.scan import ScannedBatch, Stretch, scan
 
-_WARNINGS = {"torn-tail", "time-index-empty", "metadata-missing"}
-_LOOKED_THROUGH = 1 << 20
-_SUMMED = 64 << 20
-"""Bytes of checksums that are made for it: more claim to be batches only where someone wants it to take long."""
 _FATAL_ROOT_FILES = {
     filenames.RECOVERY_POINT_FILE: "recovery_point",
     filenames.LOG_START_FILE: "log_start_offset",
     filenames.HIGH_WATERMARK_FILE: "high_watermark",
     filenames.CLEANER_FILE: "first_dirty_offset",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """Something a broker loses, hides or gets wrong. position, nbytes: in the file; offset: of the log, where known."""
-
-    kind: str
-    file: str
-    message: str
-    position: int | None = None
-    nbytes: int | None = None
-    offset: int | None = None
-
-    @property
-    def severity(self) -> Severity:
-        """WARNING where nothing that was whole is lost."""
-        return Severity.WARNING if self.kind in _WARNINGS else Severity.ERROR
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +142,7 @@ def plan_recovery(
     salvage: bool = False,
     heeds_clean_mark: bool = False,
     indexes_left_out: bool = False,
+    gaps: GapRules | None = None,
     recover: Recover = recover_segment,
 ) -> RecoveryPlan:
     """What a broker's start leaves of a partition directory.
@@ -168,7 +157,7 @@ def plan_recovery(
     if salvage:
         from logcore.logs.recovery.salvage import plan_salvage
 
-        return plan_salvage(directory, config, as_of_ms=as_of_ms, recover=recover)
+        return plan_salvage(directory, config, as_of_ms=as_of_ms, recover=recover, gaps=gaps)
     is_clean = heeds_clean_mark and directory.is_clean
     loading = Loading(
         directory, config, as_of_ms, recover, is_clean=is_clean, indexes_left_out=indexes_left_out, line=line
@@ -177,12 +166,16 @@ def plan_recovery(
         loading.run()
     except WouldNotStart as error:
         return RecoveryPlan({}, steps=tuple(loading.disk.steps), refusal=f"A broker would not start with this: {error}")
-    losses = tuple(_losses(loading, directory, config, recover))
+    losses: list[Loss] = []
+    ends: dict[int, int] = {}
+    losses += _losses(loading, directory, config, recover, ends)
+    if gaps is not None:
+        losses += missing_offsets(directory, ends, loading.log_start_offset, gaps, losses)
     return RecoveryPlan(
         dict(sorted(loading.disk.files.items())),
         loading.disk.dropped,
         tuple(loading.disk.steps),
-        losses,
+        tuple(losses),
         root_lines(loading, directory),
         loading.epochs,
         loading.log_start_offset,
@@ -195,25 +188,35 @@ def root_lines(loading: Loading, directory: PartitionDirectory) -> RootLines:
     watermark = directory.high_watermark
     if watermark is not None:
         watermark = min(max(watermark, loading.log_start_offset), loading.log_end_offset)
-    is_above = loading.log_start_offset > min(loading.segments)
+    first_base = min(loading.segments)
+    log_start_offset = loading.log_start_offset if loading.log_start_offset > first_base else None
+    remote = remote_range(below_start(directory.log_start_offset, first_base, loading.epochs))
+    if remote is not None:  # a tiered log begins there, and the line alone says so
+        log_start_offset = remote[0]
     return RootLines(
         loading.recovery_point,
-        loading.log_start_offset if is_above else None,
+        log_start_offset,
         watermark,
         directory.first_dirty_offset,
     )
 
 
-def _losses(loading: Loading, directory: PartitionDirectory, config: TopicConfig, recover: Recover) -> Iterator[Loss]:
+def _losses(
+    loading: Loading, directory: PartitionDirectory, config: TopicConfig, recover: Recover, ends: dict[int, int]
+) -> Iterator[Loss]:
+    """The losses; into `ends` comes, by base offset, where each segment that stays ends."""
     if PARTITION_METADATA_FILE not in directory.files:
         message = "it is missing: a KRaft broker takes the log for a stray and puts an empty replica in its place"
         yield Loss("metadata-missing", PARTITION_METADATA_FILE, message)
+    last_base_offset = max(loading.segments)
+    bases = sorted({*loading.segments, *(segment.base_offset for segment in loading.removed)})
+    following = dict(pairwise((*bases, None)))
     for cut in loading.cuts:
-        yield _cut(cut, is_last=not loading.removed and cut.base_offset == max(loading.segments))
+        is_last = not loading.removed and cut.base_offset == last_base_offset
+        yield _cut(cut, Bounds(following.get(cut.base_offset), directory.high_watermark), is_last=is_last)
     for segment in loading.removed:
-        name, nbytes = segment_file_name(segment.base_offset), len(segment.content)
-        message = f"the segment goes with all its {nbytes} bytes: {loading.disk.dropped.get(name, '')}"
-        yield Loss("dropped-segment", name, message, 0, nbytes, segment.base_offset)
+        why = loading.disk.dropped.get(segment_file_name(segment.base_offset), "")
+        yield _dropped(segment, Bounds(following.get(segment.base_offset), directory.high_watermark), why)
     for base_offset in sorted(loading.without_time_index):
         name = segment_file_name(base_offset, ".timeindex")
         message = "it is missing and not made again: retention goes by the segment's time of change"
@@ -221,66 +224,79 @@ def _losses(loading: Loading, directory: PartitionDirectory, config: TopicConfig
     if loading.forgot_producers:
         message = "there is no producer snapshot: a clean start forgets every sequence and every open transaction"
         yield Loss("producers-forgotten", segment_file_name(loading.log_end_offset, ".snapshot"), message)
-    yield from _left_in_place(loading, config, recover)
+    yield from _left_in_place(loading, config, recover, directory.high_watermark, ends)
 
 
-def _cut(cut: CutSegment, *, is_last: bool) -> Loss:
-    name, nbytes = segment_file_name(cut.base_offset), len(cut.content) - cut.kept_bytes
-    lost = len(cut.content) - cut.kept_bytes
+def _cut(cut: CutSegment, bounds: Bounds, *, is_last: bool) -> Loss:
+    name, nbytes = segment_file_name(cut.base_offset), cut.file.size - cut.kept_bytes
+    content = cut.file.content
+    lost = lost_end(content, cut.base_offset, bounds, cut.kept_bytes)
+    is_tail = False
     if is_last and not cut.is_emptied:
-        walk = scan(cut.content, base_offset=cut.base_offset, sealed=False, decode=False, start=cut.kept_bytes)
+        walk = scan(content, base_offset=cut.base_offset, sealed=False, decode=False, start=cut.kept_bytes)
         for _ in walk:
             pass
-        is_tail = walk.accounting.tail + walk.accounting.padding == lost
-        if is_tail and not _holds_batch(cut.content, cut.kept_bytes):
-            message = f"{lost} bytes at the end of the log are cut, none of them a whole batch: {cut.reason}"
-            return Loss("torn-tail", name, message, cut.kept_bytes, nbytes)
-    message = f"{lost} bytes are cut, whatever good batches are among them: {cut.reason}"
-    return Loss("cut", name, message, cut.kept_bytes, nbytes)
+        is_tail = walk.accounting.tail + walk.accounting.padding == nbytes
+    return Loss(
+        "torn-tail" if is_tail else "cut",
+        name,
+        cut.reason,
+        cut.kept_bytes,
+        nbytes,
+        lost.offset if lost.first_offset is None else lost.first_offset,
+        lost.first_offset,
+        None if is_tail else lost.last_offset,
+        None if is_tail and lost.first_offset is not None else lost.records,
+        lost.sound_batches,
+    )
 
 
-def _holds_batch(content: Buffer, start: int) -> bool:
-    """Whether a whole v2 batch stands in the bytes behind a cut, near it: then a size was wrong, and more is lost than
-    a write under way. It may be the value of a record; so it is only said, and nothing is taken from there. True, too,
-    where there is more that looks like one than can be tried."""
-    left = _SUMMED
-    data = bytes(memoryview(content)[start + 1 : start + _LOOKED_THROUGH])
-    at = data.find(MAGIC_V2.to_bytes())
-    while at >= 0:
-        position = at - MAGIC_AT
-        if position >= 0:
-            try:
-                header = read_header(data, position)
-                left -= header.size
-                if left < 0 or crc_matches(data, position, header):
-                    return True
-            except CorruptRecordError:
-                pass
-        at = data.find(MAGIC_V2.to_bytes(), at + 1)
-    return False
+def _dropped(segment: LoadedSegment, bounds: Bounds, why: str) -> Loss:
+    content, base_offset = segment.content, segment.base_offset
+    lost = lost_end(content, base_offset, bounds, 0)
+    name = segment_file_name(base_offset)
+    return Loss(
+        "dropped-segment",
+        name,
+        f"the whole segment goes: {why}",
+        0,
+        len(content),
+        base_offset,
+        lost.first_offset,
+        lost.last_offset,
+        lost.records,
+        lost.sound_batches,
+    )
 
 
-def _left_in_place(loading: Loading, config: TopicConfig, recover: Recover) -> Iterator[Loss]:
-    """What is wrong in segments that stay, and the start did not see or not mind."""
+def _left_in_place(
+    loading: Loading, config: TopicConfig, recover: Recover, high_watermark: int | None, ends: dict[int, int]
+) -> Iterator[Loss]:
+    """What is wrong in segments that stay, and the start did not see or not mind; and where each of them ends."""
     rules = IndexRules(config.index_interval_bytes, config.segment_index_bytes)
     end = min(loading.segments)
     bases = sorted(loading.segments)
-    for base_offset in bases:
+    for base_offset, next_base in pairwise((*bases, None)):
+        assert base_offset is not None
         segment = loading.segments[base_offset]
-        name, is_last = segment_file_name(base_offset), base_offset == bases[-1]
+        name, is_last = segment_file_name(base_offset), next_base is None
         made = segment.recovered if segment.recovered is not None else _looked_at(segment, rules, recover)
-        if made is None or made.is_odd or made.valid_bytes < len(segment.content):
-            yield from _damage(segment, is_last)
+        reaches_next = made is not None and next_base is not None and made.next_offset > next_base
+        if made is None or made.is_odd or reaches_next or made.valid_bytes < segment.size:
+            ends[base_offset] = yield from _damage(segment, Bounds(next_base, high_watermark))
+        else:
+            ends[base_offset] = made.next_offset
         if segment.recovered is None and (made is None or made.offset_index != segment.index):
             yield from _misleading(segment)
         if made is None:
             continue
         if is_last and made.next_offset > loading.log_end_offset:
             message = f"the broker takes the log to end at {loading.log_end_offset}, and it ends at {made.next_offset}"
-            yield Loss("log-end-fell", name, message, offset=loading.log_end_offset)
-        if is_last and not len(segment.content) and len(bases) > 1 and base_offset > end:
+            first, last = loading.log_end_offset, made.next_offset - 1
+            yield Loss("log-end-fell", name, message, offset=first, first_offset=first, last_offset=last)
+        if is_last and not segment.size and len(bases) > 1 and base_offset > end:
             message = f"the log ends at {end}, and an empty segment makes the broker take {base_offset} for its end"
-            yield Loss("end-jumps", name, message, offset=end)
+            yield Loss("end-jumps", name, message, offset=end, first_offset=end, last_offset=base_offset - 1)
         end = made.next_offset
 
 
@@ -292,13 +308,29 @@ def _looked_at(segment: LoadedSegment, rules: IndexRules, recover: Recover) -> R
         return None
 
 
-def _damage(segment: LoadedSegment, is_last: bool) -> Iterator[Loss]:
-    walk = scan(segment.content, base_offset=segment.base_offset, sealed=not is_last, decode=False)
-    for item in walk:
-        if isinstance(item, Stretch) and not item.tail:
-            message = f"{item.size} bytes stay in the log and cannot be read: {item.message}"
-            name = segment_file_name(segment.base_offset)
-            yield Loss("damage-kept", name, message, item.position, item.size, item.offset)
+def _damage(segment: LoadedSegment, bounds: Bounds) -> Generator[Loss, None, int]:
+    """What cannot be read of a segment that stays; returns the offset behind its last good batch."""
+    content, name = segment.content, segment_file_name(segment.base_offset)
+    walk = scan(
+        content,
+        base_offset=segment.base_offset,
+        sealed=bounds.next_base is not None,
+        decode=False,
+        next_base_offset=bounds.next_base,
+    )
+    for piece in with_damage(content, walk, bounds):
+        if isinstance(piece, Damage):
+            if piece.stretch.tail:
+                continue
+            item, counts = piece.stretch, (piece.first_offset, piece.last_offset, piece.records)
+        elif isinstance(piece, Stretch):  # a broker does not set a length field right
+            header = header_of(content, piece)
+            item, counts = piece, (header.base_offset, header.last_offset, header.record_count)
+        else:
+            continue
+        message = f"these bytes stay in the log and cannot be read: {item.message}"
+        yield Loss("damage-kept", name, message, item.position, item.size, item.offset, *counts)
+    return walk.next_offset
 
 
 def _misleading(segment: LoadedSegment) -> Iterator[Loss]:

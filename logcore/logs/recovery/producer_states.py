@@ -13,13 +13,15 @@ Source: Kafka ProducerStateManager, UnifiedLog.rebuildProducerState.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from logcore.errors import CorruptIndexError, CorruptRecordError, InvalidRecordError
 from logcore.logs.producer_state import ProducerReplay, read_end_marker, without_expired
 from logcore.logs.recovery.segment_recovery import WouldNotStart
+from logcore.logs.recovery.snapshot_offsets import SnapshotOffsets
 from logcore.records.model import BatchHeader
 from logcore.records.varint import Buffer
 from logcore.segments.producer_state import encode, java_order, parse
@@ -28,7 +30,9 @@ from logcore.segments.producer_state import encode, java_order, parse
 class SnapshotFiles(Protocol):
     """The snapshots on disk, by the offset in their names."""
 
-    def snapshot_offsets(self) -> set[int]: ...
+    def snapshot_offsets(self) -> SnapshotOffsets:
+        """As they are at any time: what is written and removed changes them."""
+
     def read_snapshot(self, offset: int) -> bytes: ...
     def write_snapshot(self, offset: int, content: bytes) -> None: ...
     def remove_snapshot(self, offset: int, why: str) -> None: ...
@@ -54,12 +58,15 @@ class Expiry:
 
 
 class ProducerStates:
-    """The state of a log's producers, and the snapshots it knows of."""
+    """The state of a log's producers, and the snapshots it knows of.
 
-    def __init__(self, files: SnapshotFiles, expiry: Expiry) -> None:
+    is_lasting: other states write and remove snapshots while this one lives, and it does not hear of them.
+    """
+
+    def __init__(self, files: SnapshotFiles, expiry: Expiry, *, is_lasting: bool = False) -> None:
         self._files, self._expiry = files, expiry
         self.replay = ProducerReplay(is_strict=True)
-        self._known = files.snapshot_offsets()
+        self._known = files.snapshot_offsets().copy() if is_lasting else files.snapshot_offsets()
         self._is_empty = True
         self.map_end = 0
         """The state covers the offsets below this one."""
@@ -84,7 +91,8 @@ class ProducerStates:
     def remove_strays(self, base_offsets: Sequence[int]) -> None:
         """Look at the files anew and remove the snapshots at no segment's base, but for the highest above them all."""
         self._known = self._files.snapshot_offsets()
-        strays = sorted(self._known.difference(base_offsets))
+        bases = set(base_offsets)
+        strays = [offset for offset in self._known if offset not in bases]
         if strays and strays[-1] >= max(base_offsets, default=0):
             strays.pop()
         for offset in strays:
@@ -92,7 +100,7 @@ class ProducerStates:
 
     def start_anew(self, offset: int) -> None:
         """Forget everything; the log now begins, empty, at an offset."""
-        for known in sorted(self._known):
+        for known in list(self._known):
             self._remove(known, "all segments in front of the log's start are gone")
         self.replay = ProducerReplay(is_strict=True)
         self._taken_at, self.map_end = 0, offset
@@ -104,9 +112,8 @@ class ProducerStates:
 
     def rebuild(self, segments: Sequence[ReplayedSegment], log_start: int, end_offset: int, *, is_clean: bool) -> None:
         """Make the state what it was at an offset of the log. Raises WouldNotStart."""
-        bases = [segment.base_offset for segment in segments]
-        at_bases = set(bases[-2:])
-        if is_clean and not self._known:
+        at_bases = {segment.base_offset for segment in segments[-2:]}
+        if is_clean and self._known.newest is None:
             self.lost_on_upgrade = True
             for offset in (*sorted(at_bases), end_offset):
                 self.map_end = offset
@@ -124,17 +131,16 @@ class ProducerStates:
         self.take_snapshot()
 
     def _reload(self, log_start: int, end_offset: int) -> None:
-        for offset in sorted(self._known):
-            if offset > end_offset or offset <= log_start:
-                why = "lies above what is rebuilt" if offset > end_offset else "lies at or below the log's start"
-                self._remove(offset, f"it {why}")
+        for offset in self._known.outside(log_start, end_offset):
+            why = "lies above what is rebuilt" if offset > end_offset else "lies at or below the log's start"
+            self._remove(offset, f"it {why}")
+        newest = self._known.newest
         if end_offset == self.map_end:
             self.map_end = max(self.map_end, log_start)
-            self._taken_at = max(self._known, default=log_start)
+            self._taken_at = log_start if newest is None else newest
             return
         self.replay = ProducerReplay(is_strict=True)
-        while self._known:
-            newest = max(self._known)
+        while (newest := self._known.newest) is not None:
             try:
                 entries = parse(self._files.read_snapshot(newest))
             except CorruptIndexError as error:
@@ -148,6 +154,7 @@ class ProducerStates:
 
     def _replay(self, segment: ReplayedSegment, start: int, end_offset: int) -> None:
         try:
+            content = segment.content  # held while it is walked over
             for position, header in segment.batches(start):
                 if header.last_offset >= end_offset:
                     return
@@ -156,7 +163,7 @@ class ProducerStates:
                 if not header.is_control:
                     self.replay.take_data(header)
                     continue
-                marker = read_end_marker(segment.content, position, header)
+                marker = read_end_marker(content, position, header)
                 if marker is not None:
                     self.replay.take_marker(header, marker)
         except (CorruptRecordError, InvalidRecordError) as error:
@@ -168,8 +175,12 @@ class ProducerStates:
         self._files.remove_snapshot(offset, why)
 
 
-def _between(segments: Iterable[ReplayedSegment], start: int, end: int) -> list[ReplayedSegment]:
-    """The segments that reach into [start, end): from the one that holds `start` on."""
-    below = [segment for segment in segments if segment.base_offset < end]
-    first = max((at for at, segment in enumerate(below) if segment.base_offset <= start), default=0)
-    return below[first:]
+def _between(segments: Sequence[ReplayedSegment], start: int, end: int) -> Sequence[ReplayedSegment]:
+    """The segments that reach into [start, end): from the one that holds `start` on. They ascend."""
+    behind = bisect_left(segments, end, key=_base_offset)
+    first = bisect_right(segments, start, hi=behind, key=_base_offset) - 1
+    return segments[max(first, 0) : behind]
+
+
+def _base_offset(segment: ReplayedSegment) -> int:
+    return segment.base_offset

@@ -16,7 +16,8 @@ from logcore.logs.broker_line import DEFAULT_LINE, BrokerLine
 from logcore.logs.partition_directory import Keep, PartitionDirectory, PartitionFile, ProposedFile, RootLines, Write
 from logcore.logs.producer_state import ProducerReplay
 from logcore.logs.recovery.loading import Loading
-from logcore.logs.recovery.plan import Loss, RecoveryPlan
+from logcore.logs.recovery.losses import Loss
+from logcore.logs.recovery.plan import RecoveryPlan
 from logcore.logs.recovery.segment_recovery import (
     DEFAULT_RULES,
     IndexRules,
@@ -28,6 +29,7 @@ from logcore.logs.recovery.segment_recovery import (
 from logcore.logs.recovery.working_files import Step
 from logcore.logs.topic_config import TopicConfig
 from logcore.records.varint import Buffer
+from logcore.segments.fetched_bytes import FetchedBytes
 from logcore.segments.filenames import (
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
@@ -59,9 +61,42 @@ def plan_reindex(
     logs = {name: file for name, file in sorted(directory.files.items()) if is_plain_name(name) and _is_log(name)}
     if not logs:
         return _plan(directory, {}, None, (), [])
+    ends: dict[int, int] = {}
+    recover = _noting(recover, ends)
     whole = _all_at_once(directory, logs, config, as_of_ms, recover)
-    if whole is not None:
-        return whole
+    if whole is None:
+        whole = _one_by_one(directory, logs, config, as_of_ms, recover)
+    begins = int(min(logs)[:20])
+    start, end = max(directory.log_start_offset or 0, begins), max((begins, *ends.values()))
+    return replace(whole, log_start_offset=start, log_end_offset=end)
+
+
+def _noting(recover: Recover, ends: dict[int, int]) -> Recover:
+    """The same recovery; `ends` gets, by base offset, where each segment ends, if that is known."""
+
+    def noting(
+        content: Buffer,
+        base_offset: int,
+        rules: IndexRules = DEFAULT_RULES,
+        *,
+        epochs: Epochs = (),
+        producers: ProducerReplay | None = None,
+    ) -> RecoveredSegment:
+        result = recover(content, base_offset, rules, epochs=epochs, producers=producers)
+        ends[base_offset] = base_offset if result.is_odd else result.next_offset
+        return result
+
+    return noting
+
+
+def _one_by_one(
+    directory: PartitionDirectory,
+    logs: dict[str, PartitionFile],
+    config: TopicConfig,
+    as_of_ms: int,
+    recover: Recover,
+) -> RecoveryPlan:
+    """The plan where a segment is damaged."""
     rules = IndexRules(config.index_interval_bytes, config.segment_index_bytes)
     losses: list[Loss] = []
     sound, made = _indexes(logs, rules, recover, losses, as_of_ms)
@@ -132,35 +167,39 @@ def _indexes(
     """The segments that are sound, as far as they are valid, and the offset and time indexes of each."""
     sound: dict[str, PartitionFile] = {}
     made: dict[str, ProposedFile] = {}
+    last = max(logs)
     for name, file in logs.items():
-        base_offset, is_last = int(name[:20]), name == max(logs)
+        base_offset, is_last = int(name[:20]), name == last
+        content = file.content
         try:
-            result = recover(file.content, base_offset, rules)
+            result = recover(content, base_offset, rules)
         except LogError as error:
             losses.append(Loss("damaged-segment", name, f"its indexes cannot be made: {error.message}"))
             continue
-        left = len(file.content) - result.valid_bytes
-        if result.is_odd or (left and not (is_last and _is_tail(file.content, result.valid_bytes))):
+        left = file.size - result.valid_bytes
+        if result.is_odd or (left and not (is_last and _is_tail(content, file.fetched, result.valid_bytes))):
             why = result.stopped_by or (
                 "offsets that cannot be right" if result.is_odd else "a batch that is not whole"
             )
-            losses.append(Loss("damaged-segment", name, f"its side files stay: {why}", result.valid_bytes, left))
+            message, at = f"its side files stay: {why}", result.next_offset
+            losses.append(
+                Loss("damaged-segment", name, message, result.valid_bytes, left, None if result.is_odd else at)
+            )
             continue
-        content: Buffer = file.content
         if left:
-            losses.append(Loss("torn-tail", name, f"{left} bytes at the end are not indexed", result.valid_bytes, left))
-            content = memoryview(content)[: result.valid_bytes]
-        sound[name] = replace(file, content=content)
+            message = "the end of the log is no whole batch and is not indexed"
+            losses.append(Loss("torn-tail", name, message, result.valid_bytes, left, result.next_offset))
+        sound[name] = file.beginning(result.valid_bytes, file.modified_ms) if left else file
         made[segment_file_name(base_offset, OFFSET_INDEX_SUFFIX)] = Write(result.offset_index, as_of_ms)
         made[segment_file_name(base_offset, TIME_INDEX_SUFFIX)] = Write(result.time_index, as_of_ms)
     return sound, made
 
 
-def _is_tail(content: Buffer, start: int) -> bool:
+def _is_tail(content: Buffer, fetched: FetchedBytes | None, start: int) -> bool:
     """Whether the rest is what a write under way, or room that was reserved, leaves."""
     rest = memoryview(content)[start:]
     size = int.from_bytes(rest[8:12], "big", signed=True) + 12 if len(rest) >= 12 else len(rest) + 1
-    return size > len(rest) or not any(rest)
+    return size > len(rest) or (not any(rest) if fetched is None else fetched.is_zero_from(start))
 
 
 def _derived(
@@ -201,6 +240,6 @@ def _with_the_rest(
     for name, proposed in made.items():
         source = directory.files.get(name)
         content = proposed.content if isinstance(proposed, Write) else b""
-        is_same = source is not None and len(source.content) == len(content) and bytes(source.content) == content
+        is_same = source is not None and source.size == len(content) and bytes(source.content) == content
         files[name] = Keep(name) if is_same else proposed
     return files, dropped

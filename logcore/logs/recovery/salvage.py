@@ -6,8 +6,10 @@ What is kept, precisely:
     batches                       every batch that is good by `logcore.segments.scan`: its checksum is right, its
                                   offsets rise above all that was kept before it and stay below the next segment's
                                   base. Whole batches, never parts, in their order, their bytes unchanged
-    damaged bytes                 cut out of their segment, each stretch named as a loss. Behind bytes whose end nothing
-                                  proves the rest of that segment's file goes; nothing is searched for
+    a wrong length field          set right, where the bytes up to what follows make the batch's checksum hold
+    a compressed message at 0     v0, v1: one that says offset 0, and holds others, gets the offset of its last message
+    damaged bytes                 cut out of their segment, each stretch named as a loss. Where the next batch begins is
+                                  for `logcore.segments.resynchronization` to say, as it is for `verify`
     later segments                kept, whatever happened in front of them
     a segment too wide            batches that lie further above a segment's base than an index can say begin a new file
     a segment without a batch     is left out, unless there is no other; so its offsets are given out again
@@ -26,17 +28,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from logcore.errors import CorruptIndexError, CorruptRecordError
+from logcore.errors import CorruptIndexError
+from logcore.logs.gaps import GapRules
 from logcore.logs.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, ProposedFile, Write
 from logcore.logs.recovery.loading import Loading
-from logcore.logs.recovery.plan import Loss, RecoveryPlan, root_lines
+from logcore.logs.recovery.losses import Bounds, Damage, Loss, with_damage
+from logcore.logs.recovery.missing_offsets import missing_offsets
+from logcore.logs.recovery.plan import RecoveryPlan, root_lines
+from logcore.logs.recovery.segment_pieces import NewFile, Zeros, header_of, segment_pieces
 from logcore.logs.recovery.segment_recovery import Recover, WouldNotStart
 from logcore.logs.recovery.working_files import Step
 from logcore.logs.topic_config import TopicConfig
-from logcore.records.batch import crc_matches, read_header
-from logcore.records.legacy import unfold
+from logcore.records.model import LENGTH_AT
 from logcore.records.varint import Buffer
 from logcore.segments import checkpoints
+from logcore.segments.damaged_batch import repaired_bytes
+from logcore.segments.fetched_bytes import FetchedBytes
 from logcore.segments.filenames import (
     LEADER_EPOCH_FILE,
     LOG_SUFFIX,
@@ -44,28 +51,39 @@ from logcore.segments.filenames import (
     SWAP_SUFFIX,
     segment_file_name,
 )
-from logcore.segments.scan import MAX_RELATIVE_OFFSET, ScannedBatch, Stretch, scan
+from logcore.segments.scan import ScannedBatch, Stretch, scan
 from logcore.segments.startup import is_plain_name, kept_at_start, misnamed
 
 
 @dataclass(slots=True)
 class _Part:
-    """A new segment file: the pieces of an old one that it is made of, as (start, end) in bytes."""
+    """A new segment file: the pieces of an old one that it is made of, as (start, end) in bytes. repaired: what
+    replaces those that are one batch each, with the length or the offset corrected."""
 
     base_offset: int
     pieces: list[tuple[int, int]] = field(default_factory=list)
+    repaired: dict[tuple[int, int], bytes] = field(default_factory=dict)
 
     def take(self, batch: ScannedBatch) -> None:
-        if self.pieces and self.pieces[-1][1] == batch.position:
+        if self.pieces and self.pieces[-1][1] == batch.position and self.pieces[-1] not in self.repaired:
             self.pieces[-1] = (self.pieces[-1][0], batch.end)
         else:
             self.pieces.append((batch.position, batch.end))
 
+    def take_repaired(self, position: int, end: int, content: bytes) -> None:
+        self.pieces.append((position, end))
+        self.repaired[position, end] = content
+
 
 def plan_salvage(
-    directory: PartitionDirectory, config: TopicConfig, *, as_of_ms: int, recover: Recover
+    directory: PartitionDirectory,
+    config: TopicConfig,
+    *,
+    as_of_ms: int,
+    recover: Recover,
+    gaps: GapRules | None = None,
 ) -> RecoveryPlan:
-    """The plan of a salvage; its losses are what is cut out for good."""
+    """The plan of a salvage; its losses are what is cut out for good, and with `gaps` what no segment holds."""
     start = kept_at_start(directory.files, lambda name: _end(directory, name), with_strays=True)
     dropped = {name: str(reason) for name, reason in start.dropped.items()}
     for name in misnamed(directory.files):
@@ -73,19 +91,28 @@ def plan_salvage(
     now = {name: source for name, source in start.kept.items() if name.endswith(LOG_SUFFIX)}
     losses: list[Loss] = []
     made: dict[str, ProposedFile] = {}
+    ends: dict[int, int] = {}
     bases = [int(name[:20]) for name in now]
     for number, base_offset in enumerate(bases):
         source = directory.files[now[segment_file_name(base_offset)]]
         behind = bases[number + 1] if number + 1 < len(bases) else None
-        for part in _parts(source.content, base_offset, behind, losses):
-            made[segment_file_name(part.base_offset)] = _file(source, part, as_of_ms)
+        files, ends[base_offset] = _salvaged_files(
+            source, base_offset, behind, directory.high_watermark, losses, as_of_ms
+        )
+        made |= files
     if bases and not made:
         made[segment_file_name(bases[0])] = Write(b"", as_of_ms)
     for name, source_name in start.kept.items():
         if name.endswith(LOG_SUFFIX) and name not in made:
             dropped[source_name] = "no batch in it can be trusted"
     whole = _others(directory, losses, dropped) | made
-    return _loaded(directory, whole, dropped, losses, config, as_of_ms, recover)
+    plan = _loaded(directory, whole, dropped, losses, config, as_of_ms, recover)
+    if gaps is None or plan.refusal is not None:
+        return plan
+    # A first segment without a batch is left out, and the log begins behind it: what was in it is missing all the same.
+    log_start_offset = max(directory.log_start_offset or 0, min(ends, default=0))
+    missing = missing_offsets(directory, ends, log_start_offset, gaps, losses)
+    return replace(plan, losses=(*plan.losses, *missing))
 
 
 def _loaded(
@@ -98,7 +125,7 @@ def _loaded(
     recover: Recover,
 ) -> RecoveryPlan:
     """Side files for the salvaged logs, by a start over them."""
-    files = {name: PartitionFile(name, _content(directory, file), as_of_ms) for name, file in whole.items()}
+    files = {name: _salvaged(directory, name, file, as_of_ms) for name, file in whole.items()}
     salvaged = replace(directory, files=files, recovery_point=0, is_clean=False)
     loading = Loading(salvaged, config, as_of_ms, recover, is_clean=False)
     try:
@@ -113,7 +140,7 @@ def _loaded(
     for name, file in sorted(loading.disk.files.items()):
         result[name] = whole[file.source] if isinstance(file, Keep) else file
         source = directory.files.get(name)
-        if isinstance(result[name], Write) and source is not None and _same(source.content, loading.disk.content(name)):
+        if isinstance(result[name], Write) and source is not None and _same(source, loading.disk.file(name)):
             result[name] = Keep(name)
     for name in directory.files:
         if name not in result and name not in dropped and not name.endswith(SWAP_SUFFIX):
@@ -135,76 +162,131 @@ def _loaded(
 
 
 def _end(directory: PartitionDirectory, name: str) -> int:
-    walk = scan(directory.files[name].content, base_offset=int(name[:20]), sealed=True, decode=False)
+    file = directory.files[name]
+    walk = scan(file.content, base_offset=int(name[:20]), sealed=True, decode=False, fetched=file.fetched)
     for _ in walk:
         pass
     return walk.next_offset
 
 
-def _parts(content: Buffer, base_offset: int, next_base: int | None, losses: list[Loss]) -> list[_Part]:
-    """The good batches of a segment's file, as new files. None reaches the next base, so all of them rise."""
-    name, sealed = segment_file_name(base_offset), next_base is not None
-    parts, start = [_Part(base_offset)], 0
-    while start < len(content):
-        walk = scan(
-            content,
-            base_offset=parts[-1].base_offset,
-            sealed=sealed,
-            decode=False,
-            next_base_offset=next_base,
-            start=start,
-        )
-        start = len(content)
-        for item in walk:
-            if isinstance(item, ScannedBatch):
-                parts[-1].take(item)
-                continue
-            beyond = _begins_new_part(content, item, parts[-1].base_offset, walk.next_offset, next_base)
-            if beyond is not None:
-                parts.append(_Part(beyond))
-                start = item.position
-                break
-            kind = "torn-tail" if item.tail else "cut"
-            losses.append(Loss(kind, name, f"cut out: {item.message}", item.position, item.size, item.offset))
-        else:
-            if walk.accounting.padding:
-                at = len(content) - walk.accounting.padding
-                losses.append(Loss("torn-tail", name, "zeros up to the end", at, walk.accounting.padding))
-    return [part for part in parts if part.pieces]
+def _parts(
+    content: Buffer,
+    fetched: FetchedBytes | None,
+    base_offset: int,
+    next_base: int | None,
+    high_watermark: int | None,
+    losses: list[Loss],
+) -> tuple[list[_Part], int]:
+    """The good batches of a segment's file, as new files, and the offset behind the last of them."""
+    name = segment_file_name(base_offset)
+    parts, end = [_Part(base_offset)], base_offset
+    pieces = segment_pieces(content, base_offset, next_base, fetched)
+    for piece in with_damage(content, pieces, Bounds(next_base, high_watermark)):
+        match piece:
+            case ScannedBatch() if _says_zero(content, piece):
+                parts[-1].take_repaired(piece.position, piece.end, _with_offset(content, piece))
+                end = piece.header.next_offset
+                message = "a compressed message that says offset 0 gets the offset of its last message"
+                offset = piece.header.base_offset
+                losses.append(Loss("offset-repaired", name, message, piece.position, piece.size, offset))
+            case ScannedBatch():
+                parts[-1].take(piece)
+                end = piece.header.next_offset
+            case NewFile():
+                parts.append(_Part(piece.base_offset))
+            case Stretch():
+                whole = repaired_bytes(content, piece.position, piece.end)
+                parts[-1].take_repaired(piece.position, piece.end, whole)
+                end = header_of(content, piece).next_offset
+                message = "its length field was wrong and is set right, as its checksum proves"
+                losses.append(Loss("length-repaired", name, message, piece.position, piece.size, piece.offset))
+            case Damage():
+                losses.append(_cut_out(name, piece))
+            case Zeros():
+                losses.append(_zeros(name, piece, next_base))
+    return [part for part in parts if part.pieces], end
 
 
-def _begins_new_part(
-    content: Buffer, stretch: Stretch, base_offset: int, expected: int, next_base: int | None
-) -> int | None:
-    """The base offset of a batch that is bad only for lying too far above its segment's base; None for any other."""
-    try:
-        header = read_header(content, stretch.position)
-        if not crc_matches(content, stretch.position, header):
-            return None
-        header = unfold(content, stretch.position, header)
-    except CorruptRecordError:
-        return None
-    fits = header.base_offset >= expected and (next_base is None or header.last_offset < next_base)
-    return header.base_offset if fits and header.last_offset > base_offset + MAX_RELATIVE_OFFSET else None
+def _says_zero(content: Buffer, batch: ScannedBatch) -> bool:
+    """Whether it is a compressed message that says offset 0, which no checksum covers, and holds others."""
+    header = batch.header
+    is_zero = header.is_wrapper and not any(content[batch.position : batch.position + LENGTH_AT])
+    return is_zero and header.last_offset != 0
 
 
-def _file(source: PartitionFile, part: _Part, as_of_ms: int) -> ProposedFile:
-    if part.pieces == [(0, len(source.content))]:
-        return Keep(source.name)
-    if len(part.pieces) == 1 and part.pieces[0][0] == 0:
-        return Cut(source.name, part.pieces[0][1], as_of_ms)
-    view = memoryview(source.content)
-    return Write(b"".join(view[start:end] for start, end in part.pieces), as_of_ms)
+def _with_offset(content: Buffer, batch: ScannedBatch) -> bytes:
+    """A compressed message with the offset of its last message."""
+    offset = batch.header.last_offset.to_bytes(LENGTH_AT, "big", signed=True)
+    return offset + bytes(content[batch.position + LENGTH_AT : batch.end])
 
 
-def _content(directory: PartitionDirectory, file: ProposedFile) -> Buffer:
+def _cut_out(name: str, damage: Damage) -> Loss:
+    stretch = damage.stretch
+    kind, message = "torn-tail" if stretch.tail else "cut", f"cut out: {stretch.message}"
+    if stretch.unreadable:
+        kind, message = "unreadable", f"{message}; the disk failed to read {stretch.unreadable} of these bytes"
+    return Loss(
+        kind,
+        name,
+        message,
+        stretch.position,
+        stretch.size,
+        stretch.offset,
+        damage.first_offset,
+        damage.last_offset,
+        damage.records,
+    )
+
+
+def _zeros(name: str, zeros: Zeros, next_base: int | None) -> Loss:
+    if next_base is None or zeros.offset >= next_base:
+        message = "zeros up to the end"
+        return Loss("torn-tail", name, message, zeros.position, zeros.nbytes, zeros.offset, records=0)
+    message = "zeros up to the end of a segment that others follow"
+    return Loss("cut", name, message, zeros.position, zeros.nbytes, zeros.offset, zeros.offset, next_base - 1)
+
+
+def _salvaged_files(
+    source: PartitionFile,
+    base_offset: int,
+    next_base: int | None,
+    high_watermark: int | None,
+    losses: list[Loss],
+    as_of_ms: int,
+) -> tuple[dict[str, ProposedFile], int]:
+    """What becomes of one segment's file, by name, and the offset behind its last good batch."""
+    content, fetched = source.content, source.fetched
+    parts, end = _parts(content, fetched, base_offset, next_base, high_watermark, losses)
+    files = {segment_file_name(part.base_offset): _file(source, content, fetched, part, as_of_ms) for part in parts}
+    return files, end
+
+
+def _file(
+    source: PartitionFile, content: Buffer, fetched: FetchedBytes | None, part: _Part, as_of_ms: int
+) -> ProposedFile:
+    # Bytes that the disk failed to read cannot be copied either, also where a good batch has zeros there.
+    is_readable = fetched is None or not any(fetched.unreadable(*piece) for piece in part.pieces)
+    if not part.repaired and is_readable:
+        if part.pieces == [(0, len(content))]:
+            return Keep(source.name)
+        if len(part.pieces) == 1 and part.pieces[0][0] == 0:
+            return Cut(source.name, part.pieces[0][1], as_of_ms)
+    return Write(b"".join(_bytes_of(content, part, piece) for piece in part.pieces), as_of_ms)
+
+
+def _bytes_of(content: Buffer, part: _Part, piece: tuple[int, int]) -> Buffer:
+    start, end = piece
+    return part.repaired[piece] if piece in part.repaired else memoryview(content)[start:end]
+
+
+def _salvaged(directory: PartitionDirectory, name: str, file: ProposedFile, as_of_ms: int) -> PartitionFile:
     match file:
         case Keep(source):
-            return directory.files[source].content
+            return PartitionFile(name, directory.files[source].held, as_of_ms)
         case Cut(source, size, _):
-            return memoryview(directory.files[source].content)[:size]
+            return replace(directory.files[source].beginning(size, as_of_ms), name=name)
         case Write(content, _):
-            return content
+            return PartitionFile(name, content, as_of_ms)
 
 
 def _others(directory: PartitionDirectory, losses: list[Loss], dropped: dict[str, str]) -> dict[str, ProposedFile]:
@@ -233,5 +315,5 @@ def _not_of_segments(directory: PartitionDirectory) -> Iterator[tuple[str, Parti
             yield name, file
 
 
-def _same(content: Buffer, wanted: Buffer) -> bool:
-    return len(content) == len(wanted) and bytes(content) == bytes(wanted)
+def _same(file: PartitionFile, wanted: PartitionFile) -> bool:
+    return file.size == wanted.size and bytes(file.content) == bytes(wanted.content)

@@ -3,6 +3,7 @@
 Batch after batch, in the order of the file:
 
     size and checksum are right                        else the segment ends here, whatever lies behind
+    last offset below 2^63-1                           else nothing can follow it, and no broker starts with that
     last offset within base .. base + 2^31-1           else the segment has to be split
     the greatest timestamp so far, first batch wins
     more than `index.interval.bytes` since an entry:   an entry of the offset index (an offset that does not rise is an
@@ -31,6 +32,7 @@ from logcore.records.model import MAGIC_V2, BatchHeader
 from logcore.records.varint import Buffer
 from logcore.segments import leader_epochs, offset_index, time_index, transaction_index
 from logcore.segments.file_batches import ensure_valid, file_batches
+from logcore.segments.filenames import MAX_OFFSET
 from logcore.segments.leader_epochs import Epochs
 from logcore.segments.scan import MAX_RELATIVE_OFFSET
 from logcore.segments.transaction_index import AbortedTransaction
@@ -170,6 +172,9 @@ class SegmentRecovery:
     def _take(self, position: int, header: BatchHeader) -> None:
         ensure_valid(self._content, position, header)
         last_offset = header.last_offset
+        if last_offset >= MAX_OFFSET:
+            message = f"the batch reaches offset {last_offset}, and none may follow the greatest offset {MAX_OFFSET}"
+            raise WouldNotStart(message, position=position, offset=header.base_offset)
         if not 0 <= last_offset - self._base_offset <= MAX_RELATIVE_OFFSET:
             message = f"the batch at position {position} ends at offset {last_offset}, which an index cannot say"
             raise OffsetsOverflow(message, self.epochs)

@@ -9,9 +9,17 @@ from dataclasses import dataclass
 
 from logcore.errors import CorruptRecordError
 from logcore.logs.broker_line import DEFAULT_LINE, BrokerLine
-from logcore.logs.partition_directory import Cut, Keep, PartitionDirectory, ProposedFile, Write
+from logcore.logs.partition_directory import (
+    Cut,
+    Keep,
+    PartitionDirectory,
+    PartitionFile,
+    ProposedFile,
+    Write,
+)
 from logcore.logs.recovery.loaded_segment import LoadedSegment
 from logcore.logs.recovery.segment_recovery import WouldNotStart
+from logcore.logs.recovery.snapshot_offsets import SnapshotOffsets
 from logcore.records.varint import Buffer
 from logcore.segments.filenames import (
     LOG_SUFFIX,
@@ -41,6 +49,7 @@ class WorkingFiles:
         self.files: dict[str, ProposedFile] = {}
         self.dropped: dict[str, str] = {}
         self.steps: list[Step] = []
+        self._snapshots = SnapshotOffsets()
 
     def clean_up(self) -> None:
         """Finish or undo what was interrupted. Raises WouldNotStart."""
@@ -58,13 +67,15 @@ class WorkingFiles:
                 self.steps.append(Step("rename", now, "an interrupted cleaning had finished writing it"))
         for name, reason in start.dropped.items():
             self._drop(name, str(reason))
+        found_offsets = (snapshot_end_offset(name) for name in self.files)
+        self._snapshots = SnapshotOffsets(offset for offset in found_offsets if offset is not None)
 
     def _end_of_swapped(self, name: str) -> int:
         files = self._directory.files
         index = files.get(name[:20] + OFFSET_INDEX_SUFFIX + SWAP_SUFFIX)
         entries = b"" if index is None else bytes(index.content)
         try:
-            return LoadedSegment(int(name[:20]), files[name].content, entries, self._line).read_next_offset()
+            return LoadedSegment(int(name[:20]), files[name].held, entries, self._line).read_next_offset()
         except CorruptRecordError as error:
             raise WouldNotStart(error.message, file=name, position=error.position) from error
 
@@ -75,31 +86,31 @@ class WorkingFiles:
         """Base offsets of the segments, ascending."""
         return sorted(int(name[:20]) for name in self.files if is_plain_name(name) and name.endswith(LOG_SUFFIX))
 
-    def content(self, name: str) -> Buffer:
-        """The bytes of a file as they are by now."""
+    def file(self, name: str) -> PartitionFile:
+        """A file as it is by now."""
         match self.files[name]:
             case Keep(source):
-                return self._directory.files[source].content
-            case Cut(source, size, _):
-                return memoryview(self._directory.files[source].content)[:size]
-            case Write(content, _):
-                return content
+                return self._directory.files[source]
+            case Cut(source, size, modified_ms):
+                return self._directory.files[source].beginning(size, modified_ms)
+            case Write(content, modified_ms):
+                return PartitionFile(name, content, modified_ms)
+
+    def content(self, name: str) -> Buffer:
+        """The bytes of a file as they are by now."""
+        return self.file(name).content
 
     def modified_ms(self, name: str) -> int:
         """When a file was changed last."""
-        match self.files[name]:
-            case Keep(source):
-                return self._directory.files[source].modified_ms
-            case Cut(_, _, modified_ms) | Write(_, modified_ms):
-                return modified_ms
+        return self.file(name).modified_ms
 
     def write(self, name: str, content: bytes) -> None:
         """Put a file there; one that holds these bytes already stays as it is."""
-        if name in self.files and _is(self.content(name), content):
+        if name in self.files and _is(self.file(name), content):
             return
         # What was removed on the way may come back as it was.
         source = self._directory.files.get(name)
-        is_same = source is not None and _is(source.content, content)
+        is_same = source is not None and _is(source, content)
         self.files[name] = Keep(name) if is_same else Write(content, self._as_of_ms)
         self.dropped.pop(name, None)
 
@@ -121,20 +132,21 @@ class WorkingFiles:
         self.dropped[name] = reason
         self.steps.append(Step("drop", name, reason))
 
-    def snapshot_offsets(self) -> set[int]:
-        """Of the producer snapshots."""
-        found = (snapshot_end_offset(name) for name in self.files)
-        return {offset for offset in found if offset is not None}
+    def snapshot_offsets(self) -> SnapshotOffsets:
+        """Of the producer snapshots, as they are at any time: what changes the files changes these."""
+        return self._snapshots
 
     def read_snapshot(self, offset: int) -> bytes:
         return bytes(self.content(segment_file_name(offset, PRODUCER_SNAPSHOT_SUFFIX)))
 
     def write_snapshot(self, offset: int, content: bytes) -> None:
         self.write(segment_file_name(offset, PRODUCER_SNAPSHOT_SUFFIX), content)
+        self._snapshots.add(offset)
 
     def remove_snapshot(self, offset: int, why: str) -> None:
         self.remove(segment_file_name(offset, PRODUCER_SNAPSHOT_SUFFIX), why)
+        self._snapshots.discard(offset)
 
 
-def _is(content: Buffer, wanted: bytes) -> bool:
-    return len(content) == len(wanted) and bytes(content) == wanted
+def _is(file: PartitionFile, wanted: bytes) -> bool:
+    return file.size == len(wanted) and bytes(file.content) == wanted

@@ -226,6 +226,6 @@ def scenes(draw: st.DrawFn) -> Scene:
 def with_content(scene: Scene, contents: Sequence[bytes], **fields: Any) -> Scene:
     """The same scene with other bytes in its segments."""
     segments = tuple(
-        replace(each, content=content, unreadable=()) for each, content in zip(scene.segments, contents, strict=True)
+        replace(each, held=content, unreadable=()) for each, content in zip(scene.segments, contents, strict=True)
     )
     return replace(scene, segments=segments, round=replace(scene.round, **fields))

@@ -56,5 +56,5 @@ def test_what_is_stated_as_unreadable_is_stepped_over_alike(scene: Scene, data: 
             stretches += ((len(content) - walk.accounting.padding, len(content)),)
         if stretches and frozen is None:
             frozen = data.draw(st.sampled_from([each.base_offset, each.base_offset + 3]))
-        segments.append(replace(each, content=content, unreadable=stretches))
+        segments.append(replace(each, held=content, unreadable=stretches))
     both_agree(replace(scene, segments=tuple(segments), round=replace(scene.round, frozen_from=frozen)))

@@ -52,6 +52,7 @@ LAST = handmade.batch([record(0, b"k2", b"end")], base_offset=7, base_timestamp=
 SEALED = FIRST + ABORTED + ABORT
 ACTIVE = COMMITTED + COMMIT + LAST
 LOG_END = 8
+UNDER_WAY = handmade.simple_batch(LOG_END, [(b"k", b"v")])[:-1]
 
 
 def write_checkpoint(root: Path, name: str, **offsets: int) -> None:

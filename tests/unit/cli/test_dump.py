@@ -5,6 +5,8 @@ import csv
 import io
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -236,7 +238,7 @@ class TestDamage:
 
     def test_a_torn_tail_is_information_and_exit_code_0(self, root: Path, capsys: Captured) -> None:
         with (root / "orders-0" / "00000000000000000005.log").open("ab") as file:
-            file.write(made.FIRST[:-1])
+            file.write(made.UNDER_WAY)
         assert main(["dump", str(root)]) == 0
         assert capsys.readouterr().err.startswith("info: ")
 
@@ -261,14 +263,15 @@ class TestDamage:
         self, root: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         from logcore.cli import looking
-        from logcore.storage.local import SourceUnreadable, mapped_file
+        from logcore.storage.local import SourceUnreadable
+        from logcore.storage.source_bytes import SourceBytes
 
-        def gone(path: str) -> object:
+        def gone(path: str, *, sealed: bool) -> object:
             if path.endswith("00000000000000000000.log"):
                 raise SourceUnreadable("it cannot be read: gone.", file=path)
-            return mapped_file(path)
+            return SourceBytes(path, sealed=sealed)
 
-        monkeypatch.setattr(looking, "mapped_file", gone)
+        monkeypatch.setattr(looking, "SourceBytes", gone)
         assert offsets(capsys, str(root), code=3) == [5, 7]
 
     def test_no_payload_reaches_stderr(self, root: Path, capsys: Captured) -> None:
@@ -354,6 +357,22 @@ class TestOtherForms:
         assert len(path.read_text().splitlines()) == 6
         assert main(["dump", "--format", "jsonl", "-o", str(path), str(root)]) == 3
         assert len(path.read_text().splitlines()) == 6
+
+    def test_an_output_that_the_disk_cannot_hold_leaves_nothing(self, root: Path, tmp_path: Path) -> None:
+        """The process may write files of 512 bytes at most; the lines are longer."""
+        place = tmp_path / "place"
+        place.mkdir()
+        dumped = f"{sys.executable} -m logcore.cli.main dump --format jsonl -o {place / 'out'} {root}"
+        done = subprocess.run(
+            ["sh", "-c", f"ulimit -f 1; exec {dumped}"],
+            env=os.environ | {"LOGLAKE_ENGINE": "reference"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 3, done
+        assert done.stderr.startswith("error: ")
+        assert list(place.iterdir()) == []
 
     @pytest.mark.parametrize("target", ["out", "orders-0/out", "../logs/out"])
     def test_output_into_a_path_that_is_read_is_wrong_usage(self, root: Path, target: str, capsys: Captured) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import random
 import struct
 import subprocess
@@ -17,6 +18,8 @@ from logcore.cli.main import main
 from logcore.columns import chunks, groups
 from logcore.columns.chunks import Chunk
 from logcore.columns.engines import Engine
+from logcore.columns.turns import Turn
+from logcore.storage import source_bytes
 from tests import handmade
 from tests.conftest import REPOSITORY, Sample
 from tests.unit.cli import conftest as made
@@ -28,9 +31,15 @@ SAMPLES = ["codecs-v2-4.3.1", "timestamps-v2-4.4.0", "transactions-4.4.0", "inte
 
 @pytest.fixture(params=[8 << 20, 400], ids=["ordinary chunks", "tiny chunks"])
 def chunk_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Segments of tests are small: with tiny chunks, threads share them all the same."""
-    plan = chunks.plan_chunks
-    monkeypatch.setattr(chunks, "plan_chunks", lambda buf, base_offset: plan(buf, base_offset, request.param))
+    """Segments of tests are small: with tiny chunks, threads share them all the same, and fetch them in pieces."""
+    plan, nbytes = chunks.plan_chunks, request.param
+    monkeypatch.setattr(
+        chunks, "plan_chunks", lambda buf, base_offset, fetched=None: plan(buf, base_offset, nbytes, fetched=fetched)
+    )
+    if nbytes < mmap.PAGESIZE:
+        monkeypatch.setattr(chunks, "_PART_BYTES", 2 * nbytes)
+        monkeypatch.setattr(chunks, "_BEYOND_BYTES", 100)
+        monkeypatch.setattr(source_bytes, "PIECE", mmap.PAGESIZE)
     monkeypatch.setattr(chunks, "processors", lambda: 3)
 
 
@@ -231,8 +240,8 @@ def test_a_chunk_whose_lines_are_many_gives_them_in_parts(
     held: list[int] = []
     work = bulk._LineWork.__call__
 
-    def watched(self: bulk._LineWork, chunk: Chunk) -> object:
-        result = work(self, chunk)
+    def watched(self: bulk._LineWork, turn: Turn, chunk: Chunk) -> object:
+        result = work(self, turn, chunk)
         held.append(sum(len(text) for item in result.items if isinstance(item, list) for text in item))
         return result
 

@@ -1,6 +1,8 @@
 """`ledger` says of every offset what became of it."""
 
 import json
+import os
+import struct
 from pathlib import Path
 
 import pytest
@@ -63,9 +65,60 @@ def test_without_a_high_watermark_the_log_end_stands_for_it(root: Path, capsys: 
     assert told(capsys, str(root), "--high-watermark", "log-end")[-1][2] == "present"
 
 
-def test_a_high_watermark_beyond_the_log_end_is_damage(root: Path, capsys: Captured) -> None:
+def test_offsets_below_the_high_watermark_that_the_log_does_not_reach_are_missing(root: Path, capsys: Captured) -> None:
+    made.write_checkpoint(root, "replication-offset-checkpoint", orders=11)
+    assert told(capsys, str(root), code=2)[-2:] == [
+        (7, 8, "present", 1, 0, "batches"),
+        (8, 11, "missing", 0, 0, "high-watermark"),
+    ]
+
+
+def test_a_torn_tail_below_the_high_watermark_is_missing(root: Path, capsys: Captured) -> None:
+    orders(root, 5).write_bytes(made.ACTIVE[:-1])
+    assert told(capsys, str(root), code=2)[-1] == (7, 8, "missing", 0, 0, "high-watermark")
+    assert told(capsys, str(root), "--high-watermark", "7")[-1] == (6, 7, "control", 1, 0, "control-batches")
+
+
+def test_what_is_missing_at_the_end_is_said_once_with_the_times_of_both_files(root: Path, capsys: Captured) -> None:
     made.write_checkpoint(root, "replication-offset-checkpoint", orders=9)
-    assert told(capsys, str(root), code=2)[-1] == (7, 8, "present", 1, 0, "batches")
+    os.utime(root / "replication-offset-checkpoint", ns=(0, 1_700_000_005_000_000_000))
+    os.utime(orders(root, 5), ns=(0, 1_700_000_001_250_000_000))
+    for command in ("ledger", "transactions", "verify"):
+        assert main([command, str(root)]) == 2
+        captured = capsys.readouterr()
+        (line,) = [each for each in (captured.out + captured.err).splitlines() if "committed offsets" in each]
+        assert "replication-offset-checkpoint was written at 2023-11-14T22:13:25.000Z" in line
+        assert f"{orders(root, 5).name} changed last at 2023-11-14T22:13:21.250Z" in line
+
+
+def test_a_high_watermark_that_is_given_has_no_file(root: Path, capsys: Captured) -> None:
+    assert main(["ledger", str(root), "--high-watermark", "9"]) == 2
+    captured = capsys.readouterr()
+    assert "[8, 9)" in captured.out
+    assert "replication-offset-checkpoint" not in captured.err
+
+
+def test_what_lies_behind_a_last_segment_that_cannot_be_read_is_not_said_to_be_committed_and_lost(
+    root: Path, capsys: Captured
+) -> None:
+    orders(root, 5).unlink()
+    orders(root, 5).mkdir()
+    made.write_checkpoint(root, "replication-offset-checkpoint", orders=9)
+    assert main(["ledger", str(root)]) == 3
+    captured = capsys.readouterr()
+    assert captured.out.splitlines()[-1].split()[1:] == ["[5,", "9)", "missing", "unreadable"]
+    assert "committed" not in captured.err
+
+
+def test_damage_at_the_end_reaches_up_to_the_high_watermark(root: Path, capsys: Captured) -> None:
+    junk = struct.pack(">qiib", 7, 20, 3, 9) + bytes(range(1, 16))  # a magic that no batch has: no write under way
+    orders(root, 5).write_bytes(made.COMMITTED + made.COMMIT + junk)
+    assert told(capsys, str(root), code=2)[-1] == (7, 8, "corrupt", 0, 0, "MAGIC")
+
+
+def test_files_named_one_by_one_say_nothing_of_what_lies_behind_them(root: Path, capsys: Captured) -> None:
+    given = [str(orders(root, 0)), "--high-watermark", "8"]
+    assert told(capsys, *given)[-1] == (4, 5, "control", 1, 0, "control-batches")
 
 
 def test_offsets_below_the_log_start_are_trimmed(root: Path, capsys: Captured) -> None:
@@ -151,3 +204,11 @@ def test_old_messages_are_batches_like_others(root: Path, capsys: Captured) -> N
     old = b"".join(handmade.message_v1(5 + n, 1000 + n, b"k", b"v") for n in range(3))
     orders(root, 5).write_bytes(old)
     assert told(capsys, str(root))[-1] == (5, 8, "present", 3, 0, "batches")
+
+
+def test_a_transactional_batch_without_a_producer_belongs_to_no_transaction(root: Path, capsys: Captured) -> None:
+    # No broker takes one from a producer. A consumer asks for the outcome of a producer id, finds none, and shows it.
+    strange = handmade.simple_batch(5, [(b"k", b"v")], attributes=handmade.TRANSACTIONAL, leader_epoch=3)
+    orders(root, 5).write_bytes(strange)
+    told_of = told(capsys, "--high-watermark", "6", str(root))
+    assert told_of[-1] == (5, 6, "present", 1, 0, "batches")

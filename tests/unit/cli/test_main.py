@@ -89,6 +89,32 @@ def test_an_unforeseen_error_is_one_line_without_its_text(monkeypatch: pytest.Mo
     assert "secret" not in captured.err
 
 
+FAILS = """
+import sys
+from logcore.cli import ls, main
+def fails(_):
+    raise RuntimeError("secret payload")
+def run(arguments):
+    try:
+        fails(arguments)
+    except RuntimeError as error:
+        raise ValueError("secret too") from error
+ls.run = run
+sys.exit(main.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("level", ["debug", "info"])
+def test_at_level_debug_an_unforeseen_error_shows_its_trace_without_texts(level: str) -> None:
+    command = [sys.executable, "-c", FAILS, "ls", "--log-level", level, "x"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert "secret" not in done.stderr
+    assert ("in fails" in done.stderr) == (level == "debug")
+    assert ("RuntimeError" in done.stderr) == (level == "debug")
+    assert "ValueError" in done.stderr
+
+
 def test_one_of_our_errors_is_its_paragraph(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     def fail(_: argparse.Namespace) -> int:
         raise LogError("the batch is broken.", file="x.log", position=7, advice="Look there.")
@@ -104,7 +130,9 @@ def test_an_interrupt_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: Captured
 
     monkeypatch.setattr(ls, "run", interrupt)
     assert main.main(["ls", "x"]) == 130
-    assert capsys.readouterr().err == "interrupted\n"
+    said = capsys.readouterr().err
+    assert said.startswith("interrupted: ")
+    assert said.count("\n") == 1
 
 
 class Joined:

@@ -16,7 +16,7 @@ T = 1_700_000_000_000
 
 
 def answer(capsys: Captured, at: object, *arguments: str, code: int = 0) -> list[dict[str, object]]:
-    assert main(["offsets", "--format", "jsonl", "--at", str(at), *arguments]) == code
+    assert main(["offsets", "--format", "jsonl", "--at", f"{at}ms" if isinstance(at, int) else at, *arguments]) == code
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
@@ -52,7 +52,7 @@ def test_a_line_has_these_keys_in_this_order(known: Path, capsys: Captured) -> N
         ("-1", (8, -1, 3)),
         ("max-timestamp", (7, T + 500, None)),
         ("-3", (7, T + 500, None)),
-        ("0", (0, T, 3)),
+        ("0ms", (0, T, 3)),
         (str(T + 3), (3, T + 100, 3)),
         ("2023-11-14T22:13:20.300Z", (5, T + 300, 3)),
         (str(T + 501), (-1, -1, None)),

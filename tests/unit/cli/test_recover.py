@@ -7,6 +7,7 @@ import json
 import os
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -161,3 +162,28 @@ def test_root_files_are_written_when_asked_for(root: Path, tmp_path: Path) -> No
 
 def test_without_out_or_plan_the_usage_is_wrong(root: Path) -> None:
     assert main(["recover", str(root / "orders-0")]) == 64
+
+
+@pytest.mark.parametrize("is_last", [True, False])
+def test_salvage_gives_a_compressed_message_that_says_offset_0_the_offset_of_its_last_message(
+    root: Path, tmp_path: Path, is_last: bool, capsys: Captured
+) -> None:
+    # Its own offset is not under the checksum; those of the messages inside are.
+    sound = handmade.wrapper_v0([5, 6])
+    behind = b"" if is_last else handmade.message_v0(7, b"k", b"v")
+    (root / "orders-0" / name(5)).write_bytes(bytes(8) + sound[8:] + behind)
+    end = str(7 if is_last else 8)
+    files = recovered(root, tmp_path / "new", "--salvage", "--high-watermark", end, code=1)
+    assert files[name(5)] == sound + behind
+    assert "warning offset-repaired" in capsys.readouterr().out
+
+
+def test_salvage_of_the_sample_with_a_wrong_length_field_loses_no_offset(
+    sample: Any, tmp_path: Path, capsys: Captured
+) -> None:
+    source = sample("damaged").logdir / "d-flip-len-0"
+    assert main(["recover", str(source), "--salvage", "--out", str(tmp_path / "new")]) == 1
+    assert "warning length-repaired" in capsys.readouterr().out
+    content = (source / name(29)).read_bytes()
+    length = struct.pack(">i", 78 - 12)
+    assert (tmp_path / "new" / name(29)).read_bytes() == content[:476] + length + content[480:]

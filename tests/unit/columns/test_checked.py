@@ -40,6 +40,7 @@ RULES = {
     "inner-crc-differs",
     "inner-magic-differs",
     "inner-bytes-left",
+    "wrapper-offset-zero",
 }
 """Of `logcore.logs.batch_rules`: each is provoked below."""
 
@@ -72,12 +73,12 @@ def told(judgement: SegmentJudgement) -> tuple[object, ...]:
 
 
 def agreed(
-    data: bytes, base: int = 0, *, sealed: bool = True, next_base: int | None = None
+    data: bytes, base: int = 0, *, sealed: bool = True, next_base: int | None = None, **more: bool
 ) -> tuple[SegmentValidation, int]:
     """The slow validation, with which the bulk one agrees; and how many batches came in tables."""
-    slow = validate_segment(data, base_offset=base, sealed=sealed, file="f.log", next_base_offset=next_base)
+    slow = validate_segment(data, base_offset=base, sealed=sealed, file="f.log", next_base_offset=next_base, **more)
     items = list(slow)
-    fast = CheckedSegment(data, base_offset=base, sealed=sealed, file="f.log", next_base_offset=next_base)
+    fast = CheckedSegment(data, base_offset=base, sealed=sealed, file="f.log", next_base_offset=next_base, **more)
     found, tables = opened(fast)
     assert found == items
     assert told(fast) == told(slow)
@@ -147,6 +148,10 @@ PROVOKED: dict[str, list[bytes]] = {
     "inner-crc-differs": [handmade.wrapper([V1(0), V1(1, crc=1)], offset=11)],
     "inner-magic-differs": [handmade.wrapper([V1(0), V1(1, magic=0)], offset=11)],
     "inner-bytes-left": [handmade.wrapper([V1(0), V1(1), V1(2)[:-1]], offset=11)],
+    "wrapper-offset-zero": [
+        handmade.wrapper_v0([10, 11], offset=0),
+        handmade.wrapper_v0([10], offset=0, codec=handmade.SNAPPY),
+    ],
 }
 
 
@@ -210,6 +215,14 @@ def test_sequences_begin_again_at_zero(table_sizes: None) -> None:
     first = good(0, base_sequence=(1 << 31) - 1, **PRODUCER)
     assert agreed(first + good(2, base_sequence=1, **PRODUCER))[0].findings == ()
     assert rules_of(agreed(first + good(2, base_sequence=0, **PRODUCER))[0]) == {"sequence-duplicate"}
+
+
+def test_sequences_of_a_coordinators_topic_are_not_checked(table_sizes: None) -> None:
+    draw = random.Random(2)
+    for _ in range(10):
+        slow, in_tables = agreed(producers(draw, 60, 0.1), checks_sequences=False)
+        assert not rules_of(slow)
+        assert in_tables == 60
 
 
 def test_behind_a_gap_no_sequence_is_expected(table_sizes: None) -> None:

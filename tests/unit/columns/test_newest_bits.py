@@ -133,7 +133,7 @@ def test_what_lies_in_front_of_where_reading_began_stays_if_nothing_newer_was_re
 def test_a_segment_that_was_not_read_for_the_map_keeps_what_is_not_in_it() -> None:
     log = a_log()
     more = handmade.simple_batch(70, [(b"only here", b"v")])
-    log[1] = replace(log[1], content=bytes(log[1].content) + more, next_base_offset=71)
+    log[1] = replace(log[1], held=bytes(log[1].content) + more, next_base_offset=71)
     log[2] = segment(71, batches(71, 5), next_base=106)
     mapped = [log[0], log[2]]
     found = cleaned(CompiledCleaner(), log, a_round(106), mapped)

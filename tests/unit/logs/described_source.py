@@ -44,6 +44,7 @@ class Source:
     broken_identity: bool = False
     named_files: bool = False
     refuses: bool = False
+    below_start: tuple[tuple[int, int, str], ...] = ()
     asked: list[tuple[int, int]] = field(default_factory=list)
 
     def log(self) -> SourceLog:
@@ -66,6 +67,7 @@ class Source:
             unreadable=self.unreadable,
             broken_identity=self.broken_identity,
             named_files=self.named_files,
+            below_start=self.below_start,
         )
 
     def header_at(self, segment: SegmentFile, position: int) -> BatchHeader | None:

@@ -66,14 +66,16 @@ def files() -> Files:
 
 @pytest.fixture
 def said(tmp_path: Path) -> Say:
-    def say(files: Files, *, named: bool = False, rules: GapRules | None = None, **root: int) -> list[Finding]:
+    def say(
+        files: Files, *, named: bool = False, rules: GapRules | None = None, topic: str = "orders", **root: int
+    ) -> list[Finding]:
         root_directory = tmp_path / f"logs{len(list(tmp_path.iterdir()))}"
-        directory = root_directory / "orders-0"
+        directory = root_directory / f"{topic}-0"
         directory.mkdir(parents=True)
         for file, content in ({"leader-epoch-checkpoint": epochs((0, 0))} | files).items():
             (directory / file).write_bytes(content)
         for checkpoint, offset in ({"replication": 10} | root).items():
-            text = f"0\n1\norders 0 {offset}\n"
+            text = f"0\n1\n{topic} 0 {offset}\n"
             (root_directory / f"{checkpoint.replace('_', '-')}-offset-checkpoint").write_text(text)
         paths = [str(directory / file) for file in files if file.endswith(".log")] if named else [str(directory)]
         (log,) = discover(paths).logs
@@ -167,6 +169,15 @@ def test_brokers_of_0_11_took_a_marker_for_the_last_offset(files: Files, said: S
     assert said(files | {name(4, ".snapshot"): old}) == []
 
 
+def test_brokers_of_1_0_left_the_timestamp_of_the_last_data(said: Say) -> None:
+    """There a marker does not move a producer's last timestamp; in every other version it does."""
+    ended = handmade.marker(2, handmade.COMMIT, producer_id=1, base_timestamp=5000)
+    batches = {name(0): transactional(1, 0, 2, 0) + ended, name(3): plain(3, 7)}
+    for at, expected in ((5000, []), (1000, []), (1001, ["snapshot-differs"])):
+        beside = {name(3, ".snapshot"): snapshot(entry(1, 1, 1, delta=1, at=at))}
+        assert rules_of(said(batches | beside)) == expected
+
+
 def test_a_snapshot_that_cannot_be_used_is_said(files: Files, said: Say) -> None:
     broken = handmade.flip(files[name(4, ".snapshot")], 20)
     assert rules_of(said(files | {name(4, ".snapshot"): broken})) == ["broken-snapshot"]
@@ -233,15 +244,17 @@ def test_a_batch_of_another_epoch_than_the_checkpoint_has_is_said_once_a_run(fil
     assert [(f.rule, f.start_offset, f.end_offset) for f in findings] == [("leader-epoch-differs", 2, 4)]
 
 
-def test_epochs_below_the_first_entry_of_the_checkpoint_are_not_judged(said: Say) -> None:
-    batches = plain(0, leader_epoch=3) + plain(2, 8, leader_epoch=4)
-    assert said({name(0): batches, "leader-epoch-checkpoint": epochs((4, 2))}) == []
+def test_epochs_below_the_first_entry_of_the_checkpoint_are_not_judged_and_that_is_said_once(said: Say) -> None:
+    batches = plain(0, leader_epoch=3) + plain(2, 8, leader_epoch=5) + plain(4, 8, leader_epoch=5)
+    (finding,) = said({name(0): batches, "leader-epoch-checkpoint": epochs((5, 4))})
+    assert (finding.rule, finding.severity) == ("leader-epochs-unproven", "info")
+    assert (finding.file or "").endswith("orders-0/leader-epoch-checkpoint")
 
 
 def test_a_segment_that_begins_in_a_lower_epoch_is_a_regression(said: Say) -> None:
     batches = {name(0): plain(0, leader_epoch=4), name(2): plain(2, 8, leader_epoch=3)}
     findings = said(batches | {"leader-epoch-checkpoint": epochs((9, 10))})
-    assert rules_of(findings) == ["leader-epoch-regression"]
+    assert rules_of(findings) == ["leader-epochs-unproven", "leader-epoch-regression"]
 
 
 @pytest.mark.parametrize(("sequence", "told"), [(3, "a gap"), (1, "written before"), (0, "written before")])
@@ -250,6 +263,16 @@ def test_a_sequence_that_does_not_follow_is_a_gap_or_a_duplicate(said: Say, sequ
     (finding,) = said({name(0): batches})
     assert finding.rule == "producer-sequence"
     assert told in finding.message
+
+
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__share_group_state", "__transaction_state"])
+def test_what_a_coordinator_appends_needs_no_sequence(said: Say, topic: str) -> None:
+    """Each transactional offset commit is a batch with base sequence 0."""
+    commits = (
+        transactional(1, 0, 2, 0) + transactional(1, 2, 8, 0) + handmade.marker(10, handmade.COMMIT, producer_id=1)
+    )
+    assert said({name(0): commits}, topic=topic, replication=11) == []
+    assert rules_of(said({name(0): commits}, replication=11)) == ["producer-sequence"]
 
 
 def test_a_sequence_that_wraps_or_begins_anew_with_an_epoch_follows(said: Say) -> None:
@@ -308,3 +331,10 @@ def test_epochs_without_a_checkpoint_to_compare_with_are_information(files: File
 def test_a_transaction_index_with_half_an_entry_is_information(files: Files, said: Say) -> None:
     index = files[name(0, ".txnindex")] + b"half"
     assert rules_of(said(files | {name(0, ".txnindex"): index})) == ["index-partial-entry"]
+
+
+def test_a_log_that_ends_below_its_high_watermark_names_how_many_offsets_are_missing(said: Say) -> None:
+    (finding,) = said({name(0): plain(0, 9)})  # the high watermark is 10
+    assert finding.rule == "high-watermark-beyond-log-end"
+    said_first = "the log ends at offset 9; committed offsets from there on are missing: 1. replication-offset-"
+    assert finding.message.startswith(said_first)  # and the times of both files

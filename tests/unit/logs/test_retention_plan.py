@@ -385,7 +385,7 @@ def test_of_segments_behind_the_first_that_stays_no_byte_is_read() -> None:
     files = three()
     files.segment(6, NOW)
     held = files.files[f"{4:020d}.log"]
-    files.files[held.name] = replace(held, content=Unread(bytes(held.content)))
+    files.files[held.name] = replace(held, held=Unread(bytes(held.content)))
     assert gone(plan(files, {"retention.ms": str(HOUR)})) == [0]
 
 

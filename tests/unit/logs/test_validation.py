@@ -158,14 +158,17 @@ def test_a_segment_cut_at_any_byte_accounts_for_every_byte(sealed: bool) -> None
         assert accounting.valid == good
         assert (accounting.quarantined if sealed else accounting.tail) == length - good
         assert accounting.file_size == length
-        assert len(judged.findings) == sum(isinstance(row, Stretch) for row in rows) == (length != good)
+        assert sum(isinstance(row, Stretch) for row in rows) == (length != good)
+        said = ["corrupt-bytes" if sealed else "torn-tail"] if length != good else []
+        assert rules(judged) == said + (["segment-without-batch"] if 0 < length < len(first) and not sealed else [])
 
 
 @pytest.mark.parametrize(
     ("sealed", "rule", "end"), [(False, "torn-tail", End.TORN), (True, "corrupt-bytes", End.CORRUPT)]
 )
 def test_a_partial_batch_at_the_end_is_ordinary_only_while_the_segment_is_written(sealed, rule, end) -> None:
-    judged, _ = walked(three_batches()[0][:-1], sealed=sealed)
+    first, second, _ = three_batches()
+    judged, _ = walked(first + second[:-1], sealed=sealed)
     assert (rules(judged), judged.end) == ([rule], end)
 
 
@@ -276,6 +279,8 @@ CASES = {
         handmade.wrapper([handmade.message(0), handmade.message(1)[:-1]], offset=0),
         "inner-bytes-left",
     ),
+    "a wrapper whose offset nobody assigned": (handmade.wrapper_v1([0, 1, 2], offset=0), "wrapper-offset-zero"),
+    "a wrapper of one message at offset 0": (handmade.wrapper_v1([0]), None),
     "a wrapper around a wrapper": (handmade.wrapper([handmade.wrapper_v1([0])], offset=0), "corrupt-bytes"),
     "latest": (handmade.simple_batch(0, ONE, base_timestamp=LATEST), None),
     "empty batch": (handmade.empty_batch(0, 4, max_timestamp=5), None),
@@ -347,6 +352,13 @@ LAST = (1 << 31) - 1
 def test_a_producers_sequence_goes_on_where_its_last_batch_ended(batches, expected) -> None:
     judged, _ = walked(from_producers(*batches))
     assert [(f.rule, f.start_offset) for f in judged.findings] == expected
+
+
+def test_of_a_coordinators_topic_no_sequence_is_expected() -> None:
+    """Each transactional offset commit is a batch with base sequence 0."""
+    commits = from_producers((7, 0, 0, 3), (7, 0, 0, 2), (7, 0, 9, 1))
+    assert rules(walked(commits)[0]) == ["sequence-duplicate", "sequence-gap"]
+    assert rules(walked(commits, checks_sequences=False)[0]) == []
 
 
 def test_where_offsets_are_missing_no_sequence_is_expected() -> None:

@@ -312,7 +312,19 @@ def test_oddities_inside_are_counted() -> None:
     sound = Oddities()
     read(handmade.wrapper_v1([1, 2]), oddities=sound)
     read(V0_MESSAGE, oddities=sound)
+    read(handmade.wrapper_v1([0]), oddities=sound)
     assert sound == Oddities()
+
+
+@pytest.mark.parametrize("magic", [V0, V1])
+def test_an_offset_of_zero_on_a_wrapper_that_reaches_further_is_noted(magic: int) -> None:
+    oddities = Oddities()
+    inside = [handmade.message(offset, magic=magic) for offset in (5, 6)]
+    assert [record.offset for record in read(handmade.wrapper(inside, offset=0, magic=magic), oddities=oddities)] == [
+        5,
+        6,
+    ]
+    assert oddities == Oddities(is_wrapper_at_zero=True)
 
 
 def nested(magic: int, depth: int) -> bytes:

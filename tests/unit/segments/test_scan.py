@@ -56,6 +56,11 @@ def bad(finished: SegmentScan) -> list[tuple[int, int, CorruptionReason]]:
     return [(item.position, item.size, item.reason) for item in items if isinstance(item, Stretch)]
 
 
+def repaired(finished: SegmentScan) -> list[int]:
+    items = finished.items  # type: ignore[attr-defined]
+    return [item.position for item in items if isinstance(item, Stretch) and item.is_repaired]
+
+
 @pytest.mark.parametrize("sealed", [True, False])
 def test_whole_batches_are_clean(sealed: bool) -> None:
     finished = walk(SEGMENT, sealed=sealed)
@@ -109,11 +114,13 @@ def test_a_segment_cut_between_batches_cannot_be_told_from_a_whole_one(length: i
 
 
 @pytest.mark.parametrize("garbage", [b"\1", b"\xff" * 11, b"\xff" * 12, b"garbage!" * 9, bytes(30) + b"\1"])
-def test_trailing_garbage_is_a_tail_if_active_and_quarantined_if_sealed(garbage: bytes) -> None:
-    active, sealed = walk(SEGMENT + garbage, sealed=False), walk(SEGMENT + garbage, sealed=True)
-    assert good(active) == good(sealed) == [10, 13, 16]
-    assert (active.end, active.accounting.tail) == (End.TORN, len(garbage))
-    assert (sealed.end, sealed.accounting.quarantined) == (End.CORRUPT, len(garbage))
+@pytest.mark.parametrize("sealed", [True, False])
+def test_trailing_garbage_that_does_not_begin_like_a_batch_is_quarantined(garbage: bytes, sealed: bool) -> None:
+    finished = walk(SEGMENT + garbage, sealed=sealed)
+    assert good(finished) == [10, 13, 16]
+    assert (finished.end, finished.accounting.quarantined) == (End.CORRUPT, len(garbage))
+    (stretch,) = [item for item in finished.items if isinstance(item, Stretch)]  # type: ignore[attr-defined]
+    assert (stretch.hides is None) == sealed
 
 
 @pytest.mark.parametrize("count", [1, 8, 11, 12, 17, 18, 61, 4096, (1 << 20) + 5])
@@ -132,10 +139,11 @@ def test_a_partial_batch_in_reserved_room_is_a_tail_and_the_zeros_behind_are_not
     assert torn.accounting.padding == 5000 - 5
 
 
-def test_zeros_in_the_middle_are_quarantined_with_all_behind_them() -> None:
-    finished = walk(FIRST + bytes(100) + SECOND)
-    assert good(finished) == [10]
-    assert bad(finished) == [(len(FIRST), 100 + len(SECOND), CorruptionReason.LENGTH)]
+@pytest.mark.parametrize("sealed", [True, False])
+def test_zeros_in_the_middle_are_quarantined_alone(sealed: bool) -> None:
+    finished = walk(FIRST + bytes(100) + SECOND, sealed=sealed)
+    assert good(finished) == [10, 13]
+    assert bad(finished) == [(len(FIRST), 100, CorruptionReason.LENGTH)]
     assert finished.accounting.padding == 0
 
 
@@ -164,8 +172,8 @@ def test_a_bad_last_batch_of_an_active_segment_is_a_tail() -> None:
 def test_a_batch_of_older_offsets_behind_a_bad_one_proves_nothing() -> None:
     older = handmade.simple_batch(0, ROWS)
     finished = walk(FIRST + flip(SECOND, 61) + older + THIRD)
-    assert good(finished) == [10]
-    assert finished.accounting.quarantined == len(SECOND) + len(older) + len(THIRD)
+    assert good(finished) == [10, 16]
+    assert finished.accounting.quarantined == len(SECOND) + len(older)
 
 
 def test_a_successor_whose_own_crc_fails_accuses_nobody() -> None:
@@ -174,31 +182,37 @@ def test_a_successor_whose_own_crc_fails_accuses_nobody() -> None:
     assert good(walk(FIRST + after_gap + liar + handmade.simple_batch(24, ROWS))) == [10, 20, 24]
 
 
-def test_two_bad_batches_in_a_row_hide_what_follows() -> None:
-    finished = walk(flip(flip(SEGMENT, STARTS[0] + 61), STARTS[1] + 61))
-    assert good(finished) == []
-    assert bad(finished) == [(0, len(SEGMENT), CorruptionReason.CRC)]
+@pytest.mark.parametrize("sealed", [True, False])
+def test_two_bad_batches_in_a_row_do_not_hide_what_follows(sealed: bool) -> None:
+    finished = walk(flip(flip(SEGMENT, STARTS[0] + 61), STARTS[1] + 61), sealed=sealed)
+    assert good(finished) == [16]
+    sizes = [STARTS[1], STARTS[2] - STARTS[1]]
+    assert bad(finished) == [(0, sizes[0], CorruptionReason.CRC), (STARTS[1], sizes[1], CorruptionReason.CRC)]
 
 
 @pytest.mark.parametrize("length", [-(2**31), -1, 0, 13, 14, 48, 2**31 - 1])
-def test_an_impossible_length_in_the_middle_hides_what_follows(length: int) -> None:
-    finished = walk(patch(SEGMENT, STARTS[1] + 8, struct.pack(">i", length)))
-    assert good(finished) == [10]
+@pytest.mark.parametrize("sealed", [True, False])
+def test_an_impossible_length_in_the_middle_costs_its_batch_alone(length: int, sealed: bool) -> None:
+    finished = walk(patch(SEGMENT, STARTS[1] + 8, struct.pack(">i", length)), sealed=sealed)
+    assert good(finished) == [10, 16]
     ((position, size, reason),) = bad(finished)
-    assert (position, size) == (STARTS[1], len(SECOND) + len(THIRD))
+    assert (position, size) == (STARTS[1], len(SECOND))
     assert reason in (CorruptionReason.LENGTH, CorruptionReason.TRUNCATED)
+    assert repaired(finished) == [STARTS[1]]
 
 
-def test_a_length_past_the_end_is_never_taken_for_the_end_of_the_file() -> None:
-    finished = walk(patch(SEGMENT, STARTS[1] + 8, struct.pack(">i", len(SEGMENT))))
+@pytest.mark.parametrize("sealed", [True, False])
+def test_a_length_past_the_end_is_never_taken_for_the_end_of_the_file(sealed: bool) -> None:
+    finished = walk(patch(SEGMENT, STARTS[1] + 8, struct.pack(">i", len(SEGMENT))), sealed=sealed)
     assert finished.end is End.CORRUPT
-    assert finished.accounting.quarantined == len(SECOND) + len(THIRD)
+    assert finished.accounting.quarantined == len(SECOND)
+    assert repaired(finished) == [STARTS[1]]
 
 
-def test_a_wrong_length_that_ends_at_no_batch_hides_what_follows() -> None:
+def test_a_wrong_length_that_ends_at_no_batch_costs_its_batch_alone() -> None:
     finished = walk(patch(SEGMENT, STARTS[1] + 8, struct.pack(">i", len(SECOND) - 12 + 7)))
-    assert good(finished) == [10]
-    assert finished.accounting.quarantined == len(SECOND) + len(THIRD)
+    assert good(finished) == [10, 16]
+    assert finished.accounting.quarantined == len(SECOND)
 
 
 @pytest.mark.parametrize("magic", [m for m in range(-128, 128) if m != 2])
@@ -261,12 +275,9 @@ def test_every_flip_costs_its_message_alone_or_is_outside_of_the_checksum(index:
                 assert good(finished) == OLD_OFFSETS  # the leader epoch
             else:
                 lost = [(position, len(OLD[index]))]
-                # A length that does not lead to the next batch leaves no way to go on.
-                rest = rest if not 8 <= at < 12 else OLD_OFFSETS[:index]
                 assert good(finished) == rest
-                assert [stretch[:2] for stretch in bad(finished)] == (
-                    [(position, len(b"".join(OLD)) - position)] if 8 <= at < 12 else lost
-                )
+                assert [stretch[:2] for stretch in bad(finished)] == lost
+                assert repaired(finished) == ([position] if 8 <= at < 12 else [])
 
 
 @pytest.mark.parametrize("index", range(len(OLD)))
@@ -453,8 +464,10 @@ def test_a_batch_inside_a_records_value_is_never_read() -> None:
     assert good(walk(FIRST + outer + hidden)) == [10, 13, 14]
     torn = walk(FIRST + cut(outer, len(outer) - 3), sealed=False)
     assert good(torn) == [10]
-    broken = walk(FIRST + patch(outer, 8, struct.pack(">i", 5)) + hidden)
-    assert good(broken) == [10]
+    for length in (5, len(outer) - 13, len(outer) + 1, 2**30):
+        broken = walk(FIRST + patch(outer, 8, struct.pack(">i", length)) + hidden)
+        assert bad(broken)[0][:2] == (len(FIRST), len(outer))
+        assert good(broken) == [10, 14]
 
 
 @pytest.mark.parametrize("decode", [True, False])
@@ -509,8 +522,9 @@ class TestLastGoodEnd:
         assert last_good_end(SEGMENT + flip(handmade.simple_batch(19, ROWS), 61), BASE)[:2] == (len(SEGMENT), 19)
 
 
-def test_fixing_the_crc_of_a_flipped_length_field_changes_nothing() -> None:
-    """The crc covers no length: what it covers ends where the length says, so it fails."""
+def test_a_right_crc_of_other_bytes_than_the_length_says_proves_the_end() -> None:
+    """The crc covers no length: what it covers tells where the batch ends."""
     injured = patch(SECOND, 8, struct.pack(">i", len(SECOND) - 12 - 1))
     finished = walk(FIRST + fix_crc(injured) + THIRD)
-    assert good(finished) == [10]
+    assert good(finished) == [10, 16]
+    assert repaired(finished) == [STARTS[1]]

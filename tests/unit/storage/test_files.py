@@ -14,9 +14,9 @@ from logcore.storage.local import (
     SourceChanged,
     SourceUnreadable,
     copy_range,
-    create_text,
     file_digest,
     map_file,
+    new_text,
     open_readonly,
     read_file,
     read_range,
@@ -278,11 +278,27 @@ def test_a_full_disk_leaves_no_half_copy(source: Path, destination: Path, monkey
 
 def test_output_files_are_new_and_hold_any_text(tmp_path: Path) -> None:
     path = tmp_path / "out"
-    with create_text(str(path)) as stream:
+    with new_text(str(path)) as stream:
         stream.write("ü \udcff\n")
+        assert not path.exists()
     assert path.read_bytes() == "ü \\udcff\n".encode()
-    with pytest.raises(LogError, match="cannot be written"):
-        create_text(str(path))
+    with pytest.raises(LogError, match="cannot be written"), new_text(str(path)):
+        pass
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "full"), ValueError()])
+def test_where_the_writing_fails_no_output_file_is_left(tmp_path: Path, error: BaseException) -> None:
+    def fails() -> None:
+        with new_text(str(tmp_path / "out")) as stream:
+            stream.write("half a line")
+            raise error
+
+    # Of a full disk it is said which file has no room on it.
+    is_full = isinstance(error, OSError)
+    with pytest.raises(LogError if is_full else type(error), match=r"out: it cannot be written" if is_full else None):
+        fails()
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

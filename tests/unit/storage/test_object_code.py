@@ -200,3 +200,38 @@ def test_the_digest_is_the_same_from_a_zip(tmp_path: Path, monkeypatch: pytest.M
     import zipped_package  # type: ignore[import-not-found]
 
     assert "it.zip" in zipped_package.__file__
+
+
+def test_a_lock_that_is_a_link_is_not_followed(tmp_path: Path, home: Path) -> None:
+    target = tmp_path / "precious"
+    target.write_text("kept")
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "x-1.lock").symlink_to(target)
+    (home / "x-2.lock").symlink_to(tmp_path / "nowhere")
+    assert cached_object_code("x-1", lambda: CODE) == CODE
+    assert cached_object_code("x-2", lambda: CODE) == CODE
+    assert target.read_text() == "kept"
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_lock_that_is_there_is_not_emptied(home: Path) -> None:
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "x-1.lock").write_text("kept")
+    assert cached_object_code("x-1", lambda: CODE) == CODE
+    assert (home / "x-1.lock").read_text() == "kept"
+
+
+def test_a_lock_that_is_a_pipe_is_not_waited_for(home: Path) -> None:
+    home.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(home / "x-1.lock")
+    assert cached_object_code("x-1", lambda: CODE) == CODE
+
+
+def test_a_link_in_the_place_of_what_is_being_written_is_not_followed(tmp_path: Path, home: Path) -> None:
+    target = tmp_path / "precious"
+    target.write_text("kept")
+    home.mkdir(parents=True, exist_ok=True)
+    (home / f"x-1.{os.getpid()}.tmp").symlink_to(target)
+    assert cached_object_code("x-1", lambda: CODE) == CODE
+    assert target.read_text() == "kept"
+    assert not (home / "x-1").is_symlink()

@@ -1,0 +1,249 @@
+"""What a recovery loses of a log, counted in offsets, records and bytes.
+
+A stretch of damage has the offsets between the batch before it and what follows: the next sound batch, the next
+segment, or at the end of the log the high watermark. Its records are known where its checksum holds, or where its own
+header, for which nothing vouches, says exactly these offsets; else they are not guessed. A write under way at the end
+of the log has no end: what of it was committed is `missing`.
+
+Belongs here: the value and the counting. Which kinds of losses there are is in `logcore.logs.recovery.plan`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from logcore.errors import CorruptRecordError
+from logcore.logs.findings import Severity
+from logcore.logs.recovery.segment_pieces import NewFile, Piece, Zeros, header_of, segment_pieces
+from logcore.records.batch import crc_matches, read_header
+from logcore.records.legacy import unfold
+from logcore.records.model import MAGIC_V2
+from logcore.records.varint import Buffer
+from logcore.segments.scan import Stretch
+
+_WARNINGS = {"torn-tail", "length-repaired", "offset-repaired", "time-index-empty", "metadata-missing"}
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Something a broker loses, hides or gets wrong.
+
+    position, nbytes: in the file. offset: the place in the log, where known. first_offset, last_offset: offsets lost,
+    both inclusive; last_offset is None where it is unknown how far they reach, both where no offset is lost. records:
+    lost ones, control records too; None where that is not known. sound_batches: among what is lost, to be kept by a
+    salvage.
+    """
+
+    kind: str
+    file: str
+    message: str
+    position: int | None = None
+    nbytes: int | None = None
+    offset: int | None = None
+    first_offset: int | None = None
+    last_offset: int | None = None
+    records: int | None = None
+    sound_batches: int = 0
+
+    @property
+    def severity(self) -> Severity:
+        """WARNING where nothing that was whole is lost."""
+        return Severity.WARNING if self.kind in _WARNINGS else Severity.ERROR
+
+    @property
+    def counted(self) -> str:
+        """For a person: `offsets 33..39, 6 records, 432 bytes; 4 sound batches kept by --salvage`. As in other ranges
+        the last offset of the two is not lost."""
+        parts = []
+        if self.first_offset is not None:
+            is_open = self.last_offset is None
+            parts.append(f"offsets from {self.first_offset} on" if is_open else _range(self))
+        elif self.offset is not None:
+            parts.append(f"at offset {self.offset}")
+        if self.records is not None:
+            parts.append(_number(self.records, "record"))
+        elif self.first_offset is not None and self.nbytes is not None:
+            parts.append("records unknown")
+        if self.nbytes is not None:
+            parts.append(_number(self.nbytes, "byte"))
+        kept = ""
+        if self.sound_batches:
+            kept = f"; {self.sound_batches} sound batch{'' if self.sound_batches == 1 else 'es'} kept by --salvage"
+        return ", ".join(parts) + kept
+
+
+def _range(loss: Loss) -> str:
+    assert loss.last_offset is not None
+    return f"offsets {loss.first_offset}..{loss.last_offset + 1}"
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A stretch that is lost, with offsets and records as in `Loss`."""
+
+    stretch: Stretch
+    first_offset: int | None
+    last_offset: int | None
+    records: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How far offsets lost at the end of a segment reach.
+
+    next_base: base offset of the segment that follows; None for the last one. high_watermark: offsets below it were
+    committed, of those above it nothing is known; None if no file states it.
+    """
+
+    next_base: int | None
+    high_watermark: int | None
+
+    def end(self, first: int) -> int | None:
+        """Where offsets that are lost from `first` on end; None if unknown."""
+        if self.next_base is not None:
+            return self.next_base
+        return None if self.high_watermark is None or self.high_watermark <= first else self.high_watermark
+
+
+def with_damage(content: Buffer, pieces: Iterable[Piece], bounds: Bounds) -> Iterator[Piece | Damage]:
+    """The pieces of a segment's file in order, damage counted."""
+    held: list[Stretch] = []
+    for piece in pieces:
+        if isinstance(piece, Stretch) and not piece.is_repaired:
+            held.append(piece)
+            continue
+        if isinstance(piece, NewFile):
+            behind: int | None = piece.base_offset
+        elif isinstance(piece, Zeros):
+            behind = bounds.end(piece.offset)
+        else:
+            behind = header_of(content, piece).base_offset
+        yield from _counted(content, held, behind)
+        held.clear()
+        yield piece
+    if held:
+        yield from _counted(content, held, bounds.end(held[0].offset))
+
+
+def _counted(content: Buffer, stretches: Sequence[Stretch], end_offset: int | None) -> Iterator[Damage]:
+    """Neighbouring stretches, of offsets that end together."""
+    if not stretches:
+        return
+    first = stretches[0].offset
+    if end_offset is not None and end_offset <= first:
+        yield from (Damage(stretch, None, None, _vouched(content, stretch, 0)) for stretch in stretches)
+        return
+    at = first
+    shares: list[Damage] = []
+    for stretch in stretches:
+        claim = None if stretch.tail else _claimed(content, stretch)
+        if claim is None or claim[0] != at:
+            break
+        shares.append(Damage(stretch, claim[0], claim[1] - 1, claim[1] - claim[0]))
+        at = claim[1]
+    if len(shares) == len(stretches) and at == end_offset:  # one behind the other, they fill the offsets
+        yield from shares
+        return
+    last = None if end_offset is None else end_offset - 1
+    for stretch in stretches:
+        yield Damage(stretch, first, None if stretch.tail else last, _vouched(content, stretch, None))
+
+
+def _claimed(content: Buffer, stretch: Stretch) -> tuple[int, int] | None:
+    """The offsets (start, exclusive end) that the header of a damaged batch claims, if it claims a record for each and
+    the size of the stretch."""
+    try:
+        header = read_header(content, stretch.position, whole=False)
+    except CorruptRecordError:
+        return None
+    is_plain = not header.is_wrapper and header.magic <= MAGIC_V2 and header.size == stretch.size
+    if not is_plain or header.record_count < 1 or header.record_count != header.last_offset_delta + 1:
+        return None
+    return header.base_offset, header.next_offset
+
+
+def _vouched(content: Buffer, stretch: Stretch, otherwise: int | None) -> int | None:
+    """Records of a batch that is lost for its offsets alone, as its checksum proves them."""
+    try:
+        header = read_header(content, stretch.position)
+        if header.size == stretch.size and crc_matches(content, stretch.position, header):
+            return max(0, unfold(content, stretch.position, header).record_count)
+    except CorruptRecordError:
+        pass
+    return otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class LostEnd:
+    """What a segment's file holds from a position on. offset: the next one expected there; the rest as in `Loss`."""
+
+    offset: int
+    first_offset: int | None
+    last_offset: int | None
+    records: int | None
+    sound_batches: int
+
+
+def lost_end(content: Buffer, base_offset: int, bounds: Bounds, start: int) -> LostEnd:
+    """Count what is lost where a segment's file, whose name says `base_offset`, is cut at a position."""
+    pieces = segment_pieces(content, base_offset, bounds.next_base)
+    offset = base_offset
+    first: int | None = None
+    last: int | None = None
+    records: int | None = 0
+    sound = 0
+    for piece in with_damage(content, pieces, bounds):
+        if isinstance(piece, Zeros | NewFile):
+            continue
+        is_kept = (piece.stretch if isinstance(piece, Damage) else piece).end <= start
+        if isinstance(piece, Damage):
+            if is_kept:
+                continue
+            count = piece.records
+            if piece.first_offset is not None:
+                first = piece.first_offset if first is None else first
+                last = piece.last_offset
+        else:
+            header = header_of(content, piece)
+            if is_kept:
+                offset = header.next_offset
+                continue
+            sound += 1
+            count = header.record_count
+            first = header.base_offset if first is None else first
+            last = header.last_offset
+        records = None if records is None or count is None else records + count
+    return LostEnd(offset, first, last, records, sound)
+
+
+def lost_ranges(losses: Iterable[Loss]) -> list[tuple[int, int]]:
+    """The offsets that losses name, as ascending half-open ranges that do not touch."""
+    merged: list[tuple[int, int]] = []
+    for first, behind in sorted(
+        (loss.first_offset, loss.last_offset + 1)
+        for loss in losses
+        if loss.first_offset is not None and loss.last_offset is not None
+    ):
+        if merged and first <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(merged[-1][1], behind)
+        else:
+            merged.append((first, behind))
+    return merged
+
+
+def uncovered(start: int, end: int, ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The offsets [start, end) that are in none of the ranges, which are as `lost_ranges` gives them."""
+    for first, behind in ranges[bisect_right(ranges, start, key=lambda each: each[1]) :]:
+        if first >= end:
+            break
+        if first > start:
+            yield start, first
+        start = behind
+    if start < end:
+        yield start, end

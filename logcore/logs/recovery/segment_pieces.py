@@ -1,0 +1,126 @@
+"""The pieces of a segment's file as a salvage takes them: good batches, damage, zeros at the end.
+
+What is good is for `logcore.segments.scan` to say. Beyond it, a walk goes on behind a batch whose length field alone is
+wrong, and at a batch that is bad only for lying too far above its segment's base: there a file of its own begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from logcore.errors import CorruptRecordError
+from logcore.records.batch import check_header, crc_matches, read_header
+from logcore.records.legacy import unfold
+from logcore.records.model import BatchHeader
+from logcore.records.varint import Buffer
+from logcore.segments.damaged_batch import repaired_bytes
+from logcore.segments.fetched_bytes import FetchedBytes
+from logcore.segments.filenames import MAX_OFFSET
+from logcore.segments.resynchronization import Resynchronizer
+from logcore.segments.scan import MAX_RELATIVE_OFFSET, ScannedBatch, Stretch, scan
+
+
+@dataclass(frozen=True, slots=True)
+class Zeros:
+    """Zeros from a position up to the end of the file. offset: the next one expected there."""
+
+    position: int
+    nbytes: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """What follows lies too far above the segment's base for an index, and begins a file of this base offset."""
+
+    base_offset: int
+
+
+Piece: TypeAlias = ScannedBatch | Stretch | Zeros | NewFile
+
+
+def segment_pieces(
+    content: Buffer, base_offset: int, next_base: int | None, fetched: FetchedBytes | None = None
+) -> Iterator[Piece]:
+    """The pieces of a segment's file in order. next_base: base offset of the segment that follows; no batch reaches it,
+    so that those of a whole log rise. None: it is the last. fetched: what knows which bytes the disk failed to read."""
+    base, start = base_offset, 0
+    expected: int | None = None
+    resynchronizer: Resynchronizer | None = None
+    while start < len(content):
+        walk = scan(
+            content,
+            base_offset=base,
+            sealed=next_base is not None,
+            decode=False,
+            next_base_offset=next_base,
+            start=start,
+            next_offset=expected,
+            fetched=fetched,
+            resynchronizer=resynchronizer,
+        )
+        resynchronizer = walk.resynchronizer
+        start, expected = len(content), None
+        for item in walk:
+            if isinstance(item, ScannedBatch):
+                yield item
+                continue
+            beyond = _begins_new_file(content, item, base, walk.next_offset, next_base)
+            if beyond is not None:
+                yield NewFile(beyond)
+                base, start, resynchronizer = beyond, item.position, None
+                break
+            yield item
+            if item.is_repaired:
+                start, expected = item.end, header_of(content, item).next_offset
+                break
+        else:
+            if walk.accounting.padding:
+                padding = walk.accounting.padding
+                yield Zeros(len(content) - padding, padding, walk.next_offset)
+
+
+def header_of(content: Buffer, piece: ScannedBatch | Stretch) -> BatchHeader:
+    """The header of a good batch, or of one whose length field alone is wrong; unfolded."""
+    if isinstance(piece, ScannedBatch):
+        return piece.header
+    whole = repaired_bytes(content, piece.position, piece.end)
+    return unfold(whole, 0, read_header(whole))
+
+
+def _begins_new_file(
+    content: Buffer, stretch: Stretch, base_offset: int, expected: int, next_base: int | None
+) -> int | None:
+    """The base offset of a batch that is bad only for lying too far above its segment's base; None for any other.
+
+    A segment of its own must be able to hold it, or the walk would stop at it again.
+    """
+    try:
+        header = read_header(content, stretch.position)
+        if not crc_matches(content, stretch.position, header):
+            return None
+        header = unfold(content, stretch.position, header)
+        check_header(header, stretch.position)
+    except CorruptRecordError:
+        return None
+    ceiling = MAX_OFFSET - 1 if next_base is None else next_base - 1
+    fits = header.base_offset >= expected and header.last_offset <= min(
+        header.base_offset + MAX_RELATIVE_OFFSET, ceiling
+    )
+    if not fits or header.last_offset <= base_offset + MAX_RELATIVE_OFFSET:
+        return None
+    return None if _is_followed_by_lower(content, stretch.end, expected, header.base_offset) else header.base_offset
+
+
+def _is_followed_by_lower(content: Buffer, position: int, expected: int, base_offset: int) -> bool:
+    """Whether a batch stands behind that goes on below: then the far base offset is the wrong one."""
+    try:
+        header = read_header(content, position)
+        if not crc_matches(content, position, header):
+            return False
+        header = unfold(content, position, header)
+    except CorruptRecordError:
+        return False
+    return expected <= header.base_offset < base_offset

@@ -1,0 +1,26 @@
+"""Which offsets no loss names: told at once, and offset after offset."""
+
+import random
+
+from logcore.logs.recovery.losses import Loss, lost_ranges, uncovered
+
+
+def loss(first: int | None, last: int | None) -> Loss:
+    return Loss("cut", "file", "message", first_offset=first, last_offset=last)
+
+
+def test_offsets_that_no_loss_names_are_those_that_each_of_them_leaves_out() -> None:
+    chance = random.Random(15)
+    for _ in range(500):
+        starts = [chance.randrange(30) for _ in range(chance.randrange(6))]
+        losses = [loss(start, start + chance.randrange(6)) for start in starts]
+        losses += [loss(None, None), loss(chance.randrange(30), None)]  # nothing tells how far these reach
+        begin, end = sorted((chance.randrange(40), chance.randrange(40)))
+        left = [offset for pair in uncovered(begin, end, lost_ranges(losses)) for offset in range(*pair)]
+        named = {
+            offset
+            for each in losses
+            if each.first_offset is not None and each.last_offset is not None
+            for offset in range(each.first_offset, each.last_offset + 1)
+        }
+        assert left == [offset for offset in range(begin, end) if offset not in named]
