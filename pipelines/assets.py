@@ -107,7 +107,7 @@ INTAKE = (
             reporting.validation_metadata,
             ("archived_segments",),
         ),
-        (questions.NO_DAMAGE, questions.EVERY_OFFSET_ACCOUNTED_FOR),
+        (questions.NO_DAMAGE, questions.EVERY_OFFSET_ACCOUNTED_FOR, questions.NOTHING_REMOTE),
     ),
     Step(
         "publish",

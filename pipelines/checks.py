@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import dagster as dg
 
 from logcore.logs.findings import Finding, Severity
-from logcore.logs.offset_ledger import first_hole
+from logcore.logs.offset_ledger import OffsetState, first_hole
 from pipelines.expectations import Outcome, Results
 from pipelines.open_transactions import duration
 from pipelines.questions import (
@@ -23,6 +23,7 @@ from pipelines.questions import (
     NO_DAMAGE,
     NO_HANGING_TRANSACTION,
     NOTES,
+    NOTHING_REMOTE,
     ROWS_EQUAL_LEDGER,
     SOURCES_AGREE,
     TABLES_UNHARMED,
@@ -97,6 +98,33 @@ def every_offset_accounted_for(state: LakeState) -> dg.AssetCheckResult:
             "ledger": f"{_count(sum(len(log.ledger) for log in judged), 'range')} of {_count(len(judged), 'log')}",
             **({"never validated": ", ".join(left_out)} if left_out else {}),
             "picture": picture_metadata(judged),
+        },
+    )
+
+
+def nothing_remote(state: LakeState) -> dg.AssetCheckResult:
+    """A warning for each range of offsets that is in the remote tier alone."""
+    looked_at = [log for log in state.logs if log.ledger]
+    if not looked_at:
+        return NOTHING_REMOTE.unanswered(f"No segment of the lake {state.name} has been validated yet.")
+    remote = [(log, each) for log in looked_at for each in log.ledger if each.state is OffsetState.REMOTE]
+    failures = [
+        Failure(
+            f"{_count(each.end_offset - each.start_offset, 'offset')} in the remote tier",
+            log.log,
+            _named(state, log),
+            f"{each.start_offset}..{each.end_offset}",
+            Severity.WARNING,
+        )
+        for log, each in remote
+    ]
+    return NOTHING_REMOTE.answer(
+        state.lake,
+        failures,
+        f"every offset of {_count(len(looked_at), 'log')} was local",
+        {
+            "offsets in the remote tier": sum(each.end_offset - each.start_offset for _, each in remote),
+            "logs with a remote part": len({log.log for log, _ in remote}),
         },
     )
 

@@ -42,8 +42,8 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         **_LOG,
         "start_offset": "first offset of the range",
         "end_offset": "offset behind the range; ranges of a log tile it from 0 to its end",
-        "state": "what became of these offsets: present, control, aborted, open, compacted, empty, trimmed; or, with "
-        "an alarm, unknown, missing, corrupt",
+        "state": "what became of these offsets: present, control, aborted, open, compacted, empty, trimmed; "
+        "remote, with a warning; or, with an alarm, unknown, missing, corrupt",
         "records": "records of that state in the range",
         "gaps": "offsets in the range that no record holds",
         "gap_state": "why: compacted",

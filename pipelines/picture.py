@@ -19,6 +19,7 @@ COLOURS: Mapping[str, str] = {
     "compacted": "#d3d8dc",
     "empty": "#e2e5e8",
     "trimmed": "#eef0f1",
+    "remote": "#f3d9a0",
     "unknown": "#f08c00",
     "missing": "#e8590c",
     "corrupt": "#c92a2a",

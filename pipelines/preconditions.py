@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from logcore.segments.filenames import parse_partition_directory
-from logcore.storage.local import discover, shown
+from logcore.storage.local import discover, shown, source_path
 from spark_jobs import launch
 from spark_jobs.lake import identity, storage
 from spark_jobs.lake.errors import JobError, UsageError
@@ -42,7 +42,7 @@ def check_run(lake: str, sources: Sequence[str], fill_from: Sequence[str], polic
     if len(missing) == len(sources):
         raise JobError(" ".join(f"{shown(path)} does not exist." for path in missing) + " Nothing was made or changed.")
     _check_writable(lake)
-    if identity.read_identity(lake) is None and discover([os.path.realpath(path) for path in sources]).logs:
+    if identity.read_identity(lake) is None and discover([source_path(path) for path in sources]).logs:
         launch.check_engine()  # a first run always needs Spark; whether a later one does, its plans say
 
 

@@ -123,6 +123,14 @@ EVERY_OFFSET_ACCOUNTED_FOR = Question(
     "have the ledger made again from the archive: loglake repair LAKE --rebuild offset_ledger --apply, then "
     "loglake run SOURCE --lake LAKE.",
 )
+NOTHING_REMOTE = Question(
+    "nothing_remote",
+    VALIDATED,
+    "No log of the lake has offsets that lay in the remote tier (tiered storage) when it was taken in. They are not "
+    "read, so their records are not published; everything that is local is.",
+    "take the log in from a copy that still has these offsets, or raise local.retention.ms on the cluster before the "
+    "first run; a lake that is to hold only what is local can leave this warning as it is.",
+)
 ROWS_EQUAL_LEDGER = Question(
     "rows_equal_ledger",
     RECORDS,
@@ -167,6 +175,7 @@ QUESTIONS = (
     SOURCES_AGREE,
     NO_DAMAGE,
     EVERY_OFFSET_ACCOUNTED_FOR,
+    NOTHING_REMOTE,
     ROWS_EQUAL_LEDGER,
     NO_HANGING_TRANSACTION,
     TABLES_UNHARMED,

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from logcore.logs.findings import Finding, Severity
+from logcore.logs.nearest_names import no_such_topic, unmatched
 from pipelines import lakes
 from pipelines.instance import check_outside_lakes, open_instance
 from pipelines.jobs import INTAKE_JOB, MAINTENANCE_JOB
@@ -34,8 +35,9 @@ from pipelines.summary import (
     tables_lines,
     verdict,
 )
-from spark_jobs.lake import registry, storage
+from spark_jobs.lake import archive, registry, storage
 from spark_jobs.lake.lease import hold
+from spark_jobs.lake.policies import read_policies
 from spark_jobs.lake.registry import Intake
 
 
@@ -77,6 +79,8 @@ def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence
     if is_choice and not state.logs:
         sys.stderr.write(f"error: no log of the lake {lake} matches --topic and --partition; nothing was checked.\n")
         code = EXIT_NOT_CHECKED
+    for line in unmatched_lines(lake, options.topic, intake.policies):
+        sys.stderr.write(f"note: {line}\n")
     return max(code, checks_code(outcomes[0], chosen))
 
 
@@ -167,6 +171,16 @@ def chosen_state(lake: str, topics: Sequence[str], numbers: Sequence[int], logs:
         and (not logs or log.topic_partition in logs)
     ]
     return replace(state, logs=tuple(chosen))
+
+
+def unmatched_lines(lake: str, topics: Sequence[str], policies: str | None) -> list[str]:
+    """Patterns of --topic and of the policies that match no topic of the lake, each with the nearest names."""
+    known = sorted({row.topic for row in archive.read_logs(lake).values()})
+    if not known:
+        return []
+    lines = [f"--topic {no_such_topic(glob, known)}" for glob in unmatched(topics, known)]
+    idle = (each for each in read_policies(policies).topics if not any(map(each.matches, known)))
+    return lines + [f"{policies}: the pattern {no_such_topic(policy.pattern, known)}" for policy in idle]
 
 
 def _say(findings: Sequence[Finding]) -> None:

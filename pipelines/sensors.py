@@ -141,7 +141,7 @@ def _subdirectories(path: str) -> list[str]:
         return []
     try:
         with os.scandir(path) as entries:
-            return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+            return [entry.path for entry in entries if entry.is_dir()]
     except OSError:
         return []  # ingest says what is wrong with a source; here it only means nothing to see
 

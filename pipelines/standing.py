@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from logcore.logs.findings import RULES, Outcome
-from logcore.logs.offset_ledger import first_hole
+from logcore.logs.offset_ledger import EVIDENCE_REMOTE, first_hole
 from pipelines.expectations import Stand, read_results
 from pipelines.harm import differing_files
 from spark_jobs.lake import storage
@@ -110,6 +110,8 @@ def stands(rule: str, row: LogRow, end_offset: int | None = None, published_to: 
         return False
     if rule == "output-mismatch":
         return end_offset is None or end_offset > (published_to or 0)
+    if rule == "remote-tier":  # until offsets that lie there were found elsewhere
+        return any(why == EVIDENCE_REMOTE for _, _, why in row.gap_evidence)
     if rule == "high-watermark-fell":  # until the source has come past where it once was
         return end_offset is None or row.high_watermark is None or row.high_watermark <= end_offset
     if rule == "high-watermark-beyond-log-end":

@@ -152,6 +152,7 @@ def validate(run: Run) -> Done:
     state = run.state()
     done.results.append(checks.no_damage(state, read_alarms(run.lake)))
     done.results.append(checks.every_offset_accounted_for(_restricted(state, logs)))
+    done.results.append(checks.nothing_remote(state))
     return done
 
 

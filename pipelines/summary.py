@@ -225,6 +225,8 @@ def verdict(state: LakeState, now: Sequence[Finding], as_of_ms: int) -> int:
     code = exit_code([*now, *standing])
     if any(name in log.offsets_by_state for log in state.logs for name in ALARMING):
         code = max(code, EXIT_DAMAGE)
+    if any("remote" in log.offsets_by_state for log in state.logs):
+        code = max(code, EXIT_WARNINGS)
     if any(log.open_transactions[0].hangs(as_of_ms) for log in state.logs if log.open_transactions):
         code = max(code, EXIT_WARNINGS)
     stopped = [found(log.row.stopped, "") for log in state.logs if log.row.stopped]

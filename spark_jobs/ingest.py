@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import fnmatch
 import itertools
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from logcore.logs.findings import Finding, found
 from logcore.segments.filenames import DirectoryKind
-from logcore.storage.local import Discovery, SourceLog, discover
+from logcore.storage.local import Discovery, SourceLog, discover, source_path
+from logcore.storage.moved_logs import is_moved_by_its_broker
 from spark_jobs import late_segments, segment_slices, source_changes
 from spark_jobs.contracts import IngestConfig, JobReport, LogChange
 from spark_jobs.lake import archive, finding_rows
@@ -103,7 +103,8 @@ def plan(config: IngestConfig) -> IngestPlan:
             left_alone.append(_second_source(taken[name], source))
             continue
         is_moved = known is not None and known.source != source.directory
-        if known is not None and is_moved and not config.move_source:
+        by_broker = known is not None and is_moved and is_moved_by_its_broker(known.source, source.directory)
+        if known is not None and is_moved and not config.move_source and not by_broker:
             left_alone.append(_second_source(known, source))
             continue
         policy = policies.for_topic(source.topic_partition.topic)
@@ -165,7 +166,7 @@ def apply(plan: IngestPlan, config: IngestConfig, spark: SparkSession | None) ->
 
 def _discover(paths: Sequence[str]) -> Discovery:
     # A source is known by its absolute path: the same directory named in another way is no second source.
-    return discover([os.path.realpath(path) for path in paths])
+    return discover([source_path(path) for path in paths])
 
 
 def _held(config: IngestConfig, cluster: str | None) -> Held:

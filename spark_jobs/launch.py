@@ -90,8 +90,8 @@ def run(job: str, config: JobConfig, *, mode: str = "inprocess") -> JobReport:
     except OSError as error:
         # Faults of a source's files are findings of their log: this one is the lake's.
         raise JobError(
-            f"The job {job} could not go on in the lake {config.lake}: {said(error)} What was there before stands; "
-            "remove the cause and run again."
+            f"The job {job} could not go on in the lake {config.lake}: {said(error)} What was written before "
+            "is kept; remove the cause and run again."
         ) from error
 
 

@@ -29,7 +29,7 @@ from logcore.logs.compaction.selection import Refusal, RefusalReason
 from logcore.logs.compaction.surveyed_log import Reader
 from logcore.logs.partition_directory import PartitionDirectory
 from logcore.logs.topic_config import TopicConfig
-from logcore.segments.filenames import segment_base_offset
+from logcore.segments.filenames import is_coordinator_topic, segment_base_offset
 from logcore.segments.scan import End
 from spark_jobs.aborted_offsets import Aborted
 from spark_jobs.cleaning_proof import not_a_part, not_newest, rows, tally
@@ -292,6 +292,7 @@ def _validation(segment: Segment, content: memoryview) -> dict[str, Any]:
         sealed=True,
         file=segment.path,
         next_base_offset=segment.next_offset,
+        checks_sequences=not is_coordinator_topic(segment.topic),
     )
     for _ in judged:
         pass

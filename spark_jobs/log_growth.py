@@ -168,6 +168,8 @@ def observe(
             stopped_file=None,
         )
     gaps = list(known.gap_evidence) if known else []
+    if known is None and begins_at is None:
+        gaps += source.below_start
     gaps += [gap for gap in growth.gaps if gap not in gaps]
     # Before anything is taken the log begins at its first segment, also at one that can't be read yet.
     first = min([*(file.base_offset for file in source.segments), *source.unreadable], default=source.log_start_offset)
@@ -188,7 +190,7 @@ def observe(
         source=source.directory,
         next_offset=tail.next_offset if tail else first,
         log_start_offset=log_start_offset,
-        source_log_start_offset=source.log_start_offset,
+        source_log_start_offset=source.whole_log_start_offset,
         high_watermark=_high_watermark(config, source, known),
         leader_epochs=json.dumps([[entry.epoch, entry.start_offset] for entry in source.leader_epochs]),
         cleaner_checkpoint=source.cleaner_checkpoint,

@@ -164,6 +164,7 @@ def _records_from(fact: BatchFact, cut: int, segments: Mapping[str, SegmentPlace
     """Records of a batch at or above ``cut``, told by reading it: asked only where a cut goes through gaps."""
     segment = segments[fact.segment_id]
     position = segment.start + fact.position
-    with storage.mapped(segment.path, position, position + fact.size) as mapped:
+    # It may lie at the source; one batch is read at the same cost either way.
+    with storage.mapped(segment.path, position, position + fact.size, at_source=True) as mapped:
         header = read_header(mapped, position)
         return sum(record.offset >= cut for record in read_records(mapped, position, header))

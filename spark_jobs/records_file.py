@@ -92,7 +92,8 @@ def decoded(task: WriteTask) -> Iterator[pa.RecordBatch]:
     """
     for piece in task.pieces:
         bounds = (piece.file_start + piece.start, piece.file_start + piece.end)
-        with storage.mapped(piece.path, *bounds) as mapped, memoryview(mapped) as whole:
+        at_source = not storage.lies_below(task.lake, piece.path)
+        with storage.mapped(piece.path, *bounds, at_source=at_source) as mapped, memoryview(mapped) as whole:
             content = whole[piece.file_start : piece.file_start + piece.end]
             if len(content) < piece.end:
                 message = f"the file ends {piece.end - len(content)} bytes before what is to be published of it does"

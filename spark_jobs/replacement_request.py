@@ -30,7 +30,14 @@ from spark_jobs.replacement_layout import LogOf
 RANGES_A_COMMIT = 200
 
 WITHOUT_ROWS = frozenset(
-    {OffsetState.CONTROL, OffsetState.ABORTED, OffsetState.EMPTY, OffsetState.COMPACTED, OffsetState.TRIMMED}
+    {
+        OffsetState.CONTROL,
+        OffsetState.ABORTED,
+        OffsetState.EMPTY,
+        OffsetState.COMPACTED,
+        OffsetState.TRIMMED,
+        OffsetState.REMOTE,
+    }
 )
 REPLACEABLE = WITHOUT_ROWS | {OffsetState.PRESENT}
 

@@ -2,12 +2,17 @@
 
 Runs in a worker. The source is opened for reading only. In a segment that is still being written, nothing behind its
 last good crc is taken: it may be half a write. In a sealed one everything is, damage too, for validation to judge.
+Room that a broker reserved costs neither time nor disk: where the source has holes or zeros the copy has holes. Sectors
+that the disk fails to read twice are zeros in the archive, so that the batches on both sides are there. A finding
+reports it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,6 +21,7 @@ from logcore.errors import LogError
 from logcore.logs.findings import Finding, found
 from logcore.segments.scan import last_good_end
 from logcore.storage.local import LocalReader, SegmentFile, SourceChanged, copy_range, read_range
+from logcore.storage.source_bytes import SourceBytes
 from spark_jobs.lake import archive, storage
 from spark_jobs.lake.archive import Segment
 
@@ -91,15 +97,20 @@ def copy_segment(value: dict[str, Any]) -> dict[str, Any]:
         ``segment`` (a row of ``segments`` or None where nothing was to be taken), ``findings``, ``failed``.
     """
     task = CopyTask(**value)
+    is_growth = task.end is None  # bytes that take the place of others are whole, or not taken
     for attempt in (1, 2):
         try:
-            segment, findings = _register(task) if task.in_place else _copy(task)
+            segment, findings = (
+                _register(task) if task.in_place else _copy(task, reads_around=attempt == 2 and is_growth)
+            )
             return _result(segment, findings, failed=False)
         except SourceChanged as error:
             if attempt == 2:
                 return _result(None, [found("source-changed", str(error), file=task.source)], failed=True)
         except LogError as error:
-            return _result(None, [found("unreadable", str(error), file=task.source)], failed=True)
+            if attempt == 2 or task.in_place or not is_growth:
+                finding = found("unreadable", str(error), file=task.source, position=error.position)
+                return _result(None, [finding], failed=True)
         except OSError as error:
             # Faults of the source have their own error: this one is the archive's.
             message = f"{task.source} could not be written to the archive: {error.strerror or error}."
@@ -107,13 +118,23 @@ def copy_segment(value: dict[str, Any]) -> dict[str, Any]:
     raise AssertionError("unreachable")
 
 
-def _copy(task: CopyTask) -> tuple[Segment | None, list[Finding]]:
+def _copy(task: CopyTask, *, reads_around: bool) -> tuple[Segment | None, list[Finding]]:
     with storage.staged(storage.join(task.lake, archive.log_folder(task.log))) as copy:
+        gone: tuple[tuple[int, int], ...] = ()
         if storage.is_remote(task.source):
             _fetch(task, copy.path)
         else:
-            copy_range(task.source, task.start, task.end, copy.path, sealed=task.sealed)
+            gone = copy_range(
+                task.source,
+                task.start,
+                task.end,
+                copy.path,
+                sealed=task.sealed,
+                is_summed=False,
+                reads_around=reads_around,
+            ).unreadable
         segment, findings = _describe(task, copy.path)
+        findings = [*(_unreadable(task, low, high, segment) for low, high in gone), *findings]
         if segment is None:
             return None, findings
         os.truncate(copy.path, segment.size)
@@ -132,6 +153,17 @@ def _fetch(task: CopyTask, destination: str) -> None:
         file.write(wanted)
 
 
+def _unreadable(task: CopyTask, low: int, high: int, segment: Segment | None) -> Finding:
+    """The finding for bytes low..high of the source, which the disk failed to read."""
+    is_taken = segment is not None and low < task.start + segment.size
+    what = "The archive has zeros there, the batches on both sides are taken" if is_taken else "They are not taken"
+    message = (
+        f"The disk failed to read {high - low} bytes of {task.source} from position {low} on. {what}. Bring the file "
+        "back from another replica, or name that one with --fill-from."
+    )
+    return found("unreadable", message, file=task.source, position=low, nbytes=high - low)
+
+
 def _register(task: CopyTask) -> tuple[Segment | None, list[Finding]]:
     return _describe(task, task.source, task.start, task.end)
 
@@ -142,21 +174,26 @@ def _describe(
     """The row of the bytes of ``path`` from ``start``, and what lies behind the last byte taken."""
     if storage.stat(path).size <= start:
         return None, []
-    with storage.mapped(path, start, stop) as mapped, memoryview(mapped)[start:stop] as content:
+    with _opened(task, path, start, stop) as (content, fetched):
         # A base offset lies outside the crc: only the segment that follows tells that a last batch claims too much.
         next_offset, greatest, last = segment_extent(
-            content, base_offset=task.first_offset, sealed=task.sealed, next_base_offset=task.next_base_offset
+            content,
+            base_offset=task.first_offset,
+            sealed=task.sealed,
+            next_base_offset=task.next_base_offset,
+            fetched=fetched,
         )
         end = len(content)
         findings: list[Finding] = []
         if not task.sealed:
             end = last.end if last else 0
-            findings = _tail_findings(task, end, len(content) - end, _is_zero(content[end:]))
+            is_zero = _is_zero(content[end:]) if fetched is None else fetched.is_zero_from(end)
+            findings = _tail_findings(task, end, len(content) - end, is_zero)
             if last is None:
                 return None, findings
         elif task.next_base_offset is not None:
             next_offset = task.next_base_offset
-        digest = _sha256(content[:end])
+        digest = _sha256(content, end, fetched)
     identity = archive.segment_id(task.log, task.first_offset, digest)
     in_place = task.in_place
     return (
@@ -191,6 +228,17 @@ def _describe(
     )
 
 
+@contextmanager
+def _opened(task: CopyTask, path: str, start: int, stop: int | None) -> Iterator[tuple[memoryview, SourceBytes | None]]:
+    """The bytes of a file from start to stop. Our own copy comes into memory piece by piece, without its holes."""
+    if task.in_place:
+        with storage.mapped(path, start, stop, at_source=True) as mapped, memoryview(mapped)[start:stop] as content:
+            yield content, None
+        return
+    source = SourceBytes(path, sealed=True)
+    yield source.content, source
+
+
 def _tail_findings(task: CopyTask, end: int, left: int, is_zero: bool) -> list[Finding]:
     """What is said of the ``left`` bytes behind ``end`` that were not taken."""
     if left == 0:
@@ -211,10 +259,12 @@ def _is_zero(content: bytes | memoryview) -> bool:
     return all(part == step[: len(part)] for part in parts)
 
 
-def _sha256(content: memoryview) -> str:
+def _sha256(content: memoryview, size: int, fetched: SourceBytes | None) -> str:
+    """Of the first bytes."""
     digest = hashlib.sha256()
-    for start in range(0, len(content), 8 << 20):
-        digest.update(content[start : start + (8 << 20)])
+    for start in range(0, size, 8 << 20):
+        end = min(start + (8 << 20), size)
+        digest.update(content[start:end] if fetched is None else fetched.read(start, end))
     return digest.hexdigest()
 
 

@@ -19,6 +19,7 @@ from logcore.columns.engines import judge_segment
 from logcore.errors import LogError
 from logcore.logs.findings import found
 from logcore.logs.validation import BatchVerdict
+from logcore.segments.filenames import is_coordinator_topic
 from logcore.segments.scan import Stretch
 from spark_jobs.lake import storage
 from spark_jobs.lake.archive import Segment
@@ -63,11 +64,12 @@ def validate_one(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _judge(lake: str, segment: Segment) -> dict[str, Any]:
+    start, end = segment.start, segment.start + segment.size
     with (
-        storage.mapped(segment.local_path(lake), segment.start, segment.start + segment.size) as mapped,
+        storage.mapped(segment.local_path(lake), start, end, at_source=segment.lies_at_source) as mapped,
         memoryview(mapped) as whole,
     ):
-        content = whole[segment.start : segment.start + segment.size]
+        content = whole[start:end]
         if len(content) < segment.size:
             raise LogError(
                 f"the file holds {len(content)} bytes where {segment.size} were archived", file=segment.local_path(lake)
@@ -79,6 +81,7 @@ def _judge(lake: str, segment: Segment) -> dict[str, Any]:
             sealed=True,
             file=segment.origin_file,
             next_base_offset=segment.next_offset,
+            checks_sequences=not is_coordinator_topic(segment.topic),
         )
         stretches: list[Stretch] = []
         batches = write_file(table_uri(lake, "batches"), TABLES["batches"], _rows(segment, judged, stretches), {})

@@ -87,7 +87,7 @@ def plan_round(value: Values) -> Values:
     task = CleaningTask.from_plain(value["task"])
     facts = {each["base_offset"]: SegmentFacts.from_plain(each) for each in value["facts"]}
     with directory_of(task, opened=_only_sizes(task)) as directory:
-        plan = planned(task, directory, lambda _, base, __: read_facts(task.lake, facts[base]))
+        plan = planned(task, directory, lambda _, base, __, ___: read_facts(task.lake, facts[base]))
         if isinstance(plan, Refusal):
             return {"refusal": [str(plan.reason), plan.message]}
         end = plan.round.upper_bound_offset
@@ -356,7 +356,7 @@ _SOURCE_FIELDS = (
 def _source_of(value: Mapping[str, Any], content: memoryview) -> SourceSegment:
     named = {name: value[name] for name in _SOURCE_FIELDS}
     return SourceSegment(
-        content=content,
+        held=content,
         aborted=tuple(AbortedTransaction(*each) for each in value["aborted"]),
         unreadable=tuple((start, end) for start, end in value["unreadable"]),
         **named,

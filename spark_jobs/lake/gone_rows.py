@@ -19,7 +19,14 @@ from spark_jobs.lake.frontier import LedgerRow
 from spark_jobs.lake.present_offsets import Offsets
 
 _NEVER_ROWS = frozenset(
-    {OffsetState.CONTROL, OffsetState.ABORTED, OffsetState.EMPTY, OffsetState.COMPACTED, OffsetState.TRIMMED}
+    {
+        OffsetState.CONTROL,
+        OffsetState.ABORTED,
+        OffsetState.EMPTY,
+        OffsetState.COMPACTED,
+        OffsetState.TRIMMED,
+        OffsetState.REMOTE,
+    }
 )
 """States of offsets that have no rows and never will: a range may go over them."""
 

@@ -27,6 +27,7 @@ from spark_jobs.lake.tables import open_dataset, open_table, read_rows
 from spark_jobs.lake.withdrawals import Withdrawal
 
 TABLE_NAMES = ("records", "records_uncommitted")
+BEYOND_LOG_END = "high-watermark-beyond-log-end"
 DAMAGED = frozenset({OffsetState.MISSING, OffsetState.CORRUPT, OffsetState.UNKNOWN})
 
 
@@ -122,6 +123,8 @@ def _lineage(lake: str, name: str, log: LogRow, offset: int, places: Sequence[Ro
     app = application_id(name, log.log)
     recorded = commits.versions(lake, name, [app])[app]
     findings = _findings(lake, log.log, offset, ledger)
+    if ledger is None:
+        ledger = _lost_end(log, offset, findings)
     noted = (place.segment_id, place.position) if place is not None else _noted_batch(lake, log.log, offset, segments)
     segment = segments.get(noted[0]) if noted is not None else _covering(segments.values(), offset)
     held = segment is not None and is_held(lake, segment)
@@ -270,6 +273,22 @@ def _findings(lake: str, log: str, offset: int, ledger: LedgerRow | None) -> tup
     return tuple(sorted(told, key=lambda row: (row["start_offset"], row["rule"])))
 
 
+def _lost_end(log: LogRow, offset: int, findings: Iterable[Mapping[str, Any]]) -> LedgerRow | None:
+    """Committed offsets behind the last one that could be read, which the ledger in the table does not reach.
+
+    None where that is not certain: ingest reports it only for a log that it read to its end, and it must be about the
+    log as it is now. Bytes that were left for a later run are not missing.
+    """
+    end = log.high_watermark
+    if end is None or not log.next_offset <= offset < end:
+        return None
+    said = {(each["start_offset"], each["end_offset"]) for each in findings if each["rule"] == BEYOND_LOG_END}
+    if (log.next_offset, end) not in said:
+        return None
+    names: dict[str, Any] = {"log": log.log, "topic": log.topic, "log_id": log.log_id, "partition": log.partition}
+    return LedgerRow(log.next_offset, end, OffsetState.MISSING, evidence=EVIDENCE_HIGH_WATERMARK, **names)
+
+
 # --- why there is no row ---------------------------------------------------------------------------------------------
 
 
@@ -282,7 +301,7 @@ def _why_not(
     batch: ArchivedBatch | None,
 ) -> tuple[str, list[str]]:
     """Why the table has no such row, and what is wrong with that if anything is."""
-    if offset >= log.next_offset:
+    if offset >= log.next_offset and ledger is None:
         return f"the lake has nothing of this log from offset {log.next_offset} on", []
     if ledger is None:
         return "the offset was taken in and is not validated yet; run loglake run again", []
@@ -331,6 +350,7 @@ _SAID: Mapping[OffsetState, str] = {
     OffsetState.COMPACTED: "compacted: cleaning took it away before it was taken in ({evidence})",
     OffsetState.EMPTY: "compacted: cleaning left a batch without records there",
     OffsetState.TRIMMED: "it was below the log start when the log was first taken in",
+    OffsetState.REMOTE: "it lies in the remote tier of its cluster, which is not read ({evidence})",
     OffsetState.UNKNOWN: "its transaction's outcome is lost ({evidence}): nobody can tell whether it was committed",
     OffsetState.MISSING: "missing: no byte of it was found and nothing explains it ({evidence})",
     OffsetState.CORRUPT: "corrupt: its bytes cannot be trusted ({evidence})",

@@ -124,7 +124,10 @@ def slice_bytes(lake: str, segment: Segment) -> Iterator[memoryview]:
     """The bytes of one archived file that a row of ``segments`` means. Raises as :func:`log_directory`."""
     end = segment.start + segment.size
     path = segment.local_path(lake)
-    with storage.mapped(path, segment.start, end) as mapped, memoryview(mapped) as whole:
+    with (
+        storage.mapped(path, segment.start, end, at_source=segment.lies_at_source) as mapped,
+        memoryview(mapped) as whole,
+    ):
         if len(whole) < end:
             message = f"the archived file has {len(whole)} bytes where {end} were registered"
             raise CorruptRecordError(CorruptionReason.LENGTH, message, file=path)

@@ -152,7 +152,11 @@ def _count_records_of(lake: str, segment: Segment, replacement: Segment) -> int:
     """Records of a segment in the file that took its place and that of others, told by reading that."""
     wanted = Wanted(columns=("offset",), visible=((segment.base_offset, segment.next_offset),))
     bounds = (replacement.start, replacement.start + replacement.size)
-    with storage.mapped(replacement.local_path(lake), *bounds) as mapped, memoryview(mapped) as whole:
+    at_source = replacement.lies_at_source
+    with (
+        storage.mapped(replacement.local_path(lake), *bounds, at_source=at_source) as mapped,
+        memoryview(mapped) as whole,
+    ):
         content = whole[bounds[0] : bounds[1]]
         base = replacement.base_offset
         found = decode_segment(content, place=_NOWHERE, base_offset=base, sealed=True, wanted=wanted)
@@ -394,6 +398,7 @@ def offsets_in_batch(lake: str, log: str, batch: Mapping[str, Any]) -> list[int]
     segments = {s.segment_id: s for s in archive.read_segments(lake, [log], live=False)}
     segment = segments[batch["segment_id"]]
     position = segment.start + batch["position"]
-    with storage.mapped(segment.local_path(lake), position, position + batch["size"]) as mapped:
+    end = position + batch["size"]
+    with storage.mapped(segment.local_path(lake), position, end, at_source=segment.lies_at_source) as mapped:
         header = read_header(mapped, position)
         return [record.offset for record in read_records(mapped, position, header)]

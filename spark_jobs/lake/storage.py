@@ -26,7 +26,9 @@ from dataclasses import dataclass
 
 from pyarrow import fs
 
+from logcore.records.varint import Buffer
 from logcore.storage.local import SourceUnreadable, map_file
+from logcore.storage.source_bytes import SourceBytes
 from spark_jobs.lake import object_store
 from spark_jobs.lake.errors import UsageError
 
@@ -79,6 +81,11 @@ def absolute(path: str) -> str:
 def is_absolute(path: str) -> bool:
     """Whether it says by itself where it lies, and is not relative to a lake."""
     return is_remote(path) or os.path.isabs(path)
+
+
+def lies_below(root: str, path: str) -> bool:
+    """Whether a local path is one below another, by their names."""
+    return os.path.abspath(path).startswith(os.path.join(os.path.abspath(root), ""))
 
 
 def join(root: str, *parts: str) -> str:
@@ -166,16 +173,28 @@ def create(path: str, content: bytes) -> bool:
 
 
 @contextmanager
-def mapped(path: str, start: int = 0, end: int | None = None) -> Iterator[mmap.mmap | bytes]:
+def mapped(path: str, start: int = 0, end: int | None = None, *, at_source: bool = False) -> Iterator[Buffer]:
     """Bytes [start, end) of a file, at the positions they have in the file; what lies around them must not be read.
 
-    A local file is mapped. Of an object only these bytes are fetched, into a nameless temporary file of the object's
-    size that has holes elsewhere.
+    A local file is mapped. One that lies at its source is read into memory instead: others may cut it short, and
+    touching a mapped byte that is gone kills the process. Of an object only these bytes are fetched, into a nameless
+    temporary file of the object's size that has holes elsewhere.
 
     Raises:
-        SourceUnreadable: it is not there.
+        SourceUnreadable: it is not there, or it lies at its source and the disk fails to read some of it.
+        SourceChanged: it lies at its source and was cut short while it was read.
         StorageError: the object store did not answer as it should.
     """
+    if at_source and not is_remote(path):
+        source = SourceBytes(path, sealed=False)
+        source.fetch(start, source.size if end is None else end)
+        gone = source.unreadable(start, source.size if end is None else end)
+        if gone:
+            nbytes = sum(high - low for low, high in gone)
+            message = f"the disk failed to read {nbytes} bytes of it, from this position on"
+            raise SourceUnreadable(message, file=path, position=gone[0][0])
+        yield source.content
+        return
     if not is_remote(path):
         with map_file(path) as content:
             yield content

@@ -16,7 +16,7 @@ from typing import Any
 from logcore.columns.engines import judge_segment
 from logcore.errors import LogError
 from logcore.logs.validation import SegmentJudgement
-from logcore.segments.filenames import PRODUCER_SNAPSHOT_SUFFIX
+from logcore.segments.filenames import PRODUCER_SNAPSHOT_SUFFIX, is_coordinator_topic
 from logcore.segments.scan import Stretch
 from spark_jobs.lake import storage
 from spark_jobs.lake.archive import GENERATION_INGESTED, Segment
@@ -99,7 +99,7 @@ def prove_segment(state: LakeState, segment: Segment, is_shared: bool = False) -
     if not segment.size:
         return proof
     with (
-        storage.mapped(path, segment.start, end) as mapped,
+        storage.mapped(path, segment.start, end, at_source=segment.lies_at_source) as mapped,
         memoryview(mapped) as whole,
         whole[segment.start : end] as content,
     ):
@@ -148,6 +148,7 @@ def _stretches(segment: Segment, content: memoryview) -> tuple[SegmentJudgement,
         sealed=True,
         file=segment.origin_file,
         next_base_offset=segment.next_offset,
+        checks_sequences=not is_coordinator_topic(segment.topic),
     )
     return judged, [item for item in judged if isinstance(item, Stretch)]
 

@@ -121,7 +121,9 @@ class Archive:
         end = segment.start + segment.size
         try:
             with (
-                storage.mapped(segment.local_path(self.lake), segment.start, end) as mapped,
+                storage.mapped(
+                    segment.local_path(self.lake), segment.start, end, at_source=segment.lies_at_source
+                ) as mapped,
                 memoryview(mapped) as whole,
                 whole[segment.start : end] as content,
             ):

@@ -149,6 +149,7 @@ def test_a_job_that_breaks_is_a_failed_step_and_no_failed_check(execute: Execute
         "sources_agree",
         "no_damage",
         "every_offset_accounted_for",
+        "nothing_remote",
     }
     (failure,) = [event for event in result.all_events if event.is_step_failure]
     assert failure.step_failure_data.user_failure_data is not None
@@ -160,7 +161,8 @@ def test_checks_of_an_empty_lake_are_not_green(execute: Execute, world: World, h
 
     answered = {check.check_name: check.passed for check in result.get_asset_check_evaluations()}
     names = ["sources_agree", "no_damage", "every_offset_accounted_for", "rows_equal_ledger", "expectations_met"]
-    assert answered == dict.fromkeys([*names, "no_hanging_transaction", "tables_unharmed"], False)
+    names += ["no_hanging_transaction", "tables_unharmed", "nothing_remote"]
+    assert answered == dict.fromkeys(names, False)
 
 
 def test_a_source_that_cannot_be_read_is_red_in_every_run_until_it_can(

@@ -52,6 +52,7 @@ def test_a_run_that_finds_nothing_new_tells_of_no_materialization_and_still_answ
         "sources_agree": True,
         "no_damage": True,
         "every_offset_accounted_for": True,
+        "nothing_remote": True,
         "rows_equal_ledger": True,
         "no_hanging_transaction": True,
         "tables_unharmed": True,

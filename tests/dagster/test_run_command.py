@@ -47,7 +47,7 @@ def test_a_path_that_is_not_there_is_told_by_every_run_and_its_exit_code(tmp_pat
         (["run", "P", "--lake", "gs://bucket/lake"], 64, "s3://bucket/prefix"),
         (["run", "P", "--lake", "L", "--replace", "2..1"], 64, "ends before it begins"),
         (["run", "P", "--lake", "L", "--replace", "5"], 64, "A..B"),
-        (["run", "P", "--lake", "L", "--since", "0"], 64, "--replace .. with them"),
+        (["run", "P", "--lake", "L", "--since", "0ms"], 64, "--replace .. with them"),
         (["run", "P", "--lake", "L", "--isolation.level", "committed"], 64, "read_uncommitted"),
         (["run", "P", "--lake", "L", "--partition", "orders"], 64, "like orders-0"),
         (["run", "P", "--lake", "L", "--partition", "0", "--partition", "orders-0"], 64, "not both"),

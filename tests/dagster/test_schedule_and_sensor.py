@@ -247,6 +247,13 @@ def test_directories_that_wait_for_deletion_are_not_watched(shop: str, broker: B
     assert asked_for(look((shop,), None, 100, NOON)) == ["orders-0", "orders-1"]
 
 
+def test_a_partition_directory_that_is_a_link_is_watched(shop: str, broker: Broker, tmp_path: Path) -> None:
+    (broker.directory / "orders-1").rename(tmp_path / "volume")
+    (broker.directory / "orders-1").symlink_to(tmp_path / "volume")
+
+    assert asked_for(look((shop,), None, 100, NOON)) == ["orders-0", "orders-1"]
+
+
 def test_what_may_wait_is_asked_for_once_more_when_the_longest_delay_is_over(shop: str, broker: Broker) -> None:
     first = look((shop,), None, 100, NOON)
     early = look((shop,), first.cursor, 100, NOON + 599_999)

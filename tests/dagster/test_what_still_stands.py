@@ -14,6 +14,7 @@ from logcore.logs.findings import Finding, Severity
 from logcore.logs.offset_ledger import OffsetState
 from pipelines.open_transactions import duration
 from pipelines.run_lake import chosen_state
+from pipelines.standing import stands
 from pipelines.state import read_alarms, read_state
 from pipelines.summary import damage_lines, open_transaction_lines, verdict
 from spark_jobs.lake import archive, commits, frontier
@@ -69,6 +70,27 @@ def test_a_lost_outcome_is_damage_and_is_called_by_its_name(execute: Execute, wo
     state = read_state(lake)
     assert damage_lines([state]) == ["damage: orders-0 of lake lake, offsets 4..6: unknown (marker-lost)"]
     assert verdict(state, [], BEGAN) == 2
+
+
+def test_offsets_in_the_remote_tier_are_a_warning_that_names_them_and_no_damage(
+    execute: Execute, world: World, lake: str
+):
+    said_of(lake, 4, 6, OffsetState.REMOTE, "remote-tier")
+    state = read_state(lake)
+    assert damage_lines([state]) == []
+    assert verdict(state, [], BEGAN) == 1
+    result = execute(lake=lake)
+    check = check_of(result, "nothing_remote")
+    assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert check.description == "orders-0 of lake lake, offsets 4..6: 2 offsets in the remote tier"
+    assert check_of(result, "no_damage").passed
+    assert check_of(result, "every_offset_accounted_for").passed
+
+
+def test_a_finding_of_the_remote_tier_stands_as_long_as_the_log_knows_of_it(lake: str):
+    row = archive.read_logs(lake)[LOG]
+    assert not stands("remote-tier", row)
+    assert stands("remote-tier", replace(row, gaps='[[0, 4, "remote-tier"]]'))
 
 
 def test_damage_that_was_filled_with_better_bytes_is_history(lake: str):

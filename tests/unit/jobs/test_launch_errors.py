@@ -25,4 +25,4 @@ def test_a_native_error_of_several_coloured_lines_becomes_one_line(tmp_path, mon
     said = str(refused.value)
     assert "\n" not in said
     assert "\x1b" not in said
-    assert "Generic S3 error error sending request operation timed out. What was there before stands" in said
+    assert "Generic S3 error error sending request operation timed out. What was written before is kept" in said

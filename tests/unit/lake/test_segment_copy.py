@@ -10,6 +10,7 @@ import pytest
 from spark_jobs import segment_copy
 from spark_jobs.segment_copy import CopyTask, copy_segment, nothing_readable
 from tests import handmade
+from tests.unit.lake.copy_tasks import copy_task
 
 
 def _batches(*base_offsets: int) -> bytes:
@@ -19,25 +20,7 @@ def _batches(*base_offsets: int) -> bytes:
 
 @pytest.fixture
 def task(tmp_path: Path) -> CopyTask:
-    source = tmp_path / "orders-0" / "00000000000000000000.log"
-    source.parent.mkdir()
-    source.write_bytes(_batches(0, 5, 10))
-    return CopyTask(
-        lake=str(tmp_path / "lake"),
-        log="id.0/0",
-        topic="orders",
-        log_id="id.0",
-        partition=0,
-        source=str(source),
-        file_base_offset=0,
-        start=0,
-        first_offset=0,
-        sealed=True,
-        next_base_offset=15,
-        modified_ms=1_700_000_000_000,
-        size=source.stat().st_size,
-        in_place=False,
-    )
+    return copy_task(tmp_path, _batches(0, 5, 10), 15)
 
 
 def _archived(task: CopyTask) -> list[Path]:

@@ -1,0 +1,44 @@
+"""Patterns that match no topic of a lake are told with the nearest names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipelines.run_lake import unmatched_lines
+from spark_jobs import ingest
+from spark_jobs.contracts import IngestConfig
+from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
+
+pytestmark = pytest.mark.dagster
+
+
+@pytest.fixture
+def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A lake with a log of `orders` and one of `payments`."""
+    monkeypatch.setattr("spark_jobs.spread.spread", lambda _, tasks, work, __: [work(task) for task in tasks])
+    source = LogDirectory(tmp_path / "kafka-logs")
+    source.partition("orders-0").append(3)
+    source.partition("payments-0", OTHER_TOPIC_ID).append(3)
+    config = IngestConfig(lake=str(tmp_path / "lake"), run_id="run", as_of_ms=0, sources=(str(source.path),))
+    ingest.apply(ingest.plan(config), config, object())  # type: ignore[arg-type]
+    return config.lake
+
+
+def test_a_pattern_of_a_policy_with_a_typo_is_told_with_the_nearest_topic(lake: str, tmp_path: Path) -> None:
+    policies = tmp_path / "policies.yaml"
+    body = "    cleanup.policy: delete\n    retention.ms: -1\n"
+    policies.write_text("topics:\n" + "".join(f'  "{glob}":\n{body}' for glob in ("oders*", "pay*", "*")))
+    (line,) = unmatched_lines(lake, [], str(policies))
+    assert line == f"{policies}: the pattern 'oders*' matches no topic; the nearest names are orders."
+
+
+def test_a_topic_that_no_log_has_is_told_with_the_nearest_topic(lake: str) -> None:
+    assert unmatched_lines(lake, ["paymets", "ord*"], None) == [
+        "--topic 'paymets' matches no topic; the nearest names are payments."
+    ]
+
+
+def test_nothing_is_told_of_a_lake_without_logs(tmp_path: Path) -> None:
+    assert unmatched_lines(str(tmp_path / "lake"), ["orders"], None) == []

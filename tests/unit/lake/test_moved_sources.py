@@ -1,0 +1,95 @@
+"""Ingest follows a log that its broker moved between its own log directories. Copies run in this process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spark_jobs import ingest
+from spark_jobs.contracts import IngestConfig
+from spark_jobs.lake import archive
+from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
+
+UUID = "478272f0a33c41a18c274462e3ef6713"
+
+
+@pytest.fixture(autouse=True)
+def copies_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_jobs.spread.spread", lambda _, tasks, work, __: [work(task) for task in tasks])
+
+
+@pytest.fixture
+def disks(tmp_path: Path) -> tuple[LogDirectory, LogDirectory]:
+    """Two log directories of one broker."""
+    return LogDirectory(tmp_path / "disk-1"), LogDirectory(tmp_path / "disk-2")
+
+
+def turn(lake: Path, *sources: Path) -> list[str]:
+    """One ingest; the rules of what it says."""
+    config = IngestConfig(lake=str(lake), run_id="run", as_of_ms=0, sources=tuple(map(str, sources)))
+    plan = ingest.plan(config)
+    report = ingest.apply(plan, config, object())  # type: ignore[arg-type]
+    return sorted({finding["rule"] for finding in report.findings})
+
+
+def sources_of(lake: Path) -> dict[str, tuple[str, int]]:
+    return {row.topic_partition: (row.source, row.next_offset) for row in archive.read_logs(str(lake)).values()}
+
+
+def test_a_log_that_its_broker_moved_to_its_other_disk_grows_on_from_there(
+    disks: tuple[LogDirectory, LogDirectory], tmp_path: Path
+) -> None:
+    first, second = disks
+    lake = tmp_path / "lake"
+    orders = first.partition("orders-0")
+    orders.append(10)
+    turn(lake, first.path, second.path)
+    # While it is copied the broker writes to a directory of its own, and only then takes it for the log.
+    future = second.path / f"orders-0.{UUID}-future"
+    moved = second.partition(future.name)
+    moved.append(10)
+    turn(lake, first.path, second.path)
+    assert sources_of(lake) == {"orders-0": (str(orders.path), 10)}
+
+    orders.path.rename(first.path / f"orders-0.{UUID}-delete")
+    future.rename(second.path / "orders-0")
+    moved.path = second.path / "orders-0"
+    moved.append(5)
+    said = turn(lake, first.path, second.path)
+    assert "source-moved" in said
+    assert "second-source" not in said
+    assert sources_of(lake) == {"orders-0": (str(moved.path), 15)}
+    moved.append(5)
+    assert "source-moved" not in turn(lake, first.path, second.path)
+    assert sources_of(lake) == {"orders-0": (str(moved.path), 20)}
+
+
+def test_a_log_of_another_topic_id_in_the_brokers_other_directory_is_left_alone_and_said(
+    disks: tuple[LogDirectory, LogDirectory], tmp_path: Path
+) -> None:
+    first, second = disks
+    lake = tmp_path / "lake"
+    orders = first.partition("orders-0")
+    orders.append(10)
+    turn(lake, first.path, second.path)
+    orders.path.rename(first.path / f"orders-0.{UUID}-delete")
+    second.partition("orders-0", OTHER_TOPIC_ID).append(15)
+    assert "second-source" in turn(lake, first.path, second.path)
+    assert sources_of(lake) == {"orders-0": (str(first.path / "orders-0"), 10)}
+
+
+def test_a_partition_directory_that_is_a_link_is_a_source_by_the_place_of_the_link(
+    disks: tuple[LogDirectory, LogDirectory], tmp_path: Path
+) -> None:
+    first, _ = disks
+    lake = tmp_path / "lake"
+    orders = first.partition("orders-0")
+    orders.append(10)
+    first.high_watermarks(orders_0=7)
+    orders.path.rename(tmp_path / "volume")
+    orders.path.symlink_to(tmp_path / "volume")
+    turn(lake, first.path / "orders-0")
+    (row,) = archive.read_logs(str(lake)).values()
+    assert (row.source, row.high_watermark, row.next_offset) == (str(first.path / "orders-0"), 7, 10)
+    assert turn(lake, first.path) == [], "the log directory names the same source"
