@@ -25,6 +25,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,7 +75,10 @@ def get_session(lake: str | Path | None = None, *, conf: Mapping[str, str] | Non
     # pyspark starts its JVM with an argument for each setting it has by then; the context takes the rest when it runs.
     visible = SparkConf().setAll([(name, value) for name, value in settings.items() if name not in secret])
     try:
-        SparkContext._ensure_initialized(conf=visible)
+        # In a thread of its own, because interrupts reach the main thread alone. An interrupt inside of PySpark's
+        # start would delete the folder in which the JVM announces itself, and the JVM would then run for ever.
+        with ThreadPoolExecutor(max_workers=1) as starter:
+            starter.submit(SparkContext._ensure_initialized, conf=visible).result()
     except PySparkRuntimeError as error:
         raise JobError(
             f"Spark's Java ({os.environ['JAVA_HOME']}/bin/java) ended before it could be used; what it said is above. "

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -101,6 +101,49 @@ def test_an_interrupt_ends_with_130_and_says_what_to_type(source, tmp_path):
     assert "interrupted" in err
     assert "same command again" in err
     assert "Traceback" not in err
+
+
+def jvms_of(folder: Path) -> list[int]:
+    """Process ids of the JVMs that Spark started and that have a path of this folder on their command line."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            command = (entry / "cmdline").read_bytes() if entry.name.isdecimal() else b""
+        except OSError:  # it has ended
+            continue
+        if b"SparkSubmit" in command and os.fsencode(folder) in command:
+            found.append(int(entry.name))
+    return found
+
+
+@pytest.fixture
+def jvms(tmp_path: Path) -> Iterator[Callable[[], list[int]]]:
+    yield lambda: jvms_of(tmp_path)
+    for process_id in jvms_of(tmp_path):
+        os.kill(process_id, signal.SIGKILL)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("delay_s", [0.0, 0.4])
+def test_an_interrupt_while_spark_starts_leaves_no_jvm(source, tmp_path, jvms, delay_s):
+    process = start(source, tmp_path)
+    assert until(jvms, within_s=120)
+    time.sleep(delay_s)
+    process.send_signal(signal.SIGINT)
+    err = process.communicate(timeout=120)[1]
+    assert process.returncode == 130
+    assert "same command again" in err
+    assert until(lambda: not jvms(), within_s=30)
+
+
+def until(holds: Callable[[], object], *, within_s: float) -> bool:
+    """Whether something became true in time."""
+    deadline = time.monotonic() + within_s
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 @pytest.mark.skipif(shutil.which("java") is None, reason="needs a Java of this machine")
