@@ -20,17 +20,20 @@ jars: setup
 demo: setup jars ## the bundled samples become tables, through Dagster
 	@.venv/bin/loglake demo
 
-test: setup lint jars ## lint, then every test, fast ones first
-	.venv/bin/python -m pytest
+test: setup lint jars ## lint, then every test in two processes, fast ones first
+	.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-test-long: setup jars ## a million damaged batches, 10^4 random logs, 10^5 histories; writes docs/*-results.md
+test-long: setup jars ## a million damaged batches, 10^4 random logs, every bit of 200 headers; writes docs/*-results.md
 	.venv/bin/python -m tests.fuzz.long --mutants 1000000 -o docs/fuzz-results.md
+	.venv/bin/python -m tests.fuzz.directories --cases 100000
 	.venv/bin/python -m tests.differential.long --cases 10000 -o docs/differential-results.md
 	.venv/bin/python -m tests.model.long --histories 100000 --length 5 --processes $$(nproc)
+	.venv/bin/python -m tests.kafka.operated_long --cases 100
 	LOGLAKE_TEST_COMPACTION_KILLS=0 .venv/bin/python -m pytest -q -s tests/crash/test_compaction.py
-	LOGLAKE_TEST_EVERY_KILL=1 .venv/bin/python -m pytest -q tests/crash/test_changed_source.py
+	LOGLAKE_TEST_EVERY_KILL=1 .venv/bin/python -m pytest -q tests/crash/test_changed_source.py tests/crash/test_every_side_effect.py tests/crash/test_kill.py
 	LOGLAKE_TEST_EVERY_HARM=1 .venv/bin/python -m pytest -q tests/harm/test_matrix.py tests/harm/test_second_look.py
 	LOGLAKE_TEST_EVERY_BYTE=1 .venv/bin/python -m pytest -q -s tests/harm/test_every_file.py
+	LOGLAKE_TEST_EVERY_BIT=1 .venv/bin/python -m pytest -q tests/fuzz/test_header_bits.py
 
 faults: setup jars ## mistakes planted into a copy of the code: each must turn a test red
 	.venv/bin/python -m tests.planted_faults

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
+from tests.crash import sampling
 from tests.crash import test_every_side_effect as every
 from tests.crash.forks import JOBS, Forks
 from tests.crash.scene import Scene, change_its_mind, make_scene
@@ -26,10 +25,7 @@ def test_the_run_that_is_killed_cuts_back_and_fills_and_everything_is_published_
 
 @pytest.mark.parametrize("job", JOBS)
 def test_killed_before_any_side_effect_the_next_run_makes_the_tables_of_an_undisturbed_one(changed, job):
-    # Most of them are those of any run: every third, in turn over the jobs; `make test-long` does all.
-    is_whole = os.environ.get("LOGLAKE_TEST_EVERY_KILL") == "1"
-    places = range(0 if is_whole else JOBS.index(job), len(changed.effects[job]), 1 if is_whole else 3)
-    every.check_kills(changed, job, places)
+    every.check_kills(changed, job, sampling.places(job, len(changed.effects[job])))
 
 
 def test_what_a_commit_names_is_on_disk_with_all_folders_around_it_before_the_commit(changed):

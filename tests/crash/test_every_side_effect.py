@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from tests.crash import sampling
 from tests.crash.forks import JOBS, Forks, Turn
 from tests.crash.scene import Scene
 from tests.crash.side_effects import Happening
@@ -68,7 +69,7 @@ def test_what_a_commit_names_is_on_disk_with_all_folders_around_it_before_the_co
 
 @pytest.mark.parametrize("job", JOBS)
 def test_killed_before_any_side_effect_the_next_run_makes_the_tables_of_an_undisturbed_one(scene, job):
-    check_kills(scene, job, range(len(scene.effects[job])))
+    check_kills(scene, job, sampling.places(job, len(scene.effects[job])))
 
 
 def check_kills(scene: Scene, job: str, places: Sequence[int]) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
+from tests.crash.sampling import EVERY_KILL
 from tests.crash.visible import OF_THE_RUN, TABLES, rows
 
 pytestmark = pytest.mark.crash
@@ -81,7 +82,7 @@ def undisturbed(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
     return tables
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", POINTS if EVERY_KILL else POINTS[1::2])
 def test_killed_and_run_again_the_tables_are_those_of_an_undisturbed_run(point, source, undisturbed, tmp_path):
     lake = tmp_path / "lake"
     killed = _run(source, lake, point)

@@ -28,7 +28,7 @@ from tests.harm.place import TRANSACTIONAL, Place
 
 pytestmark = pytest.mark.spark
 
-STEP = 1 if os.environ.get("LOGLAKE_TEST_EVERY_BYTE") == "1" else 97
+STEP = 1 if os.environ.get("LOGLAKE_TEST_EVERY_BYTE") == "1" else 193
 PROCESSES = 2
 
 UNREAD = {

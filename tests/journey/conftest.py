@@ -63,6 +63,9 @@ def readme_commands() -> list[str]:
 @pytest.fixture(scope="session")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     """The work tree by links, with a `.loglake` of its own in which the Delta jars are already."""
+    installed, wanted = (REPOSITORY / name for name in (".venv/installed", "pyproject.toml"))
+    # `make` in the checkout would install the environment again, for a folder that is soon removed
+    assert installed.stat().st_mtime >= wanted.stat().st_mtime, "the environment is old: run `make setup` first"
     path = tmp_path_factory.mktemp("checkout")
     for entry in REPOSITORY.iterdir():
         if entry.name not in (".loglake", ".git"):

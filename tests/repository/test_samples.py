@@ -83,11 +83,13 @@ def test_the_expectation_agrees_with_the_dump_on_every_marker(sample, expected_o
     damaged = sample("damaged")
     for log, expected in expected_of_damaged.items():
         markers: set[int] = set()
+        reached = -1  # Kafka's tool stops at a length field that is wrong
         for segment in expected["archived_bytes"]:
             dump = damaged.dump(log, segment)
+            reached = max([reached, *map(int, re.findall(r"lastOffset: (\d+)", dump))])
             markers |= {int(offset) for offset in re.findall(r"^\| offset: (\d+) .*endTxnMarker", dump, re.MULTILINE)}
         stated = {row["start_offset"] for row in expected["ledger"] if row["state"] == "control"}
-        assert stated == markers, log
+        assert {offset for offset in stated if offset <= reached} == markers, log
 
 
 def test_the_expectation_knows_the_size_of_every_source_file(sample, expected_of_damaged):
