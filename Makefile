@@ -16,6 +16,7 @@ setup: .venv/installed ## .venv with the locked packages, `loglake` in it
 
 jars: setup
 	@.venv/bin/python -m spark_jobs.jars >/dev/null
+	@.venv/bin/python -m spark_jobs.class_archive
 
 demo: setup jars ## the bundled samples become tables, through Dagster
 	@.venv/bin/loglake demo

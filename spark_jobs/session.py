@@ -29,6 +29,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spark_jobs import class_archive
 from spark_jobs.home import local_home
 from spark_jobs.jars import delta_jars
 from spark_jobs.java import java_home
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 _LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
 # A local JVM lives for a minute, and the bulk of the work is in Python: the second compiler and the parallel collector
 # cost more than they give (a small job: 16 s with these, 21 s without). spark.driver.extraJavaOptions replaces them.
-_LOCAL_JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+LOCAL_JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _FOR_WORKERS = re.compile(r"PYTHONPATH$|LOGLAKE_(?!SPARK_|JARS_|IVY_)")
 # Spark's own pattern has `access[.]?key`, which AWS_ACCESS_KEY_ID does not match.
 REDACTED = r"(?i)secret|password|passwd|token|credential|access[._]?key"
@@ -109,8 +110,9 @@ def session_settings(lake: str | Path | None = None, conf: Mapping[str, str] | N
     local = settings["spark.master"].startswith("local")
     if not local:
         settings = _settings_of_workers() | settings
-    java_options = settings.get("spark.driver.extraJavaOptions", _LOCAL_JVM_OPTIONS if local else "")
-    settings["spark.driver.extraJavaOptions"] = f"{_LOGGING} {java_options}".strip()
+    java_options = settings.get("spark.driver.extraJavaOptions", LOCAL_JVM_OPTIONS if local else "")
+    archived = class_archive.options(Path(settings["spark.jars"].partition(",")[0]).parent) if local else ""
+    settings["spark.driver.extraJavaOptions"] = " ".join(part for part in (_LOGGING, archived, java_options) if part)
     return settings
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from tests.spark.cycle import AS_OF_MS, Lake
 pytestmark = pytest.mark.spark
 
 Logs = dict[str, Partition]
+Mix = Callable[[Lake], None]
 COLUMNS = "topic, partition, offset, key, value"
 
 
@@ -159,9 +161,27 @@ def by_both_engines(lake: Lake) -> None:
         write_deltalake(table(lake), part, mode="append")
 
 
+@pytest.fixture(scope="module")
+def mixed_once(made_once: tuple[Path, Logs]) -> Callable[[Mix], Path]:
+    """Makes the lake that a mixer leaves, each once."""
+
+    @cache
+    def make_mixed(mix: Mix) -> Path:
+        path = Path(shutil.copytree(made_once[0] / "lake", made_once[0] / mix.__name__))
+        mix(Lake(path))
+        return path
+
+    return make_mixed
+
+
+@pytest.fixture
+def mixed(mix: Mix, mixed_once: Callable[[Mix], Path], tmp_path: Path) -> Lake:
+    """A copy of the lake that the mixer of the test leaves."""
+    return Lake(Path(shutil.copytree(mixed_once(mix), tmp_path / "mixed")))
+
+
 MIXERS = [by_spark_optimize, by_compact, by_spark_update, by_auto_compaction, by_both_engines]
 mixers = pytest.mark.parametrize("mix", MIXERS, ids=lambda mix: mix.__name__)
-Mix = Callable[[Lake], None]
 
 
 def test_the_helpers_of_this_file_see_mixed_files(shared):
@@ -171,16 +191,14 @@ def test_the_helpers_of_this_file_see_mixed_files(shared):
 
 
 @mixers
-def test_right_rows_in_mixed_files_differ_in_nothing(shared, mix: Mix):
-    mix(shared)
-    assert differences(str(shared.path)) == ()
+def test_right_rows_in_mixed_files_differ_in_nothing(mixed):
+    assert differences(str(mixed.path)) == ()
 
 
 @mixers
-def test_wrong_rows_in_mixed_files_are_named_by_log_and_offsets(shared, mix: Mix):
-    mix(shared)
-    sql(shared, "DELETE FROM {records} WHERE topic = 'orders' AND partition = 1 AND offset IN (4, 17)")
-    found = differences(str(shared.path))
+def test_wrong_rows_in_mixed_files_are_named_by_log_and_offsets(mixed):
+    sql(mixed, "DELETE FROM {records} WHERE topic = 'orders' AND partition = 1 AND offset IN (4, 17)")
+    found = differences(str(mixed.path))
     assert {(d.topic, d.partition) for d in found} == {("orders", 1)}
     assert sum(d.expected - d.found for d in found) == 2
     assert all(any(d.start_offset <= offset < d.end_offset for d in found) for offset in (4, 17))
@@ -225,28 +243,27 @@ def test_each_mixed_file_is_read_once_in_a_process(shared, monkeypatch):
 
 
 @mixers
-def test_optimize_puts_mixed_files_back_in_order(shared, logs, mix: Mix):
-    mix(shared)
-    before = rows(shared)
-    report = optimized(shared)
+def test_optimize_puts_mixed_files_back_in_order(mixed, logs):
+    before = rows(mixed)
+    report = optimized(mixed)
     assert report.plan["unplaced"] == []
     assert [finding["message"] for finding in report.findings] == []
-    assert is_ordered(shared)
-    assert rows(shared) == before
-    assert_equal_to_source(shared, logs)
-    for entry in table(shared).history(2):
+    assert is_ordered(mixed)
+    assert rows(mixed) == before
+    assert_equal_to_source(mixed, logs)
+    for entry in table(mixed).history(2):
         if entry.get("userMetadata") and "optimize" in entry["userMetadata"]:
-            actions = (root(shared) / "_delta_log" / f"{entry['version']:020d}.json").read_text().splitlines()
+            actions = (root(mixed) / "_delta_log" / f"{entry['version']:020d}.json").read_text().splitlines()
             files = [
                 next(iter(json.loads(line).values())) for line in actions if line.startswith(('{"add"', '{"remove"'))
             ]
             assert files
             assert not any(file["dataChange"] for file in files)
-    version = table(shared).version()
-    again = optimized(shared)
+    version = table(mixed).version()
+    again = optimized(mixed)
     assert again.plan["merges"] == []
     assert again.plan["orders"] == []
-    assert table(shared).version() == version
+    assert table(mixed).version() == version
 
 
 def test_workers_put_mixed_files_in_order_as_the_driver_does(shared, logs, monkeypatch):
@@ -317,19 +334,18 @@ def test_beside_a_lost_mixed_file_only_logs_that_it_may_hold_wait_and_replace_le
 
 
 @mixers
-def test_replace_mends_rows_in_mixed_files(shared, logs, mix: Mix):
+def test_replace_mends_rows_in_mixed_files(shared, mixed, logs):
     before = rows(shared)
-    mix(shared)
-    sql(shared, "UPDATE {records} SET value = unhex('00') WHERE topic = 'orders' AND offset IN (4, 17)")
-    sql(shared, "DELETE FROM {records} WHERE topic = 'orders' AND partition = 1 AND offset = 8")
-    sql(shared, "INSERT INTO {records} SELECT * FROM {records} WHERE topic = 'orders' AND offset = 20")
-    report = replaced(shared)
+    sql(mixed, "UPDATE {records} SET value = unhex('00') WHERE topic = 'orders' AND offset IN (4, 17)")
+    sql(mixed, "DELETE FROM {records} WHERE topic = 'orders' AND partition = 1 AND offset = 8")
+    sql(mixed, "INSERT INTO {records} SELECT * FROM {records} WHERE topic = 'orders' AND offset = 20")
+    report = replaced(mixed)
     assert [finding["message"] for finding in report.findings] == []
-    assert rows(shared) == before
-    assert_equal_to_source(shared, logs)
-    version = table(shared).version()
-    assert replaced(shared).changed == ()
-    assert table(shared).version() == version
+    assert rows(mixed) == before
+    assert_equal_to_source(mixed, logs)
+    version = table(mixed).version()
+    assert replaced(mixed).changed == ()
+    assert table(mixed).version() == version
 
 
 def test_files_that_are_mixed_between_look_and_commit_are_put_in_order_and_compared_again(shared, logs, monkeypatch):

@@ -241,17 +241,23 @@ def _files(lake: Lake) -> dict[str, int]:
     }
 
 
-@pytest.mark.parametrize("job", CONFIGS)
-def test_with_deletion_vectors_every_job_refuses_and_writes_nothing(job, spark, published, published_once):
-    uri = published.path / "tables" / "records"
+@pytest.fixture(scope="module")
+def with_vectors(published_once: Path, tmp_path_factory: pytest.TempPathFactory, spark: Any) -> Lake:
+    """One lake for all jobs, because none may write."""
+    lake = Lake(Path(shutil.copytree(published_once / "lake", tmp_path_factory.mktemp("vectors") / "lake")))
+    uri = lake.path / "tables" / "records"
     spark.sql(f"ALTER TABLE delta.`{uri}` SET TBLPROPERTIES ('delta.enableDeletionVectors'='true')")
     spark.sql(f"DELETE FROM delta.`{uri}` WHERE offset IN (3, 4)")
     assert spark.read.format("delta").load(str(uri)).count() == 18
-    before = _files(published)
+    return lake
+
+
+@pytest.mark.parametrize("job", CONFIGS)
+def test_with_deletion_vectors_every_job_refuses_and_writes_nothing(job, with_vectors, published_once):
+    before = _files(with_vectors)
     with pytest.raises(TableRefused, match=r"records uses deletionVectors.*DROP FEATURE deletionVectors.*--rebuild"):
-        launch.run(job, _config(job, published, published_once / "source"))
-    assert _files(published) == before
-    assert spark.read.format("delta").load(str(uri)).count() == 18
+        launch.run(job, _config(job, with_vectors, published_once / "source"))
+    assert _files(with_vectors) == before
 
 
 def test_publish_goes_on_with_an_append_only_table_and_replace_and_optimize_do_not(published, published_once, spark):
