@@ -15,8 +15,8 @@ setup: .venv/installed ## .venv with the locked packages, `loglake` in it
 	@deploy/setup.sh
 
 jars: setup
-	@.venv/bin/python -m spark_jobs.jars >/dev/null
-	@.venv/bin/python -m spark_jobs.class_archive
+	@.venv/bin/python -m spark_jobs.machine.jars >/dev/null
+	@.venv/bin/python -m spark_jobs.machine.class_archive
 
 demo: setup jars ## the bundled samples become tables, through Dagster
 	@.venv/bin/loglake demo

@@ -31,7 +31,7 @@ from pipelines.questions import (
 )
 from pipelines.reporting import alarm_table, inline_table, picture_metadata
 from pipelines.state import Alarm, LakeState, LogState
-from spark_jobs.lake.completeness import Difference
+from spark_jobs.lake.published.completeness import Difference
 
 
 def sources_agree(state: LakeState, stops: Sequence[Alarm], findings: Sequence[Finding]) -> dg.AssetCheckResult:

@@ -19,10 +19,10 @@ from pipelines.lakes import lake_name
 from pipelines.running import Runner, RunOutcome, announcer
 from pipelines.state import LakeState, read_state
 from pipelines.summary import damage_lines, logs_table, meanings_line, shown_path
-from spark_jobs.lake import registry
 from spark_jobs.lake.errors import JobError, UsageError
-from spark_jobs.lake.lease import hold
-from spark_jobs.lake.registry import Intake, remember
+from spark_jobs.lake.setup import registry
+from spark_jobs.lake.setup.registry import Intake, remember
+from spark_jobs.lake.store.lease import hold
 
 SUFFIX = ".tar.xz"
 

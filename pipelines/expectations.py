@@ -4,7 +4,7 @@
 home: what lies in a lake cannot make a check green. An answer counts only while the table's version moved by our own
 commits; after a commit of another engine, or where the file is gone or cannot be understood, everything is evaluated
 again; so is what failed, as soon as the table or the ledger has another version. Which offsets still wait to be
-checked is recorded in the tables (:mod:`spark_jobs.lake.checked`).
+checked is recorded in the tables (:mod:`spark_jobs.lake.published.checked`).
 Great Expectations is never imported here.
 """
 
@@ -17,8 +17,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spark_jobs.contracts import JobReport
-from spark_jobs.lake import delta_log, registry, storage, table_state
-from spark_jobs.lake.tables import open_table
+from spark_jobs.lake.delta import delta_log, table_state
+from spark_jobs.lake.delta.tables import open_table
+from spark_jobs.lake.setup import registry
+from spark_jobs.lake.store import storage
 
 FOLDER = "expectations"
 DOCS_INDEX = "data_docs/index.html"

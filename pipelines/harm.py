@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from logcore.logs.findings import Finding, Severity
 from pipelines.questions import Failure
-from spark_jobs.lake import storage, table_state
-from spark_jobs.lake.archive import read_logs, read_segments
+from spark_jobs.lake.delta import table_state
+from spark_jobs.lake.delta.live_files import newest_files
+from spark_jobs.lake.delta.tables import table_uri
 from spark_jobs.lake.errors import JobError
-from spark_jobs.lake.finding_rows import PlacedFinding
-from spark_jobs.lake.live_files import newest_files
-from spark_jobs.lake.tables import table_uri
+from spark_jobs.lake.ledger.finding_rows import PlacedFinding
+from spark_jobs.lake.segments.archive import read_logs, read_segments
+from spark_jobs.lake.store import storage
 
 LOST = frozenset({"table-went-back", "table-missing"})
 """Rules on what the last run had recorded and is gone: said by the run that sees it, then the lake is as it is now."""

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import dagster as dg
 
-from spark_jobs.lake import registry
 from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.lake.setup import registry
 
 HOST_TAG, PROCESS_TAG = "loglake/host", "loglake/process"
 _HERE = Path(__file__).resolve().parent

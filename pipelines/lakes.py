@@ -1,7 +1,7 @@
 """Which lakes a schedule, a sensor or a backfill may work on: those that are registered in the operator's home.
 
-What is registered, and where, is in :mod:`spark_jobs.lake.registry`. A lake may lie anywhere, also on an object store.
-Here a lake is found by its name or by the topic partitions it holds.
+What is registered, and where, is in :mod:`spark_jobs.lake.setup.registry`. A lake may lie anywhere, also on an object
+store. Here a lake is found by its name or by the topic partitions it holds.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from spark_jobs.lake import registry, storage
-from spark_jobs.lake.archive import read_logs
 from spark_jobs.lake.errors import JobError
-from spark_jobs.lake.registry import Intake
+from spark_jobs.lake.segments.archive import read_logs
+from spark_jobs.lake.setup import registry
+from spark_jobs.lake.setup.registry import Intake
+from spark_jobs.lake.store import storage
 
 
 class NoLakeError(ValueError):

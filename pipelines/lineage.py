@@ -41,10 +41,10 @@ from logcore.cli.arguments import natural
 from logcore.cli.record_lines import json_line
 
 if TYPE_CHECKING:
-    from spark_jobs.lake.archive import Segment
-    from spark_jobs.lake.delta_log import Commit
-    from spark_jobs.lake.lineage import OffsetLineage
-    from spark_jobs.lake.version_lineage import LogRows, VersionLineage
+    from spark_jobs.lake.delta.delta_log import Commit
+    from spark_jobs.lake.lineage.lineage import OffsetLineage
+    from spark_jobs.lake.lineage.version_lineage import LogRows, VersionLineage
+    from spark_jobs.lake.segments.archive import Segment
 
 EXIT_CLEAN, EXIT_DAMAGE, EXIT_NOT_CHECKED, EXIT_USAGE = 0, 2, 3, 64
 Place = tuple[str, int, int]
@@ -104,7 +104,7 @@ def place(text: str) -> Place:
 
 
 def _offsets(options: argparse.Namespace) -> int:
-    from spark_jobs.lake.lineage import offset_lineage, parse_table
+    from spark_jobs.lake.lineage.lineage import offset_lineage, parse_table
 
     lake, name = parse_table(options.table)
     code = EXIT_CLEAN
@@ -117,8 +117,8 @@ def _offsets(options: argparse.Namespace) -> int:
 
 
 def _version(options: argparse.Namespace) -> int:
-    from spark_jobs.lake.lineage import parse_table
-    from spark_jobs.lake.version_lineage import version_lineage
+    from spark_jobs.lake.lineage.lineage import parse_table
+    from spark_jobs.lake.lineage.version_lineage import version_lineage
 
     lake, name = parse_table(options.table)
     found = version_lineage(lake, name, options.version)
@@ -173,7 +173,7 @@ def offset_fields(lake: str, found: OffsetLineage) -> dict[str, Any]:
 
 def segment_fields(lake: str, segment: Segment, held: bool | None = None) -> dict[str, Any]:
     """A segment: where it lies, and where it was taken from."""
-    from spark_jobs.lake.archived_batch import is_held
+    from spark_jobs.lake.segments.archived_batch import is_held
 
     return {
         "segment_id": segment.segment_id,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from spark_jobs.lake.tables import read_rows
+from spark_jobs.lake.delta.tables import read_rows
 
 HANGING_MS = 15 * 60_000
 """Kafka's default ``transaction.max.timeout.ms``: no coordinator lets a transaction live longer, so one that is older

@@ -14,9 +14,10 @@ from collections.abc import Iterator, Sequence
 from logcore.segments.filenames import parse_partition_directory
 from logcore.storage.local import discover, shown, source_path
 from spark_jobs import launch
-from spark_jobs.lake import identity, storage
 from spark_jobs.lake.errors import JobError, UsageError
-from spark_jobs.lake.policies import read_policies
+from spark_jobs.lake.setup import identity
+from spark_jobs.lake.setup.policies import read_policies
+from spark_jobs.lake.store import storage
 
 _ROOT_FILES = ("meta.properties", "replication-offset-checkpoint", "recovery-point-offset-checkpoint")
 """A directory with one of these is a broker's log directory."""

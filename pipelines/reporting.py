@@ -19,7 +19,7 @@ from pipelines.lakes import lake_name
 from pipelines.picture import ledger_picture, most_telling, states_seen
 from pipelines.state import MEANINGS, Alarm, LogState
 from spark_jobs.contracts import LogChange
-from spark_jobs.lake.tables import TABLES, table_uri
+from spark_jobs.lake.delta.tables import TABLES, table_uri
 
 MetadataMap = dict[str, Any]
 

@@ -15,9 +15,9 @@ from pydantic import Field
 from logcore.cli.arguments import OffsetRange, offset_range
 from pipelines import lakes
 from spark_jobs.contracts import JobConfig, JobReport
-from spark_jobs.lake import registry
 from spark_jobs.lake.errors import UsageError
-from spark_jobs.lake.registry import Intake
+from spark_jobs.lake.setup import registry
+from spark_jobs.lake.setup.registry import Intake
 
 LAKE_TAG = "loglake/lake"
 """Run tag that names the lake, where run configuration does not."""

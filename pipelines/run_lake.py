@@ -35,10 +35,12 @@ from pipelines.summary import (
     tables_lines,
     verdict,
 )
-from spark_jobs.lake import archive, registry, storage
-from spark_jobs.lake.lease import hold
-from spark_jobs.lake.policies import read_policies
-from spark_jobs.lake.registry import Intake
+from spark_jobs.lake.segments import archive
+from spark_jobs.lake.setup import registry
+from spark_jobs.lake.setup.policies import read_policies
+from spark_jobs.lake.setup.registry import Intake
+from spark_jobs.lake.store import storage
+from spark_jobs.lake.store.lease import hold
 
 
 def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str]) -> int:

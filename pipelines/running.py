@@ -20,7 +20,8 @@ from pipelines.questions import FAILING, NOTES, UNANSWERED, WHAT_TO_DO, Failure
 from pipelines.resources import LAKE_TAG, JobLauncher
 from pipelines.steps import REFUSED, path_findings
 from spark_jobs.contracts import JobConfig, JobReport
-from spark_jobs.lake import registry, storage
+from spark_jobs.lake.setup import registry
+from spark_jobs.lake.store import storage
 
 USAGE_ERRORS = ("UsageError", "NoLakeError", "RegistryError")
 

@@ -10,8 +10,9 @@ import dagster as dg
 from pipelines.jobs import maintenance, run_config
 from pipelines.proving import part_of, proof
 from pipelines.resources import LAKE_TAG
-from spark_jobs.lake import registry, storage
-from spark_jobs.lake.registry import Memory
+from spark_jobs.lake.setup import registry
+from spark_jobs.lake.setup.registry import Memory
+from spark_jobs.lake.store import storage
 
 NO_LAKE = "No lake can be looked at: none is registered in the operator's home, or each is left out."
 

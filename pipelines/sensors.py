@@ -31,9 +31,10 @@ from logcore.segments.filenames import (
 from pipelines import lakes
 from pipelines.jobs import loglake, run_config
 from pipelines.resources import LAKE_TAG
-from spark_jobs.lake import registry, storage
 from spark_jobs.lake.errors import JobError, UsageError
-from spark_jobs.lake.policies import TopicPolicy, read_policies
+from spark_jobs.lake.setup import registry
+from spark_jobs.lake.setup.policies import TopicPolicy, read_policies
+from spark_jobs.lake.store import storage
 
 LOGS_A_TICK = 500
 

@@ -13,11 +13,11 @@ from logcore.logs.findings import RULES, Outcome
 from logcore.logs.offset_ledger import EVIDENCE_REMOTE, first_hole
 from pipelines.expectations import Stand, read_results
 from pipelines.harm import differing_files
-from spark_jobs.lake import storage
-from spark_jobs.lake.archive import CUT_BACK, FILLED, LogRow
-from spark_jobs.lake.completeness import Difference, differences
-from spark_jobs.lake.frontier import read_frontiers, read_ledger
-from spark_jobs.lake.tables import read_rows, table_uri
+from spark_jobs.lake.delta.tables import read_rows, table_uri
+from spark_jobs.lake.ledger.frontier import read_frontiers, read_ledger
+from spark_jobs.lake.published.completeness import Difference, differences
+from spark_jobs.lake.segments.archive import CUT_BACK, FILLED, LogRow
+from spark_jobs.lake.store import storage
 
 Row = Mapping[str, Any]
 

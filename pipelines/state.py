@@ -17,11 +17,11 @@ from pipelines.lakes import lake_name
 from pipelines.open_transactions import OpenTransaction, read_open_transactions
 from pipelines.partitions import natural_order
 from pipelines.standing import ABOUT_A_RANGE, ABOUT_ROWS, alarming_ranges, overlap, standing_findings
-from spark_jobs.lake import storage
-from spark_jobs.lake.archive import LogRow, Segment, read_logs, read_segments
-from spark_jobs.lake.frontier import LedgerRow, read_ledger
-from spark_jobs.lake.table_state import STATE_FILE
-from spark_jobs.lake.tables import TABLES, read_rows, table_uri
+from spark_jobs.lake.delta.table_state import STATE_FILE
+from spark_jobs.lake.delta.tables import TABLES, read_rows, table_uri
+from spark_jobs.lake.ledger.frontier import LedgerRow, read_ledger
+from spark_jobs.lake.segments.archive import LogRow, Segment, read_logs, read_segments
+from spark_jobs.lake.store import storage
 
 STATES = (
     "present",

@@ -35,12 +35,12 @@ from spark_jobs.contracts import (
     RetentionConfig,
     ValidateConfig,
 )
-from spark_jobs.lake import table_state
-from spark_jobs.lake.archive import read_logs
-from spark_jobs.lake.checked import pending_ranges
-from spark_jobs.lake.completeness import Difference, differences
-from spark_jobs.lake.finding_rows import PlacedFinding, from_plain, record
-from spark_jobs.lake.registry import Intake
+from spark_jobs.lake.delta import table_state
+from spark_jobs.lake.ledger.finding_rows import PlacedFinding, from_plain, record
+from spark_jobs.lake.published.checked import pending_ranges
+from spark_jobs.lake.published.completeness import Difference, differences
+from spark_jobs.lake.segments.archive import read_logs
+from spark_jobs.lake.setup.registry import Intake
 
 READ_COMMITTED = "read_committed"
 REFUSED = "replacement-refused"

@@ -14,8 +14,8 @@ from logcore.logs.findings import Finding, Severity, exit_code, found
 from pipelines.questions import sentence
 from pipelines.standing import ALARMING, alarming_ranges, standing_findings
 from pipelines.state import MEANINGS, STATES, LakeState, LogState, read_alarms, read_stops
-from spark_jobs.lake import storage
-from spark_jobs.lake.tables import table_uri
+from spark_jobs.lake.delta.tables import table_uri
+from spark_jobs.lake.store import storage
 
 if TYPE_CHECKING:
     from pipelines.questions import Failure

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from spark_jobs.contracts import CONFIGS, JobConfig, JobReport
-from spark_jobs.lake import identity, table_features
+from spark_jobs.lake.delta import table_features
 from spark_jobs.lake.errors import ConcurrentChange, JobError, UsageError, said
-from spark_jobs.lake.lease import hold
+from spark_jobs.lake.setup import identity
+from spark_jobs.lake.store.lease import hold
 
 PLAN_ATTEMPTS = 3
 """How often a job looks again after another commit overtook its plan."""
@@ -57,7 +58,7 @@ def check_engine() -> None:
     Raises:
         JobError: there is no usable Java; the text says what to install.
     """
-    from spark_jobs.java import find_java
+    from spark_jobs.machine.java import find_java
 
     find_java()
 
@@ -112,7 +113,7 @@ def _run_once(config: JobConfig) -> JobReport:
         return JobReport(config.JOB, config.run_id, config.lake, plan=made.as_dict())
     session = None
     if made.needs_spark:
-        from spark_jobs.session import get_session
+        from spark_jobs.machine.session import get_session
 
         session = get_session(config.lake)
     if session is None:
@@ -144,4 +145,4 @@ def _run_subprocess(config: JobConfig) -> JobReport:
 
 
 def _job(name: str) -> Any:
-    return importlib.import_module(f"spark_jobs.{name}")
+    return importlib.import_module(f"spark_jobs.{name}.job")

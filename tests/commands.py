@@ -24,7 +24,7 @@ from tests.crash.side_effects import Order
 MODULES = (
     *("pipelines.run_lake", "pipelines.definitions", "pipelines.lineage", "great_expectations", "pyspark.sql"),
     *(f"spark_jobs.lake_commands.{name}" for name in ("verify", "withdraw", "repair", "upgrade")),
-    *("spark_jobs.launch", "spark_jobs.session", "deltalake", "pyarrow.dataset", "pyarrow.parquet"),
+    *("spark_jobs.launch", "spark_jobs.machine.session", "deltalake", "pyarrow.dataset", "pyarrow.parquet"),
 )
 SECONDS = 300
 
@@ -99,7 +99,7 @@ def serve() -> None:
     from spark_jobs.contracts import CONFIGS
 
     for name in CONFIGS:
-        importlib.import_module(f"spark_jobs.{name}")
+        importlib.import_module(f"spark_jobs.{name}.job")
     # Kernels are loaded once, here. Nothing of Arrow or Delta may run before a fork: they have threads.
     batch = handmade.simple_batch(0, [(b"k", b"v")])
     list(decode_segment(batch, place=Place("t", 0, "t", "s"), base_offset=0, sealed=True))
@@ -130,7 +130,7 @@ def _run_forked(value: dict[str, Any]) -> None:
 
             SideEffects(Order.from_json(json.dumps(value["order"]))).install()
         from logcore.cli.main import main
-        from spark_jobs.session import stop_session
+        from spark_jobs.machine.session import stop_session
 
         code = main(value["arguments"])
         stop_session()

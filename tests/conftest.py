@@ -125,7 +125,7 @@ def expected_of_damaged() -> dict[str, dict[str, Any]]:
 @pytest.fixture(scope="module")
 def spark(spark_stopped_at_the_end: None) -> SparkSession:
     """The Spark session of the test process. Not one for all modules: some stop it, and the next gets another."""
-    from spark_jobs.session import get_session
+    from spark_jobs.machine.session import get_session
 
     return get_session()
 
@@ -133,7 +133,7 @@ def spark(spark_stopped_at_the_end: None) -> SparkSession:
 @pytest.fixture(scope="session")
 def spark_stopped_at_the_end() -> Iterator[None]:
     """Nothing of Spark outlives the test process."""
-    from spark_jobs.session import stop_session
+    from spark_jobs.machine.session import stop_session
 
     yield
     stop_session()

@@ -157,7 +157,7 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "slices-not-merged": Rule(_WARNING, "small archived slices that could not be joined; they stay"),
         "archive-not-deleted": Rule(_WARNING, "a file of the archive that could not be deleted; tried again later"),
         "expectation-failed": Rule(_ERROR, "published rows are not what ledger and batches say"),
-        # the lake as it is now (spark_jobs.lake.table_state, spark_jobs.lake_proof)
+        # the lake as it is now (spark_jobs.lake.delta.table_state, spark_jobs.lake_proof)
         "table-went-back": Rule(_ERROR, "a table has lost commits since the last run"),
         "table-missing": Rule(_ERROR, "a table that the last run saw is not there any more"),
         "foreign-commit": Rule(_INFO, "another program has committed to a table since the last run"),

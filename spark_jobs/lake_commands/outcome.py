@@ -28,9 +28,9 @@ def lake_at(path: str) -> str:
     Raises:
         UsageError: no lake is there.
     """
-    from spark_jobs.lake import storage
     from spark_jobs.lake.errors import UsageError
-    from spark_jobs.lake.identity import read_identity
+    from spark_jobs.lake.setup.identity import read_identity
+    from spark_jobs.lake.store import storage
 
     lake = storage.absolute(path)
     if read_identity(lake) is None:

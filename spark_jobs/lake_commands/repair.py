@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.lake_commands.outcome import EXIT_CLEAN, EXIT_DAMAGE, EXIT_WARNING, guarded, lake_at
 
 if TYPE_CHECKING:
-    from spark_jobs.lake.frontier_repair import FrontierPlan
+    from spark_jobs.lake.published.frontier_repair import FrontierPlan
 
 FEW = 20
 """Disagreements of a log that are listed."""
@@ -103,7 +103,8 @@ repair_command = RepairCommand()
 
 
 def _frontiers(options: argparse.Namespace) -> int:
-    from spark_jobs.lake import frontier_repair, lease
+    from spark_jobs.lake.published import frontier_repair
+    from spark_jobs.lake.store import lease
 
     lake = lake_at(options.lake)
     if options.apply:
@@ -153,7 +154,8 @@ def _frontier_lines(made: FrontierPlan, *, applied: bool) -> list[str]:
 
 
 def _archive(options: argparse.Namespace) -> int:
-    from spark_jobs.lake import archive_restore, lease
+    from spark_jobs.lake.segments import archive_restore
+    from spark_jobs.lake.store import lease
 
     lake = lake_at(options.lake)
     if options.apply:
@@ -182,9 +184,11 @@ def _archive(options: argparse.Namespace) -> int:
 
 
 def _rebuild(options: argparse.Namespace) -> int:
-    from spark_jobs.lake import lease, table_state, table_swap
+    from spark_jobs.lake.delta import table_state
+    from spark_jobs.lake.delta.tables import TABLES
     from spark_jobs.lake.errors import UsageError
-    from spark_jobs.lake.tables import TABLES
+    from spark_jobs.lake.store import lease
+    from spark_jobs.lake_commands import table_swap
 
     lake, name = lake_at(options.lake), options.rebuild
     if name not in TABLES:
@@ -220,8 +224,8 @@ def plan(lake: str, name: str) -> Rebuild:
     Raises:
         JobError: it lies on an object store and cannot be derived.
     """
-    from spark_jobs.lake import storage
     from spark_jobs.lake.errors import JobError
+    from spark_jobs.lake.store import storage
 
     copies, why = False, "it is derived from the archive"
     if name in FROM_SEGMENTS and _has_deleted_files(lake):
@@ -264,10 +268,10 @@ def _copy(lake: str, name: str) -> None:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    from spark_jobs.lake import table_swap
     from spark_jobs.lake.errors import JobError
-    from spark_jobs.session import get_session
-    from spark_jobs.table_rebuild import rebuild
+    from spark_jobs.lake_commands import table_swap
+    from spark_jobs.lake_commands.table_rebuild import rebuild
+    from spark_jobs.machine.session import get_session
 
     spark = get_session(lake)
     folder = table_swap.begin(lake, name)
@@ -291,7 +295,7 @@ def _copy(lake: str, name: str) -> None:
 
 
 def _has_deleted_files(lake: str) -> bool:
-    from spark_jobs.lake import archive
+    from spark_jobs.lake.segments import archive
 
     return any(segment.deleted_ms is not None for segment in archive.ingested_segments(lake))
 
@@ -302,8 +306,8 @@ def _is_readable(lake: str, name: str) -> bool:
     from deltalake import QueryBuilder
     from deltalake.exceptions import DeltaError
 
+    from spark_jobs.lake.delta.tables import open_table
     from spark_jobs.lake.errors import JobError
-    from spark_jobs.lake.tables import open_table
 
     try:
         table = open_table(lake, name)

@@ -56,8 +56,8 @@ upgrade_command = UpgradeCommand()
 
 
 def _upgrade(options: argparse.Namespace) -> int:
-    from spark_jobs.lake import storage
     from spark_jobs.lake.errors import UsageError
+    from spark_jobs.lake.store import storage
 
     if options.apply and not options.adopt_sources:
         raise UsageError("--apply lets --adopt-sources register; without it there is nothing to apply.")
@@ -72,9 +72,9 @@ def _upgrade(options: argparse.Namespace) -> int:
 
 def _upgraded(lake: str) -> Iterator[str]:
     """Do it; a line for each thing done. Raises JobError where no lake is."""
-    from spark_jobs.lake import identity
     from spark_jobs.lake.errors import JobError
-    from spark_jobs.lake.lease import hold
+    from spark_jobs.lake.setup import identity
+    from spark_jobs.lake.store.lease import hold
 
     if identity.read_identity(lake) is None:  # before the lease, which would make the directory
         raise JobError(f"There is no lake at {lake}: it has no {identity.LAKE_FILE}.")
@@ -91,7 +91,7 @@ def _upgraded(lake: str) -> Iterator[str]:
 def _adopted(lake: str, *, apply: bool) -> Iterator[str]:
     """What the lake's hint names, and whether it is registered now; a line each."""
     from logcore.storage.files import shown
-    from spark_jobs.lake import registry
+    from spark_jobs.lake.setup import registry
 
     hinted = registry.hinted(lake)
     if not hinted:

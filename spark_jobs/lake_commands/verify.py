@@ -9,8 +9,8 @@ import argparse
 import fnmatch
 from collections.abc import Callable
 
-from spark_jobs.lake import storage
 from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake.store import storage
 from spark_jobs.lake_commands.outcome import guarded
 from spark_jobs.lake_proof.progress import resumed
 from spark_jobs.lake_proof.proving import Choice, Sample, prove_lake

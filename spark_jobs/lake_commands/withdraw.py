@@ -26,7 +26,7 @@ from logcore.cli.record_lines import json_line
 from spark_jobs.lake_commands.outcome import EXIT_CLEAN, EXIT_DAMAGE, EXIT_WARNING, guarded, lake_at
 
 if TYPE_CHECKING:
-    from spark_jobs.lake.withdrawals import WithdrawalPlan
+    from spark_jobs.lake.published.withdrawals import WithdrawalPlan
 
 NOT_ERASED = (
     "Withdrawn is not erased: the archive still holds the bytes of these records, and so do older versions of the "
@@ -70,7 +70,10 @@ withdraw_command = WithdrawCommand()
 
 
 def _withdraw(options: argparse.Namespace) -> int:
-    from spark_jobs.lake import identity, lease, table_features, withdrawals
+    from spark_jobs.lake.delta import table_features
+    from spark_jobs.lake.published import withdrawals
+    from spark_jobs.lake.setup import identity
+    from spark_jobs.lake.store import lease
 
     lake = lake_at(options.lake)
     start, end = (None, None) if options.offsets is None else (options.offsets.start, options.offsets.end)
@@ -146,6 +149,6 @@ def _text(lake: str, made: WithdrawalPlan, run_id: str | None) -> str:
 
 
 def _has_uncommitted(lake: str) -> bool:
-    from spark_jobs.lake.tables import open_table
+    from spark_jobs.lake.delta.tables import open_table
 
     return open_table(lake, "records_uncommitted") is not None

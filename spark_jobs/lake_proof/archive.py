@@ -18,13 +18,13 @@ from logcore.errors import LogError
 from logcore.logs.validation import SegmentJudgement
 from logcore.segments.filenames import PRODUCER_SNAPSHOT_SUFFIX, is_coordinator_topic
 from logcore.segments.scan import Stretch
-from spark_jobs.lake import storage
-from spark_jobs.lake.archive import GENERATION_INGESTED, Segment
-from spark_jobs.lake.log_directory import SIDE_SUFFIXES, side_file
-from spark_jobs.lake.tables import read_rows
+from spark_jobs.lake.delta.tables import read_rows
+from spark_jobs.lake.segments.archive import GENERATION_INGESTED, Segment
+from spark_jobs.lake.segments.log_directory import SIDE_SUFFIXES, side_file
+from spark_jobs.lake.store import storage
 from spark_jobs.lake_proof.proof import Counts, DataUnreadable, LakeFinding, Proof, Thing, finding, readable
 from spark_jobs.lake_proof.state import LakeState, of_log, way_out
-from spark_jobs.segment_pass import QUARANTINE_ROW_BYTES, RULES_VERSION
+from spark_jobs.tasks.segment_pass import QUARANTINE_ROW_BYTES, RULES_VERSION
 
 ARCHIVE = "archive"
 LISTED = 20

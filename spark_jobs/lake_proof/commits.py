@@ -19,10 +19,10 @@ from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 
-from spark_jobs.lake import storage
-from spark_jobs.lake.live_files import LOG_DIRECTORY
-from spark_jobs.lake.storage import StoredFile
-from spark_jobs.lake.tables import table_uri
+from spark_jobs.lake.delta.live_files import LOG_DIRECTORY
+from spark_jobs.lake.delta.tables import table_uri
+from spark_jobs.lake.store import storage
+from spark_jobs.lake.store.storage import StoredFile
 from spark_jobs.lake_proof.proof import DataUnreadable, LakeFinding, Proof, Thing, finding, readable
 from spark_jobs.lake_proof.state import LakeState, OpenedTable, way_out
 

@@ -22,12 +22,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from logcore.errors import LogError
-from spark_jobs.lake import archive, storage
-from spark_jobs.lake.archive import Segment
-from spark_jobs.lake.tables import TABLES
+from spark_jobs.lake.delta.tables import TABLES
+from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments.archive import Segment
+from spark_jobs.lake.store import storage
 from spark_jobs.lake_proof.runs import HeldOffsets, OffsetRuns
-from spark_jobs.pieces import Held
-from spark_jobs.records_file import Piece, WriteTask, decoded
+from spark_jobs.row_files.pieces import Held
+from spark_jobs.row_files.records_file import Piece, WriteTask, decoded
 
 SCHEMA = TABLES["records"].file_schema
 """What is compared. ``records_uncommitted`` has one column more, which the ledger decides and not the archive."""

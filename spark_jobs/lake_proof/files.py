@@ -17,9 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_jobs.lake import row_digest, storage
-from spark_jobs.lake.live_files import LiveFile, open_parquet
-from spark_jobs.lake.tables import TABLES, table_uri
+from spark_jobs.lake.delta import row_digest
+from spark_jobs.lake.delta.live_files import LiveFile, open_parquet
+from spark_jobs.lake.delta.tables import TABLES, table_uri
+from spark_jobs.lake.store import storage
 from spark_jobs.lake_proof.commits import TableLog, read_table_log
 from spark_jobs.lake_proof.comparison import SCHEMA, Archive, RowComparison, by_log
 from spark_jobs.lake_proof.footers import GroupStatistics

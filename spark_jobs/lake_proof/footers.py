@@ -13,7 +13,7 @@ from multiprocessing import get_context
 from threading import Lock
 from typing import Any, Self
 
-from spark_jobs.lake.live_files import open_parquet
+from spark_jobs.lake.delta.live_files import open_parquet
 from spark_jobs.lake_proof.proof import DataUnreadable
 
 GroupStatistics = dict[str, tuple[Any, Any, int | None]]

@@ -19,12 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from logcore.logs.offset_ledger import EVIDENCE_FILLED, OffsetState, check_tiling
-from spark_jobs.lake import storage
-from spark_jobs.lake.archive import Segment
-from spark_jobs.lake.frontier import LedgerRow, with_published
-from spark_jobs.lake.live_files import LiveFile
-from spark_jobs.lake.table_scan import scan
-from spark_jobs.lake.tables import open_dataset, read_rows, table_uri
+from spark_jobs.lake.delta.live_files import LiveFile
+from spark_jobs.lake.delta.table_scan import scan
+from spark_jobs.lake.delta.tables import open_dataset, read_rows, table_uri
+from spark_jobs.lake.ledger.frontier import LedgerRow, with_published
+from spark_jobs.lake.segments.archive import Segment
+from spark_jobs.lake.store import storage
 from spark_jobs.lake_proof.files import offsets_of
 from spark_jobs.lake_proof.proof import Counts, DataUnreadable, LakeFinding, Proof, Thing, finding, readable
 from spark_jobs.lake_proof.runs import HeldOffsets, OffsetRuns, joined

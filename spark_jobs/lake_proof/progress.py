@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TextIO
 
-from spark_jobs.lake import storage
 from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake.store import storage
 from spark_jobs.lake_proof.proof import Proof, Thing
 
 FORMAT = 1

@@ -16,7 +16,7 @@ from itertools import islice
 
 from logcore.errors import LogError
 from spark_jobs.lake.errors import JobError, LakeRefused, StorageError
-from spark_jobs.lake.identity import LAKE_FILE, read_identity
+from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
 from spark_jobs.lake_proof.archive import archive_things, stray_files
 from spark_jobs.lake_proof.commits import table_things
 from spark_jobs.lake_proof.comparison import Archive

@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable
 
-from spark_jobs.lake import delta_log, frontier, storage
-from spark_jobs.lake.archive import LogRow, Segment
+from spark_jobs.lake.delta import delta_log
+from spark_jobs.lake.delta.live_files import LiveFile, live_files
+from spark_jobs.lake.delta.table_features import refuse_table
+from spark_jobs.lake.delta.tables import TABLES, open_table, read_rows, table_uri
 from spark_jobs.lake.errors import StorageError
-from spark_jobs.lake.frontier import LedgerRow
-from spark_jobs.lake.identity import LAKE_FILE, read_identity
-from spark_jobs.lake.live_files import LiveFile, live_files
-from spark_jobs.lake.table_features import refuse_table
-from spark_jobs.lake.tables import TABLES, open_table, read_rows, table_uri
+from spark_jobs.lake.ledger import frontier
+from spark_jobs.lake.ledger.frontier import LedgerRow
+from spark_jobs.lake.segments.archive import LogRow, Segment
+from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
+from spark_jobs.lake.store import storage
 from spark_jobs.lake_proof.footers import Footers
 from spark_jobs.lake_proof.proof import DataUnreadable, LakeFinding, finding, readable
-from spark_jobs.pieces import Held
+from spark_jobs.row_files.pieces import Held
 
 if TYPE_CHECKING:
     from spark_jobs.lake_proof.commits import TableLog

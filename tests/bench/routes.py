@@ -32,8 +32,8 @@ import pyarrow as pa
 
 from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, PublishConfig, ValidateConfig
-from spark_jobs.jars import delta_jars
-from spark_jobs.session import get_session, stop_session
+from spark_jobs.machine.jars import delta_jars
+from spark_jobs.machine.session import get_session, stop_session
 from tests.bench.corpora import SEGMENT_NAME, home
 from tests.bench.rounds import Contender, clocked, take_turns
 from tests.bench.topics import PARTITIONS, Topic, Topics, topics
@@ -119,7 +119,7 @@ class Routes:
         def spread(_: object, tasks: Sequence[dict[str, Any]], work: Callable[..., Any], *_more: object) -> list[Any]:
             return self.pool.map(work, tasks, 1)
 
-        with mock.patch("spark_jobs.spread.spread", spread):
+        with mock.patch("spark_jobs.tasks.spread.spread", spread):
             return self.seconds_of_publish()
 
     def contenders(self) -> dict[str, tuple[Callable[[], float], Path]]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyspark
 
-from spark_jobs.java import java_home
+from spark_jobs.machine.java import java_home
 
 CONF = {
     "spark.driver.host": "127.0.0.1",

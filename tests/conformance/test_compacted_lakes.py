@@ -13,8 +13,8 @@ import pytest
 from logcore.segments import transaction_index
 from spark_jobs import launch
 from spark_jobs.contracts import CompactionConfig, IngestConfig, JobReport, PublishConfig, ValidateConfig
-from spark_jobs.lake import archive
-from spark_jobs.lake.log_directory import side_file
+from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments.log_directory import side_file
 from tests.conformance.conftest import Corpus
 from tests.conformance.snapshots import snapshot
 from tests.conformance.test_cleaned_rounds import LINES, NOT_CLEANED, modern_config

@@ -98,12 +98,12 @@ class Forks:
 
 def serve() -> None:
     """Fork for each line of input until it ends."""
-    import spark_jobs.ingest
-    import spark_jobs.log_pass
-    import spark_jobs.publish
-    import spark_jobs.segment_pass
-    import spark_jobs.spread
-    import spark_jobs.validate  # noqa: F401
+    import spark_jobs.ingest.job
+    import spark_jobs.publish.job
+    import spark_jobs.tasks.log_pass
+    import spark_jobs.tasks.segment_pass
+    import spark_jobs.tasks.spread
+    import spark_jobs.validate.job  # noqa: F401
     from logcore.columns.engines import decode_segment
     from logcore.columns.wanted import Place
     from tests import handmade
@@ -186,8 +186,8 @@ def configuration(turn: Turn, job: str) -> Any:
 
 def stand_in_for_spark(shuffled: int | None = None) -> None:
     """Tasks run here, one after another, in their order or one that comes of a seed; no JVM."""
-    import spark_jobs.session
-    import spark_jobs.spread
+    import spark_jobs.machine.session
+    import spark_jobs.tasks.spread
 
     def spread(
         _: object,
@@ -201,11 +201,11 @@ def stand_in_for_spark(shuffled: int | None = None) -> None:
         done = {at: json.loads(json.dumps(work(json.loads(json.dumps(tasks[at]))))) for at in order}
         return [done[at] for at in range(len(tasks))]
 
-    original = spark_jobs.spread.spread
+    original = spark_jobs.tasks.spread.spread
     for module in list(sys.modules.values()):
         if getattr(module, "spread", None) is original:
             module.spread = spread  # type: ignore[attr-defined]
-    spark_jobs.session.get_session = lambda *_, **__: object()  # type: ignore[assignment, return-value]
+    spark_jobs.machine.session.get_session = lambda *_, **__: object()  # type: ignore[assignment, return-value]
 
 
 if __name__ == "__main__":

@@ -17,14 +17,17 @@ from logcore.logs.offset_ledger import BLOCKING, OffsetState
 from logcore.storage.local import discover
 from pipelines.resources import JobLauncher
 from spark_jobs.contracts import IngestConfig, JobConfig, JobReport, LogChange
-from spark_jobs.lake import archive, commits, frontier, storage, table_state
-from spark_jobs.lake.archive import LogRow, Segment
-from spark_jobs.lake.checked import mark_checked
-from spark_jobs.lake.commits import Guard
-from spark_jobs.lake.finding_rows import PlacedFinding, record
-from spark_jobs.lake.frontier import LedgerRow
-from spark_jobs.lake.identity import claim
-from spark_jobs.lake.tables import TABLES, VALIDATIONS, table_uri
+from spark_jobs.lake.delta import commits, table_state
+from spark_jobs.lake.delta.commits import Guard
+from spark_jobs.lake.delta.tables import TABLES, VALIDATIONS, table_uri
+from spark_jobs.lake.ledger import frontier
+from spark_jobs.lake.ledger.finding_rows import PlacedFinding, record
+from spark_jobs.lake.ledger.frontier import LedgerRow
+from spark_jobs.lake.published.checked import mark_checked
+from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments.archive import LogRow, Segment
+from spark_jobs.lake.setup.identity import claim
+from spark_jobs.lake.store import storage
 
 TOPIC_ID = "dGVzdHRvcGljaWQwMDAwMQ"
 SEGMENT_BYTES = 1000

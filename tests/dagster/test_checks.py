@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 
 from spark_jobs.lake.errors import JobError
-from spark_jobs.lake.registry import Intake, remember
+from spark_jobs.lake.setup.registry import Intake, remember
 from tests.dagster.conftest import Execute, check_of, materialized
 from tests.dagster.fake_jobs import World, log_of
 

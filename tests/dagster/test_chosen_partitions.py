@@ -7,7 +7,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from spark_jobs.lake.registry import Intake, Memory, recall, registration_file, remember
+from spark_jobs.lake.setup.registry import Intake, Memory, recall, registration_file, remember
 from tests.dagster.conftest import Execute, materialized
 from tests.dagster.fake_jobs import World, log_of
 

@@ -14,7 +14,7 @@ import pytest
 from pipelines import columns
 from pipelines.definitions import defs
 from pipelines.instance import settings_file
-from spark_jobs.lake.tables import TABLES
+from spark_jobs.lake.delta.tables import TABLES
 from tests.conftest import REPOSITORY
 
 pytestmark = pytest.mark.dagster

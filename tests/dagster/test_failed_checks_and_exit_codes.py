@@ -14,7 +14,7 @@ from pipelines.questions import QUESTIONS, Failure
 from pipelines.running import CheckOutcome, RunOutcome
 from pipelines.state import read_state
 from pipelines.summary import check_lines, checks_code, verdict
-from spark_jobs.lake.tables import read_rows
+from spark_jobs.lake.delta.tables import read_rows
 from tests.dagster.conftest import Execute, check_of
 from tests.dagster.fake_jobs import World, log_of
 

@@ -13,8 +13,8 @@ import pytest
 from pipelines.lakes import NoLakeError, find_lake, lakes_of
 from pipelines.schedules import nightly_maintenance
 from pipelines.sensors import look, new_segments
-from spark_jobs.lake.identity import claim
-from spark_jobs.lake.registry import (
+from spark_jobs.lake.setup.identity import claim
+from spark_jobs.lake.setup.registry import (
     Intake,
     RegistryError,
     adopt,
@@ -26,9 +26,7 @@ from spark_jobs.lake.registry import (
     registrations,
     remember,
 )
-from spark_jobs.lake.registry import (
-    home as home_of,
-)
+from spark_jobs.lake.setup.registry import home as home_of
 from tests.broker_directory import LogDirectory
 from tests.dagster.conftest import Execute, loglake
 from tests.dagster.fake_jobs import World, seed
@@ -178,7 +176,7 @@ def test_lakes_at_any_path_and_on_object_stores_are_in_sensor_and_schedule(
     segment = tmp_path / "logs" / "orders-0" / f"{0:020d}.log"
     segment.parent.mkdir(parents=True)
     segment.write_bytes(b"x")
-    monkeypatch.setattr("spark_jobs.lake.registry.hinted", lambda lake: (Intake(("/of/others",)),))
+    monkeypatch.setattr("spark_jobs.lake.setup.registry.hinted", lambda lake: (Intake(("/of/others",)),))
     lakes = [str(tmp_path / "far" / "away"), "s3://bucket/lakes/shop"]
     for lake in lakes:
         remember(lake, Intake((str(tmp_path / "logs"),)))

@@ -13,8 +13,8 @@ from pipelines.picture import COLOURS, ledger_picture
 from pipelines.reporting import escape, markdown_table, picture_metadata
 from pipelines.standing import ALARMING
 from pipelines.state import STATES, LogState
-from spark_jobs.lake.archive import LogRow
-from spark_jobs.lake.frontier import LedgerRow
+from spark_jobs.lake.ledger.frontier import LedgerRow
+from spark_jobs.lake.segments.archive import LogRow
 from tests.dagster.fake_jobs import blank
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -14,7 +14,7 @@ import pytest
 from pipelines import cli
 from pipelines.cli import run_command
 from pipelines.summary import describe
-from spark_jobs.lake.lease import hold
+from spark_jobs.lake.store.lease import hold
 from tests.broker_directory import LogDirectory
 from tests.dagster.conftest import loglake
 

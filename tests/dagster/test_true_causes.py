@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs import java
 from spark_jobs.lake.errors import JobError, said
+from spark_jobs.machine import java
 from tests.broker_directory import LogDirectory
 
 pytestmark = pytest.mark.dagster

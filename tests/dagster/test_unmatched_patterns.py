@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pipelines.run_lake import unmatched_lines
-from spark_jobs import ingest
 from spark_jobs.contracts import IngestConfig
+from spark_jobs.ingest import job as ingest
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 
 pytestmark = pytest.mark.dagster
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.dagster
 @pytest.fixture
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A lake with a log of `orders` and one of `payments`."""
-    monkeypatch.setattr("spark_jobs.spread.spread", lambda _, tasks, work, __: [work(task) for task in tasks])
+    monkeypatch.setattr("spark_jobs.tasks.spread.spread", lambda _, tasks, work, __: [work(task) for task in tasks])
     source = LogDirectory(tmp_path / "kafka-logs")
     source.partition("orders-0").append(3)
     source.partition("payments-0", OTHER_TOPIC_ID).append(3)

@@ -17,9 +17,11 @@ from pipelines.run_lake import chosen_state
 from pipelines.standing import stands
 from pipelines.state import read_alarms, read_state
 from pipelines.summary import damage_lines, open_transaction_lines, verdict
-from spark_jobs.lake import archive, commits, frontier
-from spark_jobs.lake.finding_rows import PlacedFinding, record
-from spark_jobs.lake.tables import BATCHES, TRANSACTIONS
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.tables import BATCHES, TRANSACTIONS
+from spark_jobs.lake.ledger import frontier
+from spark_jobs.lake.ledger.finding_rows import PlacedFinding, record
+from spark_jobs.lake.segments import archive
 from tests.dagster.conftest import Execute, check_of, materialized
 from tests.dagster.fake_jobs import World, log_of
 

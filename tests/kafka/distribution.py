@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from spark_jobs.java import find_java
 from spark_jobs.lake.errors import JobError
+from spark_jobs.machine.java import find_java
 
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE / "java"

@@ -20,7 +20,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from spark_jobs.lake.identity import LAYOUT_VERSION
+from spark_jobs.lake.setup.identity import LAYOUT_VERSION
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory, Partition
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.lake.identity import LAYOUT_VERSION
+from spark_jobs.lake.setup.identity import LAYOUT_VERSION
 from tests.commands import Commands, Done
 from tests.crash import visible
 from tests.crash.side_effects import Happening, Order

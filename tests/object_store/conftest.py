@@ -21,7 +21,7 @@ def server() -> Iterator[str]:
 
     Not a thread of ours: deltalake holds Python's lock in some calls, and would wait for itself.
     """
-    from spark_jobs.session import stop_session
+    from spark_jobs.machine.session import stop_session
 
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 
-from spark_jobs.lake import commits
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.parquet_files import write_file
+from spark_jobs.lake.delta.tables import TABLES, ensure_table, read_rows, table_uri
 from spark_jobs.lake.errors import ConcurrentChange
-from spark_jobs.lake.tables import TABLES, ensure_table, read_rows, table_uri
-from spark_jobs.parquet_files import write_file
 
 pytestmark = pytest.mark.object_store
 

@@ -24,9 +24,9 @@ from spark_jobs.contracts import (
     RebuildIndexesConfig,
     ValidateConfig,
 )
-from spark_jobs.lake import storage
-from spark_jobs.lake.lease import hold
-from spark_jobs.lake.tables import TABLES, open_dataset, open_table
+from spark_jobs.lake.delta.tables import TABLES, open_dataset, open_table
+from spark_jobs.lake.store import storage
+from spark_jobs.lake.store.lease import hold
 from tests.broker_directory import LogDirectory
 from tests.spark.cycle import AS_OF_MS
 

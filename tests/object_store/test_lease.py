@@ -9,14 +9,14 @@ import time
 
 import pytest
 
-from spark_jobs.lake import lease, storage
 from spark_jobs.lake.errors import LeaseHeld
-from spark_jobs.lake.lease import hold
+from spark_jobs.lake.store import lease, storage
+from spark_jobs.lake.store.lease import hold
 
 pytestmark = pytest.mark.object_store
 
-TRY = "import sys; from spark_jobs.lake.lease import hold\nwith hold(sys.argv[1], 'other'): print('held')"
-DIE = "import os, sys; from spark_jobs.lake.lease import hold\nwith hold(sys.argv[1], 'the dead'): os._exit(9)"
+TRY = "import sys; from spark_jobs.lake.store.lease import hold\nwith hold(sys.argv[1], 'other'): print('held')"
+DIE = "import os, sys; from spark_jobs.lake.store.lease import hold\nwith hold(sys.argv[1], 'the dead'): os._exit(9)"
 
 
 def _python(code: str, lake: str) -> subprocess.CompletedProcess[str]:
@@ -52,7 +52,7 @@ def test_a_holder_that_lives_keeps_its_lease_young(lake, monkeypatch):
     monkeypatch.setattr(lease, "EXPIRES_SECONDS", 2)
     with hold(lake, "run"):
         time.sleep(4)
-        other = TRY.replace("\n", "\nimport spark_jobs.lake.lease as lease; lease.EXPIRES_SECONDS = 2\n")
+        other = TRY.replace("\n", "\nimport spark_jobs.lake.store.lease as lease; lease.EXPIRES_SECONDS = 2\n")
         assert "'run'" in _python(other, lake).stderr
 
 

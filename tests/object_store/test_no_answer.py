@@ -12,9 +12,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from spark_jobs.lake import commits, object_store, storage, tables
+from spark_jobs.lake.delta import commits, tables
+from spark_jobs.lake.delta.tables import TABLES
 from spark_jobs.lake.errors import CommitUnanswered, StorageError, UsageError
-from spark_jobs.lake.tables import TABLES
+from spark_jobs.lake.store import object_store, storage
 from tests.object_store.stalling import StallingProxy
 
 SECONDS = 3

@@ -6,11 +6,12 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.contracts import OptimizeConfig
-from spark_jobs.lake import commits, storage
-from spark_jobs.lake.live_files import live_files
-from spark_jobs.lake.tables import TABLES, open_table, read_rows, table_uri
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.live_files import live_files
+from spark_jobs.lake.delta.parquet_files import write_file
+from spark_jobs.lake.delta.tables import TABLES, open_table, read_rows, table_uri
+from spark_jobs.lake.store import storage
 from spark_jobs.launch import run
-from spark_jobs.parquet_files import write_file
 
 pytestmark = pytest.mark.object_store
 

@@ -8,9 +8,9 @@ import tempfile
 import pytest
 
 from logcore.storage.local import SourceUnreadable
-from spark_jobs.lake import object_store, storage
+from spark_jobs.lake.delta.tables import open_table
 from spark_jobs.lake.errors import StorageError, UsageError
-from spark_jobs.lake.tables import open_table
+from spark_jobs.lake.store import object_store, storage
 
 pytestmark = pytest.mark.object_store
 

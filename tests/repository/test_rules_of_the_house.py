@@ -106,7 +106,7 @@ def test_only_the_session_module_builds_a_spark_session():
         if isinstance(node, ast.Attribute)
         and (node.attr in ("getOrCreate", "newSession") or ast.unparse(node) == "SparkSession.builder")
     }
-    assert builders == {"spark_jobs/session.py"}
+    assert builders == {"spark_jobs/machine/session.py"}
 
 
 def test_loading_a_module_imports_no_engine():
@@ -124,7 +124,7 @@ def test_what_bytes_mean_does_not_depend_on_the_clock():
     }
     # A command may default to now; it is told the time by the one place that looks. A commit that removes files says
     # when it was made, as Delta's own do: other tools count from there how long readers may still use them.
-    assert set(offenders) <= {"logcore/cli/main.py", "spark_jobs/lake/commits.py"}
+    assert set(offenders) <= {"logcore/cli/main.py", "spark_jobs/lake/delta/commits.py"}
     assert all(len(lines) == 1 for lines in offenders.values())
 
 
@@ -158,7 +158,7 @@ def test_logcore_is_there_in_150_ms():
     [
         ("logcore", ["pyarrow", "numpy", "pandas", "zstandard", "lz4", "snappy", "crc32c", "deltalake"]),
         ("spark_jobs.launch", ["pyspark", "delta", "great_expectations", "dagster"]),
-        ("spark_jobs.session", ["pyspark", "py4j", "dagster"]),
+        ("spark_jobs.machine.session", ["pyspark", "py4j", "dagster"]),
         ("pipelines.definitions", ["pyspark", "delta", "great_expectations"]),
     ],
 )

@@ -27,9 +27,9 @@ from deltalake import DeltaTable
 from deltalake.fs import DeltaStorageHandler
 from pyarrow import fs
 
-from spark_jobs.lake import commits
-from spark_jobs.lake.tables import TABLES, table_uri
-from spark_jobs.parquet_files import ROW_GROUP_ROWS, write_file
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.parquet_files import ROW_GROUP_ROWS, write_file
+from spark_jobs.lake.delta.tables import TABLES, table_uri
 
 FIRST_TIMESTAMP_MS = 1_700_000_000_000
 FREE_BYTES_PER_ROW = 80
@@ -135,7 +135,7 @@ def files_opened(lake: str, topic: str, partition: int, offset: int) -> tuple[li
 
 def spark_files(lake: str, topic: str, partition: int, offset: int) -> tuple[int, list[Any]]:
     """Files that Spark reads for a look-up, by its own metric, and the rows it finds."""
-    from spark_jobs.session import get_session
+    from spark_jobs.machine.session import get_session
 
     where = f"topic = '{topic}' AND partition = {partition} AND offset = {offset}"
     frame = get_session().read.format("delta").load(table_uri(lake, "records")).where(where).select("value")

@@ -11,9 +11,11 @@ from deltalake import DeltaTable
 
 from logcore.records.record import read_records
 from logcore.segments.scan import ScannedBatch, scan
-from spark_jobs import compaction, launch
+from spark_jobs import launch
+from spark_jobs.compaction import job as compaction
 from spark_jobs.contracts import CompactionConfig, JobReport
-from spark_jobs.lake import archive, commits
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.segments import archive
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.spark.archived import Keyed, append_segment, archived_records, files, ledger, live, spans, tables
@@ -313,7 +315,7 @@ def test_a_log_that_was_touched_since_its_plan_is_planned_again_and_the_other_is
 def test_what_cannot_be_proven_is_not_swapped(lake, monkeypatch):
     before = live(lake, "customers")
     result = {"refusal": None, "unproven": "offset 7 is gone", "damage": [], "replaced": [], "first_dirty_offset": None}
-    monkeypatch.setattr("spark_jobs.spread.spread", lambda *_: [result])
+    monkeypatch.setattr("spark_jobs.tasks.spread.spread", lambda *_: [result])
     report = compact(lake, CUSTOMERS)
     assert live(lake, "customers") == before
     assert [(f["rule"], f["severity"]) for f in report.findings] == [("compaction-unproven", "error")]

@@ -7,11 +7,13 @@ from functools import partial
 
 import pytest
 
-from spark_jobs import ingest, launch, publish
+from spark_jobs import launch
 from spark_jobs.contracts import IngestConfig, PublishConfig
-from spark_jobs.lake import archive
+from spark_jobs.ingest import job as ingest
 from spark_jobs.lake.errors import ConcurrentChange
-from spark_jobs.session import get_session
+from spark_jobs.lake.segments import archive
+from spark_jobs.machine.session import get_session
+from spark_jobs.publish import job as publish
 from tests import handmade
 from tests.broker_directory import Partition
 from tests.spark.cycle import AS_OF_MS, Lake, states

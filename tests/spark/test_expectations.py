@@ -13,9 +13,10 @@ from deltalake import DeltaTable, write_deltalake
 
 from spark_jobs import launch
 from spark_jobs.contracts import ExpectationsConfig, JobReport
-from spark_jobs.expectation_suite import CHECKS, evaluate
-from spark_jobs.lake import checked, commits
+from spark_jobs.expectations.suite import CHECKS, evaluate
+from spark_jobs.lake.delta import commits
 from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake.published import checked
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, TOPIC_ID, LogDirectory
 from tests.spark.cycle import AS_OF_MS, Lake

@@ -11,8 +11,9 @@ import pytest
 
 from spark_jobs import launch
 from spark_jobs.contracts import ExpectationsConfig, OptimizeConfig, PublishConfig, ReplaceConfig
-from spark_jobs.lake import delta_location, storage
+from spark_jobs.lake.delta import delta_location
 from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake.store import storage
 from tests.broker_directory import LogDirectory
 from tests.spark.cycle import AS_OF_MS, Lake, states
 
@@ -66,7 +67,8 @@ def test_sparks_own_writer_finds_a_lake_with_unusual_characters_in_its_path(tmp_
 
 def test_folders_that_stand_in_for_tables_are_gone_when_the_process_ends(tmp_path):
     code = (
-        "import sys; from spark_jobs.lake.tables import ensure_table; from spark_jobs.lake import delta_location as d;"
+        "import sys; from spark_jobs.lake.delta.tables import ensure_table;"
+        "from spark_jobs.lake.delta import delta_location as d;"
         "ensure_table(sys.argv[1], 'logs'); print(d.delta_uri(sys.argv[1] + '/tables/logs'))"
     )
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from deltalake import DeltaTable
 
-from spark_jobs import validate
 from spark_jobs.contracts import ValidateConfig
-from spark_jobs.lake import frontier
-from spark_jobs.lake.completeness import differences
+from spark_jobs.lake.ledger import frontier
+from spark_jobs.lake.published.completeness import differences
+from spark_jobs.validate import job as validate
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
 from tests.spark.cycle import AS_OF_MS, Lake

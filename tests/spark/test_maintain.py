@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from spark_jobs import archive_removal, launch, maintain
+from spark_jobs import launch
 from spark_jobs.contracts import (
     CompactionConfig,
     JobReport,
@@ -20,8 +20,12 @@ from spark_jobs.contracts import (
     ReplaceConfig,
     RetentionConfig,
 )
-from spark_jobs.lake import archive, lineage, storage
 from spark_jobs.lake.errors import ConcurrentChange, UsageError
+from spark_jobs.lake.lineage import lineage
+from spark_jobs.lake.segments import archive
+from spark_jobs.lake.store import storage
+from spark_jobs.maintain import archive_removal
+from spark_jobs.maintain import job as maintain
 from tests import handmade
 from tests.broker_directory import LogDirectory
 from tests.spark.archived import append_segment, files, ledger, live, spans, tables

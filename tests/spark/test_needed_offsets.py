@@ -9,7 +9,7 @@ import pytest
 
 from spark_jobs import launch
 from spark_jobs.contracts import CompactionConfig, JobReport, MaintainConfig, ReplaceConfig, RetentionConfig
-from spark_jobs.lake import removals
+from spark_jobs.lake.segments import removals
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
 from tests.spark.archived import append_segment, archived_records, ledger, spans

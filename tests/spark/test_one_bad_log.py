@@ -6,10 +6,10 @@ import pytest
 from deltalake import DeltaTable
 
 from logcore.storage import files, partition_files
-from spark_jobs import ingest
 from spark_jobs.contracts import IngestConfig
-from spark_jobs.lake import archive
+from spark_jobs.ingest import job as ingest
 from spark_jobs.lake.errors import LakeRefused
+from spark_jobs.lake.segments import archive
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory, Partition
 from tests.spark.cycle import AS_OF_MS, states

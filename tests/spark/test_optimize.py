@@ -20,16 +20,18 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from logcore.columns.schema import RECORDS_SCHEMA
-from spark_jobs import optimize
-from spark_jobs.batch_stream import BatchFile, SegmentPlace, stream_batches
 from spark_jobs.contracts import OptimizeConfig
-from spark_jobs.lake import commits, frontier, storage
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.live_files import live_files
+from spark_jobs.lake.delta.parquet_files import write_file
+from spark_jobs.lake.delta.tables import TABLES, open_table, read_rows, table_uri
 from spark_jobs.lake.errors import UsageError
-from spark_jobs.lake.live_files import live_files
-from spark_jobs.lake.tables import TABLES, open_table, read_rows, table_uri
+from spark_jobs.lake.ledger import frontier
+from spark_jobs.lake.store import storage
 from spark_jobs.launch import run
-from spark_jobs.parquet_files import write_file
-from spark_jobs.session import get_session
+from spark_jobs.machine.session import get_session
+from spark_jobs.optimize import job as optimize
+from spark_jobs.tasks.batch_stream import BatchFile, SegmentPlace, stream_batches
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.spark.cycle import AS_OF_MS, Lake
 
@@ -474,10 +476,10 @@ def test_frontiers_outlive_checkpoint_and_log_cleanup(tmp_path):
 
 KILLED = """
 import os, sys
-from spark_jobs import optimize
-from spark_jobs.batch_stream import BatchFile, SegmentPlace, stream_batches
+from spark_jobs.optimize import job as optimize
+from spark_jobs.tasks.batch_stream import BatchFile, SegmentPlace, stream_batches
 from spark_jobs.contracts import OptimizeConfig
-from spark_jobs.lake import commits
+from spark_jobs.lake.delta import commits
 from spark_jobs.launch import run
 rewrite = commits.rewrite_files
 def killed(*args, **kwargs):

@@ -7,10 +7,10 @@ import pytest
 from deltalake import write_deltalake
 
 from logcore.columns.schema import RECORDS_SCHEMA
-from spark_jobs import publish
 from spark_jobs.contracts import PublishConfig
 from spark_jobs.launch import run
-from spark_jobs.session import get_session
+from spark_jobs.machine.session import get_session
+from spark_jobs.publish import job as publish
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.spark.cycle import AS_OF_MS, Lake
 

@@ -15,9 +15,10 @@ from logcore.logs.topic_config import TopicConfig
 from logcore.segments.checkpoints import parse_offset_checkpoint
 from logcore.segments.filenames import TopicPartition
 from logcore.storage.partition_directories import partition_directory
-from spark_jobs import launch, recover
+from spark_jobs import launch
 from spark_jobs.contracts import JobReport, RecoverConfig, RetentionConfig
 from spark_jobs.lake.errors import UsageError
+from spark_jobs.recover import job as recover
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID
 from tests.conftest import REPOSITORY

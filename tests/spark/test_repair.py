@@ -17,12 +17,14 @@ from pyspark.sql import SparkSession
 
 from spark_jobs import launch
 from spark_jobs.contracts import PublishConfig, ReplaceConfig
-from spark_jobs.lake import commits, completeness, frontier
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.tables import OFFSET_LEDGER
 from spark_jobs.lake.errors import JobError
-from spark_jobs.lake.tables import OFFSET_LEDGER
+from spark_jobs.lake.ledger import frontier
+from spark_jobs.lake.published import completeness
 from spark_jobs.lake_commands.repair import repair_command
 from spark_jobs.lake_commands.withdraw import withdraw_command
-from spark_jobs.session import get_session
+from spark_jobs.machine.session import get_session
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.spark.cycle import AS_OF_MS, Lake
@@ -428,7 +430,7 @@ def test_a_state_table_with_features_keeps_its_rows_and_its_guards(made, spark: 
 
 
 def test_validations_of_segments_whose_files_are_deleted_are_copied_and_never_read_again(made):
-    from spark_jobs.lake import archive
+    from spark_jobs.lake.segments import archive
 
     lake = str(made.lake.path)
     first = archive.read_segments(lake)[0]

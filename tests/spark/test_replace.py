@@ -11,12 +11,13 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from spark_jobs import replace
 from spark_jobs.contracts import JobReport, PublishConfig, ReplaceConfig, ValidateConfig
-from spark_jobs.lake import commits, frontier
-from spark_jobs.lake.tables import OFFSET_LEDGER
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.tables import OFFSET_LEDGER
+from spark_jobs.lake.ledger import frontier
 from spark_jobs.launch import run
-from spark_jobs.session import get_session
+from spark_jobs.machine.session import get_session
+from spark_jobs.replace import job as replace
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory, Partition
 from tests.spark.cycle import AS_OF_MS, Lake

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs import launch, retention
+from spark_jobs import launch
 from spark_jobs.contracts import JobReport, RetentionConfig
-from spark_jobs.lake import commits
+from spark_jobs.lake.delta import commits
 from spark_jobs.lake.errors import ConcurrentChange
+from spark_jobs.retention import job as retention
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.spark.archived import append_segment, files, ledger, spans, tables

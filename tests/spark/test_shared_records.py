@@ -16,14 +16,14 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from spark_jobs import optimize
 from spark_jobs.contracts import JobReport, OptimizeConfig, ReplaceConfig
-from spark_jobs.lake import commits
-from spark_jobs.lake.completeness import differences
-from spark_jobs.lake.frontier import read_frontiers
-from spark_jobs.lake.tables import OFFSET_LEDGER
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.tables import OFFSET_LEDGER
+from spark_jobs.lake.ledger.frontier import read_frontiers
+from spark_jobs.lake.published.completeness import differences
 from spark_jobs.launch import run
-from spark_jobs.session import get_session
+from spark_jobs.machine.session import get_session
+from spark_jobs.optimize import job as optimize
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory, Partition
 from tests.spark.cycle import AS_OF_MS, Lake
 

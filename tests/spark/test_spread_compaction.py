@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from logcore.cli.main import main
-from spark_jobs import launch, spread_cleaning
+from spark_jobs import launch
+from spark_jobs.compaction import spread_cleaning
 from spark_jobs.contracts import CompactionConfig, JobReport
-from spark_jobs.lake import run_folder
+from spark_jobs.lake.store import run_folder
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
 from tests.crash.alone import Step, finish, start
@@ -132,7 +133,7 @@ def test_a_group_whose_newest_record_was_lost_is_not_swapped(built, monkeypatch)
         return [work(task) for task in tasks]
 
     monkeypatch.setattr(spread_cleaning, "clean_group", forgetful)
-    monkeypatch.setattr("spark_jobs.spread.spread", here)
+    monkeypatch.setattr("spark_jobs.tasks.spread.spread", here)
     lake, report = compacted(built, "forgetful", spread_bytes=0)
     assert [finding["rule"] for finding in report.findings] == ["compaction-unproven"]
     assert "is the newest of its key and is gone" in str(report.findings[0]["message"])

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from spark_jobs import jars
-from spark_jobs.jars import LockedJar, delta_jars
 from spark_jobs.lake.errors import JobError
-from spark_jobs.session import get_session
+from spark_jobs.machine import jars
+from spark_jobs.machine.jars import LockedJar, delta_jars
+from spark_jobs.machine.session import get_session
 from tests.conftest import REPOSITORY
 
 pytestmark = pytest.mark.spark
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.spark
 FIRST_JOB = """
 import sys
 from pathlib import Path
-from spark_jobs.session import get_session, stop_session
+from spark_jobs.machine.session import get_session, stop_session
 
 def packages_of_a_worker(columns):
     import sys, logcore, spark_jobs
@@ -120,7 +120,7 @@ def test_a_repository_without_the_jar_is_an_error_that_says_what_can_be_configur
 SECRETS = """
 import json, os, sys
 from pathlib import Path
-from spark_jobs.session import get_session, stop_session
+from spark_jobs.machine.session import get_session, stop_session
 
 NAMES = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID")
 

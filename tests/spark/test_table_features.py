@@ -15,10 +15,10 @@ from deltalake import DeltaTable, write_deltalake
 from logcore.columns.schema import RECORDS_SCHEMA
 from spark_jobs import launch
 from spark_jobs.contracts import CONFIGS, JobConfig, OptimizeConfig, PublishConfig, ReplaceConfig
-from spark_jobs.lake import commits, table_features
+from spark_jobs.lake.delta import commits, table_features
+from spark_jobs.lake.delta.parquet_files import write_file
+from spark_jobs.lake.delta.tables import TABLES, ensure_table, table_uri
 from spark_jobs.lake.errors import TableRefused
-from spark_jobs.lake.tables import TABLES, ensure_table, table_uri
-from spark_jobs.parquet_files import write_file
 from tests.broker_directory import LogDirectory
 from tests.spark.cycle import AS_OF_MS, Lake
 

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from spark_jobs import pieces, publish, uncommitted
 from spark_jobs.contracts import IngestConfig, JobReport, PublishConfig, ReplaceConfig, ValidateConfig
 from spark_jobs.launch import run
-from spark_jobs.session import get_session
+from spark_jobs.machine.session import get_session
+from spark_jobs.publish import job as publish
+from spark_jobs.row_files import pieces, uncommitted
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, Partition
 from tests.spark.cycle import AS_OF_MS, Lake

@@ -16,7 +16,9 @@ from pipelines.lineage import lineage_command
 from pipelines.state import read_state
 from spark_jobs import launch
 from spark_jobs.contracts import ExpectationsConfig, PublishConfig, ReplaceConfig, ValidateConfig
-from spark_jobs.lake import commits, completeness, frontier, withdrawals
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.ledger import frontier
+from spark_jobs.lake.published import completeness, withdrawals
 from spark_jobs.lake_commands.withdraw import withdraw_command
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from xxhash import xxh3_128
 
 from logcore.columns.schema import RECORDS_SCHEMA
-from spark_jobs.lake import row_digest
-from spark_jobs.lake.tables import TABLES, TableSpec, table_uri
-from spark_jobs.parquet_files import write_file
+from spark_jobs.lake.delta import row_digest
+from spark_jobs.lake.delta.parquet_files import write_file
+from spark_jobs.lake.delta.tables import TABLES, TableSpec, table_uri
 
 SCHEMA = pa.schema(
     [

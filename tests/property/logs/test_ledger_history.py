@@ -18,8 +18,8 @@ from logcore.logs.ledger_builder import ledger_ranges
 from logcore.logs.ledger_history import kept_borders, made_again, rebuild_offset
 from logcore.logs.offset_ledger import LedgerRange, OffsetState, check_tiling, mark_published
 from logcore.logs.transactions import Ongoing, TransactionView, TransactionWalk
-from spark_jobs.lake.log_transactions import LogTransactions
-from spark_jobs.lake.tables import TRANSACTIONS
+from spark_jobs.lake.delta.tables import TRANSACTIONS
+from spark_jobs.lake.ledger.log_transactions import LogTransactions
 from tests.property.logs.test_transactions_and_ledger import History, derive, facts, histories
 
 ALARMING = (OffsetState.MISSING, OffsetState.CORRUPT, OffsetState.UNKNOWN)

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from logcore.columns.offset_map import HashKey
-from spark_jobs.aborted_offsets import Aborted
-from spark_jobs.cleaning_proof import not_a_part, not_newest, rows
-from spark_jobs.newest_by_key import ExactNewest, HashedNewest, NewestByKey
+from spark_jobs.compaction.aborted_offsets import Aborted
+from spark_jobs.compaction.cleaning_proof import not_a_part, not_newest, rows
+from spark_jobs.compaction.newest_by_key import ExactNewest, HashedNewest, NewestByKey
 from tests import handmade
 
 Row = tuple[bytes | None, bytes | None]

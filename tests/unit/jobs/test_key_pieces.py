@@ -9,8 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spark_jobs.key_pieces import Hashed, bits_for, folded, lost_newest, read_newer, write_newer, write_pieces
-from spark_jobs.row_blocks import BlockFiles
+from spark_jobs.compaction.key_pieces import (
+    Hashed,
+    bits_for,
+    folded,
+    lost_newest,
+    read_newer,
+    write_newer,
+    write_pieces,
+)
+from spark_jobs.compaction.row_blocks import BlockFiles
 
 Rows = list[tuple[int, bytes]]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spark_jobs import row_blocks
-from spark_jobs.row_blocks import BlockFiles
+from spark_jobs.compaction import row_blocks
+from spark_jobs.compaction.row_blocks import BlockFiles
 
 
 def test_a_file_is_rows_bounds_and_a_trailer(tmp_path: Path):

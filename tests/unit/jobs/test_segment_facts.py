@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from logcore.segments.scan import Stretch
-from spark_jobs.segment_facts import SegmentFacts, read_facts, read_transactions, write_facts
+from spark_jobs.compaction.segment_facts import SegmentFacts, read_facts, read_transactions, write_facts
 from tests import handmade
 
 TRANSACTIONAL = {"attributes": handmade.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}

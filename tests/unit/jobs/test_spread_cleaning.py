@@ -15,10 +15,10 @@ import pytest
 
 from logcore.logs.broker_line import BrokerLine
 from logcore.logs.topic_config import TopicConfig
-from spark_jobs import spread_cleaning
-from spark_jobs.aborted_offsets import Aborted
-from spark_jobs.lake.archive import Segment
-from spark_jobs.log_cleaning import CleaningTask, clean_log
+from spark_jobs.compaction import spread_cleaning
+from spark_jobs.compaction.aborted_offsets import Aborted
+from spark_jobs.compaction.log_cleaning import CleaningTask, clean_log
+from spark_jobs.lake.segments.archive import Segment
 from tests import handmade
 
 NOW = 1_700_000_000_000
@@ -97,7 +97,7 @@ def here(_: object, tasks: list[dict[str, Any]], work: Callable[..., Any], sizes
 @pytest.fixture(params=["one task", "many tasks"])
 def result_of(request, tmp_path, monkeypatch) -> Callable[..., dict[str, Any]]:
     """Cleans a log."""
-    monkeypatch.setattr("spark_jobs.spread.spread", here)
+    monkeypatch.setattr("spark_jobs.tasks.spread.spread", here)
 
     def clean(log: Log, *, first_dirty: int | None = None, indexes: dict[int, bytes] | None = None) -> dict[str, Any]:
         end = max(log) + 1
@@ -165,6 +165,6 @@ def test_the_map_begins_inside_of_a_segment_and_does_not_see_the_marker_in_front
 def test_an_aborted_record_in_a_segment_that_stays_as_it_is_refuses_the_round(result_of, monkeypatch):
     """The ledger knows of it, the log does not."""
     for module in ("log_cleaning", "spread_steps"):
-        monkeypatch.setattr(f"spark_jobs.{module}.aborted_of", lambda task: Aborted.of([(0, 1)]))
+        monkeypatch.setattr(f"spark_jobs.compaction.{module}.aborted_of", lambda task: Aborted.of([(0, 1)]))
     done = result_of({0: row(0, b"a"), 1: row(1, b"z")})
     assert done["unproven"] == "offset 0 belongs to an aborted transaction and is still there"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spark_jobs.segment_copy import CopyTask
+from spark_jobs.tasks.segment_copy import CopyTask
 
 
 def copy_task(tmp_path: Path, content: bytes, next_base_offset: int) -> CopyTask:

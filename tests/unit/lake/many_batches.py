@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_jobs.lake.tables import BATCHES
-from spark_jobs.log_pass import judge_log
+from spark_jobs.lake.delta.tables import BATCHES
+from spark_jobs.tasks.log_pass import judge_log
 
 CHUNK = 65_536
 CLIENTS = 12

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from logcore.cli.main import main
-from spark_jobs.lake import archive, archive_restore
-from spark_jobs.lake.archive import Segment
+from spark_jobs.lake.segments import archive, archive_restore
+from spark_jobs.lake.segments.archive import Segment
 from tests import handmade
 
 LOG = "AAAAAAAAAAAAAAAAAAAAAA.0/0"

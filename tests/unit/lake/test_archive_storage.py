@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.lake import storage
 from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake.store import storage
 
 LATER = 2**62
 

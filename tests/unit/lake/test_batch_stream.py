@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_jobs import batch_stream
-from spark_jobs.batch_stream import BatchFile, SegmentPlace, stream_batches
-from spark_jobs.lake import live_files
-from spark_jobs.lake.tables import BATCHES
+from spark_jobs.lake.delta import live_files
+from spark_jobs.lake.delta.tables import BATCHES
+from spark_jobs.tasks import batch_stream
+from spark_jobs.tasks.batch_stream import BatchFile, SegmentPlace, stream_batches
 
 WIDTH = 100
 """Offsets of a segment."""

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from spark_jobs.lake import commits, delta_log
-from spark_jobs.lake.commits import Guard, WrittenFile
+from spark_jobs.lake.delta import commits, delta_log
+from spark_jobs.lake.delta.commits import Guard, WrittenFile
+from spark_jobs.lake.delta.parquet_files import write_file
+from spark_jobs.lake.delta.tables import LOGS, QUARANTINE, TABLES, ensure_table, read_rows, table_uri
 from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, OutputMismatch, TableRefused
-from spark_jobs.lake.tables import LOGS, QUARANTINE, TABLES, ensure_table, read_rows, table_uri
-from spark_jobs.parquet_files import write_file
 
 
 def _log_row(log: str, next_offset: int) -> pa.Table:

@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from logcore.logs.offset_ledger import OffsetState
-from spark_jobs.lake import completeness
-from spark_jobs.lake.completeness import Difference, differences
-from spark_jobs.lake.file_contents import FileContents, Offsets, read_contents
-from spark_jobs.lake.frontier import LedgerRow
-from spark_jobs.lake.live_files import LiveFile
+from spark_jobs.lake.delta.file_contents import FileContents, Offsets, read_contents
+from spark_jobs.lake.delta.live_files import LiveFile
+from spark_jobs.lake.ledger.frontier import LedgerRow
+from spark_jobs.lake.published import completeness
+from spark_jobs.lake.published.completeness import Difference, differences
 
 
 def held(start: int, end: int, gaps: int = 0, state: str = "present", log_id: str = "a.0", **given: Any) -> LedgerRow:

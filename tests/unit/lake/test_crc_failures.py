@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from spark_jobs.expectations import _crc_failures
-from spark_jobs.lake import archive, commits
-from spark_jobs.lake.archive import FILLED, Segment
-from spark_jobs.lake.tables import BATCHES
+from spark_jobs.expectations.job import _crc_failures
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.tables import BATCHES
+from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments.archive import FILLED, Segment
 
 LOG = "orders@test.0/0"
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_jobs.lake import file_contents
-from spark_jobs.lake.file_contents import FileUnreadable, Offsets, read_contents
-from spark_jobs.lake.tables import table_uri
+from spark_jobs.lake.delta import file_contents
+from spark_jobs.lake.delta.file_contents import FileUnreadable, Offsets, read_contents
+from spark_jobs.lake.delta.tables import table_uri
 
 
 def some(chance: random.Random) -> list[int]:

@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from spark_jobs.file_order import Order, orders_of, to_open
-from spark_jobs.lake.file_contents import FileContents, Offsets
-from spark_jobs.lake.live_files import LiveFile
+from spark_jobs.lake.delta.file_contents import FileContents, Offsets
+from spark_jobs.lake.delta.live_files import LiveFile
+from spark_jobs.row_files.file_order import Order, orders_of, to_open
 
 Rows = dict[tuple[str, int], list[int]]
 OWN = "topic=t/part-0123456789abcdef0123456789abcd{:02x}.parquet"

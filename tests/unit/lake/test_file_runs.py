@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
-from spark_jobs.file_runs import FILE_OVERHEAD, FULL_ROWS, Sizes, record_merges, state_merges
-from spark_jobs.lake.live_files import LiveFile
+from spark_jobs.lake.delta.live_files import LiveFile
+from spark_jobs.row_files.file_runs import FILE_OVERHEAD, FULL_ROWS, Sizes, record_merges, state_merges
 
 MB = 1 << 20
 SIZES = Sizes(small=32 * MB, target=128 * MB)

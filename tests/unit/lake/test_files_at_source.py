@@ -18,11 +18,11 @@ BATCHES = 300
 CHILD = """
 import contextlib, os, sys
 from dataclasses import asdict
-from spark_jobs.lake import storage
-from spark_jobs.lake.archive import Segment
-from spark_jobs.lake.log_directory import slice_bytes
-from spark_jobs.records_file import Piece, WriteTask, decoded
-from spark_jobs.segment_copy import CopyTask, copy_segment
+from spark_jobs.lake.store import storage
+from spark_jobs.lake.segments.archive import Segment
+from spark_jobs.lake.segments.log_directory import slice_bytes
+from spark_jobs.row_files.records_file import Piece, WriteTask, decoded
+from spark_jobs.tasks.segment_copy import CopyTask, copy_segment
 
 reader, victim, lake = sys.argv[1:]
 size = os.stat(victim).st_size

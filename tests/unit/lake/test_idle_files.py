@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from spark_jobs.lake import commits
-from spark_jobs.lake.commits import WrittenFile
-from spark_jobs.lake.live_files import idle_files, read_history
-from spark_jobs.lake.tables import TABLES, table_uri
-from spark_jobs.parquet_files import write_file
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import WrittenFile
+from spark_jobs.lake.delta.live_files import idle_files, read_history
+from spark_jobs.lake.delta.parquet_files import write_file
+from spark_jobs.lake.delta.tables import TABLES, table_uri
 
 SPEC = TABLES["records"]
 

@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from spark_jobs.lake.errors import LeaseHeld
-from spark_jobs.lake.lease import hold
+from spark_jobs.lake.store.lease import hold
 
-TRY = "import sys; from spark_jobs.lake.lease import hold\nwith hold(sys.argv[1], 'other'): print('held')"
+TRY = "import sys; from spark_jobs.lake.store.lease import hold\nwith hold(sys.argv[1], 'other'): print('held')"
 
 
 def _other_process(lake) -> subprocess.CompletedProcess[str]:

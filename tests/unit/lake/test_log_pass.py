@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from spark_jobs.log_pass import LogFacts, pass_over_log
+from spark_jobs.tasks.log_pass import LogFacts, pass_over_log
 
 SCHEMA = pa.schema(
     [

@@ -7,13 +7,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from spark_jobs import optimize
 from spark_jobs.contracts import OptimizeConfig
-from spark_jobs.lake import commits
-from spark_jobs.lake.delta_log import newest_version, read_commit
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.delta_log import newest_version, read_commit
+from spark_jobs.lake.delta.parquet_files import write_file
+from spark_jobs.lake.delta.tables import TABLES, read_rows, table_uri
 from spark_jobs.lake.errors import ConcurrentChange
-from spark_jobs.lake.tables import TABLES, read_rows, table_uri
-from spark_jobs.parquet_files import write_file
+from spark_jobs.optimize import job as optimize
 
 SPEC = TABLES["records"]
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs import ingest
 from spark_jobs.contracts import IngestConfig
-from spark_jobs.lake import archive
+from spark_jobs.ingest import job as ingest
+from spark_jobs.lake.segments import archive
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 
 UUID = "478272f0a33c41a18c274462e3ef6713"
@@ -16,7 +16,7 @@ UUID = "478272f0a33c41a18c274462e3ef6713"
 
 @pytest.fixture(autouse=True)
 def copies_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_jobs.spread.spread", lambda _, tasks, work, __: [work(task) for task in tasks])
+    monkeypatch.setattr("spark_jobs.tasks.spread.spread", lambda _, tasks, work, __: [work(task) for task in tasks])
 
 
 @pytest.fixture

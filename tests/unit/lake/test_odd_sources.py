@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs import segment_copy
-from spark_jobs.lake.archive import Segment
-from spark_jobs.segment_copy import CopyTask, copy_segment
+from spark_jobs.lake.segments.archive import Segment
+from spark_jobs.tasks import segment_copy
+from spark_jobs.tasks.segment_copy import CopyTask, copy_segment
 from tests import handmade
 from tests.unit.lake.copy_tasks import copy_task
 

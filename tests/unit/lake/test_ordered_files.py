@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_jobs import ordered_files
-from spark_jobs.file_order import Order, orders_of
-from spark_jobs.lake.file_contents import read_contents
-from spark_jobs.lake.live_files import LiveFile
-from spark_jobs.lake.tables import TABLES, table_uri
-from spark_jobs.ordered_files import OrderTask, order_files
+from spark_jobs.lake.delta.file_contents import read_contents
+from spark_jobs.lake.delta.live_files import LiveFile
+from spark_jobs.lake.delta.tables import TABLES, table_uri
+from spark_jobs.row_files import ordered_files
+from spark_jobs.row_files.file_order import Order, orders_of
+from spark_jobs.row_files.ordered_files import OrderTask, order_files
 
 SCHEMA = TABLES["records"].file_schema.append(pa.field("note", pa.list_(pa.struct([pa.field("x", pa.int32())]))))
 

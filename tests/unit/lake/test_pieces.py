@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.pieces import TASK_BYTES, grouped
-from spark_jobs.records_file import Piece
+from spark_jobs.row_files.pieces import TASK_BYTES, grouped
+from spark_jobs.row_files.records_file import Piece
 
 MIB = 1 << 20
 

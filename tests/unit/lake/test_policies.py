@@ -7,7 +7,7 @@ import pytest
 from logcore.logs.broker_line import BrokerLine
 from logcore.logs.topic_config import TopicConfig
 from spark_jobs.lake.errors import UsageError
-from spark_jobs.lake.policies import TopicPolicy, parse_policies, read_policies
+from spark_jobs.lake.setup.policies import TopicPolicy, parse_policies, read_policies
 
 
 def refusal(text: str) -> str:

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_jobs.lake import commits, row_digest, table_state
-from spark_jobs.lake.live_files import newest_files
-from spark_jobs.lake.tables import TABLES, table_uri
-from spark_jobs.merged_file import MergeTask, merge_files
+from spark_jobs.lake.delta import commits, row_digest, table_state
+from spark_jobs.lake.delta.live_files import newest_files
+from spark_jobs.lake.delta.tables import TABLES, table_uri
+from spark_jobs.row_files.merged_file import MergeTask, merge_files
 
 LOG_ID = "AAAAAAAAAAAAAAAAAAAAAA.0"
 

@@ -9,12 +9,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from spark_jobs import publish, replacement_ledger
 from spark_jobs.contracts import PublishConfig
-from spark_jobs.lake import commits, frontier
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.parquet_files import write_file
+from spark_jobs.lake.delta.tables import LOGS, OFFSET_LEDGER, SEGMENTS, TABLES, VALIDATIONS, table_uri
 from spark_jobs.lake.errors import ConcurrentChange
-from spark_jobs.lake.tables import LOGS, OFFSET_LEDGER, SEGMENTS, TABLES, VALIDATIONS, table_uri
-from spark_jobs.parquet_files import write_file
+from spark_jobs.lake.ledger import frontier
+from spark_jobs.publish import job as publish
+from spark_jobs.replace import ledger as replacement_ledger
 
 OF_LOG = {"log": "t.1/0", "topic": "t", "log_id": "t.1", "partition": 0}
 

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_jobs import published_rows
-from spark_jobs.lake.live_files import LiveFile
-from spark_jobs.published_rows import ByPlace, count_rows
+from spark_jobs.expectations import published_rows
+from spark_jobs.expectations.published_rows import ByPlace, count_rows
+from spark_jobs.lake.delta.live_files import LiveFile
 
 SCHEMA = pa.schema(
     [

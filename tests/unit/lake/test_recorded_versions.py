@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from deltalake import DeltaTable
 
-from spark_jobs.lake import commits, delta_log
-from spark_jobs.lake.commits import FEW_IDS, Guard
-from spark_jobs.lake.tables import FINDINGS, table_uri
+from spark_jobs.lake.delta import commits, delta_log
+from spark_jobs.lake.delta.commits import FEW_IDS, Guard
+from spark_jobs.lake.delta.tables import FINDINGS, table_uri
 
 IDS = [f"records/log{number}" for number in range(FEW_IDS + 5)]
 

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from logcore.errors import LogError
-from spark_jobs.lake.tables import TABLES
-from spark_jobs.parquet_files import write_file
-from spark_jobs.records_file import Piece, WriteTask, decoded
+from spark_jobs.lake.delta.parquet_files import write_file
+from spark_jobs.lake.delta.tables import TABLES
+from spark_jobs.row_files.records_file import Piece, WriteTask, decoded
 from tests import handmade
 
 FIRST = handmade.simple_batch(0, [(None, b"a"), (None, b"b")])

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from logcore.logs.offset_ledger import OffsetState
-from spark_jobs.lake.archive import Segment
-from spark_jobs.lake.frontier import LedgerRow
-from spark_jobs.lake.removals import Archived, Removal, _removals, archived_pieces, cut
+from spark_jobs.lake.ledger.frontier import LedgerRow
+from spark_jobs.lake.segments.archive import Segment
+from spark_jobs.lake.segments.removals import Archived, Removal, _removals, archived_pieces, cut
 
 HELD, RETAINED, COMPACTED = Archived.HELD, Archived.RETAINED_AWAY, Archived.COMPACTED_AWAY
 

@@ -8,22 +8,15 @@ import pyarrow as pa
 import pytest
 
 from logcore.columns.schema import RECORDS_SCHEMA
-from spark_jobs.lake import commits
-from spark_jobs.lake.archive import Segment
-from spark_jobs.lake.live_files import live_files
-from spark_jobs.lake.tables import TABLES, open_table, table_uri
-from spark_jobs.parquet_files import write_file
-from spark_jobs.pieces import Held
-from spark_jobs.records_file import WriteTask
-from spark_jobs.replacement_layout import (
-    FileSpan,
-    LogOf,
-    MixedFile,
-    RecordFiles,
-    connected,
-    parts_of,
-)
-from spark_jobs.rewritten_file import OURS, Stretch, _old_rows
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.live_files import live_files
+from spark_jobs.lake.delta.parquet_files import write_file
+from spark_jobs.lake.delta.tables import TABLES, open_table, table_uri
+from spark_jobs.lake.segments.archive import Segment
+from spark_jobs.replace.layout import FileSpan, LogOf, MixedFile, RecordFiles, connected, parts_of
+from spark_jobs.row_files.pieces import Held
+from spark_jobs.row_files.records_file import WriteTask
+from spark_jobs.row_files.rewritten_file import OURS, Stretch, _old_rows
 
 LOG = LogOf("t", 0, "l.0")
 

@@ -10,12 +10,12 @@ import pytest
 from deltalake import DeltaTable
 
 from logcore.columns.schema import RECORDS_SCHEMA
-from spark_jobs.lake import commits
-from spark_jobs.lake.commits import Guard, WrittenFile
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Guard, WrittenFile
+from spark_jobs.lake.delta.live_files import live_files
+from spark_jobs.lake.delta.parquet_files import write_file
+from spark_jobs.lake.delta.tables import TABLES, open_table, table_uri
 from spark_jobs.lake.errors import ConcurrentChange, OutputMismatch
-from spark_jobs.lake.live_files import live_files
-from spark_jobs.lake.tables import TABLES, open_table, table_uri
-from spark_jobs.parquet_files import write_file
 
 
 class Records:

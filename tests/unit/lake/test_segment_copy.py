@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs import segment_copy
-from spark_jobs.segment_copy import CopyTask, copy_segment, nothing_readable
+from spark_jobs.tasks import segment_copy
+from spark_jobs.tasks.segment_copy import CopyTask, copy_segment, nothing_readable
 from tests import handmade
 from tests.unit.lake.copy_tasks import copy_task
 

@@ -7,9 +7,9 @@ from dataclasses import asdict
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from spark_jobs.lake import archive
-from spark_jobs.lake.archive import Segment
-from spark_jobs.lake.tables import SEGMENTS, ensure_table, table_uri
+from spark_jobs.lake.delta.tables import SEGMENTS, ensure_table, table_uri
+from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments.archive import Segment
 
 LOG = "topic.0/0"
 

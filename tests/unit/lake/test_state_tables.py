@@ -11,9 +11,9 @@ import pytest
 from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.schema import PrimitiveType
 
-from spark_jobs.lake import commits, delta_log, live_files, row_digest
+from spark_jobs.lake.delta import commits, delta_log, live_files, row_digest
+from spark_jobs.lake.delta.tables import LOGS, TABLES, ensure_table, open_table, read_rows, spec_of, table_uri
 from spark_jobs.lake.errors import TableUnreadable
-from spark_jobs.lake.tables import LOGS, TABLES, ensure_table, open_table, read_rows, spec_of, table_uri
 
 
 def _logs(**next_offsets: int) -> pa.Table:

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from spark_jobs.lake import storage
 from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake.store import storage
 
 
 def test_a_file_is_seen_whole_or_not_at_all(tmp_path, monkeypatch):

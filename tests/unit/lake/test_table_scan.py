@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from spark_jobs.lake import tables
-from spark_jobs.lake.table_scan import scan, scan_file
+from spark_jobs.lake.delta import tables
+from spark_jobs.lake.delta.table_scan import scan, scan_file
 
 SCHEMA = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("start_offset", pa.int64())])
 ROWS = [("orders", 0, 0), ("orders", 1, 0), ("payments", 0, 0), ("payments", 0, 5)]

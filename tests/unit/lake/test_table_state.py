@@ -12,13 +12,15 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from logcore.columns.schema import RECORDS_SCHEMA
-from spark_jobs.lake import archive, commits, storage, table_state
-from spark_jobs.lake.archive import Segment
-from spark_jobs.lake.delta_log import newest_version
-from spark_jobs.lake.live_files import newest_files
-from spark_jobs.lake.table_state import FINDINGS_A_TABLE, cheap_check, foreign_commits, read_state, record_state
-from spark_jobs.lake.tables import LOGS, SEGMENTS, TABLES, table_uri
-from spark_jobs.parquet_files import write_file
+from spark_jobs.lake.delta import commits, table_state
+from spark_jobs.lake.delta.delta_log import newest_version
+from spark_jobs.lake.delta.live_files import newest_files
+from spark_jobs.lake.delta.parquet_files import write_file
+from spark_jobs.lake.delta.table_state import FINDINGS_A_TABLE, cheap_check, foreign_commits, read_state, record_state
+from spark_jobs.lake.delta.tables import LOGS, SEGMENTS, TABLES, table_uri
+from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments.archive import Segment
+from spark_jobs.lake.store import storage
 
 
 def _rows(*offsets: int) -> pa.Table:

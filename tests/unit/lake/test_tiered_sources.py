@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs import ingest
 from spark_jobs.contracts import IngestConfig, JobReport
-from spark_jobs.lake import archive
-from spark_jobs.lake.archive import LogRow
+from spark_jobs.ingest import job as ingest
+from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments.archive import LogRow
 from tests.broker_directory import LogDirectory, Partition
 
 
 @pytest.fixture(autouse=True)
 def copies_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_jobs.spread.spread", lambda _, tasks, work, __: [work(task) for task in tasks])
+    monkeypatch.setattr("spark_jobs.tasks.spread.spread", lambda _, tasks, work, __: [work(task) for task in tasks])
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spark_jobs.records_file import WriteTask
-from spark_jobs.uncommitted import states_of
+from spark_jobs.row_files.records_file import WriteTask
+from spark_jobs.row_files.uncommitted import states_of
 
 STATES = [(0, 5, "committed"), (5, 9, "aborted"), (10, 20, "committed"), (25, 30, "open")]
 

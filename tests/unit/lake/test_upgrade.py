@@ -14,8 +14,8 @@ import pytest
 from logcore.cli.main import main
 from spark_jobs import launch
 from spark_jobs.contracts import ValidateConfig
-from spark_jobs.lake import identity
 from spark_jobs.lake.errors import LakeRefused
+from spark_jobs.lake.setup import identity
 
 KILLED = """
 import os, signal, sys

@@ -19,7 +19,7 @@ def spread_here(
     work: Callable[[dict[str, Any]], dict[str, Any]],
     sizes: Sequence[int] | None = None,
 ) -> list[dict[str, Any]]:
-    """What ``spark_jobs.spread.spread`` does, task after task; values go through JSON as they do there."""
+    """What ``spark_jobs.tasks.spread.spread`` does, task after task; values go through JSON as they do there."""
     return [json.loads(json.dumps(work(json.loads(json.dumps(task))))) for task in tasks]
 
 
@@ -27,8 +27,8 @@ def spread_here(
 def without_spark() -> Iterator[None]:
     """Jobs that ask for a session get a value that only :func:`spread_here` takes."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("spark_jobs.spread.spread", spread_here)
-        patched.setattr("spark_jobs.session.get_session", lambda *_: object())
+        patched.setattr("spark_jobs.tasks.spread.spread", spread_here)
+        patched.setattr("spark_jobs.machine.session.get_session", lambda *_: object())
         yield
 
 

@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from spark_jobs import prove
 from spark_jobs.contracts import JobReport, ProveConfig
-from spark_jobs.lake import table_state
+from spark_jobs.lake.delta import table_state
 from spark_jobs.launch import run
+from spark_jobs.prove import job as prove
 from tests.spark.cycle import AS_OF_MS, Lake
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs import jars
-from spark_jobs.jars import LockedJar, delta_jars
-from spark_jobs.jars import locked_jars as locked_jars_of_the_repository
 from spark_jobs.lake.errors import JobError
+from spark_jobs.machine import jars
+from spark_jobs.machine.jars import LockedJar, delta_jars
+from spark_jobs.machine.jars import locked_jars as locked_jars_of_the_repository
 
 CONTENT = {"one-1.jar": b"the first", "two_2.13-2.jar": b"the second"}
 LOCK = (

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.java import find_java, java_home
 from spark_jobs.lake.errors import JobError
+from spark_jobs.machine.java import find_java, java_home
 
 
 def make_java(folder: Path, version: str) -> Path:

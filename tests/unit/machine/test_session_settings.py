@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from spark_jobs import session
 from spark_jobs.lake.errors import UsageError
-from spark_jobs.session import session_settings
+from spark_jobs.machine import session
+from spark_jobs.machine.session import session_settings
 
 
 @pytest.fixture(autouse=True)

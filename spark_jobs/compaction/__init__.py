@@ -1,0 +1,1 @@
+"""The job `compaction`: rounds of the log cleaner over archived logs."""

@@ -1,0 +1,239 @@
+"""The newest offset of every key of a log that is too large for one map: through files of a shared folder.
+
+A key stands as the 128 bits of a keyed hash; the key of the hash is made once a run.
+
+    segment task   its records, some at a time        → of each hash the oldest offset, and the newest in the dirty part
+    newest task    all of these with a hash in a range → of each group of segments the hashes with a newer offset than
+                                                         one that the group has, and that newest offset
+    group task     the same of all ranges of hashes    → the map it cleans with
+
+What does not concern a group never reaches it: its map is as large as what can go from it. Which hash stands for which
+key decides in which block of a file a row lies, and nothing else.
+
+Memory: a task holds `rows` rows at a time with at most `ROW_BYTES` each, whatever the size of the log: a segment's file
+gets a piece more, and a range of hashes that holds more is gone through in parts. A group's map has 51 bytes a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from logcore.columns.offset_map import OffsetMap
+from spark_jobs.compaction import row_blocks
+from spark_jobs.compaction.row_blocks import BlockFiles, Rows
+
+NEVER = -1
+ROW_BYTES = 120
+"""While a piece is sorted. A range takes less: rows as they were read, columns of one piece, and places in a map."""
+_MOST_BITS = 12
+_KEYS, _NEWER = 4, 3
+"""Numbers in a row: hash, hash, oldest, newest (of the dirty part, -1 where the hash is not in it); the same without
+oldest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hashed:
+    """Rows of records in the order of their offsets: both halves of the hash of the key, and the offset. Of a record
+    that is the newest of nothing, as one that was aborted, the offset's complement, which is below zero."""
+
+    high: np.ndarray
+    low: np.ndarray
+    offsets: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    @property
+    def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """All three."""
+        return self.high, self.low, self.offsets
+
+
+def bits_for(records: int, rows: int) -> int:
+    """How many leading bits of a hash name a range, so that no range has many more than `rows` of `records`."""
+    return min(max(-(-records // max(rows, 1)) - 1, 0).bit_length(), _MOST_BITS)
+
+
+def folded(rows: Hashed, first_dirty_offset: int) -> Rows:
+    """A row a hash, ascending by hash."""
+    if not len(rows):
+        return np.zeros((0, _KEYS), np.uint64)
+    order = _by_hash(rows.high, rows.low)
+    high, low, offsets = rows.high[order], rows.low[order], rows.offsets[order]
+    starts = np.flatnonzero(np.concatenate(([True], (high[1:] != high[:-1]) | (low[1:] != low[:-1]))))
+    newest = np.maximum.reduceat(offsets, starts)
+    newest[newest < first_dirty_offset] = NEVER
+    whole = ~offsets
+    oldest = np.minimum.reduceat(np.maximum(offsets, whole, out=whole), starts)
+    del order, whole
+    table = np.empty((len(starts), _KEYS), np.uint64)
+    table[:, 0], table[:, 1] = high[starts], low[starts]
+    table[:, 2], table[:, 3] = oldest.view(np.uint64), newest.view(np.uint64)
+    return table
+
+
+def _by_hash(high: np.ndarray, low: np.ndarray) -> npt.NDArray[np.int64]:
+    """The order of rows by hash. The leading bits of the hash are sorted together with the number of the row, in half
+    the time that sorting numbers of rows takes; what has the same leading bits and is not the same comes after."""
+    bits = np.uint64(len(high).bit_length())
+    packed = (high >> bits << bits) | np.arange(len(high), dtype=np.uint64)
+    packed.sort()
+    order = (packed & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.int64)
+    leading = packed >> bits
+    alike = leading[1:] == leading[:-1]
+    high, low = high[order], low[order]
+    if np.any(alike & ((high[1:] != high[:-1]) | (low[1:] != low[:-1]))):
+        at = np.flatnonzero(np.append(alike, False) | np.insert(alike, 0, False))
+        order[at] = order[at][np.lexsort((low[at], high[at]))]
+    return order
+
+
+def write_pieces(
+    lake: str, path: str, found: Iterable[Hashed], first_dirty_offset: int, bits: int, rows: int, *, keeps_oldest: bool
+) -> None:
+    """The file of one segment, or group: of each piece of it a block for each range of hashes. A piece is made of about
+    `rows` rows.
+
+    Args:
+        found: records with a key, in order.
+        keeps_oldest: whether rows have the oldest offset too.
+    """
+    chosen = [0, 1, 2, 3] if keeps_oldest else [0, 1, 3]
+    # Hashes ascend: each range is a slice.
+    borders = np.arange(1, 1 << bits, dtype=np.uint64) << np.uint64(64 - bits) if bits else np.zeros(0, np.uint64)
+    with row_blocks.written(lake, path, len(chosen)) as file:
+        for piece in _pieces(found, rows):
+            table = folded(piece, first_dirty_offset)
+            ends = np.searchsorted(np.ascontiguousarray(table[:, 0]), borders)
+            file.add(table if keeps_oldest else table[:, chosen], np.append(ends, len(table)))
+
+
+def _pieces(found: Iterable[Hashed], rows: int) -> Iterator[Hashed]:
+    held: list[Hashed] = []
+    count = 0
+    for some in found:
+        held.append(some)
+        count += len(some)
+        if count >= rows:
+            piece, held, count = _together(held), [], 0
+            yield piece
+    if count:
+        piece, held = _together(held), []
+        yield piece
+
+
+def _together(held: Sequence[Hashed]) -> Hashed:
+    return Hashed(*(np.concatenate([getattr(some, name) for some in held]) for name in ("high", "low", "offsets")))
+
+
+class _Range:
+    """What files hold of one range of hashes, in parts of at most about `rows` rows."""
+
+    def __init__(self, lake: str, paths: Sequence[str], bucket: int, bits: int, rows: int) -> None:
+        self._files, self._paths = BlockFiles(lake), paths
+        self._bucket, self._bits = bucket, bits
+        self.parts = max(-(-self._count() // max(rows, 1)), 1)
+
+    def _count(self) -> int:
+        count = 0
+        for path in self._paths:
+            with self._files.opened(path) as file:
+                for block in range(self._bucket, file.blocks, 1 << self._bits):
+                    start, end = file.bounds(block)
+                    count += end - start
+        return count
+
+    def part(self, number: int) -> list[list[Rows]]:
+        """Of each file the rows whose hash falls to one part, piece by piece."""
+        found: list[list[Rows]] = []
+        for path in self._paths:
+            with self._files.opened(path) as file:
+                pieces = [file.rows(block) for block in range(self._bucket, file.blocks, 1 << self._bits)]
+            if self.parts > 1:
+                pieces = [rows[rows[:, 1] % np.uint64(self.parts) == np.uint64(number)] for rows in pieces]
+            found.append([rows for rows in pieces if len(rows)])
+        return found
+
+    def hashes(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+        """For a map of this range, which goes by leading bits: those that are alike in the range are left out."""
+        return rows[:, 0] << np.uint64(self._bits), np.ascontiguousarray(rows[:, 1])
+
+    def newest(self, files: Iterable[Sequence[Rows]]) -> OffsetMap:
+        """The last number of the rows of each hash; files and pieces are in the order of offsets."""
+        found = OffsetMap()
+        for pieces in files:
+            for rows in pieces:
+                found.put(*self.hashes(rows), _signed(rows, -1))
+        return found
+
+
+def _signed(rows: Rows, column: int) -> npt.NDArray[np.int64]:
+    return np.ascontiguousarray(rows[:, column]).view(np.int64)
+
+
+def write_newer(lake: str, path: str, groups: Sequence[Sequence[str]], bucket: int, bits: int, rows: int) -> int:
+    """What the groups are to know of one range of hashes; returns how often the pieces were gone through.
+
+    Args:
+        groups: of each group the files of its segments, in the order of offsets.
+
+    The file has a block for each group, and as many again for each further part of the range.
+    """
+    of_range = _Range(lake, [file for files in groups for file in files], bucket, bits, rows)
+    with row_blocks.written(lake, path, _NEWER) as file:
+        for number in range(of_range.parts):
+            part = of_range.part(number)
+            newest = of_range.newest(part)
+            left = iter(part)
+            for files in groups:
+                concerned = [_newer(of_range, newest, piece) for _ in files for piece in next(left)]
+                table = np.concatenate([np.zeros((0, _NEWER), np.uint64), *concerned])
+                file.add(table, [len(table)])
+    return of_range.parts
+
+
+def _newer(of_range: _Range, newest: OffsetMap, rows: Rows) -> Rows:
+    found = newest.find(*of_range.hashes(rows))
+    at = np.flatnonzero(_signed(rows, 2) < found)
+    table = rows[at][:, :_NEWER]
+    table[:, 2] = found[at].view(np.uint64)
+    return table
+
+
+def read_newer(lake: str, paths: Sequence[str], group: int, groups: int) -> Iterator[Hashed]:
+    """What one group is to know, with the newest offset of each hash; from the files of all ranges."""
+    files = BlockFiles(lake)
+    for path in paths:
+        with files.opened(path) as file:
+            for block in range(group, file.blocks, groups):
+                rows = file.rows(block)
+                if len(rows):
+                    high, low = (np.ascontiguousarray(rows[:, at]) for at in (0, 1))
+                    yield Hashed(high, low, _signed(rows, 2))
+
+
+def lost_newest(
+    lake: str, before: Sequence[str], after: Sequence[str], bucket: int, bits: int, rows: int
+) -> int | None:
+    """An offset that is the newest of its key before cleaning and not after; None: there is none with a hash in this
+    range.
+
+    Args:
+        before, after: files of all groups, in order. In the place of offsets they hold twice the offset, and one more
+            for a tombstone, which may be gone if nothing of its key is left.
+    """
+    of_range = _Range(lake, [*before, *after], bucket, bits, rows)
+    lost: list[int] = []
+    for number in range(of_range.parts):
+        part = of_range.part(number)
+        sides = [of_range.newest(files) for files in (part[: len(before)], part[len(before) :])]
+        for pieces in part:
+            for piece in pieces:
+                old, new = (side.find(*of_range.hashes(piece)) for side in sides)
+                wrong = (old != new) & ~((old & 1 == 1) & (new == NEVER))
+                lost += [int(old[wrong].min()) // 2] if wrong.any() else []
+    return min(lost, default=None)

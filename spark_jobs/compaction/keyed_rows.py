@@ -1,0 +1,89 @@
+"""The records of a segment that have a key, as rows with the hash of the key: what spread tasks send."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from logcore.columns.bulk_rules import batch_of
+from logcore.columns.kernels import cleaning_slots as at_slot
+from logcore.columns.kernels import slots
+from logcore.columns.keyed_batches import KeyedBatches, KeyedChunk, SingleBatch, hashes_of
+from logcore.columns.offset_map import HashKey
+from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, TransactionState
+from logcore.logs.compaction.cleaning_round import SourceSegment
+from logcore.records.control import control_type
+from logcore.records.model import CONTROL_BIT, TRANSACTIONAL_BIT
+from logcore.records.record import read_records
+from spark_jobs.compaction.key_pieces import Hashed
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedRows:
+    """Rows of records with a key that are not control records, in the order of their offsets."""
+
+    hashed: Hashed
+    has_value: np.ndarray
+    is_aborted: np.ndarray
+
+
+def keyed_rows(
+    segment: SourceSegment, hash_key: HashKey, before: TransactionState | None = None
+) -> Iterator[KeyedRows]:
+    """Some MiB of batches at a time. Which are aborted is told by the segment's own list of transactions, of those from
+    its `dirty_position` on; what is in front of that does not get into the map.
+
+    Args:
+        before: what the walk that makes the map knows of transactions in front of the segment, if that is more than the
+            segment's own list says.
+
+    Raises CorruptRecordError where bytes that are not stated as unreadable are no batch.
+    """
+    transactions = CleanedTransactions(before)
+    transactions.add(segment.aborted)
+    for item in KeyedBatches(hash_key).of(segment):
+        if isinstance(item, SingleBatch):
+            yield _of_batch(segment, item, transactions, hash_key)
+        else:
+            yield _of_chunk(segment, item, transactions)
+
+
+def _of_chunk(segment: SourceSegment, chunk: KeyedChunk, transactions: CleanedTransactions) -> KeyedRows:
+    table = chunk.table
+    left_out, aborted = (np.zeros(chunk.rows, bool) for _ in range(2))
+    for batch in np.flatnonzero(table[:, slots.ATTRIBUTES] & (TRANSACTIONAL_BIT | CONTROL_BIT)):
+        scanned, _ = batch_of(table[batch].tolist())
+        header, rows = scanned.header, slice(chunk.first_rows[batch], chunk.first_rows[batch + 1])
+        left_out[rows] = header.is_control
+        if scanned.position < segment.dirty_position:
+            continue
+        if header.is_control:
+            transactions.control(header.last_offset, header.producer_id, scanned.control_type)
+        elif transactions.data(header.last_offset, header.producer_id, is_transactional=True):
+            aborted[rows] = True
+    chosen = (chunk.flags & at_slot.NO_KEY == 0) & ~left_out
+    # What the chunk holds is overwritten by the next one: choosing copies.
+    hashed = Hashed(chunk.high[chosen], chunk.low[chosen], chunk.offsets[chosen])
+    return KeyedRows(hashed, (chunk.flags & at_slot.NO_VALUE == 0)[chosen], aborted[chosen])
+
+
+def _of_batch(
+    segment: SourceSegment, batch: SingleBatch, transactions: CleanedTransactions, hash_key: HashKey
+) -> KeyedRows:
+    header = batch.header
+    records = list(read_records(segment.content, batch.position, header))
+    aborted, is_told = False, batch.position >= segment.dirty_position
+    if header.is_control:
+        kind = control_type(records[0].key) if records else None
+        if is_told:
+            transactions.control(header.last_offset, header.producer_id, kind)
+        records = []
+    elif is_told:
+        aborted = transactions.data(header.last_offset, header.producer_id, is_transactional=header.is_transactional)
+    keyed = [(record.key, record.offset, record.value is not None) for record in records if record.key is not None]
+    high, low = hashes_of([key for key, _, _ in keyed], hash_key)
+    offsets = np.array([offset for _, offset, _ in keyed], np.int64)
+    has_value = np.array([valued for _, _, valued in keyed], bool)
+    return KeyedRows(Hashed(high, low, offsets), has_value, np.full(len(keyed), aborted))

@@ -1,0 +1,210 @@
+"""What compaction has to do: which logs are dirty enough, how far each may be cleaned, and what is in the way.
+
+Made from tables alone, without a JVM. See `compaction` for what becomes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from logcore.logs.compaction.selection import (
+    CleanableRange,
+    cleanable_range,
+    is_overdue,
+    why_not_now,
+)
+from spark_jobs.contracts import CompactionConfig
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.tables import read_rows
+from spark_jobs.lake.segments import log_directory, removals
+from spark_jobs.lake.segments.archive import LogRow, Segment
+from spark_jobs.lake.segments.log_segments import GovernedLog, governed_logs
+from spark_jobs.lake.segments.removals import Unfinished
+from spark_jobs.lake.setup.policies import TopicPolicy, read_policies
+from spark_jobs.lake.store import run_folder
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlan:
+    """A log to clean, with all its live segments; those below ``end_offset`` may be cleaned."""
+
+    row: LogRow
+    policy: TopicPolicy
+    segments: tuple[Segment, ...]
+    first_dirty: int
+    end_offset: int
+    dirty_ratio: float
+    limit_offset: int
+    version: int | None
+    cleaned_version: int | None
+
+    @property
+    def cleaned_segments(self) -> tuple[Segment, ...]:
+        """Those in the range."""
+        return tuple(segment for segment in self.segments if segment.base_offset < self.end_offset)
+
+    @property
+    def bytes(self) -> int:
+        """Of the range."""
+        return sum(segment.size for segment in self.cleaned_segments)
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether many tasks clean it. Not where a map of a stated size ends the round: only one task can count."""
+        stated = self.policy.log_cleaner_dedupe_buffer_size
+        return stated is None and self.bytes > self.policy.compaction_spread_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A log with a policy that is left alone this time."""
+
+    log: str
+    topic_partition: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """What there is to do; printed, it is the dry run."""
+
+    logs: tuple[LogPlan, ...]
+    passed: tuple[Passed, ...]
+    unfinished: Unfinished
+    has_leftovers: bool
+    """A run that was killed left files that its steps had for one another."""
+    is_dry_run: bool
+
+    @property
+    def is_empty(self) -> bool:
+        """No log to clean, nothing left to tell or to take away."""
+        return not self.logs and not self.unfinished and not self.has_leftovers
+
+    @property
+    def needs_spark(self) -> bool:
+        """Cleaning is done by workers."""
+        return bool(self.logs) and not self.is_dry_run
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as plain values."""
+        return {
+            "logs": [
+                {
+                    "log": log.row.log,
+                    "topic_partition": log.row.topic_partition,
+                    "compat": log.policy.compat,
+                    "first_dirty": log.first_dirty,
+                    "end_offset": log.end_offset,
+                    "dirty_ratio": round(log.dirty_ratio, 3),
+                    "segments": [segment.base_offset for segment in log.cleaned_segments],
+                    "bytes": log.bytes,
+                    "spread": log.is_spread,
+                }
+                for log in self.logs
+            ],
+            "passed": [asdict(passed) for passed in self.passed],
+            "unfinished": {
+                "segments": [removal.segment.segment_id for removal in self.unfinished.actions],
+                "ledgers": list(self.unfinished.ledgers),
+            },
+        }
+
+
+def cleaned_id(log: str) -> str:
+    """Application id whose version in ``segments`` says how far a log is clean."""
+    return f"cleaned/{log}"
+
+
+def plan(config: CompactionConfig) -> CompactionPlan:
+    """Logs dirty enough to be cleaned, and what keeps others from it.
+
+    Raises:
+        UsageError: the policies can't be read.
+    """
+    lake = config.lake
+    governed = [g for g in governed_logs(lake, read_policies(config.policies), config.logs) if g.policy.compacts]
+    logs = [g.row.log for g in governed]
+    cleaned = commits.versions(lake, "segments", [cleaned_id(log) for log in logs])
+    said = _said_before(lake, logs)
+    plans, passed = [], []
+    for g in governed:
+        log = g.row.log
+        checkpoint = cleaned[cleaned_id(log)]
+        limit = min(g.published_to, g.validated_to)
+        held_back = g.missing_from is not None and g.missing_from < limit
+        if held_back:
+            limit = g.missing_from or 0
+        chosen = _cleanable(g, checkpoint, limit, config.as_of_ms)
+        not_now = why_not_now(chosen, min_cleanable_dirty_ratio=g.policy.min_cleanable_dirty_ratio)
+        log_plan = _plan_log(g, chosen, checkpoint, limit)
+        if not_now is not None and not (chosen.cleanable_bytes and _is_overdue(lake, g, chosen, config.as_of_ms)):
+            more = f"; from offset {limit} on some are missing and may come yet" if held_back else ""
+            passed.append(Passed(log, g.row.topic_partition, not_now.message + more))
+        elif _is_known_to_stay(log_plan, said):
+            passed.append(Passed(log, g.row.topic_partition, said[log, log_plan.end_offset][1]))
+        else:
+            plans.append(log_plan)
+    return CompactionPlan(
+        tuple(plans),
+        tuple(passed),
+        removals.unfinished(lake, config.logs),
+        run_folder.has_leftovers(lake),
+        is_dry_run=not config.apply,
+    )
+
+
+def _cleanable(g: GovernedLog, checkpoint: int | None, limit_offset: int, as_of_ms: int) -> CleanableRange:
+    return cleanable_range(
+        [segment.facts for segment in g.segments],
+        first_dirty=checkpoint,
+        limit_offset=limit_offset,
+        log_start_offset=g.row.log_start_offset,
+        log_end_offset=g.segments[-1].next_offset,
+        as_of_ms=as_of_ms,
+        min_compaction_lag_ms=g.policy.min_compaction_lag_ms,
+    )
+
+
+def _is_overdue(lake: str, g: GovernedLog, chosen: CleanableRange, as_of_ms: int) -> bool:
+    """Whether `max.compaction.lag.ms` asks for it; unlimited, no segment is opened."""
+    lag = g.policy.max_compaction_lag_ms
+    if lag >= as_of_ms:
+        return False
+    dirty = [segment.slices[0] for segment in g.segments[:-1] if segment.next_offset > chosen.first_dirty]
+    first = [log_directory.first_timestamp(lake, each) for each in dirty]
+    return is_overdue(first, as_of_ms=as_of_ms, max_compaction_lag_ms=lag)
+
+
+def _plan_log(g: GovernedLog, chosen: CleanableRange, checkpoint: int | None, limit_offset: int) -> LogPlan:
+    return LogPlan(
+        row=g.row,
+        policy=g.policy,
+        segments=tuple(s for each in g.segments for s in each.slices),
+        first_dirty=chosen.first_dirty,
+        end_offset=chosen.end_offset,
+        dirty_ratio=chosen.dirty_ratio,
+        limit_offset=limit_offset,
+        version=g.version,
+        cleaned_version=checkpoint,
+    )
+
+
+Said = Mapping[tuple[str, int], tuple[str | None, str]]
+"""By log and end of the range: the segment that was in the way, if it was one, and what was said."""
+
+
+def _said_before(lake: str, logs: Sequence[str]) -> Said:
+    """What an earlier run could not clean, so that no worker has to find it again."""
+    if not logs:
+        return {}
+    where: list[tuple[str, str, object]] = [("log", "in", sorted(logs)), ("rule", "==", "compaction-refused")]
+    rows = read_rows(lake, "findings", ["log", "end_offset", "segment_id", "message"], where).to_pylist()
+    return {(row["log"], row["end_offset"]): (row["segment_id"], row["message"]) for row in rows}
+
+
+def _is_known_to_stay(log: LogPlan, said: Said) -> bool:
+    """Whether the same was in the way of the same range; a damaged segment may have been filled since."""
+    known = said.get((log.row.log, log.end_offset))
+    return known is not None and (known[0] is None or known[0] in {s.segment_id for s in log.segments})

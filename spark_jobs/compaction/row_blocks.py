@@ -1,0 +1,96 @@
+"""Files of rows of 64-bit numbers, cut into blocks: what the tasks of a spread cleaning leave for one another.
+
+    rows      little-endian, `width` numbers each, one block behind the other
+    bounds    the row at which each block begins, and behind the last one the number of rows
+    trailer   how many blocks, and the width
+
+A task that wants one block of many files reads the trailer, two bounds and the block's rows of each, however many
+blocks and rows there are beside them. Files are whole under their final names; one that is written twice is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyarrow import fs
+
+from spark_jobs.lake.store import storage
+
+Rows = npt.NDArray[np.uint64]
+"""Of shape (rows, width)."""
+
+_NUMBER = np.dtype("<u8")
+_TRAILER = 2 * _NUMBER.itemsize
+
+
+class BlockWriter:
+    """Rows are written as they come."""
+
+    def __init__(self, file: BinaryIO, width: int) -> None:
+        self._file, self._width = file, width
+        self._bounds: list[npt.NDArray[np.int64]] = [np.zeros(1, np.int64)]
+        self._rows = self._blocks = 0
+
+    def add(self, rows: Rows, ends: Sequence[int] | npt.NDArray[np.int64]) -> None:
+        """Blocks, each up to one of the ascending `ends`; the last of them is the number of rows."""
+        self._file.write(np.ascontiguousarray(rows, _NUMBER).data)
+        self._bounds.append(np.asarray(ends, np.int64) + self._rows)
+        self._rows += len(rows)
+        self._blocks += len(ends)
+
+    def end(self) -> None:
+        """No block comes any more."""
+        numbers = [*self._bounds, np.array([self._blocks, self._width], np.int64)]
+        self._file.write(np.concatenate(numbers).astype(_NUMBER).data)
+
+
+@contextmanager
+def written(lake: str, path: str, width: int) -> Iterator[BlockWriter]:
+    """A file, relative to the lake; in its place when the context ends. Raises OSError."""
+    with storage.writing(storage.join(lake, path)) as local, open(local, "wb") as file:
+        writer = BlockWriter(file, width)
+        yield writer
+        writer.end()
+        file.flush()
+
+
+class BlockFile:
+    """A file that is read."""
+
+    def __init__(self, file: pa.NativeFile) -> None:
+        self._file = file
+        size = file.size()
+        self.blocks, self._width = (int(number) for number in self._numbers(size - _TRAILER, 2))
+        self._bounds_at = size - _TRAILER - (self.blocks + 1) * _NUMBER.itemsize
+
+    def _numbers(self, position: int, count: int) -> Rows:
+        return np.frombuffer(self._file.read_at(count * _NUMBER.itemsize, position), _NUMBER)
+
+    def bounds(self, block: int) -> tuple[int, int]:
+        """The rows of a block, half-open."""
+        start, end = self._numbers(self._bounds_at + block * _NUMBER.itemsize, 2).tolist()
+        return start, end
+
+    def rows(self, block: int) -> Rows:
+        """A block."""
+        start, end = self.bounds(block)
+        row = self._width * _NUMBER.itemsize
+        return self._numbers(start * row, (end - start) * self._width).reshape(-1, self._width)
+
+
+class BlockFiles:
+    """The files of a lake."""
+
+    def __init__(self, lake: str) -> None:
+        self._files: fs.FileSystem = storage.arrow_filesystem(lake)
+
+    @contextmanager
+    def opened(self, path: str) -> Iterator[BlockFile]:
+        """One of them. Raises OSError."""
+        with self._files.open_input_file(path) as file:
+            yield BlockFile(file)

@@ -1,0 +1,135 @@
+"""What a round of cleaning has to know of a segment's batches, read by many tasks and taken together by one.
+
+Every batch is verified by the task of its segment; the one that plans gets a row a batch and no bytes of the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from heapq import merge
+from itertools import starmap
+from operator import attrgetter
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from logcore.columns.table_batches import TableBatch
+from logcore.columns.verified_batches import read_verified
+from logcore.errors import CorruptionReason
+from logcore.logs.validation import BatchVerdict
+from logcore.records.varint import Buffer
+from logcore.segments.scan import Stretch
+from spark_jobs.lake.store import storage
+
+FACTS = pa.schema(
+    [
+        pa.field("position", pa.int64()),
+        pa.field("base_offset", pa.int64()),
+        pa.field("last_offset", pa.int64()),
+        pa.field("record_count", pa.int64()),
+        pa.field("leader_epoch", pa.int64()),
+        pa.field("max_timestamp", pa.int64()),
+        pa.field("producer_id", pa.int64()),
+        pa.field("producer_epoch", pa.int64()),
+        pa.field("base_sequence", pa.int64()),
+        pa.field("is_transactional", pa.bool_()),
+        pa.field("is_control", pa.bool_()),
+        pa.field("control_type", pa.string()),
+        pa.field("delete_horizon_ms", pa.int64()),
+    ]
+)
+"""The fields of `TableBatch`, in their order."""
+_ROWS_AT_ONCE = 1 << 16
+_values = attrgetter(*FACTS.names)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFacts:
+    """The facts of one segment: their file, relative to the lake, what of its bytes cannot be trusted, and how many
+    records the rest has."""
+
+    base_offset: int
+    path: str
+    stretches: tuple[Stretch, ...]
+    records: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        stretches = [[s.position, s.size, str(s.reason), s.message, s.offset, s.tail] for s in self.stretches]
+        return {"base_offset": self.base_offset, "path": self.path, "stretches": stretches, "records": self.records}
+
+    @classmethod
+    def from_plain(cls, value: Mapping[str, Any]) -> SegmentFacts:
+        """The reverse."""
+        stretches = tuple(
+            Stretch(position, size, CorruptionReason(reason), message, offset, tail)
+            for position, size, reason, message, offset, tail in value["stretches"]
+        )
+        return cls(value["base_offset"], value["path"], stretches, value["records"])
+
+
+def write_facts(lake: str, path: str, content: Buffer, base_offset: int, next_base_offset: int | None) -> SegmentFacts:
+    """Read a segment and write what there is to know of it. Raises OSError."""
+    stretches: list[Stretch] = []
+    records = 0
+    with (
+        storage.writing(storage.join(lake, path)) as local,
+        pa.OSFile(local, "wb") as file,
+        pa.ipc.new_file(file, FACTS, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer,
+    ):
+        held: list[tuple[Any, ...]] = []
+        for item in read_verified(content, base_offset, next_base_offset):
+            if isinstance(item, Stretch):
+                stretches.append(item)
+                continue
+            held.append(_values(item))
+            records += item.record_count
+            if len(held) == _ROWS_AT_ONCE:
+                writer.write_batch(_columns(held))
+                held.clear()
+        if held:
+            writer.write_batch(_columns(held))
+    return SegmentFacts(base_offset, path, tuple(stretches), records)
+
+
+def _columns(held: list[tuple[Any, ...]]) -> pa.RecordBatch:
+    arrays = [pa.array(values, field.type) for field, values in zip(FACTS, zip(*held, strict=True), strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=FACTS)
+
+
+def read_facts(lake: str, facts: SegmentFacts) -> Iterator[BatchVerdict | Stretch]:
+    """The segment's batches and stretches as they were found, in order of position."""
+    both: Iterable[TableBatch | Stretch] = merge(_batches(lake, facts.path), facts.stretches, key=_position)
+    return cast(Iterator[BatchVerdict | Stretch], iter(both))
+
+
+def read_transactions(lake: str, facts: SegmentFacts) -> Iterator[BatchVerdict]:
+    """Of the segment's batches the control batches and those of transactions, and its last one."""
+    last: pa.RecordBatch | None = None
+    for batch in _columns_of(lake, facts.path):
+        of_transactions = pc.or_(batch.column("is_control"), batch.column("is_transactional"))
+        yield from cast(Iterator[BatchVerdict], _rows_of(batch.filter(of_transactions)))
+        last = batch.slice(batch.num_rows - 1)
+    if last is not None and not (last.column("is_control")[0].as_py() or last.column("is_transactional")[0].as_py()):
+        yield from cast(Iterator[BatchVerdict], _rows_of(last))
+
+
+def _position(item: TableBatch | Stretch) -> int:
+    return item.position
+
+
+def _batches(lake: str, path: str) -> Iterator[TableBatch]:
+    for batch in _columns_of(lake, path):
+        yield from _rows_of(batch)
+
+
+def _columns_of(lake: str, path: str) -> Iterator[pa.RecordBatch]:
+    with storage.arrow_filesystem(lake).open_input_file(path) as file, pa.ipc.open_file(file) as reader:
+        for number in range(reader.num_record_batches):
+            yield reader.get_batch(number)
+
+
+def _rows_of(batch: pa.RecordBatch) -> Iterator[TableBatch]:
+    return starmap(TableBatch, zip(*(column.to_pylist() for column in batch.columns), strict=True))

@@ -1,0 +1,1 @@
+"""The job `expectations`: Great Expectations over what was published."""

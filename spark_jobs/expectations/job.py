@@ -1,0 +1,255 @@
+"""``expectations``: what was published, looked at again in the table itself.
+
+    measure   counts of every range, over the files of `records` that may hold it              (workers)
+    join      with what the ledger, the batches' verdicts and the frontier say                 (driver)
+    judge     by Great Expectations, with Data Docs under `<lake>/data_docs`                   (driver)
+
+Neither the count of rows nor their order is taken from a file's statistics: rows are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from logcore.errors import CorruptionReason
+from logcore.logs.findings import found
+from logcore.logs.offset_ledger import publish_end
+from spark_jobs.contracts import ExpectationsConfig, JobReport, LogChange
+from spark_jobs.expectations.published_rows import ByPlace, CountTask, count_rows
+from spark_jobs.lake.delta.live_files import newest_files
+from spark_jobs.lake.delta.tables import read_rows, table_uri
+from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake.ledger import finding_rows, frontier
+from spark_jobs.lake.ledger.finding_rows import PlacedFinding
+from spark_jobs.lake.ledger.frontier import LedgerRow
+from spark_jobs.lake.published import checked
+from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments.archive import LogRow
+from spark_jobs.lake.segments.removals import count_records, cut
+from spark_jobs.lake.store import storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from spark_jobs.expectations.suite import Evaluation
+
+DOCS = "data_docs"
+
+
+@dataclass(frozen=True, slots=True)
+class RangePlan:
+    """A published range and what it is expected to hold."""
+
+    log: str
+    topic: str
+    log_id: str
+    partition: int
+    start_offset: int
+    end_offset: int
+    expected_rows: int
+    crc_failures: int
+    crc_failures_of_log: int
+    log_end_offset: int
+    frontier: int
+    unpublished_decided_offsets: int
+    """Offsets that could have been published and were not."""
+
+    @property
+    def lag(self) -> int:
+        """Offsets from the frontier to the log end."""
+        return self.log_end_offset - self.frontier
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectationsPlan:
+    """What there is to check."""
+
+    ranges: tuple[RangePlan, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """No range was named."""
+        return not self.ranges
+
+    @property
+    def needs_spark(self) -> bool:
+        """Rows are counted by Spark."""
+        return bool(self.ranges)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as plain values."""
+        return {"ranges": [asdict(each) for each in self.ranges]}
+
+
+def plan(config: ExpectationsConfig) -> ExpectationsPlan:
+    """The ranges of the configuration, with what the lake's other tables say of them.
+
+    Raises:
+        UsageError: a log that the lake does not have, or a range that ends before it begins.
+    """
+    logs = sorted(config.ranges)
+    if not logs:
+        return ExpectationsPlan(())
+    rows = archive.read_logs(config.lake, logs)
+    ledger = frontier.read_ledger(config.lake, logs)
+    frontiers = frontier.read_frontiers(config.lake, logs)
+    failures = _crc_failures(config.lake, logs)
+    ranges = []
+    for log in logs:
+        start, end = config.ranges[log]
+        if log not in rows:
+            raise UsageError(f"The lake {config.lake} has no log {log}.")
+        if not 0 <= start < end:
+            raise UsageError(f"Log {log}: [{start}, {end}) is no range of offsets.")
+        # What was filled in behind the frontier is not published before its replacement is.
+        published = frontier.with_published(ledger.get(log, ()), frontiers[log])
+        expected = _published_records(config.lake, published, start, end)
+        at = failures.get(log, [])
+        ranges.append(_range(rows[log], start, end, expected, at, ledger.get(log, ()), frontiers[log] or 0))
+    return ExpectationsPlan(tuple(ranges))
+
+
+def apply(plan: ExpectationsPlan, config: ExpectationsConfig, spark: SparkSession) -> JobReport:
+    """Measure, judge, and say so; ranges that were due are recorded as checked whatever the outcome."""
+    from spark_jobs.expectations.suite import evaluate
+
+    frame = _frame(plan.ranges, _measure(spark, config.lake, plan.ranges))
+    docs = storage.join(config.lake, DOCS)
+    evaluation = evaluate(frame, len(plan.ranges), docs, config.run_id, config.as_of_ms)
+    new = finding_rows.record(config.lake, _findings(plan, evaluation), config.run_id, config.as_of_ms)
+    _mark_checked(config)
+    outcomes = evaluation.outcomes
+    return JobReport(
+        job=config.JOB,
+        run_id=config.run_id,
+        lake=config.lake,
+        changed=tuple(LogChange(r.log, r.topic, r.partition, row) for r, row in zip(plan.ranges, frame, strict=True)),
+        findings=tuple(new),
+        plan={"expectations": [asdict(o) for o in outcomes], "frame": frame, "data_docs": evaluation.page},
+        used_spark=True,
+        metrics={
+            "success": evaluation.success,
+            "ranges": len(plan.ranges),
+            "rows": sum(row["rows"] for row in frame),
+            "expectations": len(outcomes),
+            "failed": sum(not outcome.success for outcome in outcomes),
+            "data_docs": evaluation.page,
+        },
+    )
+
+
+def _range(
+    row: LogRow,
+    start: int,
+    end: int,
+    expected: int,
+    failures: Sequence[int],
+    ledger: Sequence[LedgerRow],
+    published_to: int,
+) -> RangePlan:
+    return RangePlan(
+        log=row.log,
+        topic=row.topic,
+        log_id=row.log_id,
+        partition=row.partition,
+        start_offset=start,
+        end_offset=end,
+        expected_rows=expected,
+        crc_failures=sum(start <= offset < end for offset in failures),
+        crc_failures_of_log=len(failures),
+        log_end_offset=row.next_offset,
+        frontier=published_to,
+        unpublished_decided_offsets=publish_end(ledger, published_to) - published_to,
+    )
+
+
+def _crc_failures(lake: str, logs: Sequence[str]) -> dict[str, list[int]]:
+    """Offsets expected where a batch's crc does not fit, by log; not of bytes that better ones have replaced."""
+    where: list[tuple[str, str, object]] = [("log", "in", list(logs)), ("verdict", "==", str(CorruptionReason.CRC))]
+    failures: dict[str, list[int]] = {}
+    found = read_rows(lake, "batches", ["log", "segment_id", "base_offset"], where).to_pylist()
+    feeding = {s.segment_id for s in archive.ingested_segments(lake, sorted({row["log"] for row in found}))}
+    for row in found:
+        if row["segment_id"] in feeding:
+            failures.setdefault(row["log"], []).append(row["base_offset"])
+    return failures
+
+
+def _published_records(lake: str, ledger: Sequence[LedgerRow], start: int, end: int) -> int:
+    """Records that the ledger counts as visible and published in [start, end)."""
+    total = 0
+    for row in ledger:
+        if not row.has_rows or row.end_offset <= start or row.start_offset >= end:
+            continue
+        piece = row
+        if piece.start_offset < start:
+            piece = cut(piece, start, partial(count_records, lake))[1]
+        if piece.end_offset > end:
+            piece = cut(piece, end, partial(count_records, lake))[0]
+        total += piece.records
+    return total
+
+
+def _measure(spark: SparkSession, lake: str, ranges: Sequence[RangePlan]) -> dict[str, Mapping[str, Any]]:
+    """Counts by log key."""
+    from spark_jobs.tasks.spread import spread
+
+    files = ByPlace(newest_files(lake, "records"))
+    root = table_uri(lake, "records")
+    chosen = [files.of(r.topic, r.partition, r.log_id, r.start_offset, r.end_offset) for r in ranges]
+    tasks = [
+        asdict(CountTask(r.log_id, r.partition, r.start_offset, r.end_offset, paths))
+        for r, mine in zip(ranges, chosen, strict=True)
+        for paths in [tuple(storage.join(root, file.path) for file in mine)]
+    ]
+    results = spread(spark, tasks, count_rows, [sum(file.size for file in mine) for mine in chosen])
+    return {r.log: result for r, result in zip(ranges, results, strict=True)}
+
+
+def _frame(ranges: Sequence[RangePlan], measured: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One row a range: what was counted beside what was expected."""
+    counts = ("rows", "distinct_offsets", "non_rising_offsets", "unexpected_null_timestamps")
+    frame = []
+    for r in ranges:
+        counted = measured.get(r.log, {})
+        row: dict[str, Any] = {"topic_partition": f"{r.topic}-{r.partition}"} | asdict(r) | {"lag": r.lag}
+        row |= {name: int(counted.get(name, 0)) for name in counts}
+        row |= {name: counted.get(name) for name in ("min_offset", "max_offset")}
+        frame.append(row)
+    return frame
+
+
+def _findings(plan: ExpectationsPlan, evaluation: Evaluation) -> list[PlacedFinding]:
+    """An error for each critical expectation and log; what only wants a look is in the report and its pages."""
+    ranges = {each.log: each for each in plan.ranges}
+    placed = []
+    for outcome in evaluation.outcomes:
+        if outcome.success or outcome.severity != "critical":
+            continue
+        for log in outcome.failing:
+            r = ranges[log]
+            message = (
+                f"{r.topic}-{r.partition}: offsets [{r.start_offset}, {r.end_offset}) of the table records do not "
+                f"meet the expectation {outcome.name}."
+            )
+            finding = found("expectation-failed", message, start_offset=r.start_offset, end_offset=r.end_offset)
+            placed.append(PlacedFinding(finding, r.log, r.topic, r.partition))
+        if not outcome.failing:
+            message = f"The expectation {outcome.name} on published ranges is not met: {outcome.observed}."
+            placed.append(PlacedFinding(found("expectation-failed", message)))
+    return placed
+
+
+def _mark_checked(config: ExpectationsConfig) -> None:
+    """Only ranges that begin where checking had come to: others would hide what lies between."""
+    pending = checked.pending_ranges(config.lake)
+    due = {
+        log: (start, end)
+        for log, (start, end) in config.ranges.items()
+        if log in pending and start <= pending[log][0] and end <= pending[log][1]
+    }
+    if due:
+        checked.mark_checked(config.lake, due, config.run_id)

@@ -1,0 +1,1 @@
+"""The job `ingest`: new bytes of source logs go into the archive."""

@@ -1,0 +1,407 @@
+"""``ingest``: what is new at the end of each log, from read-only sources into the archive.
+
+    plan    look at the sources, decide by `logcore.logs.growth` what each log may take   (driver, no JVM)
+    copy    one task a source segment: stat, read, stat, cut, digest, rename              (workers)
+    commit  `findings`, then `segments`, then `logs`                                      (driver)
+
+A file is visible in the archive only under its final name, and part of it only with its row. Growth is contiguous:
+behind a segment that could not be copied nothing of that log is committed, and the next run takes it up there. What is
+cut back, and offsets found later, come in the one commit that retires what stood there. Findings come first: what a run
+did is seen from the tables only once, and a run that died before it said so would never be made up for.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from logcore.logs.findings import Finding, found
+from logcore.segments.filenames import DirectoryKind
+from logcore.storage.local import Discovery, SourceLog, discover, source_path
+from logcore.storage.moved_logs import is_moved_by_its_broker
+from spark_jobs.contracts import IngestConfig, JobReport, LogChange
+from spark_jobs.ingest import late_segments, source_changes
+from spark_jobs.ingest.log_growth import Held, LogPlan, beyond_log_end, of_log
+from spark_jobs.lake.errors import ConcurrentChange, UsageError
+from spark_jobs.lake.ledger import finding_rows
+from spark_jobs.lake.ledger.finding_rows import PlacedFinding
+from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments.archive import LogRow, Segment
+from spark_jobs.lake.setup.identity import claim, cluster_of
+from spark_jobs.lake.setup.policies import read_policies
+from spark_jobs.tasks import segment_slices
+from spark_jobs.tasks.segment_copy import CopyTask, copy_segment
+from spark_jobs.tasks.segment_slices import Swap
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class IngestPlan:
+    """What there is to do; printed, it is the dry run."""
+
+    logs: tuple[LogPlan, ...]
+    findings: tuple[PlacedFinding, ...]
+    """Not said before."""
+    cluster: str | None
+    taken_back: frozenset[str] = frozenset()
+    """Ids of segments that were cut back, filled or merged: the same bytes may come again."""
+    of_paths: tuple[Finding, ...] = ()
+    """What there is to say of the source paths as they are now, said before or not; copies left alone too."""
+
+    @property
+    def needs_spark(self) -> bool:
+        """Whether bytes have to be read."""
+        return any(log.copies for log in self.logs)
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing to copy, nothing to write down."""
+        return not self.findings and not any(log.moves_segments or log.is_changed for log in self.logs)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as plain values."""
+        return {
+            "cluster": self.cluster,
+            "logs": [plan.as_dict() for plan in self.logs if plan.moves_segments or plan.is_changed],
+            "findings": [f"{p.finding.rule}: {p.finding.message}" for p in self.findings],
+            "of_paths": [asdict(finding) for finding in self.of_paths],
+        }
+
+
+def plan(config: IngestConfig) -> IngestPlan:
+    """Look at the sources and decide what each log takes.
+
+    Raises:
+        LakeRefused: the lake is another cluster's.
+        UsageError: an option that is not one, or that is not built yet; policies that can't be read.
+    """
+    _check(config)
+    policies = read_policies(config.policies)
+    discovery = _discover(config.sources)
+    placed = [PlacedFinding(finding) for finding in discovery.findings]
+    left_alone: list[PlacedFinding] = []
+    sources = [log for log in discovery.logs if log.kind is DirectoryKind.LIVE and _is_chosen(config, log)]
+    clusters = sorted({log.cluster_id for log in sources if log.cluster_id})
+    if len(clusters) > 1:
+        raise UsageError(
+            f"The sources are of several clusters ({', '.join(clusters)}); a lake holds one. Run once each."
+        )
+    cluster = clusters[0] if clusters else config.cluster
+    if sources:
+        cluster = cluster_of(config.lake, cluster)
+    held = _held(config, cluster)
+    newest = {row.topic_partition: row for row in sorted(held.rows.values(), key=lambda row: row.incarnation)}
+    plans: list[LogPlan] = []
+    taken: dict[str, SourceLog] = {}
+    for source in sorted(sources, key=lambda log: _kept_first(log, newest)):
+        name = str(source.topic_partition)
+        known = newest.get(name)
+        if name in taken:
+            left_alone.append(_second_source(taken[name], source))
+            continue
+        is_moved = known is not None and known.source != source.directory
+        by_broker = known is not None and is_moved and is_moved_by_its_broker(known.source, source.directory)
+        if known is not None and is_moved and not config.move_source and not by_broker:
+            left_alone.append(_second_source(known, source))
+            continue
+        policy = policies.for_topic(source.topic_partition.topic)
+        if known is not None and is_moved:
+            log_plan, found_here = source_changes.plan_move(config, source, known, held)
+            if log_plan is None:
+                left_alone.append(_second_source(known, source, found_here))
+                continue
+        else:
+            log_plan, found_here = source_changes.plan_log(config, source, known, held, policy)
+        taken[name] = source
+        plans.append(log_plan)
+        placed.extend(found_here)
+    plans = _with_fills(config, plans, taken, held)
+    versions = archive.planned_versions(config.lake, [p.observed.log for p in plans if p.moves_segments])
+    _check_unmoved(config.lake, held, list(versions))
+    plans = [replace(p, version=versions.get(p.observed.log)) for p in plans]
+    unseen = finding_rows.unseen(config.lake, [*placed, *left_alone])
+    of_paths = (*discovery.findings, *(told.finding for told in left_alone))
+    return IngestPlan(tuple(plans), tuple(unseen), cluster, _taken_back(held, plans), of_paths)
+
+
+def apply(plan: IngestPlan, config: IngestConfig, spark: SparkSession | None) -> JobReport:
+    """Copy, then commit.
+
+    Raises:
+        ConcurrentChange: another run moved a log since the plan; nothing of this run is visible then.
+    """
+    from spark_jobs.tasks.spread import spread
+
+    claim(config.lake, plan.cluster)
+    tasks = [task for log in plan.logs for task in log.copies]
+    results: Iterator[dict[str, Any]] = iter(())
+    if spark is not None:
+        results = iter(spread(spark, [asdict(task) for task in tasks], copy_segment, [_to_read(t) for t in tasks]))
+    done = [_done(log, list(itertools.islice(results, len(log.copies)))) for log in plan.logs]
+    _check_unpublished(config.lake, done)
+    placed = [*plan.findings, *(finding for log in done for finding in log.placed)]
+    new = finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)
+    _commit_segments(plan, done, config)
+    archive.commit_logs(config.lake, [row for log in done for row in log.rows], config.run_id)
+    added = [segment for log in done for segment in log.added]
+    return JobReport(
+        job=config.JOB,
+        run_id=config.run_id,
+        lake=config.lake,
+        changed=tuple(_change(log) for log in done if log.rows or log.added),
+        findings=tuple(new),
+        plan=plan.as_dict(),
+        used_spark=spark is not None,
+        metrics={
+            "segments": len(added),
+            "bytes": sum(segment.size for segment in added),
+            "logs": len(plan.logs),
+            "stopped_logs": sum(log.observed.stopped is not None for log in plan.logs),
+        },
+    )
+
+
+def _discover(paths: Sequence[str]) -> Discovery:
+    # A source is known by its absolute path: the same directory named in another way is no second source.
+    return discover([source_path(path) for path in paths])
+
+
+def _held(config: IngestConfig, cluster: str | None) -> Held:
+    segments: dict[str, list[Segment]] = {}
+    for segment in archive.read_segments(config.lake, live=False):
+        segments.setdefault(segment.log, []).append(segment)
+    tails = archive.tails_of(segment for of_log in segments.values() for segment in of_log)
+    return Held(cluster, archive.read_logs(config.lake), segments, tails, late_segments.holes_of(config.lake))
+
+
+def _check_unmoved(lake: str, held: Held, logs: Sequence[str]) -> None:
+    """The versions that guard a plan were read behind the segments it was made from: none may have come between.
+
+    Raises:
+        ConcurrentChange: one did.
+    """
+    if not logs:
+        return
+    now: dict[str, list[Segment]] = {}
+    for segment in archive.read_segments(lake, logs, live=False):
+        now.setdefault(segment.log, []).append(segment)
+    for log in logs:
+        if sorted(map(repr, now.get(log, ()))) != sorted(map(repr, held.segments.get(log, ()))):
+            raise ConcurrentChange(f"The segments of {log} were changed while its growth was planned.")
+
+
+def _kept_first(log: SourceLog, known: Mapping[str, LogRow]) -> tuple[str, bool]:
+    """Order in which sources are looked at: the one that a log is kept to comes first."""
+    row = known.get(str(log.topic_partition))
+    return str(log.topic_partition), row is None or row.source != log.directory
+
+
+def _check(config: IngestConfig) -> None:
+    if config.mode not in ("copy", "reference"):
+        raise UsageError(f"mode {config.mode!r}: use copy or reference.")
+    if config.high_watermark not in ("checkpoint", "log-end") and not config.high_watermark.isdecimal():
+        raise UsageError(f"high watermark {config.high_watermark!r}: use checkpoint, log-end or an offset.")
+    remote = [source for source in (*config.sources, *config.fill_from) if "://" in source]
+    if remote:
+        raise UsageError(f"{remote[0]}: object stores are not built yet; give a local path.")
+
+
+def _is_chosen(config: IngestConfig, log: SourceLog) -> bool:
+    topic, partition = log.topic_partition.topic, log.topic_partition.partition
+    return (
+        (not config.topics or any(fnmatch.fnmatchcase(topic, glob) for glob in config.topics))
+        and (not config.partitions or partition in config.partitions)
+        and (not config.logs or str(log.topic_partition) in config.logs)
+    )
+
+
+def _with_fills(
+    config: IngestConfig, plans: Sequence[LogPlan], taken: Mapping[str, SourceLog], held: Held
+) -> list[LogPlan]:
+    """The plans with what was found for holes of their logs."""
+    holed = [log for log in plans if held.holes.get(log.observed.log) and log.cut is None and log.earlier is None]
+    if not holed:
+        return list(plans)
+    copies: dict[str, list[late_segments.Copy]] = {}
+    for log in holed:
+        if log.observed.stopped is None:  # else it is not known whether the source is still of this log
+            own = late_segments.Copy(taken[log.observed.topic_partition], is_own=True)
+            copies.setdefault(log.observed.log, []).append(own)
+    for found_log in _discover(config.fill_from).logs if config.fill_from else ():
+        for log in holed:
+            row = log.observed
+            is_it = str(found_log.topic_partition) == row.topic_partition and found_log.directory != row.source
+            if is_it and found_log.topic_id in (row.topic_id, None) and not found_log.broken_identity:
+                copies.setdefault(row.log, []).append(late_segments.Copy(found_log, is_own=False))
+    fills = {
+        log.observed.log: late_segments.plan_fill(
+            config.lake,
+            log.observed,
+            held.segments.get(log.observed.log, ()),
+            held.holes[log.observed.log],
+            copies.get(log.observed.log, ()),
+            in_place=config.mode == "reference",
+        )
+        for log in holed
+    }
+    return [replace(log, fill=fills.get(log.observed.log)) for log in plans]
+
+
+def _taken_back(held: Held, plans: Sequence[LogPlan]) -> frozenset[str]:
+    return frozenset(
+        segment.segment_id
+        for log in plans
+        if log.moves_segments
+        for segment in held.segments.get(log.observed.log, ())
+        if segment.retired_because in (archive.CUT_BACK, archive.FILLED, archive.MERGED)
+    )
+
+
+def _to_read(task: CopyTask) -> int:
+    return (task.size if task.end is None else task.end) - task.start
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What became of one log's plan: to be committed, and to be said."""
+
+    plan: LogPlan
+    row: LogRow
+    added: tuple[Segment, ...] = ()
+    swaps: tuple[tuple[Swap, tuple[Segment, ...]], ...] = ()
+    """Swaps that can be made, each with the segments that are among those added."""
+    rows: tuple[LogRow, ...] = ()
+    placed: tuple[PlacedFinding, ...] = field(default=())
+
+
+def _done(log: LogPlan, results: Sequence[dict[str, Any]]) -> _Done:
+    left = iter(results)
+    said: list[Finding] = []
+    added: list[Segment] = []
+    swaps: list[tuple[Swap, tuple[Segment, ...]]] = []
+    for swap in (log.cut, log.fill):
+        if swap is None:
+            continue
+        made, failures = segment_slices.copied_parts(swap, list(itertools.islice(left, len(swap.parts))))
+        said += failures or swap.findings
+        if failures and swap is log.cut:
+            # Growth goes on at the cut: without it nothing fits.
+            return _Done(log, log.known or log.observed, placed=tuple(of_log(log.observed, f) for f in said))
+        if not failures:
+            added += made
+            swaps.append((swap, tuple(made)))
+    results = list(left)
+    said += [finding_rows.from_plain(finding) for result in results for finding in result["findings"]]
+    copied, failure = _until_failure(log.tasks, results)
+    row = _grown(log.observed, copied, failure)
+    if added and log.fill is not None:
+        row = replace(row, gaps=late_segments.gaps_without(row, added))
+    added += copied
+    if log.needs_bytes and not added:
+        return _Done(log, row, placed=tuple(of_log(row, f) for f in said))
+    said += log.said
+    is_short = row.high_watermark is not None and row.high_watermark > row.next_offset
+    if is_short and row.stopped is None and not log.waits:
+        said.append(beyond_log_end(row))
+    rows = ([row] if log.is_news(row) else []) + ([log.earlier] if log.earlier is not None else [])
+    return _Done(log, row, tuple(added), tuple(swaps), tuple(rows), tuple(of_log(row, f) for f in said))
+
+
+def _commit_segments(plan: IngestPlan, done: Sequence[_Done], config: IngestConfig) -> None:
+    """One commit for logs that only grew, one for those in which something leaves or comes back."""
+    versions = {log.observed.log: log.version for log in plan.logs}
+    grown: list[Segment] = []
+    swapped: list[_Done] = []
+    for log in done:
+        if log.swaps or any(s.segment_id in plan.taken_back for s in log.added):
+            swapped.append(log)
+        else:
+            grown += log.added
+    if grown:
+        archive.commit_segments(config.lake, grown, versions, config.run_id)
+    if not swapped:
+        return
+    swaps = [swap for log in swapped for swap in log.swaps]
+    archive.swap_segments(
+        config.lake,
+        [segment for swap, _ in swaps for segment in swap.retired],
+        [segment for log in swapped for segment in log.added],
+        versions,
+        config.run_id,
+        config.as_of_ms,
+        {segment.segment_id: swap.because for swap, _ in swaps for segment in swap.retired},
+        {old: new for swap, made in swaps for old, new in segment_slices.replaced_by(swap, made).items()},
+    )
+
+
+def _check_unpublished(lake: str, done: Sequence[_Done]) -> None:
+    """Nothing that is cut back may have been published since the plan.
+
+    Raises:
+        ConcurrentChange: something was.
+    """
+    cuts = {log.row.log: log.plan.observed.next_offset for log in done if log.swaps and log.plan.cut is not None}
+    for log, published in source_changes.published_to(lake, sorted(cuts)).items() if cuts else ():
+        if published > cuts[log]:
+            raise ConcurrentChange(f"{log} was published up to {published} while it was to be cut back to {cuts[log]}.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """The first segment of a log that could not be copied, and why."""
+
+    task: CopyTask
+    finding: Finding
+
+
+def _until_failure(
+    tasks: Sequence[CopyTask], results: Sequence[dict[str, Any]]
+) -> tuple[list[Segment], _Failure | None]:
+    """Segments in front of the first one that could not be copied, and that one: no hole is archived."""
+    copied: list[Segment] = []
+    for task, result in zip(tasks, results, strict=True):
+        if result["failed"]:
+            return copied, _Failure(task, finding_rows.from_plain(result["findings"][-1]))
+        if result["segment"] is not None:
+            copied.append(Segment(**result["segment"]))
+    return copied, None
+
+
+def _grown(observed: LogRow, copied: Sequence[Segment], failure: _Failure | None) -> LogRow:
+    row = replace(observed, next_offset=copied[-1].next_offset) if copied else observed
+    if failure is None:
+        return row
+    stopped, because = failure.finding.rule, failure.finding.message
+    return replace(row, stopped=stopped, stopped_because=because, stopped_file=failure.task.seen)
+
+
+def _change(log: _Done) -> LogChange:
+    row, added = log.row, log.added
+    return LogChange(
+        row.log,
+        row.topic,
+        row.partition,
+        {
+            "segments": len(added),
+            "bytes": sum(segment.size for segment in added),
+            "start_offset": min((s.base_offset for s in added), default=row.next_offset),
+            "end_offset": row.next_offset,
+            "high_watermark": row.high_watermark,
+            "stopped": row.stopped,
+        },
+    )
+
+
+def _second_source(kept: LogRow | SourceLog, other: SourceLog, why: Sequence[PlacedFinding] = ()) -> PlacedFinding:
+    directory = kept.source if isinstance(kept, LogRow) else kept.directory
+    message = f"{other.topic_partition} is taken from {directory}; this copy of it is left alone."
+    if why:
+        message = f"{message} It is not moved here: {why[-1].finding.message}."
+    finding = found("second-source", message, file=other.directory)
+    log = kept.log if isinstance(kept, LogRow) else None
+    return PlacedFinding(finding, log, other.topic_partition.topic, other.topic_partition.partition)

@@ -1,0 +1,282 @@
+"""Offsets that are missing or corrupt, filled later: from the log's own source, or from a copy that was named.
+
+    between segments    the batches found are a segment of their own
+    inside of one       that one is retired as `filled`; what is good of it, the batches found, and damage that
+                        nothing replaces are segments of their own
+
+Which bytes may fill a hole is decided in `logcore.logs.fillers`. Here is where the holes lie in the archive, and what
+stands in their place; the ingest job copies and commits it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from logcore.logs.fillers import BatchIdentity, Filler, Hole, find_fillers
+from logcore.logs.findings import Finding, found
+from logcore.logs.sources import SegmentFile, SourceLog
+from logcore.storage.local import LocalReader
+from spark_jobs.lake.delta.tables import read_rows
+from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments.archive import LogRow, Segment
+from spark_jobs.tasks.segment_copy import CopyTask
+from spark_jobs.tasks.segment_slices import Part, Swap, part_of
+
+CORRUPT, MISSING = "corrupt", "missing"
+
+Range = tuple[int, int, str]
+"""First offset, offset behind the last, state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A directory that may hold what is lost here."""
+
+    log: SourceLog
+    is_own: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Filled:
+    """A hole, what fills it, and what lies in it here instead: rows of `batches`."""
+
+    start: int
+    end: int
+    state: str
+    fillers: tuple[Filler, ...]
+    damage: tuple[Mapping[str, Any], ...]
+
+    @property
+    def left(self) -> tuple[int, int] | None:
+        """The first offsets of the hole that stay as they are."""
+        at = self.start
+        for filler in self.fillers:
+            if filler.base_offset > at:
+                return at, filler.base_offset
+            at = filler.next_offset
+        return (at, self.end) if at < self.end else None
+
+
+def holes_of(lake: str) -> dict[str, list[Range]]:
+    """Ranges of the ledger that are missing or corrupt, by log; neighbours of one state are one."""
+    columns = ["log", "start_offset", "end_offset", "state"]
+    rows = read_rows(lake, "offset_ledger", columns, [("state", "in", [CORRUPT, MISSING])]).to_pylist()
+    holes: dict[str, list[Range]] = {}
+    for row in sorted(rows, key=lambda row: (row["log"], row["start_offset"])):
+        mine = holes.setdefault(row["log"], [])
+        start = row["start_offset"]
+        if mine and mine[-1][1:] == (start, row["state"]):
+            start = mine.pop()[0]
+        mine.append((start, row["end_offset"], row["state"]))
+    return holes
+
+
+def plan_fill(
+    lake: str,
+    row: LogRow,
+    segments: Iterable[Segment],
+    holes: Sequence[Range],
+    copies: Sequence[Copy],
+    *,
+    in_place: bool,
+) -> Swap | None:
+    """What fills the holes of a log; None where no copy has anything for them.
+
+    Args:
+        segments: all of the log, retired ones too.
+        in_place: register the bytes where they lie instead of copying them.
+    """
+    segments = sorted(segments, key=lambda s: s.base_offset)
+    feeding = [s for s in segments if s.feeds]
+    cleaned = [s for s in segments if s.retired_ms is None and s.generation != archive.GENERATION_INGESTED]
+    filled: list[_Filled] = []
+    for start, end, state in holes:
+        if any(s.base_offset < end and s.next_offset > start for s in cleaned):
+            continue  # a cleaned segment stands for these offsets too
+        seen = {copy.log.directory: _seen(copy.log, feeding, start, end) for copy in copies}
+        if any(_is_news(copy.log, seen[copy.log.directory], start, end) for copy in copies):
+            found_here = _fill(lake, start, end, state, feeding, copies, seen)
+            if found_here is not None:
+                filled.append(found_here)
+    if not filled:
+        return None
+    retired = [s for s in feeding if any(s.segment_id == d["segment_id"] for f in filled for d in f.damage)]
+    parts = [_filler_part(lake, row, filler, in_place) for f in filled for filler in f.fillers]
+    parts += [part for segment in retired for part in _rest_of(lake, segment, filled)]
+    parts.sort(key=lambda part: part.task.first_offset)
+    findings = tuple(_said(row, f, filler) for f in filled for filler in f.fillers)
+    return Swap(tuple(retired), archive.FILLED, tuple(parts), findings)
+
+
+def without_held(gaps: Sequence[tuple[int, int, str]], held: Iterable[Segment]) -> list[tuple[int, int, str]]:
+    """Evidence of offsets that were gone, without those that are held now.
+
+    What a source's cleaner took stays evidence: the segments there were taken with holes in them.
+    """
+    left = list(gaps)
+    for segment in held:
+        pieces: list[tuple[int, int, str]] = []
+        for start, end, why in left:
+            if why == "source-cleaned" or segment.next_offset <= start or segment.base_offset >= end:
+                pieces.append((start, end, why))
+                continue
+            if start < segment.base_offset:
+                pieces.append((start, segment.base_offset, why))
+            if segment.next_offset < end:
+                pieces.append((segment.next_offset, end, why))
+        left = pieces
+    return left
+
+
+def gaps_without(row: LogRow, held: Iterable[Segment]) -> str:
+    """The row's evidence, as it stores it, without what is held."""
+    return json.dumps(without_held(row.gap_evidence, held))
+
+
+def _seen(source: SourceLog, feeding: Iterable[Segment], start: int, end: int) -> set[str]:
+    """Files that segments beside the hole were taken from as they are now: there is nothing more in them."""
+    beside = {(s.origin_file, s.modified_ms) for s in feeding if s.base_offset <= end and s.next_offset >= start}
+    return {file.path for file in source.segments if (file.path, file.modified_ms) in beside}
+
+
+def _is_news(source: SourceLog, seen: set[str], start: int, end: int) -> bool:
+    """Whether a file that may hold some of the offsets has not been looked at yet; told without reading."""
+    return any(
+        file.path not in seen and file.base_offset < end and _ends_above(source, file, start)
+        for file in source.segments
+    )
+
+
+def _ends_above(source: SourceLog, file: SegmentFile, offset: int) -> bool:
+    following = source.next_base_offset(file)
+    return following is None or following > offset
+
+
+def _fill(
+    lake: str,
+    start: int,
+    end: int,
+    state: str,
+    feeding: Sequence[Segment],
+    copies: Sequence[Copy],
+    seen: Mapping[str, set[str]],
+) -> _Filled | None:
+    batches = _batches_around(lake, feeding, start, end)
+    lost = [b for b in batches if b["last_offset"] is None and start <= b["base_offset"] < end]
+    if state == MISSING:
+        inside = [s for s in feeding if s.base_offset < end and s.next_offset > start]
+        if not _are_validated(lake, inside):
+            return None  # filled already: the ledger says `missing` only until validation has seen it
+        lost = [_gap_in(s, batches, start, end) for s in inside]
+    damage = tuple(sorted(lost, key=lambda b: (b["base_offset"], b["position"])))
+    live = {s.segment_id for s in feeding if s.retired_ms is None}
+    if (state == CORRUPT and not damage) or any(d["segment_id"] not in live for d in damage):
+        return None
+    good = [b for b in batches if b["last_offset"] is not None]
+    before = max((b for b in good if b["last_offset"] < start), key=lambda b: b["base_offset"], default=None)
+    after = min((b for b in good if b["base_offset"] >= end), key=lambda b: b["base_offset"], default=None)
+    hole = Hole(start, end, _identity(before), _identity(after))
+    for copy in copies:
+        files = seen[copy.log.directory]
+        begin_at = _begin_at(feeding, start) if copy.is_own else {}
+        fillers = find_fillers(hole, copy.log, LocalReader(), is_own=copy.is_own, seen=files, begin_at=begin_at)
+        if fillers:
+            return _Filled(start, end, state, fillers, damage)
+    return None
+
+
+def _batches_around(lake: str, feeding: Sequence[Segment], start: int, end: int) -> list[dict[str, Any]]:
+    """Rows of `batches` of the segments in the hole and on both sides of it."""
+    before = [s for s in feeding if s.next_offset <= start and s.last_batch_end is not None][-1:]
+    inside = [s for s in feeding if s.base_offset < end and s.next_offset > start]
+    after = [s for s in feeding if s.base_offset >= end][:1]
+    ids = [s.segment_id for s in (*before, *inside, *after)]
+    columns = ["segment_id", "position", "size", "base_offset", "last_offset", "leader_epoch", "crc"]
+    return read_rows(lake, "batches", columns, [("segment_id", "in", ids)]).to_pylist() if ids else []
+
+
+def _are_validated(lake: str, segments: Iterable[Segment]) -> bool:
+    ids = {s.segment_id for s in segments}
+    rows = read_rows(lake, "validations", ["segment_id"], [("segment_id", "in", sorted(ids))]) if ids else None
+    return rows is None or ids <= set(rows["segment_id"].to_pylist())
+
+
+def _gap_in(segment: Segment, batches: Iterable[Mapping[str, Any]], start: int, end: int) -> dict[str, Any]:
+    """What lies in a segment where offsets are missing: nothing, or zeros at its end. As a row of `batches`."""
+    mine = [b for b in batches if b["segment_id"] == segment.segment_id and b["last_offset"] is not None]
+    begin = max((b["position"] + b["size"] for b in mine if b["last_offset"] < start), default=0)
+    behind = min((b["position"] for b in mine if b["base_offset"] >= end), default=segment.size)
+    return {"segment_id": segment.segment_id, "position": begin, "size": behind - begin, "base_offset": start}
+
+
+def _identity(batch: Mapping[str, Any] | None) -> BatchIdentity | None:
+    return None if batch is None else (batch["base_offset"], batch["leader_epoch"], batch["crc"])
+
+
+def _begin_at(feeding: Iterable[Segment], start: int) -> dict[str, int]:
+    """Positions in the source's files below which nothing of the hole lies."""
+    positions: dict[str, int] = {}
+    for segment in feeding:
+        if segment.base_offset <= start:
+            is_before = segment.next_offset <= start and segment.last_batch_end is not None
+            at = segment.last_batch_end if is_before and segment.last_batch_end else segment.origin_position
+            positions[segment.origin_file] = max(positions.get(segment.origin_file, 0), at)
+    return positions
+
+
+def _filler_part(lake: str, row: LogRow, filler: Filler, in_place: bool) -> Part:
+    file = filler.segment
+    return Part(
+        CopyTask(
+            lake=lake,
+            log=row.log,
+            topic=row.topic,
+            log_id=row.log_id,
+            partition=row.partition,
+            source=file.path,
+            file_base_offset=file.base_offset,
+            start=filler.start,
+            first_offset=filler.base_offset,
+            sealed=False,
+            next_base_offset=None,
+            modified_ms=file.modified_ms,
+            size=file.size,
+            in_place=in_place,
+            end=filler.end,
+        )
+    )
+
+
+def _rest_of(lake: str, segment: Segment, filled: Sequence[_Filled]) -> list[Part]:
+    """What stays of a damaged segment: its good stretches, and damage in the place of which nothing was found."""
+    parts: list[Part] = []
+    at, base_offset = 0, segment.base_offset
+    for hole in filled:
+        mine = sorted((d for d in hole.damage if d["segment_id"] == segment.segment_id), key=lambda d: d["position"])
+        if not mine:
+            continue
+        start, end = mine[0]["position"], mine[-1]["position"] + mine[-1]["size"]
+        if start > at:
+            parts.append(part_of(lake, segment, at, start, base_offset, hole.start))
+        if hole.state == CORRUPT and hole.left is not None and mine[0] == hole.damage[0]:
+            parts.append(part_of(lake, segment, start, end, *hole.left))
+        at, base_offset = end, hole.end
+    if at < segment.size:
+        parts.append(part_of(lake, segment, at, segment.size, base_offset, segment.next_offset))
+    return parts
+
+
+def _said(row: LogRow, hole: _Filled, filler: Filler) -> Finding:
+    return found(
+        "range-filled",
+        f"{row.topic_partition}: offsets {filler.base_offset} to {filler.next_offset} were {hole.state} and were found "
+        "there; validated, they are published like others, or as a replacement where the frontier has passed them.",
+        file=filler.segment.path,
+        position=filler.start,
+        nbytes=filler.end - filler.start,
+        start_offset=filler.base_offset,
+        end_offset=filler.next_offset,
+    )

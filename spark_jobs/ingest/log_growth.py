@@ -1,0 +1,257 @@
+"""The ingest plan of one log: what it takes from its source, and its row in ``logs`` as of this look.
+
+Belongs here: from a decision of `logcore.logs.growth` to copy tasks and a row. What a source that changed its mind
+leads to is in ``source_changes``, offsets found later are in ``late_segments``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from logcore.logs.findings import Finding, found
+from logcore.logs.growth import Growth, LogTail, Take
+from logcore.storage.local import SourceLog
+from spark_jobs.contracts import IngestConfig
+from spark_jobs.ingest.late_segments import Range, without_held
+from spark_jobs.lake.ledger.finding_rows import PlacedFinding
+from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments.archive import LogRow, Segment
+from spark_jobs.lake.setup.policies import TopicPolicy
+from spark_jobs.tasks.segment_copy import CopyTask, nothing_readable
+from spark_jobs.tasks.segment_slices import Swap, as_text
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlan:
+    """What one log takes, and its row in ``logs`` as seen now."""
+
+    observed: LogRow
+    tasks: tuple[CopyTask, ...]
+    known: LogRow | None
+    """Its row in the table."""
+    version: int | None = None
+    """Version of the log in ``segments`` that this plan stands on."""
+    cut: Swap | None = None
+    """Our tail behind the fork, which leaves in the same commit."""
+    fill: Swap | None = None
+    """Offsets found later."""
+    needs_bytes: bool = False
+    """A new incarnation at a fork, of which nothing is held yet: without its first batch there is nothing to tell."""
+    earlier: LogRow | None = None
+    """Row of the incarnation that this one follows, as it is to be."""
+    said: tuple[Finding, ...] = ()
+    """What is said once something of this plan is in place."""
+    waits: bool = False
+    """Something small at the end is left for a later run."""
+
+    @property
+    def copies(self) -> tuple[CopyTask, ...]:
+        """Every copy to be made: of the cut, then of what fills holes, then of growth."""
+        swapped = [part.task for swap in (self.cut, self.fill) if swap is not None for part in swap.parts]
+        return (*swapped, *self.tasks)
+
+    @property
+    def moves_segments(self) -> bool:
+        """Whether it comes to a commit to ``segments``."""
+        return bool(self.tasks) or self.cut is not None or self.fill is not None
+
+    def is_news(self, row: LogRow) -> bool:
+        """Whether a row says more than the one in the table; when it was looked at does not count."""
+        return self.known is None or replace(row, as_of_ms=self.known.as_of_ms) != self.known
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether there is something to write down even if nothing is copied."""
+        return self.earlier is not None or self.is_news(self.observed)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as plain values."""
+        plain: dict[str, Any] = {
+            "log": self.observed.log,
+            "topic_partition": self.observed.topic_partition,
+            "stopped": self.observed.stopped,
+            "takes": [{"file": t.source, "from": t.start, "sealed": t.sealed} for t in self.tasks],
+        }
+        return plain | {"swaps": [as_text(swap) for swap in (self.cut, self.fill) if swap is not None]}
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What the lake holds and knows, as an ingest run finds it."""
+
+    cluster: str | None
+    rows: Mapping[str, LogRow]
+    segments: Mapping[str, Sequence[Segment]]
+    """All of each log, retired ones too, by offset."""
+    tails: Mapping[str, LogTail]
+    holes: Mapping[str, Sequence[Range]]
+    """Ranges of the ledger that are missing or corrupt."""
+
+    def feeding(self, log: str) -> list[Segment]:
+        """The segments that feed a log, by offset."""
+        return [s for s in self.segments.get(log, ()) if s.feeds]
+
+    def begins_at(self, log: str) -> int | None:
+        """The first offset held of a log."""
+        return min((s.base_offset for s in self.feeding(log)), default=None)
+
+
+def plan_growth(
+    config: IngestConfig,
+    source: SourceLog,
+    observed: LogRow,
+    growth: Growth,
+    known: LogRow | None,
+    policy: TopicPolicy | None,
+    *,
+    is_first: bool,
+) -> tuple[LogPlan, list[PlacedFinding]]:
+    """The copies that a growth comes to. is_first: nothing is held of the log yet."""
+    placed = [of_log(observed, finding) for finding in growth.findings]
+    tasks: list[CopyTask] = []
+    for take in growth.takes:
+        task = _task(config, source, observed, take)
+        idle = nothing_readable(task)
+        if idle is None:
+            tasks.append(task)
+        else:
+            placed += [of_log(observed, finding) for finding in idle]
+    kept = tasks if known is None or is_first else [task for task in tasks if not _waits(config, task, known, policy)]
+    if kept != tasks and not kept and known is not None and growth.stop is None:
+        # As if nobody had looked: the row's time stays that of the last growth, from which the delay counts.
+        return LogPlan(known, (), known, waits=True), []
+    if not kept and not is_first and growth.stop is None:
+        high_watermark = observed.high_watermark
+        if high_watermark is not None and high_watermark > observed.next_offset:
+            placed.append(of_log(observed, beyond_log_end(observed)))
+    return LogPlan(observed, tuple(kept), known, waits=kept != tasks), placed
+
+
+def _waits(config: IngestConfig, task: CopyTask, known: LogRow, policy: TopicPolicy | None) -> bool:
+    """Whether a growth is too small to be taken yet."""
+    if config.at_once or policy is None or task.sealed:
+        return False
+    is_small = task.size - task.start < policy.active_min_growth
+    return is_small and config.as_of_ms - known.as_of_ms < policy.publish_max_delay_ms
+
+
+def observe(
+    config: IngestConfig,
+    source: SourceLog,
+    known: LogRow | None,
+    growth: Growth,
+    log_id: str,
+    held: Held,
+    tail: LogTail | None,
+    *,
+    incarnation: int = 0,
+    begins_at: int | None = None,
+) -> LogRow:
+    """The log's row as of this look at the source; a stopped log keeps what was seen before it stopped.
+
+    Args:
+        tail: what is held of it, or would be behind a cut.
+        begins_at: the fork at which a new incarnation begins.
+    """
+    topic, partition = source.topic_partition.topic, source.topic_partition.partition
+    log = archive.log_key(log_id, partition)
+    if growth.stop is not None and not growth.takes and known is not None:
+        return replace(
+            known,
+            next_offset=tail.next_offset if tail else known.next_offset,
+            as_of_ms=config.as_of_ms,
+            stopped=growth.stop.rule,
+            stopped_because=growth.stop.message,
+            stopped_file=None,
+        )
+    gaps = list(known.gap_evidence) if known else []
+    if known is None and begins_at is None:
+        gaps += source.below_start
+    gaps += [gap for gap in growth.gaps if gap not in gaps]
+    # Before anything is taken the log begins at its first segment, also at one that can't be read yet.
+    first = min([*(file.base_offset for file in source.segments), *source.unreadable], default=source.log_start_offset)
+    log_start_offset = source.log_start_offset if begins_at is None else begins_at
+    held_from = held.begins_at(log)
+    if known is not None:
+        log_start_offset = known.log_start_offset
+    elif held_from is not None:
+        log_start_offset = min(log_start_offset, held_from)  # a run died before it wrote this row
+    return LogRow(
+        log=log,
+        topic=topic,
+        log_id=log_id,
+        partition=partition,
+        incarnation=known.incarnation if known else incarnation,
+        topic_id=source.topic_id or (known.topic_id if known else None),
+        cluster=held.cluster,
+        source=source.directory,
+        next_offset=tail.next_offset if tail else first,
+        log_start_offset=log_start_offset,
+        source_log_start_offset=source.whole_log_start_offset,
+        high_watermark=_high_watermark(config, source, known),
+        leader_epochs=json.dumps([[entry.epoch, entry.start_offset] for entry in source.leader_epochs]),
+        cleaner_checkpoint=source.cleaner_checkpoint,
+        gaps=json.dumps(without_held(gaps, held.feeding(log)) if gaps else []),
+        as_of_ms=config.as_of_ms,
+        stopped=growth.stop.rule if growth.stop else None,
+        stopped_because=growth.stop.message if growth.stop else None,
+        stopped_file=None,
+    )
+
+
+def _high_watermark(config: IngestConfig, source: SourceLog, known: LogRow | None) -> int | None:
+    """The one that counts from now on: it never moves back."""
+    seen = source.high_watermark
+    if config.high_watermark == "log-end":
+        seen = None
+    elif config.high_watermark != "checkpoint":
+        seen = int(config.high_watermark)
+    before = known.high_watermark if known else None
+    high_watermark = before if seen is None and config.high_watermark != "log-end" else seen
+    if high_watermark is not None and before is not None:
+        high_watermark = max(before, high_watermark)
+    return high_watermark
+
+
+def _task(config: IngestConfig, source: SourceLog, observed: LogRow, take: Take) -> CopyTask:
+    file = next(file for file in source.segments if file.base_offset == take.segment_base)
+    return CopyTask(
+        lake=config.lake,
+        log=observed.log,
+        topic=observed.topic,
+        log_id=observed.log_id,
+        partition=observed.partition,
+        source=file.path,
+        file_base_offset=file.base_offset,
+        start=take.start_position,
+        first_offset=take.first_offset_expected,
+        sealed=take.sealed,
+        next_base_offset=source.next_base_offset(file) if take.sealed else None,
+        modified_ms=file.modified_ms,
+        size=file.size,
+        in_place=config.mode == "reference",
+    )
+
+
+def epochs_of(known: LogRow | None) -> tuple[tuple[int, int], ...]:
+    """The leader epochs of a log as last seen: (epoch, start offset)."""
+    return tuple((epoch, start) for epoch, start in json.loads(known.leader_epochs)) if known else ()
+
+
+def beyond_log_end(row: LogRow) -> Finding:
+    """What is said of a high watermark above what can be read."""
+    return found(
+        "high-watermark-beyond-log-end",
+        f"{row.topic_partition}: the high watermark is {row.high_watermark}, but the log can be read only up to "
+        f"offset {row.next_offset}: committed records are missing at its end.",
+        start_offset=row.next_offset,
+        end_offset=row.high_watermark,
+    )
+
+
+def of_log(row: LogRow, finding: Finding) -> PlacedFinding:
+    """A finding about a log."""
+    return PlacedFinding(finding, row.log, row.topic, row.partition)

@@ -1,0 +1,271 @@
+"""A source that changed its mind: our tail is cut back, a new incarnation begins, or the log stops.
+
+    the source differs from us                                        then
+    wholly at or above everything published                           our tail is cut back and grows on from there
+    below that, policy ``on_truncate: follow``                        incarnation n + 1 begins at the fork
+    it is another topic under the name, ``on_recreate: append``       incarnation n + 1 begins, with its own topic id
+    otherwise                                                         the log stops, as `logcore.logs.growth` says
+
+A new incarnation is a log of its own: its row in ``logs``, its frontier, its archive. At a fork it begins there: what
+lies below is of the incarnation before, which keeps its rows, and is ``trimmed`` in the new one's ledger.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from logcore.logs.divergence import Fork, HeldSegment, epochs_part_at, find_fork, only_ends_earlier, our_epochs
+from logcore.logs.findings import found
+from logcore.logs.growth import Growth, LogTail, Stop, decide_growth
+from logcore.storage.local import LocalReader, SourceLog
+from spark_jobs.contracts import IngestConfig
+from spark_jobs.ingest.log_growth import Held, LogPlan, epochs_of, observe, of_log, plan_growth
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.ledger import frontier
+from spark_jobs.lake.ledger.finding_rows import PlacedFinding
+from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments.archive import LogRow, Segment
+from spark_jobs.lake.segments.archive_reader import ArchiveReader
+from spark_jobs.lake.setup.policies import TopicPolicy
+from spark_jobs.tasks.segment_slices import Swap, part_of
+
+DIVERGED = ("source-diverged", "source-behind")
+"""Stops behind which there may be a fork."""
+
+
+def published_to(lake: str, logs: Sequence[str]) -> dict[str, int]:
+    """The offset below which something was published of each log, at whatever isolation level."""
+    ledger = frontier.read_ledger(lake, logs)
+    frontiers = frontier.frontiers_of(lake, {log: ledger.get(log, ()) for log in logs})
+    ids = {f"records_uncommitted/{log}": log for log in logs}
+    decided = commits.versions(lake, "records_uncommitted", list(ids))
+    return {log: max(frontiers[log] or 0, decided[app] or 0) for app, log in ids.items()}
+
+
+def plan_change(
+    config: IngestConfig, source: SourceLog, known: LogRow, growth: Growth, held: Held, policy: TopicPolicy | None
+) -> tuple[LogPlan, list[PlacedFinding]] | None:
+    """What is done about a stop; None: the log stays stopped."""
+    if growth.stop is None or growth.takes:
+        return None
+    if growth.stop.rule == "topic-recreated":
+        return _recreated(config, source, known, held, policy)
+    if growth.stop.rule not in DIVERGED or known.log not in held.tails:
+        return None
+    end = held.tails[known.log].next_offset
+    if growth.stop.rule == "source-behind" and only_ends_earlier(epochs_of(known), source, end):
+        return None
+    published = published_to(config.lake, [known.log])[known.log]
+    live = [s for s in held.feeding(known.log) if s.retired_ms is None]
+    if end > published:
+        is_whole = live == held.feeding(known.log)  # retention, or another job, took nothing of it
+        fork = _fork(config, source, known, live, not_below=published, is_whole=is_whole)
+        cleaned = [s for s in held.segments[known.log] if s.retired_ms is None and not s.feeds]
+        if fork is not None and not any(s.next_offset > fork.offset for s in cleaned):
+            return _cut_back(config, source, known, held, policy, live, fork)
+    if policy is not None and policy.on_truncate == "follow":
+        fork = _fork(config, source, known, [*_earlier(known, held), *live], not_below=None)
+        if fork is not None:
+            return _followed(config, source, known, held, policy, fork)
+    return _parted(config, source, known, growth, held) if growth.stop.rule == "source-behind" else None
+
+
+def _earlier(known: LogRow, held: Held) -> list[Segment]:
+    """What is held of the incarnations before this one, oldest first: a source may part below the beginning of this
+    one, and then goes on from where it still agrees with one of those."""
+    rows = (row for row in held.rows.values() if row.topic_partition == known.topic_partition)
+    before = [row for row in rows if row.topic_id == known.topic_id and row.incarnation < known.incarnation]
+    before.sort(key=lambda row: row.incarnation)
+    return [s for row in before for s in held.feeding(row.log) if s.retired_ms is None]
+
+
+def _parted(
+    config: IngestConfig, source: SourceLog, known: LogRow, growth: Growth, held: Held
+) -> tuple[LogPlan, list[PlacedFinding]] | None:
+    """A source that ends before us, and whose leader epochs are others: it has parted, which is worse than behind."""
+    end = held.tails[known.log].next_offset
+    bound = epochs_part_at(our_epochs(epochs_of(known), end), source.leader_epochs, end)
+    if growth.stop is None or bound is None or bound >= end:
+        return None
+    message = f"its leader epochs say that it parted from the archive at offset {bound}, and {growth.stop.message}"
+    stop = Stop("source-diverged", message)
+    finding = found(stop.rule, f"{known.topic_partition} stops: {message}", file=source.directory)
+    growth = replace(growth, findings=(*growth.findings[:-1], finding), stop=stop)
+    observed = observe(config, source, known, growth, known.log_id, held, held.tails[known.log])
+    return plan_growth(config, source, observed, growth, known, None, is_first=False)
+
+
+def _fork(
+    config: IngestConfig,
+    source: SourceLog,
+    known: LogRow,
+    live: Sequence[Segment],
+    not_below: int | None,
+    is_whole: bool = False,
+) -> Fork | None:
+    ours = ArchiveReader(config.lake, live)
+    parts = [HeldSegment(s.base_offset, s.next_offset, ours.file_of(s), s.start, s.start + s.size) for s in live]
+    epochs = epochs_of(known)
+    return find_fork(parts, source, LocalReader(), ours, known_epochs=epochs, not_below=not_below, is_whole=is_whole)
+
+
+def _cut_back(
+    config: IngestConfig,
+    source: SourceLog,
+    known: LogRow,
+    held: Held,
+    policy: TopicPolicy | None,
+    live: Sequence[Segment],
+    fork: Fork,
+) -> tuple[LogPlan, list[PlacedFinding]] | None:
+    growth = _decide(fork.tail, source, known)
+    if growth.stop is not None and not growth.takes:
+        return None
+    retired, parts = list(live), []
+    if fork.held is not None and fork.position is not None:
+        agreeing = live[fork.held]
+        retired = list(live[fork.held + 1 :])
+        keep = fork.position - agreeing.start
+        if keep < agreeing.size:
+            retired.insert(0, agreeing)
+            parts.append(part_of(config.lake, agreeing, 0, keep, agreeing.base_offset, fork.offset))
+    if not retired:
+        return None
+    end = held.tails[known.log].next_offset
+    message = (
+        f"{known.topic_partition}: the source went back to offset {fork.offset} and on from there with other batches. "
+        f"What the archive held of offsets {fork.offset} to {end} was not published, and is cut back."
+    )
+    finding = found("tail-cut-back", message, file=source.directory, start_offset=fork.offset, end_offset=end)
+    observed = observe(config, source, known, growth, known.log_id, held, fork.tail)
+    observed = replace(observed, gaps=_gaps_below(observed, fork.offset))
+    plan, placed = plan_growth(config, source, observed, growth, known, None, is_first=False)
+    return replace(plan, cut=Swap(tuple(retired), archive.CUT_BACK, tuple(parts), (finding,))), placed
+
+
+def _followed(
+    config: IngestConfig, source: SourceLog, known: LogRow, held: Held, policy: TopicPolicy | None, fork: Fork
+) -> tuple[LogPlan, list[PlacedFinding]] | None:
+    message = (
+        f"{known.topic_partition}: the source parted from what is published at offset {fork.offset} and is followed "
+        "from there as a new incarnation of the log, because its policy says on_truncate: follow. Rows published "
+        "before stay, with the log_id of the earlier one."
+    )
+    finding = found(
+        "incarnation-opened",
+        message,
+        file=source.directory,
+        start_offset=fork.offset,
+        end_offset=held.tails[known.log].next_offset,
+    )
+    log_id = archive.new_log_id(known.topic, known.topic_id, known.cluster, known.incarnation + 1)
+    begins_at = None if fork.tail is None else fork.offset
+    opened = _open(config, source, known, held, policy, log_id, fork.tail, begins_at)
+    if opened is None:
+        return None
+    plan, placed = opened
+    if not plan.tasks and plan.observed.log not in held.tails:
+        return None  # nothing behind the fork can be read yet
+    return replace(plan, needs_bytes=plan.observed.log not in held.tails, said=(finding,)), placed
+
+
+def _recreated(
+    config: IngestConfig, source: SourceLog, known: LogRow, held: Held, policy: TopicPolicy | None
+) -> tuple[LogPlan, list[PlacedFinding]] | None:
+    if policy is None or policy.on_recreate != "append" or source.topic_id is None:
+        return None
+    earlier = [row for row in held.rows.values() if row.topic_partition == known.topic_partition]
+    if any(row.topic_id == source.topic_id for row in earlier):
+        return None  # an old directory came back: its log was left behind already
+    message = (
+        f"{known.topic_partition}: the topic was made again, with the topic id {source.topic_id} where it was "
+        f"{known.topic_id}. It is taken as a new incarnation of the log, because its policy says on_recreate: append."
+    )
+    finding = found("incarnation-opened", message, file=source.directory, start_offset=source.log_start_offset)
+    log_id = archive.new_log_id(known.topic, source.topic_id, known.cluster, known.incarnation + 1)
+    opened = _open(config, source, known, held, policy, log_id, None, None)
+    return None if opened is None else (replace(opened[0], said=(finding,)), opened[1])
+
+
+def _open(
+    config: IngestConfig,
+    source: SourceLog,
+    known: LogRow,
+    held: Held,
+    policy: TopicPolicy | None,
+    log_id: str,
+    tail: LogTail | None,
+    begins_at: int | None,
+) -> tuple[LogPlan, list[PlacedFinding]] | None:
+    """The plan of a new incarnation, from the tail at its fork, or from the source's first segment."""
+    log = archive.log_key(log_id, known.partition)
+    taken = held.tails.get(log)  # a run that died before it wrote the row has taken some of it
+    growth = _decide(taken or tail, source, None)
+    if growth.stop is not None and not growth.takes:
+        return None
+    observed = observe(
+        config,
+        source,
+        None,
+        growth,
+        log_id,
+        held,
+        taken or tail,
+        incarnation=known.incarnation + 1,
+        begins_at=begins_at,
+    )
+    plan, placed = plan_growth(config, source, observed, growth, None, policy, is_first=taken is None)
+    return replace(plan, earlier=replace(known, stopped=None, stopped_because=None, stopped_file=None)), placed
+
+
+def _decide(tail: LogTail | None, source: SourceLog, known: LogRow | None) -> Growth:
+    return decide_growth(
+        tail,
+        source,
+        LocalReader(),
+        known_topic_id=known.topic_id if known else None,
+        known_high_watermark=known.high_watermark if known else None,
+        known_log_start_offset=known.source_log_start_offset if known else None,
+        known_leader_epochs=epochs_of(known),
+    )
+
+
+def plan_log(
+    config: IngestConfig, source: SourceLog, known: LogRow | None, held: Held, policy: TopicPolicy | None
+) -> tuple[LogPlan, list[PlacedFinding]]:
+    """What one log takes from its source, whatever became of that."""
+    topic, partition = source.topic_partition.topic, source.topic_partition.partition
+    log_id = known.log_id if known else archive.new_log_id(topic, source.topic_id, held.cluster)
+    tail = held.tails.get(archive.log_key(log_id, partition))
+    growth = _decide(tail, source, known)
+    if known is not None:
+        changed = plan_change(config, source, known, growth, held, policy)
+        if changed is not None:
+            return changed
+    observed = observe(config, source, known, growth, log_id, held, tail)
+    return plan_growth(config, source, observed, growth, known, policy, is_first=tail is None)
+
+
+def plan_move(
+    config: IngestConfig, source: SourceLog, known: LogRow, held: Held
+) -> tuple[LogPlan | None, list[PlacedFinding]]:
+    """The plan of a log that is to be kept to another directory from now on; none, and why, if that disagrees."""
+    tail = held.tails.get(known.log)
+    growth = _decide(tail, source, known)
+    if growth.stop is not None:
+        return None, [of_log(known, finding) for finding in growth.findings]
+    observed = observe(config, source, known, growth, known.log_id, held, tail)
+    plan, placed = plan_growth(config, source, observed, growth, known, None, is_first=tail is None)
+    message = (
+        f"{known.topic_partition} is taken from {source.directory} from now on, and no longer from {known.source}: "
+        "what is held of it lies there too."
+    )
+    finding = found("source-moved", message, file=source.directory, start_offset=observed.next_offset)
+    return replace(plan, said=(finding,)), placed
+
+
+def _gaps_below(row: LogRow, offset: int) -> str:
+    gaps = [[start, min(end, offset), why] for start, end, why in row.gap_evidence if start < offset]
+    return json.dumps(gaps)

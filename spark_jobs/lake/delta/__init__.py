@@ -1,0 +1,1 @@
+"""The lake's Delta tables: declarations, commits, live files."""

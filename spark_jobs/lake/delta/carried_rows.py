@@ -1,0 +1,128 @@
+"""Rows that a change of a table leaves as they are: which files lose rows, and what is left of those files.
+
+Belongs here: finding and reading. Does not: the commit (``commits``), which removes such files and adds one that holds
+the rows that stay.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from spark_jobs.lake.delta.live_files import LiveFile
+from spark_jobs.lake.delta.tables import TableSpec, reading, table_uri
+from spark_jobs.lake.store import storage
+
+CHUNK_ROWS = 65_536
+"""Rows that are decoded at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shrunk:
+    """A live file some of whose rows go."""
+
+    file: LiveFile
+    rows_left: int
+
+
+class Matching:
+    """Rows of a table whose ``column`` has one of ``values``."""
+
+    def __init__(self, lake: str, spec: TableSpec, column: str, values: Iterable[str]) -> None:
+        self._lake = lake
+        self._spec = spec
+        self._column = column
+        self._values = sorted(set(values))
+        self._wanted = pa.array(self._values, spec.schema.field(column).type)
+
+    def shrunk(self, files: Sequence[LiveFile]) -> list[Shrunk]:
+        """Files that hold such rows.
+
+        Raises:
+            TableUnreadable: a file that may hold some is missing or damaged.
+        """
+        found = []
+        for file in files:
+            if self._may_hold(file):
+                held = self._count(file)
+                if held < file.rows or file.rows < 0:
+                    found.append((file, held))
+        return [Shrunk(file, left) for file, left in found]
+
+    def left(self, files: Sequence[Shrunk]) -> Iterator[pa.RecordBatch]:
+        """The other rows of these files, in their order, with the columns of a file of the table."""
+        for each in files:
+            if each.rows_left:
+                with self._opened(each.file) as parquet:
+                    for batch in parquet.iter_batches(CHUNK_ROWS):
+                        # Types first: other engines write string_view, which Arrow can't filter.
+                        declared = as_declared(batch, self._spec.file_schema)
+                        yield declared.filter(self._stays(declared.column(self._column)))
+
+    def _may_hold(self, file: LiveFile) -> bool:
+        if self._column in self._spec.partition_by:
+            return file.partition_values.get(self._column) in self._values
+        least, greatest = file.least.get(self._column), file.greatest.get(self._column)
+        if least is None or greatest is None:
+            return True
+        at = bisect_left(self._values, least)
+        return at < len(self._values) and self._values[at] <= greatest
+
+    def _count(self, file: LiveFile) -> int:
+        """Rows that stay."""
+        if self._column in self._spec.partition_by:
+            return 0
+        with self._opened(file) as parquet:
+            batches = parquet.iter_batches(CHUNK_ROWS, columns=[self._column])
+            return sum(pc.sum(self._stays(batch.column(0))).as_py() or 0 for batch in batches)
+
+    def _stays(self, column: pa.Array) -> pa.Array:
+        return pc.invert(pc.is_in(column.cast(self._wanted.type), self._wanted))
+
+    @contextmanager
+    def _opened(self, file: LiveFile) -> Iterator[pq.ParquetFile]:
+        filesystem = storage.arrow_filesystem(table_uri(self._lake, self._spec.name))
+        with (
+            reading(self._lake, self._spec.name, file.path),
+            filesystem.open_input_file(file.path) as content,
+            pq.ParquetFile(content, page_checksum_verification=True) as parquet,
+        ):
+            yield parquet
+
+
+def as_declared(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The rows with these columns and types; a column that the batch lacks is null."""
+    names = set(batch.schema.names)
+    columns = [
+        batch.column(field.name).cast(field.type) if field.name in names else pa.nulls(batch.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def by_partition(rows: pa.Table, spec: TableSpec) -> dict[str, tuple[Mapping[str, str], pa.Table]]:
+    """Rows by the table partition that they belong to; all of them under one key where the table has none."""
+    if not rows.num_rows:
+        return {}
+    if not spec.partition_by:
+        return {key_of({}): ({}, rows)}
+    groups = rows.select(list(spec.partition_by)).group_by(list(spec.partition_by)).aggregate([]).to_pylist()
+    found: dict[str, tuple[Mapping[str, str], pa.Table]] = {}
+    for values in groups:
+        chosen = rows
+        for name, value in values.items():
+            chosen = chosen.filter(pc.equal(chosen.column(name), value))
+        found[key_of(values)] = (values, chosen)
+    return found
+
+
+def key_of(partition_values: Mapping[str, str]) -> str:
+    """A name of a table partition."""
+    return json.dumps(dict(partition_values), sort_keys=True)

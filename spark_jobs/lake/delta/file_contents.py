@@ -1,0 +1,297 @@
+"""Whose rows a file of ``records`` has, and at which offsets: read from the file where its statistics do not tell.
+
+Files that another engine wrote may hold rows of several logs, in any order. Three columns tell which; what was read is
+remembered for as long as the process lives, because the file that a table names under a path never changes.
+
+Belongs here: reading those columns. What follows from them is ``completeness``'s, ``file_order``'s and ``replace``'s.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import posixpath
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_jobs.lake.delta.live_files import open_parquet
+from spark_jobs.lake.delta.tables import table_uri
+from spark_jobs.lake.store import storage
+
+COLUMNS = ("partition", "log_id", "offset")
+CHUNK_ROWS = 65_536
+REMEMBERED_BYTES = 64 << 20
+
+Integers = npt.NDArray[np.int64]
+LogKey = tuple[str, int]
+"""Log id and partition."""
+
+
+class FileUnreadable(Exception):
+    """A file that a table names is missing, or is not a readable Parquet file; the text says which and why."""
+
+    def __init__(self, path: str, reason: str, *, is_lost: bool = True) -> None:
+        """``is_lost``: False where disk or store do not give its bytes, which may be over later."""
+        super().__init__(f"the file {path} cannot be read: {reason}")
+        self.path = path
+        self.reason = reason
+        self.is_lost = is_lost
+
+
+class Offsets:
+    """The offsets of rows, each as often as there are rows with it: where that number changes, and by how much."""
+
+    __slots__ = ("_before", "_levels", "positions", "steps")
+
+    def __init__(self, positions: Integers, steps: Integers) -> None:
+        """``positions`` rise, and none of ``steps`` is zero."""
+        self.positions = positions
+        self.steps = steps
+        self._levels = np.cumsum(steps)
+        self._before = np.concatenate(([0], np.cumsum(self._levels[:-1] * np.diff(positions)))).astype(np.int64)
+
+    @classmethod
+    def of(cls, offsets: Integers) -> Offsets:
+        """Of rows in any order."""
+        rising = np.sort(offsets)
+        begins = np.flatnonzero(np.diff(rising) != 1) + 1
+        starts = rising[np.concatenate(([0], begins))] if len(rising) else rising
+        ends = rising[np.concatenate((begins - 1, [-1]))] + 1 if len(rising) else rising
+        return _normal(
+            np.concatenate((starts, ends)), np.repeat(np.array([1, -1], dtype=np.int64), [len(starts), len(ends)])
+        )
+
+    @classmethod
+    def together(cls, several: Iterable[Offsets]) -> Offsets:
+        """Rows of all of them."""
+        parts = list(several)
+        empty = np.zeros(0, dtype=np.int64)
+        return _normal(
+            np.concatenate([empty, *(part.positions for part in parts)]),
+            np.concatenate([empty, *(part.steps for part in parts)]),
+        )
+
+    @property
+    def rows(self) -> int:
+        return int(self._before[-1]) if len(self.positions) else 0
+
+    @property
+    def start(self) -> int:
+        """The least offset."""
+        return int(self.positions[0])
+
+    @property
+    def end(self) -> int:
+        """The offset behind the greatest."""
+        return int(self.positions[-1])
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that this takes."""
+        return 4 * self.positions.nbytes
+
+    def below(self, offset: int) -> int:
+        """Rows with lower offsets."""
+        at = int(np.searchsorted(self.positions, offset, side="right")) - 1
+        if at < 0:
+            return 0
+        return int(self._before[at] + self._levels[at] * (offset - self.positions[at]))
+
+    def at_row(self, number: int) -> int:
+        """The first offset with at least ``number`` rows below it."""
+        at = int(np.searchsorted(self._before, number, side="left")) - 1
+        if at < 0:
+            return self.start
+        left, level = number - int(self._before[at]), int(self._levels[at])
+        return int(self.positions[at]) + -(-left // level)
+
+    def stretches(self) -> Iterator[tuple[int, int]]:
+        """Half-open ranges in which every offset has a row; they do not touch."""
+        has_rows = np.concatenate(([False], self._levels > 0))
+        changes = np.flatnonzero(has_rows[1:] != has_rows[:-1])
+        found = self.positions[changes].tolist()
+        yield from zip(found[::2], found[1::2], strict=True)
+
+    def clipped(self, start: int, end: int) -> Offsets:
+        """Rows with offsets in [start, end)."""
+        low, high = (int(np.searchsorted(self.positions, bound, side="left")) for bound in (start, end))
+        level = int(self._levels[low - 1]) if low else 0
+        left = int(self._levels[high - 1]) if high else 0
+        return _normal(
+            np.concatenate(([start], self.positions[low:high], [end])).astype(np.int64),
+            np.concatenate(([level], self.steps[low:high], [-left])).astype(np.int64),
+        )
+
+    def digest(self) -> str:
+        """Two are equal if and only if these are."""
+        return hashlib.sha256(self.positions.astype("<i8").tobytes() + self.steps.astype("<i8").tobytes()).hexdigest()
+
+
+def _normal(positions: Integers, steps: Integers) -> Offsets:
+    order = np.argsort(positions, kind="stable")
+    positions, steps = positions[order], steps[order]
+    if len(positions):
+        first = np.flatnonzero(np.concatenate(([True], positions[1:] != positions[:-1])))
+        positions, steps = positions[first], np.add.reduceat(steps, first)
+    chosen = steps != 0
+    return Offsets(positions[chosen], steps[chosen])
+
+
+@dataclass(frozen=True, slots=True)
+class FileContents:
+    """What a file has of each log."""
+
+    logs: Mapping[LogKey, Offsets]
+    is_ordered: bool
+    """Whether its offsets never fall from one row to the next; of several logs it never is."""
+
+    @property
+    def rows(self) -> int:
+        return sum(offsets.rows for offsets in self.logs.values())
+
+
+_remembered: OrderedDict[tuple[str, int, int], FileContents] = OrderedDict()
+
+
+def read_contents(lake: str, name: str, path: str) -> FileContents:
+    """What the file at ``path`` (relative to table ``name``) holds; read once in a process.
+
+    Raises:
+        FileUnreadable: it is missing, cut or damaged, or the disk or store does not give it.
+    """
+    full = storage.join(table_uri(lake, name), path)
+    try:
+        with unbroken(full, path):
+            found = storage.stat(full)
+            key = (full, found.size, found.modified_ms)
+            if key not in _remembered:
+                with open_parquet(full, read_dictionary=["log_id"], page_checksum_verification=True) as file:
+                    _remember(key, _contents(file))
+            _remembered.move_to_end(key)
+            return _remembered[key]
+    except OSError as error:
+        raise FileUnreadable(path, _reason(error), is_lost=False) from error
+
+
+@contextlib.contextmanager
+def unbroken(full: str, path: str) -> Iterator[None]:
+    """Reading a table's file, and nothing else: what fails here is the file's fault, or the disk's.
+
+    Args:
+        full: where the file lies; ``path`` is how the table names it.
+
+    Raises:
+        FileUnreadable: the file is lost.
+        OSError: its bytes cannot be read now.
+    """
+    try:
+        yield
+    except (OSError, pa.ArrowInvalid) as error:
+        raise why_unreadable(full, path, error) from error
+
+
+def batches_of(file: pq.ParquetFile, full: str, path: str, rows: int, **given: Any) -> Iterator[pa.RecordBatch]:
+    """Batches of at most ``rows`` rows of an open file; ``given`` as pyarrow takes it. Raises as :func:`unbroken`."""
+    with unbroken(full, path):
+        batches = file.iter_batches(rows, **given)
+    while True:
+        with unbroken(full, path):
+            batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch
+
+
+@contextlib.contextmanager
+def opened(full: str, path: str, **given: Any) -> Iterator[pq.ParquetFile]:
+    """A file whose checksums are compared as it is read, where it has any. Raises as :func:`unbroken`."""
+    with unbroken(full, path):
+        file = open_parquet(full, page_checksum_verification=True, **given)
+    with file:
+        yield file
+
+
+def why_unreadable(full: str, path: str, error: Exception) -> Exception:
+    """What ``error``, from reading a table's file, means: it is lost, or it cannot be read now and may be later.
+
+    Returns:
+        FileUnreadable where it is not there, or all of its bytes can be read and are no Parquet file; otherwise what
+        keeps its bytes from being read.
+    """
+    try:
+        _read_through(full)
+    except FileNotFoundError as gone:
+        return FileUnreadable(path, _reason(gone))
+    except OSError as unanswered:
+        return unanswered
+    return FileUnreadable(path, _reason(error))
+
+
+def _read_through(full: str) -> None:
+    storage.stat(full)  # an object store says by this that nothing is there
+    with storage.arrow_filesystem(storage.directory_of(full)).open_input_stream(posixpath.basename(full)) as stream:
+        while stream.read(4 << 20):
+            pass
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "it is not there"
+    return str(error).rstrip(".") or type(error).__name__
+
+
+def _remember(key: tuple[str, int, int], contents: FileContents) -> None:
+    _remembered[key] = contents
+    held = sum(offsets.nbytes for each in _remembered.values() for offsets in each.logs.values())
+    while held > REMEMBERED_BYTES and len(_remembered) > 1:
+        _, dropped = _remembered.popitem(last=False)
+        held -= sum(offsets.nbytes for offsets in dropped.logs.values())
+
+
+def _contents(file: pq.ParquetFile) -> FileContents:
+    parts: dict[LogKey, list[Offsets]] = {}
+    is_ordered, reached = True, -1
+    for chunk in file.iter_batches(CHUNK_ROWS, columns=list(COLUMNS), use_threads=False):
+        if not chunk.num_rows:
+            continue
+        offsets = integers(chunk, "offset")
+        is_ordered &= bool(offsets[0] >= reached and (np.diff(offsets) >= 0).all())
+        reached = int(offsets[-1])
+        for key, chosen in by_log(chunk):
+            held = parts.setdefault(key, [])
+            held.append(Offsets.of(offsets[chosen]))
+            if len(held) == 64:  # neighbours join: a log without gaps is one range however many chunks it has
+                parts[key] = [Offsets.together(held)]
+    logs = {key: Offsets.together(held) for key, held in parts.items()}
+    return FileContents(logs, is_ordered and len(logs) < 2)
+
+
+def by_log(chunk: pa.RecordBatch) -> Iterator[tuple[LogKey, Integers]]:
+    """The logs that rows are of, and the places of each log's rows. Reads ``partition`` and a dictionary ``log_id``."""
+    named = chunk.column("log_id")
+    if not pa.types.is_dictionary(named.type):
+        named = named.cast(pa.string()).dictionary_encode()
+    words = named.dictionary.to_pylist()
+    codes = named.indices.fill_null(len(words)).to_numpy(zero_copy_only=False).astype(np.int64)
+    words.append("")  # of a row without a log, which is nobody's
+    keys = (codes << 32) | (integers(chunk, "partition") & 0xFFFFFFFF)
+    order = np.argsort(keys, kind="stable")
+    begins = np.flatnonzero(np.diff(keys[order])) + 1
+    for places in np.split(order, begins):
+        if len(places):
+            key = int(keys[places[0]])
+            partition = key & 0xFFFFFFFF
+            yield (words[key >> 32] or "", partition - (1 << 32) if partition >> 31 else partition), places
+
+
+def integers(chunk: pa.RecordBatch, column: str) -> Integers:
+    """A column of numbers; -1 where there is none."""
+    found: Integers = chunk.column(column).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return found

@@ -1,0 +1,186 @@
+"""Which kinds of Delta tables our jobs work on: looked at before any job plans.
+
+Other engines may change a table in ways that deltalake commits to without noticing, and that then lose or double rows.
+What was run with Spark 4.2, Delta 4.4.0 and deltalake 1.6.6 decides (``tests/spark/test_table_features.py``):
+
+    feature              deltalake  our jobs
+    appendOnly           appends    publish appends; replace and optimize are refused, and every job where it is set
+                                    on a state table
+    changeDataFeed       appends    work; readers derive the changes from the files added and removed
+    checkConstraints     appends    refused while there is a constraint: a commit of files does not evaluate it
+    generatedColumns     appends    refused while a column is generated: a commit of files does not compute it
+    invariants           appends    refused while a column has one, or is NOT NULL: a commit of files does not look
+    deletionVectors      appends    refused: a rewrite would bring deleted rows back
+    columnMapping        appends    refused: names in the files are not those of the columns
+    v2Checkpoint         appends    refused: a newer reader version, which other readers may not know
+    variantType          appends    refused, as above
+    allowColumnDefaults, checkpointProtection, domainMetadata (clustering, row tracking), inCommitTimestamp,
+    rowTracking, typeWidening, vacuumProtocolCheck: refused, deltalake can't append
+
+Dropping a feature of the reader leaves checkpointProtection, which is refused too: until a day later, when the history
+may be truncated, only making the table again helps.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from deltalake import DeltaTable, Schema
+
+from spark_jobs.lake.delta.tables import TABLES, TableSpec, open_table, table_uri
+from spark_jobs.lake.errors import TableRefused
+
+READER_VERSION = 1
+"""The newest that we read: a newer reader version is a feature that changes what rows a file has."""
+WRITER_FEATURES = frozenset({"appendOnly", "invariants", "checkConstraints", "generatedColumns", "changeDataFeed"})
+"""Features of writer version 7 that our commits keep the promises of, or whose use is refused below."""
+LEGACY_FEATURES: Mapping[int, tuple[str, ...]] = {5: ("columnMapping",), 6: ("columnMapping", "identityColumns")}
+"""What writer versions below 7 stand for, besides the features above."""
+
+APPENDED_ONLY = frozenset({"records", "findings", "log_actions"})
+"""Tables whose rows nobody but ``replace`` and ``optimize`` takes away."""
+
+NEVER_GREW = frozenset({"records", "records_uncommitted"})
+"""Tables that have all their columns from the start; to others columns came at their end."""
+
+_FEATURE_SQL: Mapping[str, tuple[str, ...]] = {
+    "checkpointProtection": ("DROP FEATURE checkpointProtection TRUNCATE HISTORY",),
+    "columnMapping": ("UNSET TBLPROPERTIES ('delta.columnMapping.mode')", "DROP FEATURE columnMapping"),
+    "deletionVectors": (
+        "SET TBLPROPERTIES ('delta.enableDeletionVectors'='false')",
+        "DROP FEATURE deletionVectors",
+    ),
+    "domainMetadata": ("DROP FEATURE domainMetadata",),
+    "inCommitTimestamp": ("DROP FEATURE inCommitTimestamp",),
+    "rowTracking": ("DROP FEATURE rowTracking", "DROP FEATURE domainMetadata"),
+    "typeWidening": ("DROP FEATURE typeWidening",),
+    "v2Checkpoint": ("DROP FEATURE v2Checkpoint",),
+    "vacuumProtocolCheck": ("DROP FEATURE vacuumProtocolCheck",),
+}
+"""What ALTER TABLE has to say to drop a feature; Delta 4.4.0 can't drop others (column defaults, clustering)."""
+_LEAVES_A_TRACE = frozenset({"columnMapping", "deletionVectors", "typeWidening", "v2Checkpoint", "vacuumProtocolCheck"})
+"""Features whose dropping leaves ``checkpointProtection``."""
+
+
+def refuse_unsupported(lake: str, names: Sequence[str] | None = None, *, rewrites: bool = False) -> None:
+    """Look at tables before anything is planned; those that were never created pass.
+
+    Args:
+        names: tables to look at; None: all of the lake.
+        rewrites: the caller rewrites or removes files of ``records``.
+
+    Raises:
+        TableRefused: a table has a feature, a column or a setting that our commits would do harm to, or that would do
+            harm to them; the text names the way out.
+        TableUnreadable: a table's log is damaged.
+        StorageError: the object store did not answer as it should.
+    """
+    for name in TABLES if names is None else names:
+        table = open_table(lake, name)
+        if table is not None:
+            refuse_table(lake, name, table, rewrites=rewrites)
+
+
+def refuse_table(lake: str, name: str, table: DeltaTable, *, rewrites: bool = False) -> None:
+    """Look at one table as it was opened, right before a commit to it. Raises TableRefused."""
+    place = f"delta.`{table_uri(lake, name)}`"
+    rebuild = f"loglake repair {lake} --rebuild {name}"
+    unknown = _unknown_features(table)
+    if unknown:
+        raise TableRefused(
+            f"Table {name} uses {_list(unknown)}, which Loglake does not work with. {_way_out(unknown, place)}"
+            f"{rebuild}. Nothing was written."
+        )
+    reasons = [*_settings(name, table, place, rewrites), *_columns(TABLES[name], table, place)]
+    if reasons:
+        reason, way_out = reasons[0]
+        raise TableRefused(
+            f"Table {name}: {reason}. {f'Undo it in Spark: {way_out}. Or make' if way_out else 'Make'} the table "
+            f"again: {rebuild}. Nothing was written."
+        )
+
+
+def _way_out(features: Sequence[str], place: str) -> str:
+    """How to drop these features, as far as that is possible, up to the command that makes the table again."""
+    steps = list(dict.fromkeys(step for feature in features for step in _FEATURE_SQL.get(feature, ())))
+    # What another feature needs goes last.
+    steps.sort(key=lambda step: step == "DROP FEATURE domainMetadata")
+    if not steps or any(feature not in _FEATURE_SQL for feature in features):
+        return "Make the table again: "
+    sql = f"Drop it in Spark: {'; '.join(f'ALTER TABLE {place} {step}' for step in steps)}."
+    if _LEAVES_A_TRACE & set(features):
+        return (
+            f"{sql} That leaves the feature checkpointProtection, which is refused until the table's history can be "
+            "truncated a day later; to go on now, make the table again: "
+        )
+    return f"{sql} Or make the table again: "
+
+
+def _unknown_features(table: DeltaTable) -> list[str]:
+    """Features of the protocol that are not in the list; by their versions where they have no names."""
+    protocol = table.protocol()
+    found = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+    found |= set(LEGACY_FEATURES.get(protocol.min_writer_version, ()))
+    if _configuration(table).get("delta.columnMapping.mode", "none") == "none":
+        found -= set(LEGACY_FEATURES[5]) - {*(protocol.writer_features or ())}
+    unknown = sorted(found - WRITER_FEATURES)
+    if not unknown and (protocol.min_reader_version > READER_VERSION or protocol.min_writer_version > 7):
+        if protocol.min_writer_version <= 6 and protocol.min_reader_version <= 2:
+            return ["columnMapping"]
+        return [f"reader version {protocol.min_reader_version}, writer version {protocol.min_writer_version}"]
+    return unknown
+
+
+def _settings(name: str, table: DeltaTable, place: str, rewrites: bool) -> Iterator[tuple[str, str]]:
+    """Table properties that our commits would break: what, and the SQL that undoes it."""
+    configuration = _configuration(table)
+    if configuration.get("delta.appendOnly", "").lower() == "true" and (rewrites or name not in APPENDED_ONLY):
+        yield (
+            "it is append-only, and this job takes files away",
+            f"ALTER TABLE {place} UNSET TBLPROPERTIES ('delta.appendOnly')",
+        )
+    for key in sorted(configuration):
+        if key.startswith("delta.constraints."):
+            constraint = key.removeprefix("delta.constraints.")
+            yield (
+                f"the check constraint {constraint} would not be evaluated for our rows",
+                f"ALTER TABLE {place} DROP CONSTRAINT {constraint}",
+            )
+
+
+def _columns(spec: TableSpec, table: DeltaTable, place: str) -> Iterator[tuple[str, str]]:
+    """What is wrong with the columns: what, and the SQL that undoes it, empty where there is none."""
+    ours = _fields(Schema.from_arrow(spec.schema))
+    theirs = _fields(table.schema())
+    there = [name for name in ours if name in theirs]
+    if there != list(ours)[: len(there)] or (spec.name in NEVER_GREW and len(there) < len(ours)):
+        yield f"it has lost the column {next(name for name in ours if name not in theirs)}", ""
+    if list(table.metadata().partition_columns) != list(spec.partition_by):
+        yield f"it is partitioned by {_list(table.metadata().partition_columns) or 'nothing'}", ""
+    for name in there:
+        if theirs[name]["type"] != ours[name]["type"]:
+            yield f"its column {name} is of the type {_type_name(theirs[name]['type'])}", ""
+    for name, field in theirs.items():
+        if not field["nullable"]:
+            yield f"its column {name} is NOT NULL", f"ALTER TABLE {place} ALTER COLUMN {name} DROP NOT NULL"
+        for setting, kind in (("delta.generationExpression", "generated"), ("delta.invariants", "under an invariant")):
+            if setting in field["metadata"]:
+                yield f"its column {name} is {kind}, which our commits would not follow", ""
+
+
+def _fields(schema: Schema) -> dict[str, dict[str, Any]]:
+    return {field["name"]: field for field in json.loads(schema.to_json())["fields"]}
+
+
+def _configuration(table: DeltaTable) -> Mapping[str, str]:
+    return table.metadata().configuration or {}
+
+
+def _type_name(kind: object) -> str:
+    return kind if isinstance(kind, str) else str(json.dumps(kind))
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names)

@@ -1,0 +1,1 @@
+"""What a lake knows of each offset: ledger, frontier, findings, transactions."""

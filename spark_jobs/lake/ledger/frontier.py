@@ -1,0 +1,173 @@
+"""How far each log is published, and what may be published next.
+
+The frontier of a log is the version of application ``records/<log>`` in the table ``records``: the next offset to
+publish, recorded in the same commit as the rows before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from logcore.logs.offset_ledger import EVIDENCE_HIGH_WATERMARK, LedgerRange, OffsetState, mark_published
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Standing
+from spark_jobs.lake.delta.table_scan import scan
+from spark_jobs.lake.delta.tables import OFFSET_LEDGER, open_dataset, open_table, read_rows
+
+CHUNK_ROWS = 65_536
+"""Rows of the ledger that are held twice while it is read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRow(LedgerRange):
+    """A row of ``offset_ledger``: a range of a log, and whether the archive still holds it."""
+
+    log: str
+    topic: str
+    log_id: str
+    partition: int
+    archived: str = "held"
+    """``held``, ``retained-away`` or ``compacted-away``."""
+    withdrawn: bool = False
+    """Whether its rows were deleted from ``records`` on purpose (``loglake withdraw``)."""
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether ``records`` has to hold the records of the range."""
+        return self.published and self.shows
+
+    @property
+    def shows(self) -> bool:
+        """Whether its records are for ``records``, as soon as they are published."""
+        return self.state is OffsetState.PRESENT and not self.withdrawn
+
+
+def application_id(log: str) -> str:
+    """Application id of a log in the table ``records``."""
+    return f"records/{log}"
+
+
+def read_frontiers(lake: str, logs: Sequence[str]) -> dict[str, int | None]:
+    """Next offset to publish by log key; None: nothing was published."""
+    ids = {application_id(log): log for log in logs}
+    return {ids[app]: version for app, version in commits.versions(lake, "records", list(ids)).items()}
+
+
+def read_ledger(lake: str, logs: Sequence[str] | None = None) -> dict[str, list[LedgerRow]]:
+    """Ledger rows by log key, in offset order."""
+    where = None if logs is None else [("log", "in", sorted(logs))]
+    ledger: dict[str, list[LedgerRow]] = {}
+    # A log may have a range a transaction: words that come again and again are held once, and few rows at a time twice.
+    words: dict[object, object] = {state.value: state for state in OffsetState}
+    for chunk in read_rows(lake, "offset_ledger", where=where).to_batches(CHUNK_ROWS):
+        columns = [
+            [words.setdefault(value, value) for value in values] if pa.types.is_string(field.type) else values
+            for field, values in zip(chunk.schema, (column.to_pylist() for column in chunk.columns), strict=True)
+        ]
+        for values in zip(*columns, strict=True):
+            said = dict(zip(chunk.schema.names, values, strict=True))
+            row = LedgerRow(**said | {"withdrawn": bool(said["withdrawn"])})
+            ledger.setdefault(row.log, []).append(row)
+    for rows in ledger.values():
+        rows.sort(key=lambda row: row.start_offset)
+    return ledger
+
+
+def frontiers_of(lake: str, ledger: Mapping[str, Sequence[LedgerRow]]) -> dict[str, int | None]:
+    """Next offset to publish by log key, as :func:`read_frontiers`; of a log whose frontier another engine erased: the
+    end of what its ledger says is published. ``published`` would otherwise be taken back while the rows are there."""
+    found = read_frontiers(lake, list(ledger))
+    return found | {log: published_end(ledger[log]) for log in erased(lake, ledger, found)}
+
+
+def published_end(rows: Sequence[LedgerRow]) -> int:
+    """Where the ledger's published ranges end."""
+    return max((row.end_offset for row in rows if row.published), default=0)
+
+
+def erased(
+    lake: str, ledger: Mapping[str, Sequence[LedgerRow]], frontiers: Mapping[str, int | None]
+) -> tuple[str, ...]:
+    """Logs of which ``records`` has rows that the ledger says are published, and no frontier."""
+    suspects = [log for log, rows in ledger.items() if frontiers[log] is None and any(row.has_rows for row in rows)]
+    table = open_table(lake, "records") if suspects else None
+    if table is None:
+        return ()
+    return tuple(log for log in suspects if _has_rows(lake, table, ledger[log][0]))
+
+
+def _has_rows(lake: str, table: DeltaTable, log: LedgerRow) -> bool:
+    condition = (
+        (pc.field("topic") == log.topic) & (pc.field("partition") == log.partition) & (pc.field("log_id") == log.log_id)
+    )
+    return any(batch.num_rows for batch in scan(open_dataset(lake, "records", table), ["offset"], condition))
+
+
+def commit_ledger(
+    lake: str, rows: Sequence[LedgerRow], logs: Sequence[str], run_id: str, standing: Standing | None = None
+) -> None:
+    """Replace the ledger of these logs by ``rows``; no logs write nothing.
+
+    Raises:
+        ConcurrentChange: the ledger is not the one of ``standing`` any more.
+    """
+    if not logs:
+        return
+    columns = pa.Table.from_pylist([asdict(row) for row in rows], schema=OFFSET_LEDGER)
+    commits.replace(lake, "offset_ledger", ("log", logs), columns, run_id, standing=standing)
+
+
+def with_published(rows: Sequence[LedgerRow], recorded: int | None) -> list[LedgerRow]:
+    """The same rows with ``published`` as the frontier says; None: nothing is."""
+    return mark_published(rows, recorded or 0)
+
+
+def sync_published(
+    lake: str, run_id: str, logs: Sequence[str] | None = None, standing: Standing | None = None
+) -> dict[str, list[LedgerRow]]:
+    """Bring ``published`` up to the frontier and return the ledger as it is then.
+
+    Every job that changes the ledger calls this first: a run can die between the publish commit and the ledger's.
+
+    Raises:
+        ConcurrentChange: the ledger is not the one of ``standing`` any more, or was changed while this looked at it.
+    """
+    standing = standing or Standing.of(lake, "offset_ledger")
+    ledger = read_ledger(lake, logs)
+    frontiers = frontiers_of(lake, ledger)
+    synced = {log: with_published(rows, frontiers[log]) for log, rows in ledger.items()}
+    moved = [log for log in synced if synced[log] != ledger[log]]
+    commit_ledger(lake, [row for log in moved for row in synced[log]], moved, run_id, standing)
+    return synced
+
+
+def late_from(rows: Sequence[LedgerRow], recorded: int | None) -> int | None:
+    """The first offset below the frontier whose records came late and wait for being published as a replacement; None:
+    there is none.
+
+    Until then they are needed as they were ingested: a replacement takes only what the archive holds like that.
+    """
+    late = (
+        row.start_offset
+        for row in with_published(rows, recorded)
+        if row.shows and not row.published and row.end_offset <= (recorded or 0)
+    )
+    return min(late, default=None)
+
+
+def missing_from(rows: Sequence[LedgerRow]) -> int | None:
+    """The first offset that is missing and may be filled yet; None: there is none."""
+    return min((row.start_offset for row in rows if row.state is OffsetState.MISSING), default=None)
+
+
+def ledger_high_watermark(rows: Sequence[LedgerRow]) -> int:
+    """The high watermark that the ledger was made with; its end where all offsets were below it."""
+    for row in rows:
+        if row.state is OffsetState.OPEN and row.evidence == EVIDENCE_HIGH_WATERMARK:
+            return row.start_offset
+    return rows[-1].end_offset if rows else 0

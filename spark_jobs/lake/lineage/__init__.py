@@ -1,0 +1,1 @@
+"""From a row to the bytes that it came from, and back."""

@@ -1,0 +1,402 @@
+"""Where a row of ``records`` comes from, down to the batch in its file; or why an offset has no row.
+
+Answered from the lake's tables and the archive as they are now, without a JVM: the row, its segment and where that was
+taken from, the batch with its checksum computed again, the ledger's range, and the commits that brought the row.
+
+Belongs here: finding and putting together. Does not: how it is shown (``pipelines.lineage``), what a whole version of
+the table was made of (``version_lineage``). Keys and values of records are never read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from logcore.cli.record_lines import time_text
+from logcore.errors import LogError
+from logcore.logs.offset_ledger import BLOCKING, EVIDENCE_HIGH_WATERMARK, OffsetState
+from spark_jobs.lake.delta import commits, delta_log
+from spark_jobs.lake.delta.delta_log import Commit
+from spark_jobs.lake.delta.table_scan import scan_file
+from spark_jobs.lake.delta.tables import open_dataset, open_table, read_rows
+from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake.ledger import frontier
+from spark_jobs.lake.ledger.frontier import LedgerRow
+from spark_jobs.lake.published import withdrawals
+from spark_jobs.lake.published.withdrawals import Withdrawal
+from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments.archive import LogRow, Segment
+from spark_jobs.lake.segments.archived_batch import ArchivedBatch, is_held, read_batch
+from spark_jobs.lake.store import storage
+
+TABLE_NAMES = ("records", "records_uncommitted")
+BEYOND_LOG_END = "high-watermark-beyond-log-end"
+DAMAGED = frozenset({OffsetState.MISSING, OffsetState.CORRUPT, OffsetState.UNKNOWN})
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlace:
+    """A row of the table: where it lies, and what it says of its origin."""
+
+    file: str
+    """Relative to the table."""
+    log_id: str
+    segment_id: str
+    position: int
+    transaction_state: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetLineage:
+    """All there is to say of one offset of one log."""
+
+    log: LogRow
+    offset: int
+    row: RowPlace | None
+    why_not: str | None
+    """In words, where the table has no such row."""
+    ledger: LedgerRow | None
+    frontier: int | None
+    segment: Segment | None
+    """The ingested segment that holds the offset."""
+    held: bool
+    """Whether its file is still there."""
+    successors: tuple[Segment, ...]
+    """What stands in its place since, oldest first."""
+    batch: ArchivedBatch | None
+    commit: Commit | None
+    """What added the file in which the row lies."""
+    published_by: Commit | None
+    """What moved the frontier past the offset: another one, where the file was written anew since."""
+    findings: tuple[Mapping[str, Any], ...]
+    problems: tuple[str, ...]
+    """What is wrong, in words; nothing is where the tables, the archive and the checksum agree."""
+    withdrawal: Withdrawal | None = None
+    """What says that its row was deleted on purpose."""
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether this offset is lost or not to be trusted."""
+        return bool(self.problems) or (self.ledger is not None and self.ledger.state in DAMAGED)
+
+
+def parse_table(path: str) -> tuple[str, str]:
+    """Lake and table name of ``<lake>/tables/records``.
+
+    Raises:
+        UsageError: the path is not that of such a table.
+    """
+    parts = storage.absolute(path).split("/")
+    if len(parts) < 3 or parts[-2] != "tables" or parts[-1] not in TABLE_NAMES:
+        raise UsageError(f"{path}: name a lake's table: <lake>/tables/records or <lake>/tables/records_uncommitted.")
+    return "/".join(parts[:-2]) or "/", parts[-1]
+
+
+def application_id(name: str, log: str) -> str:
+    """The id under which a table keeps the frontier of a log."""
+    return f"{name}/{log}"
+
+
+def offset_lineage(lake: str, name: str, topic: str, partition: int, offset: int) -> list[OffsetLineage]:
+    """What became of an offset, once for every log of that name that has it: a topic made again is another log.
+
+    Raises:
+        UsageError: the lake has no such topic partition.
+    """
+    rows = [row for row in archive.read_logs(lake).values() if (row.topic, row.partition) == (topic, partition)]
+    if not rows:
+        raise UsageError(f"The lake {lake} has no topic partition {topic}-{partition}.")
+    found = _rows(lake, name, topic, partition, offset)
+    ordered = sorted(rows, key=lambda row: row.incarnation)
+    having = [row for row in ordered if offset < row.next_offset or any(p.log_id == row.log_id for p in found)]
+    return [
+        _lineage(lake, name, row, offset, [place for place in found if place.log_id == row.log_id])
+        for row in having or ordered[-1:]
+    ]
+
+
+def _lineage(lake: str, name: str, log: LogRow, offset: int, places: Sequence[RowPlace]) -> OffsetLineage:
+    problems = []
+    if len(places) > 1:
+        problems.append(f"offset {offset} stands {len(places)} times in the table")
+    place = places[0] if places else None
+    segments = {s.segment_id: s for s in archive.read_segments(lake, [log.log], live=False)}
+    covering = [r for r in frontier.read_ledger(lake, [log.log]).get(log.log, []) if r.end_offset > offset]
+    ledger = covering[0] if covering and covering[0].start_offset <= offset else None
+    app = application_id(name, log.log)
+    recorded = commits.versions(lake, name, [app])[app]
+    findings = _findings(lake, log.log, offset, ledger)
+    if ledger is None:
+        ledger = _lost_end(log, offset, findings)
+    noted = (place.segment_id, place.position) if place is not None else _noted_batch(lake, log.log, offset, segments)
+    segment = segments.get(noted[0]) if noted is not None else _covering(segments.values(), offset)
+    held = segment is not None and is_held(lake, segment)
+    if noted is not None and segment is not None and not held:
+        moved = _moved(lake, segment, noted[1], segments.values())
+        if moved is not None:
+            segment, noted, held = moved[0], (moved[0].segment_id, moved[1]), True
+    batch = None
+    if noted is not None and segment is None:
+        problems.append(f"the row names the segment {noted[0]}, which the table segments does not have")
+    elif noted is not None and segment is not None and held:
+        batch, wrong = _batch(lake, segment, noted[1], offset)
+        problems += wrong
+    elif segment is not None and not held and segment.retired_ms is None:
+        problems.append(f"the archived file {segment.local_path(lake)} is gone")
+    newest = delta_log.newest_version(lake, name) or 0
+    added = None if place is None else delta_log.commit_that_added(lake, name, place.file, newest)
+    passed = None if place is None else delta_log.commit_that_passed(lake, name, app, offset, newest)
+    why_not = None
+    withdrawal = _withdrawal(lake, log.log, offset) if ledger is not None and ledger.withdrawn else None
+    if place is None and ledger is not None and ledger.withdrawn and not _takes_up(ledger, batch):
+        why_not = _withdrawn(withdrawal)
+    elif place is None:
+        why_not, wrong = _why_not(lake, log, offset, ledger, recorded, batch)
+        problems += wrong
+    elif name == "records" and (ledger is None or ledger.state is not OffsetState.PRESENT or not ledger.published):
+        said = "nothing" if ledger is None else f"{ledger.state}, {'' if ledger.published else 'not '}published"
+        problems.append(f"the table has the row, the ledger says of its offset: {said}")
+    elif name == "records" and ledger is not None and ledger.withdrawn:
+        problems.append(f"the table has the row, and it is withdrawn: {_withdrawn(withdrawal)}")
+    return OffsetLineage(
+        log=log,
+        offset=offset,
+        row=place,
+        why_not=why_not,
+        ledger=ledger,
+        frontier=recorded,
+        segment=segment,
+        held=held,
+        successors=_successors(segment, segments),
+        batch=batch,
+        commit=added,
+        published_by=passed,
+        findings=findings,
+        problems=tuple(problems),
+        withdrawal=withdrawal,
+    )
+
+
+def _rows(lake: str, name: str, topic: str, partition: int, offset: int) -> list[RowPlace]:
+    """Rows of the table at an offset, each with the file it lies in; statistics leave one file to open."""
+    import pyarrow.dataset as ds
+
+    table = open_table(lake, name)
+    if table is None:
+        raise UsageError(f"The lake {lake} has no table {name}.")
+    wanted = (ds.field("topic") == topic) & (ds.field("partition") == partition) & (ds.field("offset") == offset)
+    columns = ["log_id", "segment_id", "position"]
+    if name == "records_uncommitted":
+        columns.append("transaction_state")
+    dataset = open_dataset(lake, name, table)
+    return [
+        RowPlace(fragment.path, row["log_id"], row["segment_id"], row["position"], row.get("transaction_state"))
+        for fragment in dataset.get_fragments(filter=wanted)
+        for batch in scan_file(dataset, fragment, columns, wanted)
+        for row in batch.to_pylist()
+    ]
+
+
+def _covering(segments: Iterable[Segment], offset: int) -> Segment | None:
+    """The ingested segment whose offsets include this one, where no batch is known that has it."""
+    fitting = [s for s in segments if s.feeds and s.base_offset <= offset < s.next_offset]
+    return fitting[0] if fitting else None
+
+
+def _moved(lake: str, gone: Segment, position: int, segments: Iterable[Segment]) -> tuple[Segment, int] | None:
+    """Where the bytes of a segment lie whose file is gone: slices are joined, damaged ones are cut in parts, and each
+    tells where at the source its bytes come from."""
+    at = gone.origin_position + position
+    for each in segments:
+        is_same = (each.log, each.origin_file, each.origin_base_offset) == (
+            gone.log,
+            gone.origin_file,
+            gone.origin_base_offset,
+        )
+        inside = each.origin_position <= at < each.origin_position + each.size
+        if each.feeds and is_same and inside and is_held(lake, each):
+            return each, at - each.origin_position
+    return None
+
+
+def _noted_batch(lake: str, log: str, offset: int, segments: Mapping[str, Segment]) -> tuple[str, int] | None:
+    """Segment and position of the batch that takes up an offset, as validation noted it."""
+    where: list[tuple[str, str, object]] = [
+        ("log", "==", log),
+        ("base_offset", "<", offset + 1),
+        ("last_offset", ">=", offset),
+        ("verdict", "==", "ok"),
+    ]
+    for row in read_rows(lake, "batches", ["segment_id", "position"], where).to_pylist():
+        segment = segments.get(row["segment_id"])
+        if segment is not None and segment.feeds:
+            return row["segment_id"], row["position"]
+    return None
+
+
+def _batch(lake: str, segment: Segment, position: int, offset: int) -> tuple[ArchivedBatch | None, list[str]]:
+    """The batch as it is now, and what is wrong with it."""
+    file = segment.local_path(lake)
+    try:
+        batch = read_batch(lake, segment, position, offset)
+    except LogError as error:
+        return None, [f"the batch at position {segment.start + position} of {file} cannot be read: {error}"]
+    if not batch.crc_ok:
+        told = f"its checksum is {batch.crc:#010x}, its bytes give {batch.crc_computed:#010x}"
+        return batch, [f"the batch at position {batch.archive_position} of {file} has changed: {told}"]
+    if not batch.base_offset <= offset <= batch.last_offset:
+        told = f"holds offsets {batch.base_offset} to {batch.last_offset}, not {offset}"
+        return batch, [f"the batch at position {batch.archive_position} of {file} {told}"]
+    return batch, []
+
+
+def _successors(segment: Segment | None, segments: Mapping[str, Segment]) -> tuple[Segment, ...]:
+    """What replaced a segment, and what replaced that."""
+    chain: list[Segment] = []
+    following = segment
+    while following is not None and following.replaced_by is not None and len(chain) < len(segments):
+        following = segments.get(following.replaced_by)
+        if following is not None:
+            chain.append(following)
+    return tuple(chain)
+
+
+def _findings(lake: str, log: str, offset: int, ledger: LedgerRow | None) -> tuple[Mapping[str, Any], ...]:
+    """Errors and warnings that validation had about this offset; one without an end is about its ledger range."""
+    columns = ["rule", "severity", "file", "position", "nbytes", "start_offset", "end_offset", "message"]
+    where: list[tuple[str, str, object]] = [("log", "==", log), ("start_offset", "<", offset + 1)]
+    rows = read_rows(lake, "findings", columns, where).to_pylist()
+    told = []
+    for row in rows:
+        start, end = row["start_offset"], row["end_offset"]
+        if end is None and ledger is not None and ledger.start_offset <= start < ledger.end_offset:
+            end = ledger.end_offset if ledger.state in DAMAGED else start + 1
+        if row["severity"] != "info" and offset < (end or start + 1):
+            told.append(row)
+    return tuple(sorted(told, key=lambda row: (row["start_offset"], row["rule"])))
+
+
+def _lost_end(log: LogRow, offset: int, findings: Iterable[Mapping[str, Any]]) -> LedgerRow | None:
+    """Committed offsets behind the last one that could be read, which the ledger in the table does not reach.
+
+    None where that is not certain: ingest reports it only for a log that it read to its end, and it must be about the
+    log as it is now. Bytes that were left for a later run are not missing.
+    """
+    end = log.high_watermark
+    if end is None or not log.next_offset <= offset < end:
+        return None
+    said = {(each["start_offset"], each["end_offset"]) for each in findings if each["rule"] == BEYOND_LOG_END}
+    if (log.next_offset, end) not in said:
+        return None
+    names: dict[str, Any] = {"log": log.log, "topic": log.topic, "log_id": log.log_id, "partition": log.partition}
+    return LedgerRow(log.next_offset, end, OffsetState.MISSING, evidence=EVIDENCE_HIGH_WATERMARK, **names)
+
+
+# --- why there is no row ---------------------------------------------------------------------------------------------
+
+
+def _why_not(
+    lake: str,
+    log: LogRow,
+    offset: int,
+    ledger: LedgerRow | None,
+    recorded: int | None,
+    batch: ArchivedBatch | None,
+) -> tuple[str, list[str]]:
+    """Why the table has no such row, and what is wrong with that if anything is."""
+    if offset >= log.next_offset and ledger is None:
+        return f"the lake has nothing of this log from offset {log.next_offset} on", []
+    if ledger is None:
+        return "the offset was taken in and is not validated yet; run loglake run again", []
+    state = ledger.state
+    if state is OffsetState.ABORTED:
+        return f"its transaction was aborted{_transaction(lake, log.log, offset, batch)}", []
+    if state is OffsetState.OPEN:
+        return _open(lake, log, offset, ledger, batch), []
+    if state is not OffsetState.PRESENT:
+        return _SAID[state].format(evidence=ledger.said_by), []
+    if recorded is None or offset >= recorded:
+        return _held_back(lake, log.log, recorded or 0), []
+    if _takes_up(ledger, batch):
+        return "compacted: its batch takes up the offset, and cleaning left no record there", []
+    if not ledger.published:
+        return "its bytes came late, below the frontier; the next run of loglake run publishes them", []
+    lost = f"the ledger says that offset {offset} is published, and the table has no row of it"
+    return lost, [lost]
+
+
+def _takes_up(ledger: LedgerRow, batch: ArchivedBatch | None) -> bool:
+    """Whether a batch has the offset in its span and no record of it."""
+    return (batch is not None and batch.holds_offset is False) or (batch is None and bool(ledger.gaps))
+
+
+def _withdrawal(lake: str, log: str, offset: int) -> Withdrawal | None:
+    """The newest withdrawal of an offset; None where the table does not have it any more."""
+    found = withdrawals.read_withdrawals(lake, [log]).get(log, [])
+    fitting = [each for each in found if each.start_offset <= offset < each.end_offset]
+    return max(fitting, key=lambda each: each.withdrawn_ms, default=None)
+
+
+def _withdrawn(withdrawal: Withdrawal | None) -> str:
+    if withdrawal is None:
+        return "withdrawn: its row was deleted from records on purpose; the table withdrawals does not say by whom"
+    reason = "" if withdrawal.reason is None else f", because: {withdrawal.reason}"
+    return (
+        f"withdrawn: its row was deleted from records on purpose, as {withdrawal.who} said at "
+        f"{time_text(withdrawal.withdrawn_ms)}{reason}; gone as of version {withdrawal.table_version} of the table. "
+        "The archive still holds its bytes"
+    )
+
+
+_SAID: Mapping[OffsetState, str] = {
+    OffsetState.CONTROL: "a control record (a transaction marker, or another of Kafka's own); consumers never see it",
+    OffsetState.COMPACTED: "compacted: cleaning took it away before it was taken in ({evidence})",
+    OffsetState.EMPTY: "compacted: cleaning left a batch without records there",
+    OffsetState.TRIMMED: "it was below the log start when the log was first taken in",
+    OffsetState.REMOTE: "it lies in the remote tier of its cluster, which is not read ({evidence})",
+    OffsetState.UNKNOWN: "its transaction's outcome is lost ({evidence}): nobody can tell whether it was committed",
+    OffsetState.MISSING: "missing: no byte of it was found and nothing explains it ({evidence})",
+    OffsetState.CORRUPT: "corrupt: its bytes cannot be trusted ({evidence})",
+}
+
+
+def _open(lake: str, log: LogRow, offset: int, ledger: LedgerRow, batch: ArchivedBatch | None) -> str:
+    if ledger.evidence == EVIDENCE_HIGH_WATERMARK:
+        return f"not decided yet: it is at or above the high watermark {log.publish_limit()}"
+    reason = _transaction(lake, log.log, offset, batch)
+    if reason:
+        return f"not decided yet: its transaction is open{reason}"
+    return f"not decided yet: behind the first offset of an open transaction, {ledger.start_offset} or below"
+
+
+def _transaction(lake: str, log: str, offset: int, batch: ArchivedBatch | None) -> str:
+    """Words on the transaction of a batch: `` (producer 7 epoch 0, offsets 4 to 9, marker at 12)``."""
+    if batch is None or not batch.is_transactional:
+        return ""
+    columns = ["producer_id", "producer_epoch", "first_offset", "last_offset", "marker_offset"]
+    where: list[tuple[str, str, object]] = [
+        ("log", "==", log),
+        ("producer_id", "==", batch.producer_id),
+        ("first_offset", "<", offset + 1),
+    ]
+    rows = [r for r in read_rows(lake, "transactions", columns, where).to_pylist() if r["last_offset"] >= offset]
+    if not rows:
+        return ""
+    row = rows[-1]
+    marker = "" if row["marker_offset"] is None else f", marker at {row['marker_offset']}"
+    return (
+        f" (producer {row['producer_id']} epoch {row['producer_epoch']}, "
+        f"offsets {row['first_offset']} to {row['last_offset']}{marker})"
+    )
+
+
+def _held_back(lake: str, log: str, recorded: int) -> str:
+    """Words on why the frontier is where it is."""
+    for row in frontier.read_ledger(lake, [log]).get(log, []):
+        if row.end_offset > recorded and row.state in BLOCKING:
+            return (
+                f"above the frontier {recorded}: nothing is published from offset {row.start_offset} on, "
+                f"where the log is {row.state} ({row.said_by})"
+            )
+    return f"above the frontier {recorded}: decided, and not published yet; run loglake run again"

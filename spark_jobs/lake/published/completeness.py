@@ -1,0 +1,234 @@
+"""Whether the files of ``records`` hold just what the ledger says is published, told by statistics where these tell.
+
+The Delta log keeps of each file how many rows it has and between which offsets they lie. So a log's published rows can
+be proved file by file: offsets of one file lie wholly before those of the next, and each has as many rows as the ledger
+counts published records up to its end. Where a file ends inside a range whose gaps are only counted, it is taken
+together with the next one.
+
+Other engines join the rows of several logs in one file, and leave files of one log that overlap. Such files are opened
+(``file_contents``), and each stretch of a log's offsets in one of them counts as a file of its own.
+
+Belongs here: that comparison. Whether rows are those of the archive is what ``expectations`` and ``replace`` look at.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+from spark_jobs.lake.delta.file_contents import FileUnreadable, LogKey, Offsets, read_contents
+from spark_jobs.lake.delta.live_files import LiveFile, newest_files
+from spark_jobs.lake.ledger import frontier
+from spark_jobs.lake.ledger.frontier import LedgerRow
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Offsets [start_offset, end_offset) of a log, of which ``records`` holds something else than it should."""
+
+    log: str
+    topic: str
+    partition: int
+    start_offset: int
+    end_offset: int
+    expected: int
+    """Published records by the ledger."""
+    found: int
+    """Rows by the files' statistics, or as they were counted in files of several logs."""
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Rows of one log in one file, between which offsets no other file has rows of the log."""
+
+    path: str
+    least: int
+    greatest: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a file has of one log."""
+
+    file: LiveFile
+    least: int
+    greatest: int
+    rows: int
+    offsets: Offsets | None
+    """None: its statistics tell enough."""
+
+
+def differences(lake: str, logs: Sequence[str] | None = None) -> tuple[Difference, ...]:
+    """Where table and ledger differ, by log and offset; none where every published record is there once.
+
+    Args:
+        logs: log keys to look at; None: all, rows of logs that have no ledger among them.
+    """
+    ledger = frontier.read_ledger(lake, logs)
+    frontiers = frontier.read_frontiers(lake, list(ledger))
+    keys = {(row.log_id, row.partition) for rows in ledger.values() for row in rows[:1]}
+    parts: dict[str, list[Part]] = {}
+    topics: dict[str, tuple[str, int]] = {}
+    found: list[Difference] = []
+    for file in newest_files(lake, "records"):
+        if logs is not None and not any(_may_hold(file, key) for key in keys):
+            continue
+        try:
+            held = _parts(lake, file)
+        except FileUnreadable as unreadable:
+            found.append(_strange(file, str(unreadable)))
+            continue
+        for (log_id, partition), part in held.items():
+            log = f"{log_id}/{partition}"
+            topics[log] = file.partition_values["topic"], partition
+            parts.setdefault(log, []).append(part)
+    for log in sorted(ledger if logs is not None else ledger.keys() | parts.keys()):
+        rows = frontier.with_published(ledger.get(log, ()), frontiers.get(log))
+        place = (rows[0].topic, rows[0].partition) if rows else topics[log]
+        sections, unreadable_files = _sections(lake, log, parts.get(log, []))
+        found += [_strange(file, why) for file, why in unreadable_files]
+        found += _of_log(log, *place, rows, sections)
+    return tuple(found)
+
+
+def _may_hold(file: LiveFile, key: LogKey) -> bool:
+    return file.may_hold("log_id", key[0]) and file.may_hold("partition", key[1])
+
+
+def _parts(lake: str, file: LiveFile) -> dict[LogKey, Part]:
+    """What a file has of each log, by its statistics if it is of one log and these say so."""
+    least, greatest = file.min_offset, file.max_offset
+    is_of_one = file.log_id is not None and file.partition is not None
+    if is_of_one and least is not None and greatest is not None and file.rows >= 0:
+        return {(str(file.log_id), int(file.partition or 0)): Part(file, least, greatest, file.rows, None)}
+    return {
+        key: Part(file, offsets.start, offsets.end - 1, offsets.rows, offsets)
+        for key, offsets in read_contents(lake, "records", file.path).logs.items()
+    }
+
+
+def _sections(lake: str, log: str, parts: list[Part]) -> tuple[list[Section], list[tuple[LiveFile, str]]]:
+    """A log's parts in the order of its offsets, those that overlap cut where one goes on instead of the other."""
+    sections: list[Section] = []
+    unreadable: list[tuple[LiveFile, str]] = []
+    parts.sort(key=lambda part: (part.least, part.greatest, part.file.path))
+    for group in _overlapping(parts):
+        if len(group) == 1:
+            sections.append(Section(group[0].file.path, group[0].least, group[0].greatest, group[0].rows))
+            continue
+        cut: list[Section] = []
+        for part in group:
+            try:
+                cut += _cut(lake, log, part)
+            except FileUnreadable as error:
+                unreadable.append((part.file, str(error)))
+        for section in sorted(cut, key=lambda each: (each.least, each.greatest)):
+            last = sections[-1] if sections else None
+            if last is not None and last.path == section.path and last.greatest < section.least:
+                sections[-1] = Section(last.path, last.least, section.greatest, last.rows + section.rows)
+            else:
+                sections.append(section)
+    return sections, unreadable
+
+
+def _overlapping(parts: Sequence[Part]) -> Iterator[list[Part]]:
+    group: list[Part] = []
+    reached = -1
+    for part in parts:
+        if group and part.least > reached:
+            yield group
+            group = []
+        group.append(part)
+        reached = max(reached, part.greatest)
+    if group:
+        yield group
+
+
+def _cut(lake: str, log: str, part: Part) -> Iterator[Section]:
+    offsets = part.offsets
+    if offsets is None:
+        held = read_contents(lake, "records", part.file.path).logs
+        offsets = next((o for (log_id, partition), o in held.items() if f"{log_id}/{partition}" == log), None)
+    if offsets is None:
+        return
+    for start, end in offsets.stretches():
+        yield Section(part.file.path, start, end - 1, offsets.below(end) - offsets.below(start))
+
+
+def _strange(file: LiveFile, why: str) -> Difference:
+    topic, partition = file.partition_values.get("topic", ""), file.partition
+    start, end = file.min_offset or 0, -1 if file.max_offset is None else file.max_offset
+    return Difference("", topic, -1 if partition is None else partition, start, end + 1, 0, max(file.rows, 0), why)
+
+
+def _of_log(
+    log: str, topic: str, partition: int, ledger: Sequence[LedgerRow], files: Sequence[Section]
+) -> Iterator[Difference]:
+    published = [r for r in ledger if r.has_rows]
+
+    def difference(start: int, end: int, expected: int, found: int, what: str) -> Difference:
+        return Difference(log, topic, partition, start, end, expected, found, what)
+
+    count = _Counts(published)
+    for before, after in pairwise(files):
+        start, end = after.least, before.greatest + 1
+        if start < end:
+            yield difference(start, end, 0, 0, f"the files {before.path} and {after.path} both hold offsets there")
+    start = rows = 0
+    first = None
+    for number, file in enumerate(files):
+        rows += file.rows
+        first = file if first is None else first
+        border = file.greatest + 1
+        is_last = number == len(files) - 1
+        room = count.end if is_last else files[number + 1].least
+        at = count.countable(border, max(border, room))
+        if at is None and not is_last:
+            continue
+        end = max(count.end, border) if at is None or is_last else at
+        expected = count.below(end) - count.below(start)
+        if rows != expected:
+            yield difference(start, end, expected, rows, "rows and published records differ in number")
+        elif not (count.holds(first.least) and count.holds(border - 1)):
+            yield difference(first.least, border, expected, rows, "rows lie where none is published")
+        start, rows, first = end, 0, None
+    if not files and count.below(count.end):
+        yield difference(published[0].start_offset, count.end, count.below(count.end), 0, "no file holds any of them")
+
+
+class _Counts:
+    """How many published records lie below an offset."""
+
+    def __init__(self, published: Sequence[LedgerRow]) -> None:
+        self._ranges = published
+        self._starts = [r.start_offset for r in published]
+        self._before = [0, *accumulate(r.records for r in published)]
+        self.end = published[-1].end_offset if published else 0
+
+    def below(self, offset: int) -> int:
+        """Records below an offset that does not go through gaps."""
+        place = bisect_right(self._starts, offset) - 1
+        if place < 0:
+            return 0
+        each = self._ranges[place]
+        inside = each.records if offset >= each.end_offset else offset - each.start_offset
+        return self._before[place] + inside
+
+    def countable(self, offset: int, latest: int) -> int | None:
+        """The first offset from ``offset`` to ``latest`` up to which records can be counted; None: there is none."""
+        place = bisect_right(self._starts, offset) - 1
+        if place < 0:
+            return offset
+        each = self._ranges[place]
+        if not each.gaps or offset >= each.end_offset or offset == each.start_offset:
+            return offset
+        return each.end_offset if each.end_offset <= latest else None
+
+    def holds(self, offset: int) -> bool:
+        """Whether an offset lies in a published range."""
+        place = bisect_right(self._starts, offset) - 1
+        return place >= 0 and offset < self._ranges[place].end_offset

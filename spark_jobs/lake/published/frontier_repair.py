@@ -1,0 +1,184 @@
+"""Frontiers that another engine erased, made again from rows and ledger after both were compared.
+
+Delta forgets application ids that are older than the table property ``delta.setTransactionRetentionDuration`` at the
+next checkpoint, and with them how far each log is published. What each kind of id is, and what its loss does:
+
+    records/<log>              the frontier. Publishing refuses the log, until it is made again here
+    records_uncommitted/<log>  how far the decided part goes. Made again here; where its rows are not those of the
+                               ledger, publishing makes all rows of the log again from the archive
+    …/<log>/tail               what the tail was made from: the tail is made again at the next run
+    segments/<log>             counts commits, so that of two plans one is refused: it begins at 1 again
+    expectations/<log>         how far rows were checked: all rows of the log are checked once more
+    replace/<digest>           that a request was done: it is compared again, and nothing differs
+
+The frontier of a log is where the published ranges of its ledger end, or behind its last row where that is further (a
+run died before it told the ledger). It is made only where rows and ledger agree in every offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from logcore.logs.offset_ledger import OffsetState
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Guard, Standing
+from spark_jobs.lake.delta.tables import open_table
+from spark_jobs.lake.errors import ConcurrentChange
+from spark_jobs.lake.ledger import frontier
+from spark_jobs.lake.ledger.frontier import LedgerRow
+from spark_jobs.lake.published.present_offsets import Offsets, present_offsets
+from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments.archive import LogRow
+
+RETENTION = "delta.setTransactionRetentionDuration"
+FOR_EVER = "interval 36500 days"
+"""A property can be set by deltalake and not be removed: a hundred years keep every id."""
+
+UNCOMMITTED = "records_uncommitted"
+_IN_UNCOMMITTED = frozenset({OffsetState.PRESENT, OffsetState.ABORTED, OffsetState.UNKNOWN})
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """Offsets [start_offset, end_offset) of a log in which rows and ledger differ."""
+
+    start_offset: int
+    end_offset: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class LostFrontier:
+    """A log whose frontier is gone though its rows are there."""
+
+    table: str
+    row: LogRow
+    frontier: int
+    """Where it is to stand."""
+    disagreements: tuple[Disagreement, ...]
+    """Where rows and ledger differ; the log is left alone then."""
+
+    @property
+    def application_id(self) -> str:
+        """The id that is to be recorded again."""
+        return f"{self.table}/{self.row.log}"
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierPlan:
+    """What is gone in the tables of records."""
+
+    versions: dict[str, int]
+    """Of the tables that are there, as they were read."""
+    forgetting: dict[str, str]
+    """The retention of application ids by table, where somebody set one."""
+    logs: tuple[LostFrontier, ...]
+
+    @property
+    def mendable(self) -> tuple[LostFrontier, ...]:
+        """Logs whose frontier can be made again."""
+        return tuple(log for log in self.logs if not log.disagreements)
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing is gone, and nothing will be forgotten."""
+        return not self.logs and not self.forgetting
+
+
+def plan(lake: str) -> FrontierPlan:
+    """Logs without a frontier of which there are rows, and what is known of each.
+
+    Raises:
+        JobError: the rows cannot be read.
+    """
+    versions: dict[str, int] = {}
+    forgetting: dict[str, str] = {}
+    logs: list[LostFrontier] = []
+    rows = archive.read_logs(lake)
+    ledger = frontier.read_ledger(lake)
+    known = [row for log, row in rows.items() if log in ledger]
+    ends = dict(frontier.read_frontiers(lake, list(ledger)))
+    for name in ("records", UNCOMMITTED):
+        table = open_table(lake, name)
+        if table is None:
+            continue
+        versions[name] = table.version()
+        kept_for = (table.metadata().configuration or {}).get(RETENTION)
+        if kept_for not in (None, FOR_EVER):
+            forgetting[name] = str(kept_for)
+        ids = {f"{name}/{row.log}": row for row in known}
+        found = commits.versions(lake, name, list(ids))
+        lost = [row for application, row in ids.items() if found[application] is None]
+        for row, offsets in present_offsets(table, lost):
+            if not offsets.rows:
+                continue  # it has no rows to lose: the next run publishes what it has
+            made = _of_records(row, ledger[row.log], offsets) if name == "records" else None
+            if made is not None:
+                ends[row.log] = None if made.disagreements else made.frontier
+            elif ends.get(row.log):  # without the frontier of records nobody knows which of them are decided
+                made = _of_uncommitted(row, ledger[row.log], offsets, ends[row.log] or 0)
+            if made is not None:
+                logs.append(made)
+    return FrontierPlan(versions, forgetting, tuple(sorted(logs, key=lambda each: (each.table, each.row.log))))
+
+
+def apply(lake: str, made: FrontierPlan, run_id: str) -> None:
+    """Have Delta keep application ids for good, and record the frontiers of the logs that agree.
+
+    Raises:
+        ConcurrentChange: a table was changed since the plan.
+    """
+    for name, version in made.versions.items():
+        standing = Standing({name: version})
+        table = open_table(lake, name)
+        if table is None or table.version() != version:
+            raise ConcurrentChange(f"Table {name}: it was changed since it was read; run again.")
+        if name in made.forgetting:
+            with commits.answered(name):
+                table.alter.set_table_properties({RETENTION: FOR_EVER}, raise_if_not_exists=False)
+            standing.moved(name)
+        guards = [Guard(log.application_id, None, log.frontier) for log in made.mendable if log.table == name]
+        commits.add_files(lake, name, [], run_id, guards, standing=standing)
+    frontier.sync_published(lake, run_id, [log.row.log for log in made.mendable if log.table == "records"])
+
+
+def _of_records(row: LogRow, ledger: Sequence[LedgerRow], offsets: Offsets) -> LostFrontier:
+    end = _border(ledger, max(frontier.published_end(ledger), offsets.end))
+    known = ledger[-1].end_offset
+    published = frontier.with_published(ledger, min(end, known))
+    problems = [*_differences(published, offsets, lambda each: each.has_rows)]
+    if offsets.count(known, offsets.end):
+        problems.append(Disagreement(known, offsets.end, "rows lie behind the end of the ledger"))
+    return LostFrontier("records", row, min(end, known), tuple(problems))
+
+
+def _of_uncommitted(row: LogRow, ledger: Sequence[LedgerRow], offsets: Offsets, end: int) -> LostFrontier | None:
+    """Of rows below the frontier of ``records``; None where they differ: publishing makes the rows again then."""
+    decided = [each for each in frontier.with_published(ledger, end) if each.end_offset <= end]
+    differ = [*_differences(decided, offsets, lambda each: each.state in _IN_UNCOMMITTED and not each.withdrawn)]
+    return None if differ else LostFrontier(UNCOMMITTED, row, end, ())
+
+
+def _border(ledger: Sequence[LedgerRow], end: int) -> int:
+    """The first offset from ``end`` on at which a ledger can be cut: not inside a range that counts gaps."""
+    return next((r.end_offset for r in ledger if r.gaps and r.start_offset < end < r.end_offset), end)
+
+
+def _differences(
+    ledger: Sequence[LedgerRow], offsets: Offsets, has_rows: Callable[[LedgerRow], bool]
+) -> Iterator[Disagreement]:
+    for each in ledger:
+        start, end = each.start_offset, each.end_offset
+        there = offsets.count(start, end)
+        due = each.records if has_rows(each) else 0
+        if there == due:
+            continue
+        if not due:
+            yield Disagreement(start, end, f"{there} rows, where the ledger has none to publish")
+        elif each.gaps:
+            yield Disagreement(start, end, f"{there} rows, where the ledger counts {due}")
+        else:
+            yield from (Disagreement(low, high, "the rows are gone") for low, high in offsets.without(start, end))
+    if offsets.doubled:
+        yield Disagreement(0, offsets.end, f"{offsets.doubled} rows have an offset that another row has too")

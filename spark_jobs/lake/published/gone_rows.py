@@ -1,0 +1,137 @@
+"""Rows that the ledger counts as published and that the table ``records`` does not have.
+
+    pieces   within each range of the ledger; among gaps batch by batch
+    ranges   neighbouring pieces as one, also across offsets that never have rows
+
+Belongs here: which offsets those are. Whether they are withdrawn is ``withdrawals``' business.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from logcore.errors import LogError
+from logcore.logs.offset_ledger import OffsetState
+from spark_jobs.lake.ledger.frontier import LedgerRow
+from spark_jobs.lake.published.present_offsets import Offsets
+from spark_jobs.lake.segments import removals
+
+_NEVER_ROWS = frozenset(
+    {
+        OffsetState.CONTROL,
+        OffsetState.ABORTED,
+        OffsetState.EMPTY,
+        OffsetState.COMPACTED,
+        OffsetState.TRIMMED,
+        OffsetState.REMOTE,
+    }
+)
+"""States of offsets that have no rows and never will: a range may go over them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """Published offsets [start_offset, end_offset) of a log, none of whose ``records`` rows is there."""
+
+    start_offset: int
+    end_offset: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unclear:
+    """Offsets of a log of which nobody can tell which rows are gone, or of which nothing may be withdrawn, and why."""
+
+    start_offset: int
+    end_offset: int
+    why: str
+
+
+def gone_pieces(
+    lake: str, ledger: Sequence[LedgerRow], offsets: Offsets, start: int, end: int | None
+) -> tuple[list[Gone], list[Unclear]]:
+    """What of a log's published offsets in [start, end) has no row, cut where the ledger's ranges are.
+
+    Args:
+        offsets: of the rows that are there.
+        end: None: to the end of the ledger.
+    """
+    pieces: list[Gone] = []
+    unclear: list[Unclear] = []
+    for each in ledger:
+        low, high = max(each.start_offset, start), each.end_offset if end is None else min(each.end_offset, end)
+        if not each.has_rows or low >= high:
+            continue
+        if each.gaps:
+            gone, unread = _gone_among_gaps(lake, each, low, high, offsets)
+            pieces += gone
+            unclear += unread
+        else:
+            pieces += [Gone(first, last, last - first) for first, last in offsets.without(low, high)]
+    return pieces, unclear
+
+
+def _gone_among_gaps(
+    lake: str, row: LedgerRow, start: int, end: int, offsets: Offsets
+) -> tuple[list[Gone], list[Unclear]]:
+    """The same in a range of which only some offsets have a record: batch by batch, and only a batch that lost some of
+    its records is read, because nothing else tells which offsets those had."""
+    is_whole = (start, end) == (row.start_offset, row.end_offset)
+    there = offsets.count(start, end)
+    if is_whole and there == row.records:
+        return [], []
+    if is_whole and not there:
+        return [Gone(start, end, row.records)], []
+    gone: list[Gone] = []
+    unclear: list[Unclear] = []
+    for chunk in removals.batches_within(lake, replace(row, start_offset=start), end):
+        for batch in chunk.to_pylist():
+            first, last = batch["base_offset"], batch["last_offset"] + 1
+            inside = start <= first and last <= end
+            there = offsets.count(first, last)
+            if inside and there == batch["record_count"]:
+                continue
+            if inside and not there:
+                gone.append(Gone(first, last, batch["record_count"]))
+                continue
+            low, high = max(first, start), min(last, end)
+            try:
+                said = removals.offsets_in_batch(lake, row.log, batch)
+            except (LogError, OSError) as error:
+                why = f"only some of its rows are gone, and the archive does not tell which: {error}"
+                unclear.append(Unclear(low, high, why))
+                continue
+            lost = (at for at in said if low <= at < high and not offsets.count(at, at + 1))
+            gone += [Gone(at, at + 1, 1) for at in lost]
+    gone.sort(key=lambda each: each.start_offset)
+    joined: list[Gone] = []
+    for each in gone:
+        if joined and not offsets.count(joined[-1].end_offset, each.start_offset):
+            each = Gone(joined[-1].start_offset, each.end_offset, joined.pop().records + each.records)
+        joined.append(each)
+    return joined, unclear
+
+
+def gone_ranges(pieces: Sequence[Gone], ledger: Sequence[LedgerRow], offsets: Offsets) -> list[Gone]:
+    """Neighbouring pieces as one range, also where only offsets without records lie between them: the markers of
+    transactions would make a range of each."""
+    ranges: list[Gone] = []
+    for piece in pieces:
+        if ranges and _may_go_over(ledger, ranges[-1].end_offset, piece.start_offset, offsets):
+            last = ranges.pop()
+            piece = Gone(last.start_offset, piece.end_offset, last.records + piece.records)
+        ranges.append(piece)
+    return ranges
+
+
+def _may_go_over(ledger: Sequence[LedgerRow], start: int, end: int, offsets: Offsets) -> bool:
+    if start == end:
+        return True
+    at = bisect_right(ledger, start, key=lambda row: row.end_offset)
+    while at < len(ledger) and ledger[at].start_offset < end:
+        if not (ledger[at].has_rows or ledger[at].state in _NEVER_ROWS):
+            return False
+        at += 1
+    return not offsets.count(start, end)

@@ -1,0 +1,176 @@
+"""Which offsets ``records`` really has rows of, read from the rows and not from statistics.
+
+Rows are read by Delta's own reader, so what a deletion vector hides is not there. Held are runs of neighbours: a log
+without holes is one run, however long it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import DeltaError
+
+from spark_jobs.lake.delta.live_files import live_files
+from spark_jobs.lake.errors import JobError
+from spark_jobs.lake.segments.archive import LogRow
+
+ROWS_AT_ONCE = 50_000_000
+"""Topics are read together up to about so many rows: a query has its price, and so has what is held of its logs."""
+PARTS_HELD = 64
+
+Array = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """Offsets of a log that have a row: ascending runs [starts, ends)."""
+
+    starts: Array
+    ends: Array
+    rows: int
+    """More than there are offsets where some have several."""
+
+    @classmethod
+    def none(cls) -> Offsets:
+        """No row at all."""
+        nothing = np.empty(0, dtype=np.int64)
+        return cls(nothing, nothing, 0)
+
+    @property
+    def end(self) -> int:
+        """Behind the greatest one; 0 where there is none."""
+        return int(self.ends[-1]) if len(self.ends) else 0
+
+    @property
+    def doubled(self) -> int:
+        """Rows whose offset another one has too."""
+        return self.rows - int((self.ends - self.starts).sum())
+
+    def count(self, start: int, end: int) -> int:
+        """How many offsets of [start, end) have a row."""
+        return sum(high - low for low, high in self.within(start, end))
+
+    def within(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """The runs that meet [start, end), clipped to it."""
+        first = int(np.searchsorted(self.ends, start, side="right"))
+        last = int(np.searchsorted(self.starts, end, side="left"))
+        for low, high in zip(self.starts[first:last].tolist(), self.ends[first:last].tolist(), strict=True):
+            yield max(low, start), min(high, end)
+
+    def without(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """The runs of [start, end) that have no row."""
+        at = start
+        for low, high in self.within(start, end):
+            if low > at:
+                yield at, low
+            at = high
+        if at < end:
+            yield at, end
+
+
+def present_offsets(table: DeltaTable | None, logs: Sequence[LogRow]) -> Iterator[tuple[LogRow, Offsets]]:
+    """The offsets of each log that have rows in this version of ``records``, or of ``records_uncommitted``; None: the
+    table is not there.
+
+    Raises:
+        JobError: the rows cannot be read.
+    """
+    by_topic: dict[str, list[LogRow]] = {}
+    for log in sorted(logs, key=lambda row: (row.topic, row.log)):
+        by_topic.setdefault(log.topic, []).append(log)
+    for topics in _together(table, list(by_topic)):
+        found = {} if table is None else _of_topics(table, topics)
+        for topic in topics:
+            for log in by_topic[topic]:
+                collected = found.pop((topic, log.partition, log.log_id), None)
+                yield log, Offsets.none() if collected is None else collected.offsets()
+
+
+class _Collected:
+    """Runs as they come, joined now and then."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Array, Array]] = []
+        self._rows = 0
+
+    def add(self, offsets: Array) -> None:
+        """Offsets of some rows, in any order."""
+        self._rows += len(offsets)
+        offsets = np.unique(offsets)
+        breaks = np.flatnonzero(np.diff(offsets) != 1)
+        starts = offsets[np.concatenate(([0], breaks + 1))]
+        ends = offsets[np.concatenate((breaks, [len(offsets) - 1]))] + 1
+        self._parts.append((starts, ends))
+        if len(self._parts) >= PARTS_HELD:
+            self._parts = [_joined(self._parts)]
+
+    def offsets(self) -> Offsets:
+        """All of them."""
+        return Offsets(*_joined(self._parts), self._rows)
+
+
+def _joined(parts: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
+    """Runs that touch or overlap made one, in order."""
+    several = list(parts)
+    starts = np.concatenate([part[0] for part in several])
+    ends = np.concatenate([part[1] for part in several])
+    order = np.argsort(starts, kind="stable")
+    starts, ends = starts[order], np.maximum.accumulate(ends[order])
+    begins = np.concatenate(([True], starts[1:] > ends[:-1]))
+    return starts[begins], ends[np.concatenate((begins[1:], [True]))]
+
+
+def _together(table: DeltaTable | None, topics: Sequence[str]) -> Iterator[list[str]]:
+    rows: dict[str, int] = {}
+    for file in live_files(table) if table is not None else ():
+        topic = file.partition_values.get("topic", "")
+        rows[topic] = rows.get(topic, 0) + max(file.rows, 0)
+    some: list[str] = []
+    total = 0
+    for topic in topics:
+        if some and total + rows.get(topic, 0) > ROWS_AT_ONCE:
+            yield some
+            some, total = [], 0
+        some.append(topic)
+        total += rows.get(topic, 0)
+    if some:
+        yield some
+
+
+def _of_topics(table: DeltaTable, topics: Sequence[str]) -> dict[tuple[str, int, str], _Collected]:
+    quoted = ", ".join("'" + topic.replace("'", "''") + "'" for topic in topics)
+    sql = f'SELECT topic, "partition", log_id, "offset" FROM records WHERE topic IN ({quoted})'
+    found: dict[tuple[str, int, str], _Collected] = {}
+    try:
+        reader = pa.RecordBatchReader.from_stream(QueryBuilder().register("records", table).execute(sql))
+        for chunk in reader:
+            _collect(chunk, found)
+    except (DeltaError, pa.ArrowException, OSError) as error:
+        raise JobError(f"The rows of the table {table.table_uri} cannot be read: {error}.") from error
+    return found
+
+
+def _collect(chunk: pa.RecordBatch, found: dict[tuple[str, int, str], _Collected]) -> None:
+    """Rows of a chunk by their log; most chunks are of one."""
+    chunk = chunk.drop_null()  # rows that another engine added without a log are nobody's
+    if not chunk.num_rows:
+        return
+    codes = np.zeros(chunk.num_rows, dtype=np.int64)
+    values: list[list[object]] = []
+    for name in ("topic", "partition", "log_id"):
+        column = chunk.column(name)
+        if not pa.types.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        values.append(column.dictionary.to_pylist())
+        codes = codes * len(values[-1]) + column.indices.to_numpy(zero_copy_only=False)
+    offsets = chunk.column("offset").to_numpy(zero_copy_only=False)
+    for code in np.unique(codes).tolist():
+        rest, log_id = divmod(code, len(values[2]))
+        topic, partition = divmod(rest, len(values[1]))
+        key = (str(values[0][topic]), int(str(values[1][partition])), str(values[2][log_id]))
+        found.setdefault(key, _Collected()).add(offsets[codes == code])

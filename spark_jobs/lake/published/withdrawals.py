@@ -1,0 +1,340 @@
+"""Rows that users deleted from ``records`` on purpose: found, recorded, and left alone by every later run.
+
+    plan     rows that are there against rows that the ledger counts, log by log     (reads the tables only)
+    apply    table ``withdrawals``, then the ledger's ``withdrawn``, cut at the bounds
+    marked   a ledger that was made again gets ``withdrawn`` from the table
+
+A withdrawal removes nothing: the archive still holds the bytes. The ledger's state stays what the log said, and
+``published`` follows the frontier; ``withdrawn`` alone says that ``records`` has no rows there.
+
+The table comes first, so a run that dies between the two commits leaves ranges that the next ``apply`` marks.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+
+import pyarrow as pa
+
+from logcore.logs.offset_ledger import EVIDENCE_FILLED, GAPS_COMPACTED, OffsetState
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Standing
+from spark_jobs.lake.delta.tables import WITHDRAWALS, open_table, read_rows
+from spark_jobs.lake.errors import ConcurrentChange, JobError, UsageError
+from spark_jobs.lake.ledger import frontier
+from spark_jobs.lake.ledger.frontier import LedgerRow
+from spark_jobs.lake.ledger.offset_ranges import clipped, holds, merged
+from spark_jobs.lake.published.gone_rows import Gone, Unclear, gone_pieces, gone_ranges
+from spark_jobs.lake.published.present_offsets import Offsets, present_offsets
+from spark_jobs.lake.segments import archive, removals
+from spark_jobs.lake.segments.archive import LogRow
+
+MAX_RANGES = 10_000
+"""Ranges of one log in one command. Each cuts the ledger, which every job reads whole and holds in memory: more would
+make every later run slow, and deletions that scattered are seldom meant."""
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawal:
+    """A row of ``withdrawals``."""
+
+    log: str
+    topic: str
+    log_id: str
+    partition: int
+    start_offset: int
+    end_offset: int
+    records: int
+    table_version: int
+    run_id: str
+    who: str
+    withdrawn_ms: int
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogWithdrawal:
+    """What can be withdrawn of one log."""
+
+    row: LogRow
+    ranges: tuple[Gone, ...]
+    pieces: tuple[Gone, ...]
+    """The same, cut where the ledger's ranges are."""
+    unclear: tuple[Unclear, ...]
+    ledger: tuple[LedgerRow, ...]
+    offsets: Offsets
+
+    @property
+    def records(self) -> int:
+        """Rows that are gone."""
+        return sum(each.records for each in self.ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class WithdrawalPlan:
+    """What a command would record."""
+
+    table_version: int
+    logs: tuple[LogWithdrawal, ...]
+    """Those with anything to say."""
+    standing: Standing
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing can be withdrawn."""
+        return not any(log.ranges for log in self.logs)
+
+
+def read_withdrawals(lake: str, logs: Sequence[str] | None = None) -> dict[str, list[Withdrawal]]:
+    """Withdrawals by log key, in offset order; logs without any are left out."""
+    where = None if logs is None else [("log", "in", sorted(logs))]
+    found: dict[str, list[Withdrawal]] = {}
+    for values in read_rows(lake, "withdrawals", where=where).to_pylist():
+        found.setdefault(values["log"], []).append(Withdrawal(**values))
+    for rows in found.values():
+        rows.sort(key=lambda row: (row.start_offset, row.withdrawn_ms))
+    return found
+
+
+def withdrawn_spans(lake: str, logs: Sequence[str]) -> dict[str, list[Span]]:
+    """Withdrawn offsets by log key, as ascending ranges that do not touch; logs without any are left out."""
+    found = read_withdrawals(lake, logs) if logs else {}
+    return {log: merged(sorted((row.start_offset, row.end_offset) for row in rows)) for log, rows in found.items()}
+
+
+def plan(
+    lake: str,
+    topics: Sequence[str] = (),
+    partitions: Sequence[int] = (),
+    start: int | None = None,
+    end: int | None = None,
+) -> WithdrawalPlan:
+    """What of the published rows is gone.
+
+    Args:
+        topics: globs; none: all. partitions: numbers; none: all.
+        start, end: only these offsets, ``end`` exclusive; of every chosen log.
+
+    Raises:
+        UsageError: no log is chosen.
+        JobError: the table ``records`` is not there, or too many ranges of one log are gone.
+    """
+    rows = [
+        row
+        for row in archive.read_logs(lake).values()
+        if (not topics or any(fnmatch.fnmatchcase(row.topic, glob) for glob in topics))
+        and (not partitions or row.partition in partitions)
+    ]
+    if not rows:
+        raise UsageError(f"The lake {lake} has no log of these topics and partitions.")
+    standing = Standing.of(lake, "offset_ledger")
+    table = open_table(lake, "records")
+    if table is None:
+        raise JobError("The table records is not there: the next loglake run makes it again from the archive.")
+    told = frontier.read_ledger(lake, [row.log for row in rows])
+    recorded = frontier.read_frontiers(lake, list(told))
+    logs = []
+    for row, offsets in present_offsets(table, [row for row in rows if row.log in told]):
+        raw = told[row.log]
+        if recorded[row.log] is None and any(each.has_rows for each in raw):
+            why = f"its frontier is gone; mend that first: loglake repair {lake} --frontiers"
+            logs.append(
+                LogWithdrawal(row, (), (), (Unclear(0, frontier.published_end(raw), why),), tuple(raw), offsets)
+            )
+            continue
+        ledger = frontier.with_published(raw, recorded[row.log])
+        found = _of_log(lake, row, ledger, offsets, start or 0, end)
+        if found.ranges or found.unclear:
+            logs.append(found)
+    return WithdrawalPlan(table.version(), tuple(sorted(logs, key=lambda each: each.row.log)), standing)
+
+
+def apply(
+    lake: str, made: WithdrawalPlan, *, who: str, reason: str | None, run_id: str, as_of_ms: int
+) -> tuple[Withdrawal, ...]:
+    """Record what the plan found, then cut the ledgers; nothing to withdraw writes nothing.
+
+    Raises:
+        ConcurrentChange: the ledger was changed since the plan.
+    """
+    logs = [log for log in made.logs if log.ranges]
+    if not logs:
+        return ()
+    known = withdrawn_spans(lake, [log.row.log for log in logs])
+    rows = [
+        Withdrawal(
+            log=log.row.log,
+            topic=log.row.topic,
+            log_id=log.row.log_id,
+            partition=log.row.partition,
+            start_offset=each.start_offset,
+            end_offset=each.end_offset,
+            records=each.records,
+            table_version=made.table_version,
+            run_id=run_id,
+            who=who,
+            withdrawn_ms=as_of_ms,
+            reason=reason,
+        )
+        for log in logs
+        for each in log.ranges
+        # recorded by a run that died before it cut the ledger
+        if not holds(known.get(log.row.log, ()), each.start_offset, each.end_offset)
+    ]
+    synced = frontier.sync_published(lake, run_id, [log.row.log for log in logs], made.standing)
+    moved = [log for log in logs if list(log.ledger) != synced[log.row.log]]
+    if moved:
+        raise ConcurrentChange(f"Table offset_ledger: {moved[0].row.topic_partition} was changed meanwhile; run again.")
+    if rows:
+        commits.append(lake, "withdrawals", pa.Table.from_pylist([asdict(row) for row in rows], WITHDRAWALS), run_id)
+    ledger = [row for log in logs for row in _cut_log(log)]
+    frontier.commit_ledger(lake, ledger, [log.row.log for log in logs], run_id, made.standing)
+    return tuple(rows)
+
+
+def marked(lake: str, ledger: Sequence[LedgerRow], spans: Sequence[Span]) -> list[LedgerRow]:
+    """A log's ledger with ``withdrawn`` on what lies in ``spans``, cut at their bounds.
+
+    Ranges that say so already stay as they are.
+    """
+    result: list[LedgerRow] = []
+    for row in ledger:
+        inside = clipped(spans, row.start_offset, row.end_offset)
+        if row.withdrawn or row.state is not OffsetState.PRESENT or not inside:
+            result.append(row)
+            continue
+        count = _counts(lake, row, {border for span in inside for border in span})
+        gone = [Gone(low, high, count(low, high)) for low, high in inside]
+        result += _cut(row, gone, count)
+    return result
+
+
+def take_back(lake: str, ranges: Mapping[str, Sequence[Span]], run_id: str) -> None:
+    """Forget withdrawals of offsets whose rows are back; of a range of which only a part is, the rest stays."""
+    before = read_withdrawals(lake, list(ranges))
+    ledger = frontier.read_ledger(lake, list(before))
+    rows: list[Withdrawal] = []
+    changed = []
+    for log, known in before.items():
+        after = [part for row in known for part in _left_of(row, ranges[log], ledger.get(log, ()))]
+        if after != known:
+            changed.append(log)
+            rows += after
+    if changed:
+        table = pa.Table.from_pylist([asdict(row) for row in rows], schema=WITHDRAWALS)
+        commits.replace(lake, "withdrawals", ("log", changed), table, run_id)
+
+
+def _of_log(
+    lake: str, row: LogRow, ledger: Sequence[LedgerRow], offsets: Offsets, start: int, end: int | None
+) -> LogWithdrawal:
+    pieces, unclear = gone_pieces(lake, ledger, offsets, start, end)
+    ranges = pieces if unclear else gone_ranges(pieces, ledger, offsets)
+    if len(ranges) > MAX_RANGES:
+        raise JobError(
+            f"{row.topic_partition}: the rows of {len(ranges):,} ranges of offsets are gone, from offset "
+            f"{ranges[0].start_offset} to {ranges[-1].end_offset - 1}; one command withdraws at most {MAX_RANGES:,} "
+            f"of a log. Take part of them: --topic {row.topic} --partition {row.partition} --offsets "
+            f"{ranges[0].start_offset}..{ranges[MAX_RANGES].start_offset}. Nothing was written."
+        )
+    return LogWithdrawal(row, tuple(ranges), tuple(pieces), tuple(unclear), tuple(ledger), offsets)
+
+
+# --- the ledger cut ---------------------------------------------------------------------------------------------------
+
+
+def _cut_log(log: LogWithdrawal) -> Iterator[LedgerRow]:
+    spans = [(each.start_offset, each.end_offset) for each in log.ranges]
+    at = 0
+    for row in log.ledger:
+        inside = clipped(spans, row.start_offset, row.end_offset) if row.has_rows else []
+        gone = []
+        for low, high in inside:
+            records = 0
+            while at < len(log.pieces) and log.pieces[at].start_offset < high:
+                records += log.pieces[at].records
+                at += 1
+            gone.append(Gone(low, high, records))
+        yield from _cut(row, gone, log.offsets.count) if gone else (row,)
+
+
+def _cut(row: LedgerRow, gone: Sequence[Gone], count: Callable[[int, int], int]) -> Iterator[LedgerRow]:
+    """The row in pieces, of which those that are gone are withdrawn.
+
+    Args:
+        count: records of the offsets between them; called only for a row that has gaps.
+    """
+    # A ledger that was made again took them for rows that came late.
+    was_late = row.evidence == EVIDENCE_FILLED and not row.published
+    evidence = None if was_late else row.evidence
+    at = row.start_offset
+    for each in gone:
+        if each.start_offset > at:
+            yield _piece(row, at, each.start_offset, count)
+        yield replace(
+            _counted(row, each.start_offset, each.end_offset, each.records),
+            withdrawn=True,
+            published=row.published or was_late,
+            evidence=evidence,
+        )
+        at = each.end_offset
+    if at < row.end_offset:
+        yield _piece(row, at, row.end_offset, count)
+
+
+def _piece(row: LedgerRow, start: int, end: int, count: Callable[[int, int], int]) -> LedgerRow:
+    return _counted(row, start, end, count(start, end) if row.gaps else end - start)
+
+
+def _counted(row: LedgerRow, start: int, end: int, records: int) -> LedgerRow:
+    gaps = end - start - records
+    return replace(
+        row,
+        start_offset=start,
+        end_offset=end,
+        records=records,
+        gaps=gaps,
+        gap_state=GAPS_COMPACTED if gaps else None,
+    )
+
+
+def _counts(lake: str, row: LedgerRow, borders: Iterable[int]) -> Callable[[int, int], int]:
+    """Records of the row between any two of its borders, from its batches in one pass."""
+    if not row.gaps:
+        return lambda start, end: end - start
+    bounds = sorted({row.start_offset, row.end_offset, *borders})
+    below = dict.fromkeys(bounds, 0)
+    counted = [0] * len(bounds)
+    for chunk in removals.batches_within(lake, row, row.end_offset):
+        for batch in chunk.to_pylist():
+            place = bisect_right(bounds, batch["base_offset"])
+            if 0 < place < len(bounds) and batch["last_offset"] < bounds[place]:
+                counted[place] += batch["record_count"]
+                continue
+            for offset in removals.offsets_in_batch(lake, row.log, batch):
+                place = bisect_right(bounds, offset)
+                if 0 < place < len(bounds):
+                    counted[place] += 1
+    for place, (low, high) in enumerate(pairwise(bounds), 1):
+        below[high] = below[low] + counted[place]
+    return lambda start, end: below[end] - below[start]
+
+
+def _left_of(row: Withdrawal, ranges: Sequence[Span], ledger: Sequence[LedgerRow]) -> Iterator[Withdrawal]:
+    at = row.start_offset
+    inside = clipped(ranges, row.start_offset, row.end_offset)
+    if not inside:
+        yield row
+        return
+    for low, high in [*inside, (row.end_offset, row.end_offset)]:
+        if at < low:
+            held = [r for r in ledger if r.withdrawn and r.start_offset < low and r.end_offset > at]
+            records = sum(min(r.records, min(r.end_offset, low) - max(r.start_offset, at)) for r in held)
+            yield replace(row, start_offset=at, end_offset=low, records=records)
+        at = high

@@ -1,0 +1,1 @@
+"""Archived segments: their tables, their bytes, their removal."""

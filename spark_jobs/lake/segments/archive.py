@@ -1,0 +1,318 @@
+"""The archive: immutable segment files, and the table ``segments`` that says which are live.
+
+A log's state is read from two tables: ``segments`` (what we hold; moved by guarded commits) and ``logs`` (what was
+last seen at the source). Where the two disagree, because a run died between their commits, ``segments`` is right.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+
+import pyarrow as pa
+
+from logcore.logs.growth import LogTail
+from logcore.segments.filenames import segment_file_name
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.tables import LOGS, SEGMENTS, read_rows
+from spark_jobs.lake.store import storage
+
+GENERATION_INGESTED = 0
+
+RETENTION, COMPACTION = "retention", "compaction"
+CUT_BACK = "cut-back"
+"""Why a segment was retired: its offsets were never valid, the source took them back."""
+FILLED = "filled"
+"""Why a segment was retired: better bytes stand in the place of its damaged ones."""
+MERGED = "merged"
+"""Why a segment was retired: its bytes stand, with those of its neighbours, in one file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A row of ``segments``."""
+
+    segment_id: str
+    log: str
+    topic: str
+    log_id: str
+    partition: int
+    base_offset: int
+    next_offset: int
+    path: str
+    start: int
+    size: int
+    sealed: bool
+    digest: str
+    modified_ms: int
+    max_timestamp: int | None
+    generation: int
+    origin_file: str
+    origin_position: int
+    origin_base_offset: int
+    last_batch_base_offset: int | None
+    last_batch_epoch: int | None
+    last_batch_crc: int | None
+    last_batch_size: int | None
+    last_batch_end: int | None
+    retired_ms: int | None
+    replaced_by: str | None
+    retired_because: str | None = None
+    deleted_ms: int | None = None
+
+    @property
+    def feeds(self) -> bool:
+        """Whether its bytes are the log's: ingested, and neither cut off nor replaced by better ones, or by the same
+        ones in a larger file, since.
+
+        Only these feed transactions, ledger and rows, also when retention or compaction retired them.
+        """
+        return self.generation == GENERATION_INGESTED and self.retired_because not in (CUT_BACK, FILLED, MERGED)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether its file has to be there: not what was deleted or cut back, nor what its source may delete."""
+        if self.deleted_ms is not None:
+            return False
+        return self.retired_ms is None or not (self.lies_at_source or self.retired_because == CUT_BACK)
+
+    def local_path(self, lake: str) -> str:
+        """Where its bytes lie: in the archive, or at the source where they were registered in place."""
+        return self.path if self.lies_at_source else storage.join(lake, self.path)
+
+    @property
+    def lies_at_source(self) -> bool:
+        """Whether it was registered in place: its bytes are the source's, and never ours to change."""
+        return storage.is_absolute(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class LogRow:
+    """A row of ``logs``."""
+
+    log: str
+    topic: str
+    log_id: str
+    partition: int
+    incarnation: int
+    topic_id: str | None
+    cluster: str | None
+    source: str
+    next_offset: int
+    log_start_offset: int
+    source_log_start_offset: int
+    high_watermark: int | None
+    leader_epochs: str
+    cleaner_checkpoint: int | None
+    gaps: str
+    as_of_ms: int
+    stopped: str | None
+    stopped_because: str | None
+    stopped_file: str | None
+
+    @property
+    def topic_partition(self) -> str:
+        """Kafka's directory name."""
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def gap_evidence(self) -> tuple[tuple[int, int, str], ...]:
+        """(start, end, why) of offsets that were gone before they could be taken."""
+        return tuple((start, end, why) for start, end, why in json.loads(self.gaps))
+
+    def publish_limit(self) -> int:
+        """The high watermark that counts: the log end where none is known."""
+        return self.next_offset if self.high_watermark is None else self.high_watermark
+
+
+def log_key(log_id: str, partition: int) -> str:
+    """The key of a log everywhere in the lake."""
+    return f"{log_id}/{partition}"
+
+
+def new_log_id(topic: str, topic_id: str | None, cluster: str | None, incarnation: int = 0) -> str:
+    """``<topic id>.<incarnation>``, or ``<topic>@<cluster>.<incarnation>`` from before topic ids.
+
+    Neither ``@`` nor ``/`` can be in a topic or cluster name, so ids of the two kinds never meet.
+    """
+    return f"{topic_id}.{incarnation}" if topic_id else f"{topic}@{cluster or 'unnamed'}.{incarnation}"
+
+
+def segment_id(log: str, base_offset: int, digest: str, generation: int = GENERATION_INGESTED) -> str:
+    """Same log, place and bytes, same id: a copy made again after a crash takes the same name."""
+    return hashlib.sha256(f"{log}\n{base_offset}\n{generation}\n{digest}".encode()).hexdigest()[:32]
+
+
+def log_folder(log: str) -> str:
+    """The folder of a log's archived segments, relative to the lake.
+
+    A topic from before topic ids lends its whole name, and with the cluster's that can be longer than a name may be.
+    """
+    return "/".join(("archive", *(storage.folder_name(part) for part in log.split("/"))))
+
+
+def segment_path(log: str, identity: str, base_offset: int) -> str:
+    """Path of an archived segment, relative to the lake. The file has Kafka's own name, so Kafka's tools read it."""
+    return f"{log_folder(log)}/{identity}/{segment_file_name(base_offset)}"
+
+
+def read_logs(lake: str, logs: Sequence[str] | None = None) -> dict[str, LogRow]:
+    """Rows of ``logs`` by log key."""
+    where = None if logs is None else [("log", "in", sorted(logs))]
+    return {row["log"]: LogRow(**row) for row in read_rows(lake, "logs", where=where).to_pylist()}
+
+
+def read_segments(lake: str, logs: Sequence[str] | None = None, *, live: bool = True) -> list[Segment]:
+    """Segments by (log, base offset, generation); only live ones unless told otherwise."""
+    where: list[tuple[str, str, object]] = [("retired_ms", "is_null", True)] if live else []
+    if logs is not None:
+        where.append(("log", "in", sorted(logs)))
+    rows = read_rows(lake, "segments", where=where).to_pylist()
+    return sorted((Segment(**row) for row in rows), key=lambda s: (s.log, s.base_offset, s.generation))
+
+
+def ingested_segments(lake: str, logs: Sequence[str] | None = None) -> list[Segment]:
+    """The segments that feed transactions, ledger and rows, by (log, base offset).
+
+    All that were ever ingested, those that retention or compaction retired too; not what was cut back or filled.
+    """
+    return [s for s in read_segments(lake, logs, live=False) if s.feeds]
+
+
+def tails_of(segments: Iterable[Segment]) -> dict[str, LogTail]:
+    """What the archive holds at the end of each log.
+
+    Args:
+        segments: by (log, base offset), retired ones too; those that feed nothing say only where bytes lay that were
+            found elsewhere later.
+    """
+    tails: dict[str, LogTail] = {}
+    damaged: Segment | None = None
+    for s in segments:
+        if s.retired_because == FILLED and s.generation == GENERATION_INGESTED:
+            damaged = s
+        if not s.feeds:
+            continue
+        earlier = tails.get(s.log)
+        if damaged is not None and _is_in(s, damaged) and s.origin_file != damaged.origin_file:
+            # It lies in no file of the source: growth goes on behind the damage that it stands for.
+            s = replace(damaged, last_batch_end=None, next_offset=s.next_offset)
+        if s.last_batch_end is None and earlier is not None:
+            # Nothing readable in it: agreement is still asked of the batch before, growth goes on behind it.
+            tails[s.log] = LogTail(
+                next_offset=s.next_offset,
+                last_batch_base_offset=earlier.last_batch_base_offset,
+                last_batch_epoch=earlier.last_batch_epoch,
+                last_batch_crc=earlier.last_batch_crc,
+                last_batch_size=earlier.last_batch_size,
+                last_batch_end=earlier.last_batch_end,
+                last_batch_segment=earlier.last_batch_segment,
+                source_segment=s.origin_base_offset,
+                source_position=s.origin_position + s.size,
+            )
+            continue
+        tails[s.log] = LogTail(
+            next_offset=s.next_offset,
+            last_batch_base_offset=s.last_batch_base_offset,
+            last_batch_epoch=s.last_batch_epoch,
+            last_batch_crc=s.last_batch_crc,
+            last_batch_size=s.last_batch_size,
+            last_batch_end=s.last_batch_end,
+            last_batch_segment=s.origin_base_offset,
+            source_segment=s.origin_base_offset,
+            source_position=s.origin_position + s.size,
+        )
+    return tails
+
+
+def _is_in(segment: Segment, other: Segment) -> bool:
+    return (
+        segment.log == other.log
+        and segment.base_offset >= other.base_offset
+        and segment.next_offset <= other.next_offset
+    )
+
+
+def guard_of(log: str, planned: int | None, next_version: int | None = None) -> commits.Guard:
+    """The guard that a commit to ``segments`` carries for a log it touches."""
+    return commits.Guard(f"segments/{log}", planned, (planned or 0) + 1 if next_version is None else next_version)
+
+
+def planned_versions(lake: str, logs: Iterable[str]) -> dict[str, int | None]:
+    """Versions of the logs in ``segments`` as they stand now, for the guards of a plan."""
+    names = {f"segments/{log}": log for log in logs}
+    found = commits.versions(lake, "segments", list(names))
+    return {names[app]: version for app, version in found.items()}
+
+
+def commit_segments(lake: str, added: Sequence[Segment], planned: Mapping[str, int | None], run_id: str) -> None:
+    """Make new segments visible, all in one commit.
+
+    Raises:
+        ConcurrentChange: a log was touched since the plan.
+    """
+    rows = pa.Table.from_pylist([asdict(segment) for segment in added], schema=SEGMENTS)
+    guards = [guard_of(log, planned[log]) for log in sorted({s.log for s in added})]
+    commits.append(lake, "segments", rows, run_id, guards)
+
+
+def swap_segments(
+    lake: str,
+    retired: Sequence[Segment],
+    added: Sequence[Segment],
+    planned: Mapping[str, int | None],
+    run_id: str,
+    as_of_ms: int,
+    because: str | Mapping[str, str],
+    replaced_by: Mapping[str, str] | None = None,
+    guards: Sequence[commits.Guard] = (),
+) -> None:
+    """Retire segments and add their replacements in one commit; retired rows stay as history.
+
+    Args:
+        because: why they are retired, for all of them or by segment id: ``retention``, ``compaction``, ``cut-back``,
+            ``filled`` or ``merged``.
+        guards: what else this commit stands on and moves.
+
+    Raises:
+        ConcurrentChange: a log, or the table, was touched since the plan.
+    """
+    gone = [
+        asdict(s)
+        | {
+            "retired_ms": as_of_ms,
+            "replaced_by": (replaced_by or {}).get(s.segment_id),
+            "retired_because": because if isinstance(because, str) else because[s.segment_id],
+        }
+        for s in retired
+    ]
+    rows = pa.Table.from_pylist(gone + [asdict(s) for s in added], schema=SEGMENTS)
+    logs = sorted({s.log for s in (*retired, *added)})
+    # The new ids too: whatever was there, they are there once.
+    ids = [segment.segment_id for segment in (*retired, *added)]
+    moved = [guard_of(log, planned[log]) for log in logs]
+    commits.replace(lake, "segments", ("segment_id", ids), rows, run_id, [*moved, *guards])
+
+
+def mark_deleted(
+    lake: str, segments: Sequence[Segment], planned: Mapping[str, int | None], run_id: str, as_of_ms: int
+) -> None:
+    """Say of retired segments, in one commit, that their files are gone; from here on nobody counts on them.
+
+    Raises:
+        ConcurrentChange: a log, or the table, was touched since the plan.
+    """
+    rows = pa.Table.from_pylist([asdict(s) | {"deleted_ms": as_of_ms} for s in segments], schema=SEGMENTS)
+    ids = [segment.segment_id for segment in segments]
+    moved = [guard_of(log, planned[log]) for log in sorted({s.log for s in segments})]
+    commits.replace(lake, "segments", ("segment_id", ids), rows, run_id, moved)
+
+
+def commit_logs(lake: str, rows: Sequence[LogRow], run_id: str) -> None:
+    """Replace the rows of these logs in ``logs``; none writes nothing."""
+    if not rows:
+        return
+    columns = pa.Table.from_pylist([asdict(row) for row in rows], schema=LOGS)
+    commits.replace(lake, "logs", ("log", [row.log for row in rows]), columns, run_id)

@@ -1,0 +1,144 @@
+"""Archived files put back: bytes that are gone or changed are looked for at their source, and in copies of the log.
+
+The table ``segments`` records the SHA-256 of every archived segment. So any copy will do: bytes with that digest are
+the archived ones, wherever they come from. What no copy holds is named as lost.
+
+Belongs here: which files of the archive are harmed, and where the same bytes lie. Does not: offsets that were never
+archived (``late_segments``), rows of tables (``replace``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from logcore.errors import LogError
+from logcore.segments.filenames import segment_file_name
+from logcore.storage.files import copy_range, file_digest
+from spark_jobs.lake.errors import JobError
+from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments.archive import Segment
+from spark_jobs.lake.store import storage
+
+_HASHED_AT_A_TIME = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Harmed:
+    """An archived segment whose file is not what was archived."""
+
+    segment: Segment
+    problem: str
+    """What is wrong with the file."""
+    found_in: str | None
+    """A file that holds the same bytes; None: no copy was found."""
+    position: int = 0
+    """Where they begin in that file."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestorePlan:
+    """What is harmed, and what can be put back."""
+
+    looked_at: int
+    """Archived segments whose digest was computed."""
+    harmed: tuple[Harmed, ...]
+
+    @property
+    def restorable(self) -> tuple[Harmed, ...]:
+        """Segments whose bytes were found."""
+        return tuple(each for each in self.harmed if each.found_in is not None)
+
+    @property
+    def lost(self) -> tuple[Harmed, ...]:
+        """Segments of which no copy was found."""
+        return tuple(each for each in self.harmed if each.found_in is None)
+
+
+def plan(lake: str, copies: Sequence[str] = ()) -> RestorePlan:
+    """Read every archived file, and look for the bytes of those that are harmed.
+
+    Args:
+        copies: log directories, or partition directories, that may hold the same bytes. Only read.
+
+    Raises:
+        TableUnreadable: the table ``segments`` cannot be read.
+        StorageError: the object store did not answer.
+    """
+    segments = [s for s in archive.read_segments(lake, live=False) if s.is_kept and not s.lies_at_source]
+    harmed = []
+    for segment in segments:
+        problem = _problem(lake, segment)
+        if problem is not None:
+            place = next(_places_with(segment, copies), None)
+            harmed.append(Harmed(segment, problem, *(place or (None, 0))))
+    return RestorePlan(len(segments), tuple(harmed))
+
+
+def apply(lake: str, made: RestorePlan) -> tuple[Harmed, ...]:
+    """Put back what was found; returns what was put back.
+
+    A file gets to its place whole, and only with the recorded digest. It can be killed at any moment and run again.
+
+    Raises:
+        JobError: a copy changed since the plan.
+        OSError: the archive cannot be written.
+    """
+    done = []
+    for each in made.restorable:
+        segment, source = each.segment, str(each.found_in)
+        target = storage.join(lake, segment.path)
+        with storage.staged(storage.directory_of(target)) as staged:
+            copied = copy_range(source, each.position, each.position + segment.size, staged.path)
+            if copied.sha256 != segment.digest:
+                raise JobError(f"{source} changed while it was read; run the command again.")
+            staged.place(target, modified_ms=segment.modified_ms)
+        done.append(each)
+    return tuple(done)
+
+
+def _problem(lake: str, segment: Segment) -> str | None:
+    path = segment.local_path(lake)
+    try:
+        size = storage.stat(path).size
+    except (FileNotFoundError, NotADirectoryError):
+        return "the file is gone"
+    if size != segment.start + segment.size:
+        return f"the file has {size} bytes instead of {segment.start + segment.size}"
+    if _digest(path, segment.start, segment.start + segment.size) != segment.digest:
+        return "the bytes differ from those that were archived"
+    return None
+
+
+def _places_with(segment: Segment, copies: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """Files that hold the segment's bytes, and where."""
+    for path in _candidates(segment, copies):
+        end = segment.origin_position + segment.size
+        try:
+            is_long_enough = os.path.isfile(path) and os.path.getsize(path) >= end
+            if is_long_enough and file_digest(path, segment.origin_position, end) == segment.digest:
+                yield path, segment.origin_position
+        except (OSError, LogError):
+            continue  # an unreadable copy is no copy; the others are looked at
+
+
+def _candidates(segment: Segment, copies: Sequence[str]) -> Iterator[str]:
+    name = segment_file_name(segment.origin_base_offset)
+    yield segment.origin_file
+    for copy in copies:
+        yield os.path.join(copy, f"{segment.topic}-{segment.partition}", name)
+        if os.path.basename(os.path.normpath(copy)) == f"{segment.topic}-{segment.partition}":
+            yield os.path.join(copy, name)
+
+
+def _digest(path: str, start: int, end: int) -> str:
+    """SHA-256 of bytes [start, end)."""
+    digest = hashlib.sha256()
+    if start == end:
+        return digest.hexdigest()
+    with storage.mapped(path, start, end) as mapped, memoryview(mapped) as content:
+        for at in range(start, end, _HASHED_AT_A_TIME):
+            digest.update(content[at : min(end, at + _HASHED_AT_A_TIME)])
+    return digest.hexdigest()

@@ -1,0 +1,106 @@
+"""A log's live segments as its broker sees them: slices of one source segment are one.
+
+A log that grows between runs leaves several archived slices of a segment that is one file at its source. Retention and
+compaction decide by the source's segments, whatever the rhythm of the runs was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from logcore.logs.retention import SegmentFacts
+from spark_jobs.lake.delta.tables import read_rows
+from spark_jobs.lake.ledger import frontier
+from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments.archive import LogRow, Segment
+from spark_jobs.lake.setup.policies import Policies, TopicPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class LogSegment:
+    """The archived slices of one source segment, in offset order."""
+
+    slices: tuple[Segment, ...]
+
+    @property
+    def base_offset(self) -> int:
+        """First offset, inclusive."""
+        return self.slices[0].base_offset
+
+    @property
+    def next_offset(self) -> int:
+        """Offset behind the last."""
+        return self.slices[-1].next_offset
+
+    @property
+    def facts(self) -> SegmentFacts:
+        """What retention and compaction decide by; named by its first slice."""
+        timestamps = [s.max_timestamp for s in self.slices if s.max_timestamp is not None]
+        return SegmentFacts(
+            segment_id=self.slices[0].segment_id,
+            base_offset=self.base_offset,
+            size=sum(s.size for s in self.slices),
+            max_timestamp=max(timestamps, default=None),
+            modified_ms=self.slices[-1].modified_ms,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GovernedLog:
+    """A log that a policy speaks of, with its live segments."""
+
+    row: LogRow
+    policy: TopicPolicy
+    segments: tuple[LogSegment, ...]
+    version: int | None
+    """Of the log in ``segments``, read before them: the guard of a commit that stands on them."""
+    validated_to: int
+    """Offset below which every live segment is validated."""
+    published_to: int
+    """Offset below which all is published that is to be: the frontier, or where in front of it something came late."""
+    missing_from: int | None
+    """The first offset that is missing and may be filled yet."""
+
+
+def log_segments(segments: Sequence[Segment]) -> tuple[LogSegment, ...]:
+    """Group the segments of one log; they may come in any order."""
+    ordered = sorted(segments, key=lambda s: s.base_offset)
+    return tuple(LogSegment(tuple(slices)) for _, slices in groupby(ordered, key=lambda s: s.origin_base_offset))
+
+
+def governed_logs(lake: str, policies: Policies, logs: Sequence[str] | None) -> list[GovernedLog]:
+    """Logs that have a policy, by key."""
+    rows = {log: row for log, row in archive.read_logs(lake, logs).items() if policies.for_topic(row.topic)}
+    if not rows:
+        return []
+    versions = archive.planned_versions(lake, rows)
+    live: dict[str, list[Segment]] = {}
+    for segment in archive.read_segments(lake, list(rows)):
+        live.setdefault(segment.log, []).append(segment)
+    where: list[tuple[str, str, object]] = [("log", "in", sorted(rows))]
+    validated = set(read_rows(lake, "validations", ["segment_id"], where)["segment_id"].to_pylist())
+    ledger = frontier.read_ledger(lake, list(rows))
+    frontiers = frontier.read_frontiers(lake, list(rows))
+    governed = []
+    for log, row in sorted(rows.items()):
+        policy = policies.for_topic(row.topic)
+        if policy is None or log not in live:
+            continue
+        unjudged = [s.base_offset for s in live[log] if s.segment_id not in validated]
+        validated_to = min(unjudged, default=row.next_offset)
+        ranges, recorded = ledger.get(log, []), frontiers[log]
+        late = frontier.late_from(ranges, recorded)
+        governed.append(
+            GovernedLog(
+                row,
+                policy,
+                log_segments(live[log]),
+                versions[log],
+                validated_to,
+                published_to=(recorded or 0) if late is None else late,
+                missing_from=frontier.missing_from(ranges),
+            )
+        )
+    return governed

@@ -1,0 +1,407 @@
+"""What retention and compaction took out of the archive, as the table ``segments`` remembers it.
+
+A removal is done by the one commit that retires segments. The rows that tell of it elsewhere, ``log_actions`` and the
+ledger's ``archived``, are derived from ``segments`` here, never from a plan in memory: a run that died behind its swap
+is completed by the next one to the same rows.
+
+    retired because of                   action      its offsets become
+    retention                            retention   `retained-away`
+    compaction                           compaction  `compacted-away`, if records left
+    cut-back, filled, merged             none: they were never the log's, or others stand in their place
+
+In rows from before `retired_because` a segment with another in its place was compacted, any other one retained away.
+
+Offsets of a compacted segment that lost a record are marked as a whole, not record by record: what `archived` answers
+is whether a range can still be read from the archive just as it was published. So once the files of a compacted
+segment are deleted its offsets are `compacted-away` also where no record left.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from logcore.columns.engines import decode_segment
+from logcore.columns.wanted import Place, Wanted
+from logcore.logs.offset_ledger import GAPS_COMPACTED
+from logcore.records.batch import read_header
+from logcore.records.record import read_records
+from logcore.segments.scan import Stretch
+from spark_jobs.contracts import LogChange, Scalar
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.table_scan import scan
+from spark_jobs.lake.delta.tables import LOG_ACTIONS, open_dataset, open_table, read_rows
+from spark_jobs.lake.ledger import frontier
+from spark_jobs.lake.ledger.frontier import LedgerRow
+from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments.archive import COMPACTION, RETENTION, Segment
+from spark_jobs.lake.store import storage
+
+_NOWHERE = Place("", 0, "", "")
+
+
+class Archived(StrEnum):
+    """Whether the archive still has the offsets of a ledger range as they were published."""
+
+    HELD = "held"
+    RETAINED_AWAY = "retained-away"
+    COMPACTED_AWAY = "compacted-away"
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """A retired segment, what stands in its place, and how many records each has."""
+
+    segment: Segment
+    replacement: Segment | None
+    records_before: int
+    records_after: int
+    together: int = 1
+    """How many segments the replacement stands for."""
+
+    @property
+    def action(self) -> str:
+        """The job that did it."""
+        return because(self.segment)
+
+    @property
+    def archived(self) -> Archived:
+        """What became of its offsets."""
+        if self.action == RETENTION:
+            return Archived.RETAINED_AWAY
+        is_held = self.records_after == self.records_before and self.segment.deleted_ms is None
+        return Archived.HELD if is_held else Archived.COMPACTED_AWAY
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """Removals that other tables do not tell of yet."""
+
+    actions: tuple[Removal, ...] = ()
+    """Without a row in ``log_actions``."""
+    ledgers: tuple[str, ...] = ()
+    """Logs whose ledger says ``held`` where a removal says otherwise, or the reverse."""
+
+    def __bool__(self) -> bool:
+        return bool(self.actions or self.ledgers)
+
+
+def because(segment: Segment) -> str:
+    """Why a segment was retired, told of rows from before ``retired_because`` by what stands in its place."""
+    if segment.retired_because is not None:
+        return segment.retired_because
+    return RETENTION if segment.replaced_by is None else COMPACTION
+
+
+def _is_removal(segment: Segment) -> bool:
+    return segment.retired_ms is not None and because(segment) in (RETENTION, COMPACTION)
+
+
+def read_removals(lake: str, logs: Sequence[str] | None = None) -> dict[str, list[Removal]]:
+    """Removals by log key, in offset order; logs without any are left out."""
+    by_log: dict[str, list[Segment]] = {}
+    for segment in archive.read_segments(lake, logs, live=False):
+        by_log.setdefault(segment.log, []).append(segment)
+    by_log = {log: found for log, found in by_log.items() if any(map(_is_removal, found))}
+    if not by_log:
+        return {}
+    where: list[tuple[str, str, object]] = [("log", "in", sorted(by_log))]
+    rows = read_rows(lake, "validations", ["segment_id", "records"], where).to_pylist()
+    records = {row["segment_id"]: row["records"] for row in rows}
+    told = read_rows(lake, "log_actions", ["segment_id", "action", "records_after"], where).to_pylist()
+    left = {row["segment_id"]: row["records_after"] for row in told if row["action"] == COMPACTION}
+
+    def left_of(segment: Segment, replacement: Segment) -> int:
+        known = left.get(segment.segment_id)
+        return _count_records_of(lake, segment, replacement) if known is None else known
+
+    return {log: _removals(segments, records, left_of) for log, segments in by_log.items()}
+
+
+def _removals(
+    segments: Sequence[Segment],
+    records: Mapping[str, int],
+    left_of: Callable[[Segment, Segment], int] | None = None,
+) -> list[Removal]:
+    """left_of: how many records of a segment are in what stands in its place together with others."""
+    by_id = {segment.segment_id: segment for segment in segments}
+    shared = Counter(segment.replaced_by for segment in segments if _is_removal(segment))
+    removals = []
+    for segment in segments:
+        if not _is_removal(segment):
+            continue
+        replacement = by_id.get(segment.replaced_by) if segment.replaced_by is not None else None
+        if replacement is None:
+            after = 0
+        elif shared[segment.replaced_by] > 1 and left_of is not None:
+            after = left_of(segment, replacement)
+        else:
+            after = records.get(replacement.segment_id, 0)
+        removals.append(
+            Removal(segment, replacement, records.get(segment.segment_id, 0), after, shared[segment.replaced_by])
+        )
+    return removals
+
+
+def _count_records_of(lake: str, segment: Segment, replacement: Segment) -> int:
+    """Records of a segment in the file that took its place and that of others, told by reading that."""
+    wanted = Wanted(columns=("offset",), visible=((segment.base_offset, segment.next_offset),))
+    bounds = (replacement.start, replacement.start + replacement.size)
+    at_source = replacement.lies_at_source
+    with (
+        storage.mapped(replacement.local_path(lake), *bounds, at_source=at_source) as mapped,
+        memoryview(mapped) as whole,
+    ):
+        content = whole[bounds[0] : bounds[1]]
+        base = replacement.base_offset
+        found = decode_segment(content, place=_NOWHERE, base_offset=base, sealed=True, wanted=wanted)
+        total: int = sum(item.num_rows for item in found if not isinstance(item, Stretch))
+        del found
+        content.release()
+    return total
+
+
+def unfinished(lake: str, logs: Sequence[str] | None = None) -> Unfinished:
+    """What an earlier run retired and did not get to tell of."""
+    by_log = read_removals(lake, logs)
+    if not by_log:
+        return Unfinished()
+    known = _known_actions(lake, list(by_log))
+    ledger = frontier.read_ledger(lake, list(by_log))
+    return Unfinished(
+        tuple(r for found in by_log.values() for r in found if (r.segment.segment_id, r.action) not in known),
+        tuple(log for log, found in sorted(by_log.items()) if not _is_marked(ledger.get(log, ()), found)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Something else to be told of a segment, with the removals of its run."""
+
+    segment: Segment
+    action: str
+    rule: str
+    reason: str
+    as_of_ms: int
+
+    def row(self, run_id: str) -> dict[str, Any]:
+        """The row of ``log_actions``: nothing of the segment changed."""
+        of = {name: getattr(self.segment, name) for name in ("log", "topic", "log_id", "partition", "segment_id")}
+        said = {"run_id": run_id, "action": self.action, "rule": self.rule, "reason": self.reason}
+        return (
+            of
+            | said
+            | {"bytes_before": self.segment.size, "bytes_after": self.segment.size}
+            | {"as_of_ms": self.as_of_ms}
+        )
+
+
+def finish(
+    lake: str,
+    run_id: str,
+    logs: Sequence[str] | None,
+    explain: Mapping[str, tuple[str, str]] | None = None,
+    more: Sequence[Told] = (),
+) -> list[Removal]:
+    """Bring ``log_actions`` and the ledger up to what ``segments`` says; nothing to bring writes nothing.
+
+    Args:
+        explain: rule and reason of a removal by segment id, where the caller can tell them.
+        more: what else is to be told, in the same commit.
+
+    Returns:
+        The removals that got their row in ``log_actions`` now.
+
+    Raises:
+        ConcurrentChange: the ledger was touched meanwhile.
+    """
+    todo = unfinished(lake, logs)
+    mark_ledgers(lake, run_id, todo.ledgers)
+    rows_of_actions = [_action_row(r, run_id, (explain or {}).get(r.segment.segment_id)) for r in todo.actions]
+    if rows_of_actions:
+        rows_of_actions += [told.row(run_id) for told in more]
+    commits.append(lake, "log_actions", pa.Table.from_pylist(rows_of_actions, schema=LOG_ACTIONS), run_id)
+    return list(todo.actions)
+
+
+def mark_ledgers(lake: str, run_id: str, logs: Sequence[str]) -> None:
+    """Bring the ledgers of these logs up to what ``segments`` says; no logs write nothing.
+
+    Raises:
+        ConcurrentChange: the ledger was touched meanwhile.
+    """
+    if not logs:
+        return
+    by_log = read_removals(lake, logs)
+    standing = commits.Standing.of(lake, "offset_ledger")
+    synced = frontier.sync_published(lake, run_id, logs, standing)
+    rows = [row for log in logs for row in _marked(lake, synced[log], by_log[log])]
+    frontier.commit_ledger(lake, rows, logs, run_id, standing)
+
+
+def changes(finished: Iterable[Removal]) -> tuple[LogChange, ...]:
+    """What removals did to each log, for a report."""
+    by_log: dict[str, list[Removal]] = {}
+    for removal in finished:
+        by_log.setdefault(removal.segment.log, []).append(removal)
+    changed = []
+    for log, found in sorted(by_log.items()):
+        metrics: dict[str, Scalar] = {
+            "segments": len(found),
+            "bytes_before": sum(r.segment.size for r in found),
+            "bytes_after": sum({r.replacement.segment_id: r.replacement.size for r in found if r.replacement}.values()),
+            "records_before": sum(r.records_before for r in found),
+            "records_after": sum(r.records_after for r in found),
+            "up_to_offset": max(r.segment.next_offset for r in found),
+        }
+        changed.append(LogChange(log, found[0].segment.topic, found[0].segment.partition, metrics))
+    return tuple(changed)
+
+
+def _known_actions(lake: str, logs: Sequence[str]) -> set[tuple[str, str]]:
+    rows = read_rows(lake, "log_actions", ["segment_id", "action"], [("log", "in", sorted(logs))]).to_pylist()
+    return {(row["segment_id"], row["action"]) for row in rows}
+
+
+def _action_row(removal: Removal, run_id: str, explained: tuple[str, str] | None) -> dict[str, Any]:
+    segment, replacement = removal.segment, removal.replacement
+    lost = removal.records_before - removal.records_after
+    if replacement is not None:
+        with_others = f", with {removal.together - 1} other segments" if removal.together > 1 else ""
+        rule = "cleanup.policy"
+        reason = (
+            f"cleaned into the segment at base offset {replacement.base_offset}{with_others}; {lost} of "
+            f"{removal.records_before} records went: those with a newer one of their key, without a key, of aborted "
+            f"transactions, and tombstones whose delete horizon was not after {segment.retired_ms}"
+        )
+    else:
+        rule, reason = explained or (RETENTION, "decided by a run that ended before it said why")
+    return {
+        "run_id": run_id,
+        "log": segment.log,
+        "topic": segment.topic,
+        "log_id": segment.log_id,
+        "partition": segment.partition,
+        "segment_id": segment.segment_id,
+        "action": removal.action,
+        "rule": rule,
+        "reason": reason,
+        "bytes_before": segment.size,
+        # Of several segments in one place the first is given its bytes: the sum over rows is that of the files.
+        "bytes_after": 0 if replacement is None or replacement.base_offset != segment.base_offset else replacement.size,
+        "records_before": removal.records_before,
+        "records_after": removal.records_after,
+        "as_of_ms": segment.retired_ms,
+    }
+
+
+def _is_marked(rows: Iterable[LedgerRow], removals: Sequence[Removal]) -> bool:
+    return all(
+        (start, end) == (row.start_offset, row.end_offset) and archived == row.archived
+        for row in rows
+        for start, end, archived in archived_pieces(row.start_offset, row.end_offset, removals)
+    )
+
+
+def _marked(lake: str, rows: Iterable[LedgerRow], removals: Sequence[Removal]) -> list[LedgerRow]:
+    """The rows cut where `archived` changes, with the counts of each side."""
+    marked = []
+    for row in rows:
+        pieces = archived_pieces(row.start_offset, row.end_offset, removals)
+        rest = row
+        for start, end, archived in pieces:
+            left = rest
+            if end < rest.end_offset:
+                left, rest = cut(rest, end, partial(count_records, lake))
+            marked.append(replace(left, start_offset=start, end_offset=end, archived=str(archived)))
+    return marked
+
+
+def archived_pieces(start: int, end: int, removals: Sequence[Removal]) -> list[tuple[int, int, Archived]]:
+    """Offsets [start, end) cut where it changes whether they are held; at least one piece, in order."""
+    concerned = [r for r in removals if r.segment.base_offset < end and r.segment.next_offset > start]
+    borders = {border for r in concerned for border in (r.segment.base_offset, r.segment.next_offset)}
+    pieces: list[tuple[int, int, Archived]] = []
+    bounds = [start, *sorted(border for border in borders if start < border < end), end]
+    for low, high in pairwise(bounds):
+        said = {r.archived for r in concerned if r.segment.base_offset < high and r.segment.next_offset > low}
+        archived = next((a for a in (Archived.RETAINED_AWAY, Archived.COMPACTED_AWAY) if a in said), Archived.HELD)
+        if pieces and pieces[-1][2] is archived:
+            pieces[-1] = (pieces[-1][0], high, archived)
+        else:
+            pieces.append((low, high, archived))
+    return pieces
+
+
+def cut(row: LedgerRow, at: int, count_below: Callable[[LedgerRow, int], int]) -> tuple[LedgerRow, LedgerRow]:
+    """A ledger range in two at offset ``at``, its counts divided.
+
+    Args:
+        count_below: called with the row and ``at`` where gaps make it unknown how many records are on each side.
+    """
+    width = at - row.start_offset
+    if row.records == 0 or row.gaps == 0:
+        records = width if row.records else 0
+    else:
+        records = count_below(row, at)
+    # Ranges of offsets that no batch holds count neither records nor gaps.
+    gaps = width - records if row.records or row.gaps else 0
+    left = replace(row, end_offset=at, records=records, gaps=gaps, gap_state=GAPS_COMPACTED if gaps else None)
+    gaps = row.gaps - gaps
+    right = replace(
+        row, start_offset=at, records=row.records - records, gaps=gaps, gap_state=GAPS_COMPACTED if gaps else None
+    )
+    return left, right
+
+
+def count_records(lake: str, row: LedgerRow, at: int) -> int:
+    """Records of a range below ``at``: summed over the range's batches as they stream by, never collected."""
+    total = 0
+    for chunk in batches_within(lake, row, at):
+        inside = pc.and_(pc.greater_equal(chunk["base_offset"], row.start_offset), pc.less(chunk["last_offset"], at))
+        total += pc.sum(chunk.filter(inside)["record_count"]).as_py() or 0
+        for batch in chunk.filter(pc.invert(inside)).to_pylist():
+            total += sum(row.start_offset <= offset < at for offset in offsets_in_batch(lake, row.log, batch))
+    return total
+
+
+def batches_within(lake: str, row: LedgerRow, end: int) -> Iterator[pa.RecordBatch]:
+    """Good batches that have offsets of a ledger range below ``end``, as they stream by: base and last offset, count of
+    records, segment, position and size."""
+    table = open_table(lake, "batches")
+    if table is None:
+        return
+    condition = (
+        (pc.field("log") == row.log)
+        & (pc.field("verdict") == "ok")
+        & (pc.field("last_offset") >= row.start_offset)
+        & (pc.field("base_offset") < end)
+    )
+    columns = ["base_offset", "last_offset", "record_count", "segment_id", "position", "size"]
+    # What was merged, filled or cut back has its batches a second time in what stands in its place.
+    feeding = [segment.segment_id for segment in archive.ingested_segments(lake, [row.log])]
+    condition &= pc.field("segment_id").isin(pa.array(feeding, pa.string()))
+    yield from scan(open_dataset(lake, "batches", table), columns, condition)
+
+
+def offsets_in_batch(lake: str, log: str, batch: Mapping[str, Any]) -> list[int]:
+    """Offsets of one batch's records, read from the archive.
+
+    Raises:
+        LogError: its bytes are not there, or are not what they were.
+    """
+    segments = {s.segment_id: s for s in archive.read_segments(lake, [log], live=False)}
+    segment = segments[batch["segment_id"]]
+    position = segment.start + batch["position"]
+    end = position + batch["size"]
+    with storage.mapped(segment.local_path(lake), position, end, at_source=segment.lies_at_source) as mapped:
+        header = read_header(mapped, position)
+        return [record.offset for record in read_records(mapped, position, header)]

@@ -1,0 +1,116 @@
+"""What ``maintain`` did to segments, told in ``log_actions``.
+
+    merge           a slice's bytes stand in a larger file now                      (one row a slice)
+    delete          a retired segment's files are gone                              (one row a segment)
+    delete-orphan   files that no row of ``segments`` named were taken away         (one row a folder)
+
+The first two are derived from ``segments``, never from a plan in memory: a run that died before it told is completed by
+the next one to the same rows. Orphans are told before they go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.tables import LOG_ACTIONS, read_rows
+from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments.archive import Segment
+from spark_jobs.lake.segments.removals import because
+from spark_jobs.lake.store import storage
+
+MERGE, DELETE, DELETE_ORPHAN = "merge", "delete", "delete-orphan"
+
+
+def untold(lake: str, segments: Iterable[Segment]) -> list[dict[str, Any]]:
+    """Rows that ``log_actions`` lacks, but for their run id; ``segments``: all rows of the table."""
+    done = [(MERGE, s) for s in segments if s.retired_because == archive.MERGED]
+    done += [(DELETE, s) for s in segments if s.deleted_ms is not None]
+    if not done:
+        return []
+    known = _known(lake)
+    left = [(action, s) for action, s in done if (s.segment_id, action) not in known]
+    merged = sorted({s.segment_id for action, s in left if action == MERGE})
+    where: list[tuple[str, str, object]] = [("segment_id", "in", merged)]
+    counted = read_rows(lake, "validations", ["segment_id", "records"], where).to_pylist() if merged else []
+    records = {row["segment_id"]: row["records"] for row in counted}
+    return [_merge(s, records.get(s.segment_id, 0)) if action == MERGE else _delete(s) for action, s in left]
+
+
+def tell(lake: str, run_id: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Append rows to ``log_actions``; none write nothing."""
+    columns = pa.Table.from_pylist([dict(row) | {"run_id": run_id} for row in rows], schema=LOG_ACTIONS)
+    commits.append(lake, "log_actions", columns, run_id)
+
+
+def orphans(lake: str, files: Iterable[tuple[str, int]], as_of_ms: int) -> list[dict[str, Any]]:
+    """Rows on files below the archive, by path and size, that are to be taken away and were not told of yet."""
+    by_folder: dict[str, list[int]] = {}
+    for path, size in files:
+        by_folder.setdefault(path.rpartition("/")[0], []).append(size)
+    known = _known(lake) if by_folder else set()
+    rows = []
+    for folder, sizes in sorted(by_folder.items()):
+        names = folder.split("/")[1:]
+        identity = names[2] if len(names) == 3 else folder
+        if (identity, DELETE_ORPHAN) in known:
+            continue
+        is_of_log = len(names) >= 2 and names[1].isdecimal() and int(names[1]) < 1 << 31
+        is_of_log = is_of_log and not storage.is_shortened(names[0])
+        rows.append(
+            {
+                "log": "/".join(names[:2]) if is_of_log else None,
+                "log_id": names[0] if is_of_log else None,
+                "partition": int(names[1]) if is_of_log else None,
+                "segment_id": identity,
+                "action": DELETE_ORPHAN,
+                "rule": "orphan",
+                "reason": f"{len(sizes)} files that no row of segments names",
+                "bytes_before": sum(sizes),
+                "bytes_after": 0,
+                "records_before": 0,
+                "records_after": 0,
+                "as_of_ms": as_of_ms,
+            }
+        )
+    return rows
+
+
+def _known(lake: str) -> set[tuple[str, str]]:
+    where: list[tuple[str, str, object]] = [("action", "in", [MERGE, DELETE, DELETE_ORPHAN])]
+    rows = read_rows(lake, "log_actions", ["segment_id", "action"], where).to_pylist()
+    return {(row["segment_id"], row["action"]) for row in rows}
+
+
+def _merge(segment: Segment, records: int) -> dict[str, Any]:
+    return _of(segment) | {
+        "action": MERGE,
+        "rule": "segment.bytes",
+        "reason": f"a slice of {segment.origin_file}; its bytes stand in the segment {segment.replaced_by} now",
+        "bytes_before": segment.size,
+        "bytes_after": segment.size,
+        "records_before": records,
+        "records_after": records,
+        "as_of_ms": segment.retired_ms,
+    }
+
+
+def _delete(segment: Segment) -> dict[str, Any]:
+    waited = (segment.deleted_ms or 0) - (segment.retired_ms or 0)
+    return _of(segment) | {
+        "action": DELETE,
+        "rule": "file.delete.delay.ms",
+        "reason": f"retired by {because(segment)}; its files were deleted {waited} ms later",
+        "bytes_before": segment.size,
+        "bytes_after": 0,
+        "records_before": 0,
+        "records_after": 0,
+        "as_of_ms": segment.deleted_ms,
+    }
+
+
+def _of(segment: Segment) -> dict[str, Any]:
+    return {name: getattr(segment, name) for name in ("log", "topic", "log_id", "partition", "segment_id")}

@@ -1,0 +1,1 @@
+"""A lake's identity and policies, and the registry of lakes."""

@@ -1,0 +1,106 @@
+"""What a lake is: one directory or prefix of a bucket, one cluster, one layout (``lake.json``)."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass
+
+from spark_jobs.lake.errors import LakeRefused, UsageError
+from spark_jobs.lake.store import storage
+
+LAYOUT_VERSION = 2
+"""1: before withdrawals. A Loglake that knows only 1 would publish withdrawn rows again, so the number moves before
+anything is withdrawn. Both are read."""
+LAKE_FILE = "lake.json"
+
+_CLUSTER = re.compile(r"[A-Za-z0-9._-]{1,249}")  # it becomes part of paths
+
+
+@dataclass(frozen=True, slots=True)
+class LakeIdentity:
+    """The facts of ``lake.json``."""
+
+    layout: int
+    cluster: str | None
+    """Cluster id, None until a source has stated one."""
+
+
+def read_identity(lake: str) -> LakeIdentity | None:
+    """The lake at this directory, or None where there is none yet.
+
+    Raises:
+        LakeRefused: a layout newer than this version knows, or a file that is no ``lake.json``.
+        StorageError: the object store did not answer.
+    """
+    path = storage.join(lake, LAKE_FILE)
+    try:
+        content = json.loads(storage.read(path))
+        layout, cluster = int(content["layout"]), content["cluster"]
+    except FileNotFoundError:
+        return None
+    except UsageError:  # of the store's address; a ValueError too
+        raise
+    except (ValueError, KeyError, TypeError) as error:
+        raise LakeRefused(f"{path} is not the description of a lake ({error}); choose another --lake.") from error
+    if layout > LAYOUT_VERSION:
+        raise LakeRefused(
+            f"{path}: layout {layout} is newer than this version of Loglake knows ({LAYOUT_VERSION}). Use the newer "
+            "version; nothing was changed."
+        )
+    if layout < 1:
+        raise LakeRefused(f"{path} is not the description of a lake (layout {layout}); choose another --lake.")
+    return LakeIdentity(layout, cluster)
+
+
+def cluster_of(lake: str, stated: str | None) -> str | None:
+    """The cluster that the lake holds, or would hold if a source of cluster ``stated`` were taken into it.
+
+    Raises:
+        LakeRefused: the lake holds another cluster, or ``stated`` is no name that a broker would have.
+    """
+    if stated is not None and not _CLUSTER.fullmatch(stated):
+        raise LakeRefused("The source's cluster id has other characters than letters, digits, '.', '_' and '-'.")
+    identity = read_identity(lake)
+    held = None if identity is None else identity.cluster
+    if held is not None and stated is not None and held != stated:
+        raise LakeRefused(
+            f"The lake {lake} holds cluster {held}, this source is of cluster {stated}. "
+            "A lake holds one cluster: give the source a lake of its own."
+        )
+    return held or stated
+
+
+def claim(lake: str, cluster: str | None) -> None:
+    """Make the lake this cluster's, unless it is already.
+
+    Raises:
+        LakeRefused: the lake holds another cluster.
+    """
+    cluster = cluster_of(lake, cluster)
+    _put(lake, cluster)
+
+
+def upgrade(lake: str) -> LakeIdentity | None:
+    """Bring the lake to the newest layout; returns what it was, None where no lake is. The file is replaced in one
+    step, so a process that is killed leaves the old layout or the new one. The caller holds the lease.
+
+    Raises:
+        LakeRefused: its layout is newer than this version knows.
+    """
+    held = read_identity(lake)
+    if held is not None:
+        _put(lake, held.cluster)
+    return held
+
+
+def _put(lake: str, cluster: str | None) -> None:
+    wanted = LakeIdentity(LAYOUT_VERSION, cluster)
+    held = read_identity(lake)
+    if held == wanted:
+        return
+    path, content = storage.join(lake, LAKE_FILE), json.dumps(asdict(wanted)).encode()
+    if held is not None:
+        storage.put(path, content)
+    elif not storage.create(path, content):
+        claim(lake, cluster)  # another run made the lake meanwhile: is it this cluster's?

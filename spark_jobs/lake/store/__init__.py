@@ -1,0 +1,1 @@
+"""Where the bytes of a lake lie, and who may write them."""

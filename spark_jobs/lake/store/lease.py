@@ -1,0 +1,180 @@
+"""One writer per lake: a lock file that the operating system releases when its holder dies, or an object that its
+holder keeps young.
+
+The lease saves work, it does not keep tables right: guards in the commits do that (a lease can be lost between a
+check and a commit). Within one process it may be taken again, as the steps of a run do.
+
+On an object store, ``lease.json`` is made by a conditional put and put again by its holder every `RENEW_SECONDS`, on
+the condition that nobody else did. Who finds it older than `EXPIRES_SECONDS`, both told by the store's own clock, takes
+its place on the same condition: so a holder that was killed is in the way for two minutes at most, and of two who find
+it dead one gets it. A holder that was suspended for so long loses it, and its commits are refused by their guards if
+somebody else moved what they stand on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from spark_jobs.lake.errors import LeaseHeld, StorageError
+from spark_jobs.lake.store import object_store, storage
+
+LEASE_FILE = "lease.json"
+RENEW_SECONDS, EXPIRES_SECONDS = 20, 120
+_TAKE_ATTEMPTS = 3
+
+
+@dataclass(slots=True)
+class _Held:
+    release: Callable[[], None]
+    depth: int
+
+
+_held: dict[str, _Held] = {}
+_guard = threading.Lock()
+
+
+@contextlib.contextmanager
+def hold(lake: str, purpose: str) -> Iterator[None]:
+    """Hold the lease of ``lake`` while the block runs.
+
+    Args:
+        purpose: what the holder does, for the one who is refused: ``loglake run``, ``compaction``.
+
+    Raises:
+        LeaseHeld: another process holds it; the text names process, host and purpose.
+        StorageError: the object store did not answer.
+    """
+    is_remote = storage.is_remote(lake)
+    if not is_remote:
+        os.makedirs(lake, exist_ok=True)
+    path = storage.join(lake if is_remote else os.path.realpath(lake), LEASE_FILE)
+    with _guard:
+        held = _held.get(path)
+        if held is None:
+            held = _held[path] = _Held(_ObjectLease(path, purpose).take() if is_remote else _take(path, purpose), 0)
+        held.depth += 1
+    try:
+        yield
+    finally:
+        with _guard:
+            held.depth -= 1
+            if held.depth == 0:
+                del _held[path]
+                held.release()
+
+
+def _take(path: str, purpose: str) -> Callable[[], None]:
+    # The descriptor is close-on-exec, so that a JVM started meanwhile does not keep the lock after its parent died.
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(descriptor, 4096, 0)
+        os.close(descriptor)
+        raise LeaseHeld(_refusal(path, holder)) from None
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, json.dumps(_holder(purpose)).encode(), 0)
+    return lambda: os.close(descriptor)
+
+
+class _ObjectLease:
+    """The lease of a lake on an object store."""
+
+    def __init__(self, url: str, purpose: str) -> None:
+        self._url = url
+        self._holder = _holder(purpose) | {"token": uuid.uuid4().hex}
+        self._renewals = 0
+        self._etag = ""
+        self._released = threading.Event()
+        self._putting = threading.Lock()
+
+    def take(self) -> Callable[[], None]:
+        """Take it; returns what gives it back."""
+        for _ in range(_TAKE_ATTEMPTS):
+            etag = object_store.create(self._url, self._content())
+            if etag is None:
+                try:
+                    found, about = object_store.read(self._url)
+                except FileNotFoundError:
+                    continue
+                if self._is_mine(found):  # the answer to our own put was lost
+                    etag = about.etag
+                else:
+                    left = 0 if _is_free(found) else EXPIRES_SECONDS - self._age_ms(about) / 1000
+                    if left > 0:
+                        raise LeaseHeld(
+                            f"{_refusal(self._url, found)} If it was killed, the lake is free in {left:.0f} seconds."
+                        )
+                    etag = object_store.update(self._url, self._content(), about.etag)
+            if etag is not None:
+                self._etag = etag
+                threading.Thread(target=self._renew, name="lease", daemon=True).start()
+                return self._release
+        raise LeaseHeld(f"The lease of {os.path.dirname(self._url)} was taken by others just now; run again later.")
+
+    def _renew(self) -> None:
+        while not self._released.wait(RENEW_SECONDS):
+            # An error now leaves time for more attempts.
+            with self._putting, contextlib.suppress(StorageError, FileNotFoundError):
+                if self._released.is_set() or not self._put_again(self._content()):
+                    return
+
+    def _put_again(self, content: bytes) -> bool:
+        """Put it in our own place; False if it is ours no more."""
+        etag = object_store.update(self._url, content, self._etag)
+        if etag is None:
+            found, about = object_store.read(self._url)
+            if not self._is_mine(found):
+                return False
+            etag = about.etag
+        self._etag = etag
+        return True
+
+    def _release(self) -> None:
+        self._released.set()
+        # Marked, not deleted: only a put can be told to do nothing if another holds it by now.
+        with self._putting, contextlib.suppress(StorageError):  # then it becomes free by its age
+            object_store.update(self._url, b"{}", self._etag)
+
+    def _content(self) -> bytes:
+        # Never the same twice: an ETag is a digest, and a lease just renewed must not look like the one before.
+        self._renewals += 1
+        return json.dumps(self._holder | {"renewals": self._renewals}).encode()
+
+    def _is_mine(self, content: bytes) -> bool:
+        return str(self._holder["token"]).encode() in content
+
+    def _age_ms(self, about: object_store.StoredObject) -> int:
+        """Age by the store's clock, told from an object put just now."""
+        return storage.clock_ms(os.path.dirname(self._url)) - about.modified_ms
+
+
+def _holder(purpose: str) -> dict[str, str | int]:
+    return {"purpose": purpose, "pid": os.getpid(), "host": socket.gethostname()}
+
+
+def _refusal(path: str, holder: bytes) -> str:
+    return (
+        f"The lake {os.path.dirname(path)} is being worked on by {_describe(holder)}. "
+        "Wait until it has ended, or end it; what it has not finished is taken up by the next run."
+    )
+
+
+def _is_free(content: bytes) -> bool:
+    return content.strip() == b"{}"
+
+
+def _describe(content: bytes) -> str:
+    try:
+        holder = json.loads(content)
+        return f"{holder['purpose']!r} (process {holder['pid']} on {holder['host']})"
+    except (ValueError, KeyError, TypeError):
+        return "another process"

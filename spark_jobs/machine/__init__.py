@@ -1,0 +1,1 @@
+"""What this machine needs to run Spark: Java, jars, an archive of classes, the one session."""

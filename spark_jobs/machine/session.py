@@ -1,0 +1,174 @@
+"""The only place that builds a SparkSession: Delta on, one session a process, quiet, and the same on every machine.
+
+What it is told by environment, all optional:
+
+======================= ===============================================================================================
+``LOGLAKE_SPARK_MASTER`` ``spark.master``; default ``local[*]``
+``LOGLAKE_SPARK_CONF``   more settings: a JSON object, or the path of a file like ``spark-defaults.conf``
+``LOGLAKE_JARS_DIR``     and others: where the Delta jars come from, see :mod:`spark_jobs.machine.jars`
+``LOGLAKE_HOME``         scratch space of this machine, see :mod:`spark_jobs.machine.home`
+``AWS_*``                how to get to a lake on an object store, see :mod:`spark_jobs.lake.store.object_store`
+======================= ===============================================================================================
+
+Secrets are never on a command line, which every user of a machine can read. ``AWS_*`` is no setting at all: workers
+get it in the environment of their Python processes, sent with the tasks. A setting whose name says that it is secret
+is given to the JVM after it has started, not as an argument.
+
+Importing this module imports no pyspark: a plan that turns out empty must not pay for it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.machine import class_archive
+from spark_jobs.machine.home import local_home
+from spark_jobs.machine.jars import delta_jars
+from spark_jobs.machine.java import java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+# A local JVM lives for a minute, and the bulk of the work is in Python: the second compiler and the parallel collector
+# cost more than they give (a small job: 16 s with these, 21 s without). spark.driver.extraJavaOptions replaces them.
+LOCAL_JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_FOR_WORKERS = re.compile(r"PYTHONPATH$|LOGLAKE_(?!SPARK_|JARS_|IVY_)")
+# Spark's own pattern has `access[.]?key`, which AWS_ACCESS_KEY_ID does not match.
+REDACTED = r"(?i)secret|password|passwd|token|credential|access[._]?key"
+_REDACTION = "spark.redaction.regex"
+
+# Spark's own "active session" belongs to a thread; ours belongs to the process, whichever thread a step runs in.
+_session: SparkSession | None = None
+
+
+def get_session(lake: str | Path | None = None, *, conf: Mapping[str, str] | None = None) -> SparkSession:
+    """The session of this process, started on first use (5 s); a later call gets the same one.
+
+    `lake` names the application; `conf` adds settings, which win over the environment's and over ours. Both count
+    only for the call that starts the session.
+
+    :raises JobError: no usable Java, or no usable Delta jars.
+    :raises UsageError: ``LOGLAKE_SPARK_CONF`` cannot be read.
+    """
+    global _session
+    if _session is not None:
+        return _session
+    settings = session_settings(lake, conf)
+    _prepare_environment(local=settings["spark.master"].startswith("local"))
+
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    # pyspark prints every failed query once more, as JSON with the whole Java stack, beside the exception it raises.
+    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    secret = {name for name in settings if re.search(REDACTED, name)}
+    # pyspark starts its JVM with an argument for each setting it has by then; the context takes the rest when it runs.
+    visible = SparkConf().setAll([(name, value) for name, value in settings.items() if name not in secret])
+    try:
+        # In a thread of its own, because interrupts reach the main thread alone. An interrupt inside of PySpark's
+        # start would delete the folder in which the JVM announces itself, and the JVM would then run for ever.
+        with ThreadPoolExecutor(max_workers=1) as starter:
+            starter.submit(SparkContext._ensure_initialized, conf=visible).result()
+    except PySparkRuntimeError as error:
+        raise JobError(
+            f"Spark's Java ({os.environ['JAVA_HOME']}/bin/java) ended before it could be used; what it said is above. "
+            "Where that speaks of memory, raise the limit (`ulimit -v`, or the container's) or lower "
+            "spark.driver.memory in LOGLAKE_SPARK_CONF."
+        ) from error
+    context = SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
+    # The environment of Python workers: sent with each task, kept in no setting, event log or page of Spark.
+    context.environment.update({name: value for name, value in os.environ.items() if name.startswith("AWS_")})
+    builder = SparkSession.builder
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    _session = builder.getOrCreate()
+    return _session
+
+
+def stop_session() -> None:
+    """End the session of this process, if there is one; the next :func:`get_session` starts another."""
+    global _session
+    if _session is not None:
+        _session.stop()
+        _session = None
+
+
+def session_settings(lake: str | Path | None = None, conf: Mapping[str, str] | None = None) -> dict[str, str]:
+    """All that :func:`get_session` would tell Spark, by name; ours, the environment's, then `conf`."""
+    settings = _our_settings(lake) | _settings_of_environment() | dict(conf or {})
+    local = settings["spark.master"].startswith("local")
+    if not local:
+        settings = _settings_of_workers() | settings
+    java_options = settings.get("spark.driver.extraJavaOptions", LOCAL_JVM_OPTIONS if local else "")
+    archived = class_archive.options(Path(settings["spark.jars"].partition(",")[0]).parent) if local else ""
+    settings["spark.driver.extraJavaOptions"] = " ".join(part for part in (_LOGGING, archived, java_options) if part)
+    return settings
+
+
+def _our_settings(lake: str | Path | None) -> dict[str, str]:
+    return {
+        "spark.app.name": f"loglake {Path(lake).name}" if lake is not None else "loglake",
+        "spark.master": os.environ.get("LOGLAKE_SPARK_MASTER") or "local[*]",
+        "spark.jars": ",".join(str(path) for path in delta_jars()),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(local_home() / "spark-warehouse"),
+        # the defaults (200, 50, 10000) are for large clusters: on our small tables each costs seconds
+        "spark.sql.shuffle.partitions": "2",
+        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        _REDACTION: REDACTED,
+    }
+
+
+def _settings_of_workers() -> dict[str, str]:
+    """What executors of a cluster find in their environment: where packages are, and one place for compiled kernels,
+    because each application has a working directory of its own there and would compile them again.
+
+    Credentials are not among them: :func:`get_session` sends those with the tasks.
+    """
+    given = {name: value for name, value in os.environ.items() if _FOR_WORKERS.match(name)}
+    given["LOGLAKE_HOME"] = str(local_home())
+    return {f"spark.executorEnv.{name}": value for name, value in given.items()}
+
+
+def _settings_of_environment() -> dict[str, str]:
+    given = os.environ.get("LOGLAKE_SPARK_CONF", "").strip()
+    if not given:
+        return {}
+    if given.startswith("{"):
+        try:
+            return {name: str(value) for name, value in json.loads(given).items()}
+        except ValueError as error:
+            raise UsageError(f"LOGLAKE_SPARK_CONF is no JSON object: {error}") from error
+    try:
+        lines = Path(given).read_text().splitlines()
+    except OSError as error:
+        raise UsageError(f"LOGLAKE_SPARK_CONF names {given}, which cannot be read: {error.strerror}") from error
+    # as Java reads properties: the name ends at the first blank or equals sign
+    pairs = (re.fullmatch(r"\s*([^\s=#][^\s=]*)\s*[\s=]\s*(.*?)\s*", line) for line in lines)
+    return {pair[1]: pair[2] for pair in pairs if pair}
+
+
+def _prepare_environment(*, local: bool) -> None:
+    """What pyspark reads from the environment when it starts its JVM and its Python workers."""
+    os.environ["JAVA_HOME"] = str(java_home())
+    if local:
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable  # not the PATH's python3
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # at the same path on every worker, or named by hand

@@ -1,0 +1,1 @@
+"""The job `maintain`: upkeep of archive and tables."""

@@ -1,0 +1,290 @@
+"""Which files of the archive nobody needs any more, and their removal.
+
+    retired     files of a segment that was retired long enough ago, and whose bytes nothing needs
+    left over   files of a segment whose row says that they are deleted: a run was killed before it had done that
+    orphans     files that no row names: copies that were never committed
+
+A retired segment is kept while a live row names its file, while offsets of it may still have to be read for the tables
+(not published, undecided, filled late), and while somebody may read it who began before it was retired: that it *was*
+retired is told by the version of ``segments`` that stood a longest run ago, by the clock of whoever keeps the lake.
+
+The row goes first: `deleted_ms` in one commit, which is refused if a log was touched since the plan, then the files. So
+nobody counts on a file that is going, and a run that is killed in between leaves files, never a row without them.
+Files are removed only below ``<lake>/archive``, through no link, and only if they are still those that the plan saw.
+What lies at a source loses its row by other jobs, never a byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from posixpath import basename, dirname
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from logcore.logs.offset_ledger import restart_offset
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.tables import open_dataset, open_table, table_uri
+from spark_jobs.lake.ledger import frontier
+from spark_jobs.lake.published.checked import pending_ranges
+from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments.archive import Segment
+from spark_jobs.lake.setup.policies import Policies, TopicPolicy
+from spark_jobs.lake.store import storage
+from spark_jobs.lake.store.storage import StoredFile
+
+ARCHIVE = "archive"
+NO_POLICY = TopicPolicy("*", ())
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """What ages are told by, epoch milliseconds; ages of at least so much count as old."""
+
+    as_of_ms: int
+    """The run's."""
+    store_ms: int
+    """Of whoever keeps the lake."""
+    longest_run_ms: int
+    """A run or a reader that began so long ago has ended; 0: there is no other."""
+    orphan_after_ms: int
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether nobody else reads or writes the lake."""
+        return self.longest_run_ms == 0
+
+
+@dataclass(frozen=True, slots=True)
+class LakeFile:
+    """A file of the lake that may go: path relative to it, bytes, and age."""
+
+    path: str
+    size: int
+    age_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A retired segment whose files stay although their delay is over, and why."""
+
+    log: str
+    base_offset: int
+    segment_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalPlan:
+    """What can be removed."""
+
+    segments: tuple[Segment, ...]
+    """Retired; their rows are to say that their files are gone."""
+    files: tuple[LakeFile, ...]
+    """Of these segments, and left over of others; ages count from when a segment was retired."""
+    orphans: tuple[LakeFile, ...]
+    folders: tuple[str, ...]
+    """Empty, the innermost first."""
+    kept: tuple[Kept, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.segments or self.files or self.orphans or self.folders)
+
+
+def plan_removal(
+    lake: str,
+    segments: Sequence[Segment],
+    files: Iterable[StoredFile],
+    policies: Policies,
+    clocks: Clocks,
+    untold: Collection[str] = (),
+) -> RemovalPlan:
+    """What of ``files`` can go.
+
+    Args:
+        segments: all rows, read after the files were listed: what was committed in between is named.
+        untold: ids of segments of which ``log_actions`` does not tell yet what is left in them of those before.
+    """
+    folders = _Folders(lake, files)
+    retired = [s for s in segments if s.retired_ms is not None and not s.lies_at_source and s.deleted_ms is None]
+    due = [s for s in retired if clocks.as_of_ms - (s.retired_ms or 0) > _delay(policies, s)]
+    needs = _Needs(lake, segments, {s.log for s in due}, untold)
+    longest = max([clocks.longest_run_ms, *(_delay(policies, s) for s in due)])
+    known = None if clocks.is_alone or not due else retired_by(lake, clocks.store_ms - longest)
+    going: list[Segment] = []
+    kept: list[Kept] = []
+    for segment in due:
+        why = needs.why(segment)
+        if why is None and known is not None and known.get(segment.segment_id) != segment.retired_ms:
+            why = "whoever began to read it before it was retired may not have ended"
+        if why is None:
+            going.append(segment)
+        else:
+            kept.append(Kept(segment.log, segment.base_offset, segment.segment_id, why))
+    gone = [s for s in segments if s.deleted_ms is not None and not s.lies_at_source]
+    named = {dirname(s.path) for s in segments if s.deleted_ms is None and not s.lies_at_source}
+    going_or_gone = [s for s in (*going, *gone) if needs.why(s) is None]
+    leaving = {dirname(s.path): clocks.as_of_ms - (s.retired_ms or 0) for s in going_or_gone}
+    removed = [
+        LakeFile(path, file.size, age)
+        for folder, age in leaving.items()
+        for path, file in folders.of(folder)
+        if file.placed_ms <= clocks.store_ms - clocks.longest_run_ms
+    ]
+    orphans = [
+        LakeFile(path, file.size, min(clocks.as_of_ms, clocks.store_ms) - file.placed_ms)
+        for path, file in folders.outside(named | {dirname(s.path) for s in gone})
+    ]
+    return RemovalPlan(
+        tuple(going),
+        _by_age(removed),
+        _by_age(file for file in orphans if file.age_ms >= clocks.orphan_after_ms),
+        tuple(storage.empty_folders(lake, ARCHIVE, unchanged_since_ms=clocks.store_ms - clocks.longest_run_ms)),
+        tuple(kept),
+    )
+
+
+def remove(
+    lake: str, plan: RemovalPlan, planned: Mapping[str, int | None], run_id: str, clocks: Clocks
+) -> tuple[list[LakeFile], list[tuple[LakeFile, str]]]:
+    """Commit, then delete.
+
+    Returns:
+        The files that are gone, and those that could not be deleted, with why.
+
+    Raises:
+        ConcurrentChange: a log was touched since the plan; no file is deleted then.
+    """
+    if plan.segments:
+        archive.mark_deleted(lake, plan.segments, planned, run_id, clocks.as_of_ms)
+    removed: list[LakeFile] = []
+    failed: list[tuple[LakeFile, str]] = []
+    for file in (*plan.files, *plan.orphans):
+        try:
+            if storage.delete_below(lake, file.path, placed_before_ms=clocks.store_ms):
+                removed.append(file)
+        except OSError as error:
+            failed.append((file, error.strerror or str(error)))
+    for folder in plan.folders:
+        try:
+            storage.remove_folder(lake, folder)
+        except OSError as error:
+            failed.append((LakeFile(folder, 0, 0), error.strerror or str(error)))
+    return removed, failed
+
+
+def archive_files(lake: str) -> list[StoredFile]:
+    """The regular files below ``<lake>/archive``; links are no files of ours."""
+    return list(storage.own_files_below(storage.join(lake, ARCHIVE)))
+
+
+def retired_by(lake: str, at_ms: int) -> dict[str, int]:
+    """Ids and `retired_ms` of the segments that were retired in the version of ``segments`` that stood at a time of
+    whoever keeps the lake; none where that version can't be told or read any more."""
+    root = table_uri(lake, "segments")
+    stood = -1
+    for file in storage.files_below(storage.join(root, "_delta_log")):
+        number = basename(file.path).removesuffix(".json")
+        if file.path.endswith(".json") and number.isdecimal() and file.placed_ms <= at_ms:
+            stood = max(stood, int(number))
+    table = open_table(lake, "segments") if stood >= 0 else None
+    if table is None:
+        return {}
+    try:
+        return _retired_in(lake, table, stood)
+    except (DeltaError, FileNotFoundError):
+        return {}
+
+
+def _retired_in(lake: str, table: DeltaTable, version: int) -> dict[str, int]:
+    table.load_as_version(version)
+    rows = open_dataset(lake, "segments", table).to_table(columns=["segment_id", "retired_ms"]).to_pylist()
+    return {row["segment_id"]: row["retired_ms"] for row in rows if row["retired_ms"] is not None}
+
+
+class _Folders:
+    """Files of the archive by the folder that they lie in: one for each segment."""
+
+    def __init__(self, lake: str, files: Iterable[StoredFile]) -> None:
+        self._by_folder: dict[str, list[tuple[str, StoredFile]]] = {}
+        for file in files:
+            path = storage.relative(file.path, lake)
+            self._by_folder.setdefault(dirname(path), []).append((path, file))
+
+    def of(self, folder: str) -> list[tuple[str, StoredFile]]:
+        """What lies in a folder."""
+        return self._by_folder.get(folder, [])
+
+    def outside(self, named: set[str]) -> list[tuple[str, StoredFile]]:
+        """What lies in no named folder, and what was begun to be written in one."""
+        return [
+            (path, file)
+            for folder, files in self._by_folder.items()
+            for path, file in files
+            if folder not in named or is_unfinished(path)
+        ]
+
+
+class _Needs:
+    """What retired segments are needed for."""
+
+    def __init__(self, lake: str, segments: Sequence[Segment], logs: set[str], untold: Collection[str]) -> None:
+        wanted = sorted(logs)
+        self._untold = untold
+        self._live = {dirname(s.path) for s in segments if s.retired_ms is None}
+        self._frontiers = frontier.read_frontiers(lake, wanted)
+        uncommitted = commits.versions(lake, "records_uncommitted", [f"records_uncommitted/{log}" for log in wanted])
+        self._uncommitted = {log: uncommitted[f"records_uncommitted/{log}"] for log in wanted}
+        self._ledger = frontier.read_ledger(lake, wanted) if wanted else {}
+        self._unchecked = pending_ranges(lake) if wanted else {}
+
+    def why(self, segment: Segment) -> str | None:
+        """Why a segment's files have to stay; None where they need not."""
+        if not _lies_in_archive(segment.path):
+            return f"its path {segment.path!r} does not lie in the archive"
+        if dirname(segment.path) in self._live:
+            return "a live segment has its place"
+        if segment.segment_id in self._untold and segment.deleted_ms is None:
+            return "log_actions does not tell yet what compaction left in it"
+        if not segment.feeds or segment.deleted_ms is not None:
+            return None
+        log = segment.log
+        published = self._frontiers[log] or 0
+        if segment.next_offset > published:
+            return f"nothing is published from offset {published} on"
+        decided = self._uncommitted[log]
+        if decided is not None and segment.next_offset > decided:
+            return f"records_uncommitted is decided up to offset {decided}"
+        ledger = self._ledger.get(log, [])
+        undecided = restart_offset(ledger) if ledger else 0
+        if segment.next_offset > undecided:
+            return f"the log is undecided from offset {undecided} on"
+        late = [row for row in ledger if row.shows and not row.published]
+        if any(_meets(segment, row.start_offset, row.end_offset) for row in late):
+            return "offsets of it came late, below the frontier, and are not published yet"
+        if any(segment.base_offset < border < segment.next_offset for border in self._unchecked.get(log, ())):
+            return "its published rows are not checked yet"
+        return None
+
+
+def _meets(segment: Segment, start: int, end: int) -> bool:
+    return segment.base_offset < end and segment.next_offset > start
+
+
+def _delay(policies: Policies, segment: Segment) -> int:
+    return (policies.for_topic(segment.topic) or NO_POLICY).file_delete_delay_ms
+
+
+def _lies_in_archive(path: str) -> bool:
+    names = path.split("/")
+    return names[0] == ARCHIVE and len(names) > 2 and not any(name in ("", ".", "..") for name in names)
+
+
+def is_unfinished(path: str) -> bool:
+    """Whether a file was begun to be written and never got to its place."""
+    return basename(path).startswith(".") and path.endswith(".writing")
+
+
+def _by_age(files: Iterable[LakeFile]) -> tuple[LakeFile, ...]:
+    return tuple(sorted(files, key=lambda file: (-file.age_ms, file.path)))

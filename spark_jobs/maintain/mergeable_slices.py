@@ -1,0 +1,91 @@
+"""Which archived slices fit together as one segment.
+
+A log that grows between runs leaves slices of what is one file at its source. They are joined up to `segment.bytes`; a
+slice larger than all behind it together waits until the source's segment is closed, so that no byte is copied again and
+again. Damaged slices, those that were rewritten, and what lies at its source, stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from logcore.segments.scan import End
+from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments.archive import Segment
+from spark_jobs.lake.setup.policies import Policies
+from spark_jobs.maintain.archive_removal import NO_POLICY
+from spark_jobs.tasks.merged_segment import fit_together
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """Neighbouring live segments that make one, with their rows of ``validations``."""
+
+    segments: tuple[Segment, ...]
+    validations: tuple[Mapping[str, Any], ...]
+
+    @property
+    def log(self) -> str:
+        """Whose they are."""
+        return self.segments[0].log
+
+    @property
+    def size(self) -> int:
+        """Bytes of all."""
+        return sum(segment.size for segment in self.segments)
+
+    def total(self, count: str) -> int:
+        """Sum of a count of ``validations``."""
+        return sum(row[count] for row in self.validations)
+
+
+def mergeable(
+    live: Iterable[Segment], validations: Mapping[str, Mapping[str, Any]], policies: Policies
+) -> Iterator[Slices]:
+    """Slices of one source segment, in groups of at most `segment.bytes`."""
+    ingested = [s for s in live if s.generation == archive.GENERATION_INGESTED]
+    ingested.sort(key=lambda s: (s.log, s.base_offset))
+    for _, of_one_source in groupby(ingested, key=lambda s: (s.log, s.origin_base_offset)):
+        for run in _runs(list(of_one_source), validations):
+            limit = (policies.for_topic(run[0].topic) or NO_POLICY).segment_bytes
+            for group in _groups(run, limit):
+                yield Slices(tuple(group), tuple(validations[s.segment_id] for s in group))
+
+
+def _runs(slices: Sequence[Segment], validations: Mapping[str, Mapping[str, Any]]) -> Iterator[list[Segment]]:
+    """Stretches of sound slices, each of which goes on where the one before it ends."""
+    run: list[Segment] = []
+    for segment in slices:
+        row = validations.get(segment.segment_id)
+        is_sound = row is not None and row["verdict"] == str(End.CLEAN) and not segment.lies_at_source
+        if run and not (is_sound and fit_together(run[-1], segment)):
+            yield run
+            run = []
+        if is_sound:
+            run.append(segment)
+    if run:
+        yield run
+
+
+def _groups(run: Sequence[Segment], limit: int) -> Iterator[list[Segment]]:
+    group: list[Segment] = []
+    size = 0
+    for segment in run:
+        if group and size + segment.size > limit:
+            yield from _worth_it(group)
+            group, size = [], 0
+        group.append(segment)
+        size += segment.size
+    yield from _worth_it(group)
+
+
+def _worth_it(group: list[Segment]) -> Iterator[list[Segment]]:
+    if group and not group[-1].sealed:
+        behind = sum(segment.size for segment in group)
+        while group and group[0].size > (behind := behind - group[0].size):
+            group = group[1:]
+    if len(group) > 1:
+        yield group

@@ -1,0 +1,395 @@
+"""``optimize``: small files of a lake's tables merged in the tables' order, and files that nobody can need removed.
+
+    plan    runs of small neighbours by their add actions, idle files by age, checkpoints due    (driver, no JVM)
+    order   files of records that another engine joined become files of one log each again       (workers)
+    merge   workers stream the files of a run into fewer, the same rows in the same order       (workers)
+    commit  the new files in the place of the old ones, `dataChange=false`, one commit a topic  (driver)
+    clean   checkpoints; then files that no version within the floor names                      (driver)
+
+Rows, frontiers and order stay what they are. What another commit overtakes is planned again from a fresh snapshot.
+Without ``apply`` only the plan is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.contracts import JobReport, LogChange, OptimizeConfig
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import WrittenFile
+from spark_jobs.lake.delta.live_files import (
+    History,
+    IdleFile,
+    commits_since_checkpoint,
+    idle_files,
+    live_files,
+    read_history,
+)
+from spark_jobs.lake.delta.tables import TABLES, open_table, table_uri
+from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake.ledger import finding_rows
+from spark_jobs.lake.ledger.finding_rows import PlacedFinding
+from spark_jobs.lake.store import storage
+from spark_jobs.row_files.file_order import Order
+from spark_jobs.row_files.file_runs import RECORD_TABLES, Merge, Sizes, record_merges, state_merges
+from spark_jobs.row_files.merged_file import MergeTask, merge_files
+from spark_jobs.row_files.ordering import commit_in_place, damaged_files, incarnations, plan_orders, put_in_order
+from spark_jobs.row_files.table_columns import extra_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LEAST_VACUUM_MS = 7 * 86_400_000
+MOST_TARGET_BYTES = 512 << 20
+LOG_KEPT_MS = 30 * 86_400_000
+"""How long Delta keeps a table's commits by default; removals are dated by them."""
+
+CHECKPOINT_COMMITS = 10
+ROUNDS = 3
+"""How often merges that another commit overtook are planned again in one run."""
+
+IN_PROCESS_BYTES = 64 << 20
+"""Less than this is merged by the driver itself, before a JVM would be up."""
+
+LISTED_FILES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Vacuumed:
+    """A file that no version within the floor names."""
+
+    table: str
+    file: IdleFile
+    age_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizePlan:
+    """What there is to do; printed, it is the dry run."""
+
+    merges: tuple[Merge, ...]
+    orders: tuple[Order, ...]
+    """Files to be put in order; what is small then is merged in the same run."""
+    unplaced: tuple[str, ...]
+    """``<table>/<topic>`` left alone: neither statistics nor the file itself, unreadable, tell which log it is of."""
+    vacuum: tuple[Vacuumed, ...]
+    floor_ms: int
+    """Age that a file must have to be removed."""
+    checkpoints: Mapping[str, int]
+    """Commits since the last checkpoint, of tables where one is due."""
+    applied: bool
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing to merge, to remove or to check off."""
+        return not self.merges and not self.orders and not self.vacuum and not self.checkpoints
+
+    @property
+    def needs_spark(self) -> bool:
+        """Whether more is to be merged than the driver does itself."""
+        return self.applied and sum(m.size for m in self.merges) + sum(o.size for o in self.orders) > IN_PROCESS_BYTES
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as plain values."""
+        return {
+            "merges": [_described(merge) for merge in self.merges],
+            "orders": [_described_order(order) for order in self.orders],
+            "unplaced": list(self.unplaced),
+            "vacuum": {
+                "count": len(self.vacuum),
+                "bytes": sum(each.file.size for each in self.vacuum),
+                "floor_ms": self.floor_ms,
+                "files": [
+                    {
+                        "table": each.table,
+                        "path": each.file.path,
+                        "size": each.file.size,
+                        "age_ms": each.age_ms,
+                        "was_live": each.file.was_live,
+                    }
+                    for each in self.vacuum[:LISTED_FILES]
+                ],
+            },
+            "checkpoints": dict(self.checkpoints),
+        }
+
+
+def plan(config: OptimizeConfig) -> OptimizePlan:
+    """What can be merged and removed at the run's clock.
+
+    Raises:
+        UsageError: sizes that would be merged for ever, or a floor below which a run or a reader could lose files.
+    """
+    _check_sizes(config)
+    histories = {name: read_history(config.lake, name) for name in TABLES}
+    floor_ms = _floor(config, histories)
+    merges, orders, unplaced = _plan_files(config, tuple(TABLES))
+    return OptimizePlan(
+        merges=merges,
+        orders=orders,
+        unplaced=unplaced,
+        vacuum=tuple(_plan_vacuum(config, histories, floor_ms)),
+        floor_ms=floor_ms,
+        checkpoints=_due_checkpoints(config.lake),
+        applied=config.apply,
+    )
+
+
+def apply(plan: OptimizePlan, config: OptimizeConfig, spark: SparkSession | None) -> JobReport:
+    """Merge, check off, remove; without ``config.apply`` only report the plan."""
+    report = JobReport(
+        config.JOB,
+        config.run_id,
+        config.lake,
+        plan=plan.as_dict(),
+        used_spark=spark is not None,
+        metrics={"applied": 0},
+    )
+    if not config.apply:
+        return report
+    done: list[tuple[Merge, list[WrittenFile]]] = []
+    placed: list[PlacedFinding] = []
+    merges: Sequence[Merge] = plan.merges
+    overtaken: list[Merge] = []
+    in_order = put_in_order(config.lake, plan.orders, config.run_id, spark)
+    placed += in_order.failed
+    if in_order.done:
+        merges, _, _ = _plan_files(config, tuple(TABLES))
+    for _ in range(ROUNDS):
+        committed, overtaken, failed = _merge(config, merges, spark)
+        done += committed
+        placed += failed
+        if not overtaken:
+            break
+        again, _, _ = _plan_files(config, tuple(sorted({merge.table for merge in overtaken})))
+        hopeless = {file.path for merge in merges for file in merge.files} - {
+            f.path for m in overtaken for f in m.files
+        }
+        merges = [m for m in again if not any(file.path in hopeless for file in m.files)]
+    checkpoints = _check_off(config, plan.floor_ms)
+    removed = list(_remove(config.lake, plan.vacuum))
+    return replace(
+        report,
+        changed=tuple(_changes(done, in_order.done)),
+        findings=tuple(finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)),
+        metrics={
+            "applied": 1,
+            "ordered_files": sum(len(order.files) for order, _ in in_order.done),
+            "ordered_rows": sum(order.rows for order, _ in in_order.done),
+            "merged_files": sum(len(merge.files) for merge, _ in done),
+            "merged_bytes": sum(merge.size for merge, _ in done),
+            "written_files": sum(len(files) for _, files in done),
+            "written_bytes": sum(file.size for _, files in done for file in files),
+            "overtaken": len(overtaken),
+            "checkpoints": checkpoints,
+            "removed_files": len(removed),
+            "removed_bytes": sum(each.file.size for each in removed),
+        },
+    )
+
+
+def _check_sizes(config: OptimizeConfig) -> None:
+    if not 0 < 2 * config.small_bytes <= config.target_bytes <= MOST_TARGET_BYTES:
+        raise UsageError(
+            f"optimize: files are merged into ones of {config.target_bytes} bytes where they are below "
+            f"{config.small_bytes}; the first has to be at least twice the second, or what is merged would be merged "
+            f"again, and at most {MOST_TARGET_BYTES}."
+        )
+
+
+def _floor(config: OptimizeConfig, histories: Mapping[str, History]) -> int:
+    """Age from which a file that no version names is removed: one that waits for its commit, or that somebody reads,
+    must never come to it. So it is also twice the longest that a file of this lake has waited."""
+    if config.force:
+        return config.vacuum_after_ms
+    if config.vacuum_after_ms < LEAST_VACUUM_MS:
+        raise UsageError(
+            f"optimize: files would be removed after {config.vacuum_after_ms} ms, and the floor is {LEAST_VACUUM_MS} "
+            "ms, seven days: a run or a reader could still need them. Ask for more, or say `force` if nothing else "
+            "reads or writes this lake."
+        )
+    return max([config.vacuum_after_ms, *(2 * history.longest_wait_ms for history in histories.values())])
+
+
+def _plan_files(
+    config: OptimizeConfig, names: Sequence[str]
+) -> tuple[tuple[Merge, ...], tuple[Order, ...], tuple[str, ...]]:
+    """What is to be merged, what is to be put in order first, and which topics have to be left alone."""
+    sizes = Sizes(config.small_bytes, config.target_bytes)
+    merges: list[Merge] = []
+    orders: list[Order] = []
+    unplaced: list[str] = []
+    log_ids = incarnations(config.lake) if any(name in RECORD_TABLES for name in names) else {}
+    for name in names:
+        table = open_table(config.lake, name)
+        if table is None:
+            continue
+        files = live_files(table)
+        if name not in RECORD_TABLES:
+            merges += state_merges(name, files, sizes)
+            continue
+        ends = None
+        if name == "records_uncommitted":
+            # Behind the decided offsets lies a section that is replaced as a whole: no file may reach into it.
+            logs = {f"{log_id}/{partition}" for (_, partition), ids in log_ids.items() for log_id in ids}
+            decided = commits.versions(config.lake, name, [f"{name}/{log}" for log in logs])
+            ends = {log: decided[f"{name}/{log}"] for log in logs}
+        found, without_log = plan_orders(config.lake, name, files, config.target_bytes, log_ids, ends)
+        orders += found
+        # Where something is to be put in order, small files are looked for when that is done.
+        left = {order.topic for order in found} | set(without_log)
+        of_records, _ = record_merges(
+            name, [file for file in files if file.partition_values["topic"] not in left], sizes, log_ids, ends
+        )
+        merges += of_records
+        unplaced += [f"{name}/{topic}" for topic in without_log]
+    return tuple(merges), tuple(orders), tuple(unplaced)
+
+
+def _plan_vacuum(config: OptimizeConfig, histories: Mapping[str, History], floor_ms: int) -> Iterator[Vacuumed]:
+    """Files that are old by the run's clock, and by the time of whoever keeps them: a run that was given a clock ahead
+    of time must not take the files of a publish that is still at work."""
+    now_ms = config.as_of_ms
+    is_asked = config.force
+    for name in TABLES:
+        for file in idle_files(config.lake, name, histories[name]):
+            if now_ms - file.since_ms > floor_ms and not is_asked:
+                now_ms = min(now_ms, storage.clock_ms(config.lake))
+                is_asked = True
+            age = now_ms - file.since_ms
+            if age > floor_ms:
+                yield Vacuumed(name, file, age)
+
+
+def _due_checkpoints(lake: str) -> dict[str, int]:
+    tables = {name: open_table(lake, name) for name in TABLES}
+    behind = {name: commits_since_checkpoint(lake, table, name) for name, table in tables.items() if table is not None}
+    return {name: count for name, count in behind.items() if count >= CHECKPOINT_COMMITS}
+
+
+def _merge(
+    config: OptimizeConfig, merges: Sequence[Merge], spark: SparkSession | None
+) -> tuple[list[tuple[Merge, list[WrittenFile]]], list[Merge], list[PlacedFinding]]:
+    """Write and commit; what was committed, what another commit overtook, and what could not be merged."""
+    written: list[tuple[Merge, list[WrittenFile]]] = []
+    failed: list[PlacedFinding] = []
+    extra = {name: extra_columns(config.lake, name) for name in {merge.table for merge in merges}}
+    tasks = [asdict(_task(config.lake, merge, extra[merge.table])) for merge in merges]
+    if spark is None:
+        results = [merge_files(task) for task in tasks]
+    else:
+        from spark_jobs.tasks.spread import spread
+
+        results = spread(spark, tasks, merge_files)
+    for merge, result in zip(merges, results, strict=True):
+        if result["error"] is None:
+            written.append((merge, [WrittenFile(**file) for file in result["files"]]))
+        else:
+            partition = merge.partition
+            failed.append(damaged_files(merge.table, merge.topic, partition, merge.files, result["error"], merge.log))
+    committed: list[tuple[Merge, list[WrittenFile]]] = []
+    # In the order of the tables, and in one commit what is of one topic: nobody sees a topic half merged.
+    for (table, _), of_topic in groupby(written, key=lambda each: (each[0].table, each[0].topic)):
+        committed += commit_in_place(config.lake, config.run_id, table, list(of_topic))
+    landed = [merge for merge, _ in committed]
+    return committed, [merge for merge, _ in written if merge not in landed], failed
+
+
+def _task(lake: str, merge: Merge, extra: str) -> MergeTask:
+    return MergeTask(
+        lake=lake,
+        table=merge.table,
+        partition_values=dict(merge.partition_values),
+        paths=tuple(file.path for file in merge.files),
+        sizes=tuple(file.size for file in merge.files),
+        rows=merge.rows,
+        outputs=merge.outputs,
+        log_id=merge.log_id,
+        partition=merge.partition,
+        extra=extra,
+    )
+
+
+def _check_off(config: OptimizeConfig, floor_ms: int) -> int:
+    """Checkpoints where they are due, and a table's log without the commits that Delta no longer has to keep."""
+    due = _due_checkpoints(config.lake)
+    for name in due:
+        table = open_table(config.lake, name)
+        if table is not None:
+            table.create_checkpoint()
+            if floor_ms <= LOG_KEPT_MS:
+                table.cleanup_metadata()
+    return len(due)
+
+
+def _remove(lake: str, files: Sequence[Vacuumed]) -> Iterator[Vacuumed]:
+    """Delete files, but none that a version took up since the plan."""
+    for name, of_table in groupby(files, key=lambda each: each.table):
+        table = open_table(lake, name)
+        live = {file.path for file in live_files(table)} if table is not None else set()
+        for each in of_table:
+            if table is not None and each.file.path not in live:
+                storage.delete(storage.join(table_uri(lake, name), each.file.path))
+                yield each
+
+
+def _described(merge: Merge) -> dict[str, Any]:
+    described: dict[str, Any] = {"table": merge.table}
+    if merge.log is not None:
+        described |= {
+            "topic": merge.topic,
+            "partition": merge.partition,
+            "log": merge.log,
+            "start_offset": merge.files[0].least["offset"],
+            "end_offset": merge.files[-1].greatest["offset"] + 1,
+        }
+    return described | {
+        "files": len(merge.files),
+        "into": merge.outputs,
+        "bytes": merge.size,
+        "rows": merge.rows,
+    }
+
+
+def _described_order(order: Order) -> dict[str, Any]:
+    return {
+        "table": order.table,
+        "topic": order.topic,
+        "logs": sorted({f"{output.log_id}/{output.partition}" for output in order.outputs}),
+        "files": len(order.files),
+        "into": len(order.outputs),
+        "bytes": order.size,
+        "rows": order.rows,
+    }
+
+
+def _changes(
+    done: Sequence[tuple[Merge, list[WrittenFile]]], ordered: Sequence[tuple[Order, list[WrittenFile]]]
+) -> Iterator[LogChange]:
+    for order, files in ordered:
+        pairs = list(zip(order.outputs, files, strict=True))
+        for (log_id, partition), found_there in groupby(pairs, key=lambda each: (each[0].log_id, each[0].partition)):
+            of_log = list(found_there)
+            metrics = {
+                "files_before": len({path for output, _ in of_log for path in output.paths}),
+                "files_after": len(of_log),
+                "bytes": sum(file.size for _, file in of_log),
+            }
+            yield LogChange(f"{log_id}/{partition}", order.topic, partition, metrics)
+    of_logs = sorted((each for each in done if each[0].log is not None), key=lambda each: str(each[0].log))
+    for log, merges in groupby(of_logs, key=lambda each: str(each[0].log)):
+        merged = list(merges)
+        first = merged[0][0]
+        yield LogChange(
+            log,
+            str(first.topic),
+            int(first.partition or 0),
+            {
+                "files_before": sum(len(merge.files) for merge, _ in merged),
+                "files_after": sum(len(files) for _, files in merged),
+                "bytes": sum(file.size for _, files in merged for file in files),
+            },
+        )

@@ -1,0 +1,185 @@
+"""``prove``: files of ``records`` that other engines wrote, compared with the archive; nothing else is read.
+
+    plan     live files that commits of other engines added with changed data since the table was recorded     (driver)
+    compare  their rows with the archive, and with other files of the same offsets, by threads                 (driver)
+    record   the answers in ``tables.json``; each difference as a finding                                      (driver)
+
+An answer is remembered as long as its file is live. A file that rewrites rows without changing them (``dataChange`` is
+false) is no business of this job: row counts and ``loglake verify LAKE`` look at it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from logcore.logs.findings import found
+from spark_jobs.contracts import JobReport, ProveConfig
+from spark_jobs.lake.delta import table_state
+from spark_jobs.lake.delta.live_files import LiveFile, live_files, open_parquet
+from spark_jobs.lake.delta.tables import open_table, table_uri
+from spark_jobs.lake.ledger import finding_rows
+from spark_jobs.lake.ledger.finding_rows import PlacedFinding
+from spark_jobs.lake.segments import archive
+from spark_jobs.lake.store import storage
+from spark_jobs.lake_proof.comparison import SCHEMA, Archive, Comparison, Range, RowComparison, as_answer, by_log
+from spark_jobs.lake_proof.files import CHUNK_ROWS, comparison_findings
+from spark_jobs.lake_proof.proof import DataUnreadable, readable
+from spark_jobs.lake_proof.runs import HeldOffsets, OffsetRuns
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TABLE = "records"
+THREADS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ProvePlan:
+    """What there is to compare; printed, it is the dry run."""
+
+    files: tuple[LiveFile, ...]
+    """With rows of other engines, and an answer that is not known."""
+    beside: Mapping[str, tuple[str, ...]]
+    """By file: live files that may hold the same offsets."""
+    known: Mapping[str, Any]
+    """Answers of earlier runs on files that are still live."""
+
+    @property
+    def is_empty(self) -> bool:
+        """No file has to be read; remembered answers are in the plan."""
+        return not self.files
+
+    @property
+    def needs_spark(self) -> bool:
+        """Never: what other engines rewrite between two runs is compared by this process."""
+        return False
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as plain values; ``answers`` are those that are known."""
+        return {"files": [file.path for file in self.files], "answers": dict(self.known)}
+
+
+@dataclass(slots=True)
+class _Answers:
+    """What came out, by file."""
+
+    by_file: dict[str, Any] = field(default_factory=dict)
+    differences: list[tuple[LiveFile, Comparison]] = field(default_factory=list)
+    rows: int = 0
+
+
+def plan(config: ProveConfig) -> ProvePlan:
+    """Files that other engines added with changed data, and that no run has compared."""
+    table = open_table(config.lake, TABLE)
+    if table is None:
+        return ProvePlan((), {}, {})
+    state = table_state.read_state(config.lake)
+    live = {file.path: file for file in live_files(table)}
+    known = {path: answer for path, answer in state.foreign.get(TABLE, {}).items() if path in live}
+    new = table_state.unproven_files(config.lake, TABLE)
+    return ProvePlan(tuple(new), {file.path: _beside(file, live) for file in new}, known)
+
+
+def apply(plan: ProvePlan, config: ProveConfig, spark: SparkSession | None) -> JobReport:
+    """Compare the files, remember the answers and say what differs."""
+    logs = sorted(archive.read_logs(config.lake))
+    archived = Archive.of(config.lake, logs) if plan.files else None
+    answers = _Answers(dict(plan.known))
+    if archived is not None:
+        with ThreadPoolExecutor(THREADS) as threads:
+            results = threads.map(partial(_compare, config.lake, archived, plan.beside), plan.files)
+            for file, result in zip(plan.files, results, strict=True):
+                answers.by_file[file.path] = as_answer(result)
+                answers.differences.append((file, result))
+                answers.rows += result.equal
+        table_state.record_state(config.lake, config.run_id, config.as_of_ms, foreign={TABLE: answers.by_file})
+    placed = [each for file, result in answers.differences for each in _findings(config.lake, file, result)]
+    if config.logs is not None:
+        placed = [each for each in placed if each.log is None or each.log in config.logs]
+    new = finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)
+    return JobReport(
+        job=config.JOB,
+        run_id=config.run_id,
+        lake=config.lake,
+        findings=tuple(new),
+        plan=plan.as_dict() | {"answers": answers.by_file},
+        metrics={
+            "files": len(plan.files),
+            "rows_by_archive": answers.rows,
+            "rows_not_provable": sum(result.unproved for _, result in answers.differences),
+            "files_that_differ": sum(isinstance(answer, list) for answer in answers.by_file.values()),
+        },
+    )
+
+
+def _beside(file: LiveFile, live: Mapping[str, LiveFile]) -> tuple[str, ...]:
+    """Other files of the topic whose statistics allow the same offsets of the same log."""
+    return tuple(sorted(other.path for other in live.values() if other.path != file.path and _overlap(file, other)))
+
+
+def _overlap(one: LiveFile, other: LiveFile) -> bool:
+    if one.partition_values.get("topic") != other.partition_values.get("topic"):
+        return False
+    for name in ("partition", "log_id", "offset"):
+        least, greatest = other.least.get(name), other.greatest.get(name)
+        if least is None or greatest is None or name not in one.least or name not in one.greatest:
+            continue
+        if one.greatest[name] < least or greatest < one.least[name]:
+            return False
+    return True
+
+
+def _compare(lake: str, archived: Archive, beside: Mapping[str, Sequence[str]], file: LiveFile) -> Comparison:
+    compared = RowComparison(archived, file.partition_values.get("topic", ""))
+    runs: dict[str, OffsetRuns] = {}
+    try:
+        with readable(), open_parquet(storage.join(table_uri(lake, TABLE), file.path)) as parquet:
+            for chunk in parquet.iter_batches(CHUNK_ROWS, columns=list(SCHEMA.names), use_threads=False):
+                rows = chunk.select(SCHEMA.names).cast(SCHEMA)
+                compared.take(rows)
+                _add(runs, rows)
+        result = compared.finish()
+        for path in beside[file.path]:
+            result.differences += _doubled(lake, runs, path)
+    except (DataUnreadable, FileNotFoundError) as error:
+        result = compared.finish()
+        start, end = file.min_offset or 0, (file.max_offset or 0) + 1
+        result.differences.append(Range(_log_of(file), start, end, f"the file cannot be read ({error})"))
+    return result
+
+
+def _add(runs: dict[str, OffsetRuns], rows: Any) -> None:
+    for log, some in by_log(rows.filter(rows.column("offset").is_valid())):
+        runs.setdefault(log, OffsetRuns()).add(some.column("offset").to_numpy(zero_copy_only=False))
+
+
+def _doubled(lake: str, ours: Mapping[str, OffsetRuns], path: str) -> Iterator[Range]:
+    """Offsets that another file holds too."""
+    theirs: dict[str, OffsetRuns] = {}
+    with readable(), open_parquet(storage.join(table_uri(lake, TABLE), path)) as parquet:
+        for rows in parquet.iter_batches(CHUNK_ROWS, columns=["partition", "offset", "log_id"], use_threads=False):
+            _add(theirs, rows)
+    for log in ours.keys() & theirs.keys():
+        other = HeldOffsets.of([theirs[log]])
+        mine = HeldOffsets.of([ours[log]])
+        for low, high in zip(mine.starts, mine.ends, strict=True):
+            for start, end in other.within(int(low), int(high)):
+                yield Range(log, start, end, f"the offset is in the file {path} too")
+
+
+def _log_of(file: LiveFile) -> str:
+    return f"{file.log_id}/{file.partition}" if file.log_id is not None and file.partition is not None else ""
+
+
+def _findings(lake: str, file: LiveFile, result: Comparison) -> Iterator[PlacedFinding]:
+    topic = file.partition_values.get("topic")
+    path = storage.join(table_uri(lake, TABLE), file.path)
+    for rule, log, start, end, text in comparison_findings(TABLE, result.ranges(), result.doubts()):
+        partition = int(log.rpartition("/")[2]) if log else None
+        name = topic if partition is None else f"{topic}-{partition}"
+        finding = found(rule, f"{name}: {text}", file=path, start_offset=start, end_offset=end)
+        yield PlacedFinding(finding, log or None, topic, partition)

@@ -1,0 +1,1 @@
+"""The job `publish`: decided records go into the table `records`."""

@@ -1,0 +1,1 @@
+"""The job `rebuild_indexes`: side files of archived segments."""

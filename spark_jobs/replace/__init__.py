@@ -1,0 +1,1 @@
+"""The job `replace`: published offsets are written again from the archive."""

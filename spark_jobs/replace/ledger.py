@@ -1,0 +1,59 @@
+"""What a replacement tells the offset ledger: that the ranges which it has written are published.
+
+Belongs here: the rows of ``offset_ledger``, cut at the bounds of these ranges. Which ranges they are is ``replace``'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from spark_jobs.lake.delta.commits import Standing
+from spark_jobs.lake.ledger import frontier
+from spark_jobs.lake.ledger.frontier import LedgerRow
+from spark_jobs.lake.ledger.offset_ranges import clipped
+from spark_jobs.lake.published import withdrawals
+from spark_jobs.lake.segments import removals
+
+
+def mark_published(
+    lake: str, done: Mapping[str, Sequence[tuple[int, int]]], run_id: str, *, include_withdrawn: bool = False
+) -> None:
+    """Set the ledger's `published` on what was replaced; nothing to set writes nothing.
+
+    Args:
+        include_withdrawn: rows that were withdrawn are back: their withdrawals go.
+    """
+    if not done:
+        return
+    if include_withdrawn:
+        withdrawals.take_back(lake, done, run_id)
+    standing = Standing.of(lake, "offset_ledger")
+    ledger = frontier.sync_published(lake, run_id, list(done), standing)
+    marked = {log: _marked(lake, rows, done[log], include_withdrawn=include_withdrawn) for log, rows in ledger.items()}
+    moved = [log for log in marked if marked[log] != ledger[log]]
+    frontier.commit_ledger(lake, [row for log in moved for row in marked[log]], moved, run_id, standing)
+
+
+def _marked(
+    lake: str, rows: Sequence[LedgerRow], ranges: Sequence[tuple[int, int]], *, include_withdrawn: bool
+) -> list[LedgerRow]:
+    marked = []
+    for row in rows:
+        rest = row
+        is_due = not row.published or (row.withdrawn and include_withdrawn)
+        for start, end in [] if not is_due else clipped(ranges, row.start_offset, row.end_offset):
+            if start > rest.start_offset:
+                left, rest = removals.cut(rest, start, partial(removals.count_records, lake))
+                marked.append(left)
+            right = None
+            if end < rest.end_offset:
+                rest, right = removals.cut(rest, end, partial(removals.count_records, lake))
+            marked.append(replace(rest, published=True, withdrawn=rest.withdrawn and not include_withdrawn))
+            if right is None:
+                break
+            rest = right
+        else:
+            marked.append(rest)
+    return marked

@@ -1,0 +1,286 @@
+"""What is asked of ``replace``: offsets, times or nothing, cut to the ranges of each log that can be replaced.
+
+Only offsets below the frontier that the archive still holds as they were published can be; the others are refused by
+name. Belongs here: which offsets, from the ledger. What becomes of them is ``replace``'s.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from logcore.logs.findings import found
+from logcore.logs.offset_ledger import OffsetState
+from spark_jobs.contracts import ReplaceConfig
+from spark_jobs.lake.delta.table_scan import scan
+from spark_jobs.lake.delta.tables import open_dataset, open_table
+from spark_jobs.lake.ledger import frontier
+from spark_jobs.lake.ledger.finding_rows import PlacedFinding
+from spark_jobs.lake.ledger.frontier import LedgerRow
+from spark_jobs.lake.ledger.offset_ranges import clipped, meets, merged
+from spark_jobs.lake.segments import archive, removals
+from spark_jobs.lake.segments.removals import Archived
+from spark_jobs.replace.layout import LogOf
+
+RANGES_A_COMMIT = 200
+
+WITHOUT_ROWS = frozenset(
+    {
+        OffsetState.CONTROL,
+        OffsetState.ABORTED,
+        OffsetState.EMPTY,
+        OffsetState.COMPACTED,
+        OffsetState.TRIMMED,
+        OffsetState.REMOTE,
+    }
+)
+REPLACEABLE = WITHOUT_ROWS | {OffsetState.PRESENT}
+
+WHY_GONE = {
+    Archived.RETAINED_AWAY: "retention took them out of the archive",
+    Archived.COMPACTED_AWAY: "compaction took records of them out of the archive",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LogRequest:
+    """Ranges of one log that are compared and, where they differ, replaced."""
+
+    log: str
+    topic: str
+    log_id: str
+    partition: int
+    ranges: tuple[tuple[int, int], ...]
+    visible: tuple[tuple[int, int], ...]
+    """What of the ranges has rows."""
+    records: int
+    """Rows there are to be, as the ledger counts them."""
+
+    @property
+    def named(self) -> LogOf:
+        """The log as rows name it."""
+        return LogOf(self.topic, self.partition, self.log_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Unreplaceable:
+    """Offsets [start, end) within one range of the ledger that are not replaced."""
+
+    row: LedgerRow
+    start: int
+    end: int
+    why: str
+
+    @property
+    def rows(self) -> int:
+        """Published rows that there are to be in the whole range of the ledger."""
+        return self.row.records if self.row.has_rows else 0
+
+    def rows_between(self, start: int, end: int) -> int:
+        """The same of a part; at least that many where only the number of gaps is known."""
+        outside = (self.row.end_offset - self.row.start_offset) - (end - start)
+        return max(self.rows - outside, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRequest:
+    """What one commit is made of."""
+
+    topic: str
+    logs: tuple[LogRequest, ...]
+
+
+def requested(config: ReplaceConfig) -> tuple[list[TopicRequest], list[PlacedFinding]]:
+    """What is to be compared, one commit's worth each, and what is refused."""
+    rows = archive.read_logs(config.lake, config.logs)
+    ledger = frontier.read_ledger(config.lake, list(rows))
+    frontiers = frontier.read_frontiers(config.lake, list(ledger))
+    # What a run published and did not get to tell the ledger was not filled late.
+    ledger = {log: frontier.with_published(ranges, frontiers[log]) for log, ranges in ledger.items()}
+    if config.include_withdrawn:
+        ledger = {log: [replace(row, withdrawn=False) for row in ranges] for log, ranges in ledger.items()}
+    by_time = _ranges_of_times(config, list(ledger)) if _names_times(config) else None
+    requests: list[LogRequest] = []
+    refused: list[PlacedFinding] = []
+    for log, ranges in sorted(ledger.items()):
+        wanted = _wanted(config, ranges, frontiers[log] or 0, None if by_time is None else by_time.get(log, []))
+        chosen, reasons = _cut(ranges, wanted, frontiers[log] or 0)
+        if chosen:
+            requests += _requests(config.lake, ranges, chosen)
+        refused += [refusal(ranges[0], start, end, why) for start, end, why in reasons]
+    return _by_topic(requests), refused
+
+
+def requests_for(
+    lake: str, wanted: Mapping[str, Sequence[tuple[int, int]]]
+) -> tuple[list[LogRequest], list[Unreplaceable]]:
+    """One request for each log with all of its wanted ranges that can be replaced, and what of them cannot be."""
+    ledger = frontier.read_ledger(lake, list(wanted))
+    frontiers = frontier.read_frontiers(lake, list(ledger))
+    requests: list[LogRequest] = []
+    refused: list[Unreplaceable] = []
+    for log, rows in sorted(ledger.items()):
+        ranges, end = frontier.with_published(rows, frontiers[log]), frontiers[log] or 0
+        chosen, _ = _cut(ranges, wanted[log], end)
+        if chosen:
+            requests += _requests(lake, ranges, chosen, len(chosen))
+        for low, high in wanted[log]:
+            for row in _meeting(ranges, low, min(high, end)):
+                start, stop = max(low, row.start_offset), min(high, end, row.end_offset)
+                if start < stop and (why := _why_not(row)) is not None:
+                    refused.append(Unreplaceable(row, start, stop, why))
+    return requests, refused
+
+
+def _names_times(config: ReplaceConfig) -> bool:
+    return config.since_ms is not None or config.until_ms is not None
+
+
+def _ranges_of_times(config: ReplaceConfig, logs: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
+    """Offsets by log of the record batches that hold timestamps in [since, until), as their headers tell.
+
+    A header tells the greatest timestamp and the first one; a batch is left out only where both lie on one side.
+    Batches stream by; what is held are runs of neighbours.
+    """
+    table = open_table(config.lake, "batches")
+    if table is None:
+        return {}
+    condition = pc.field("log").isin(pa.array(sorted(logs), pa.string())) & (pc.field("verdict") == "ok")
+    if config.since_ms is not None:
+        condition &= (pc.field("max_timestamp") >= config.since_ms) | (pc.field("base_timestamp") >= config.since_ms)
+    if config.until_ms is not None:
+        condition &= (pc.field("base_timestamp") < config.until_ms) | (pc.field("max_timestamp") < config.until_ms)
+    columns = ["log", "base_offset", "last_offset"]
+    ranges: dict[str, list[tuple[int, int]]] = {}
+    for chunk in scan(open_dataset(config.lake, "batches", table), columns, condition):
+        by_log: dict[str, list[tuple[int, int]]] = {}
+        for log, first, last in zip(*(chunk[name].to_pylist() for name in columns), strict=True):
+            by_log.setdefault(log, []).append((first, last + 1))
+        for log, found_here in by_log.items():
+            ranges[log] = merged(sorted(ranges.get(log, []) + merged(sorted(found_here))))
+    return ranges
+
+
+def _wanted(
+    config: ReplaceConfig, ranges: Sequence[LedgerRow], end: int, by_time: Sequence[tuple[int, int]] | None
+) -> list[tuple[int, int]]:
+    """The offsets that are asked for, in ascending ranges; without a request those that were filled late."""
+    if not config.names_a_range:
+        due = (r for r in ranges if r.state in REPLACEABLE and not r.published and not r.withdrawn)
+        late = [r for r in due if r.end_offset <= end]
+        return merged((r.start_offset, r.end_offset) for r in late)
+    start, stop = config.start_offset or 0, config.end_offset
+    if by_time is None:
+        stop = end if stop is None else stop
+        return [(start, stop)] if start < stop else []
+    # Offsets that cleaning left between two batches are asked for with them: one range instead of many.
+    cleaned = {r.start_offset: r.end_offset for r in ranges if r.state is OffsetState.COMPACTED}
+    widened = merged((low, cleaned.get(high, high)) for low, high in by_time)
+    if stop is None:
+        stop = end if config.until_ms is None else max(end, ranges[-1].end_offset)
+    return clipped(widened, start, stop)
+
+
+def _cut(
+    ranges: Sequence[LedgerRow], wanted: Sequence[tuple[int, int]], end: int
+) -> tuple[list[tuple[int, int]], list[tuple[int, int, str]]]:
+    """What of the wanted offsets can be replaced, and what can't, with the reason."""
+    chosen: list[tuple[int, int]] = []
+    refused: list[tuple[int, int, str]] = []
+    for low, high in wanted:
+        for row in _meeting(ranges, low, high):
+            start, stop = max(low, row.start_offset), min(high, row.end_offset, end)
+            if start >= stop:
+                continue
+            why = _why_not(row)
+            if why is None:
+                chosen.append((start, stop))
+                continue
+            if refused and refused[-1][1:] == (start, why):
+                refused[-1] = (refused[-1][0], stop, why)
+            else:
+                refused.append((start, stop, why))
+        high = min(high, ranges[-1].end_offset)
+        if high > max(low, end):
+            refused.append((max(low, end), high, "they are not published yet; publishing takes them when they are due"))
+    return merged(chosen), refused
+
+
+def _why_not(row: LedgerRow) -> str | None:
+    """Why the offsets of a ledger range cannot be replaced; None where they can be."""
+    if row.archived == Archived.HELD and row.state in REPLACEABLE:
+        return None
+    return WHY_GONE.get(Archived(row.archived), f"the log says that they are {row.state}")
+
+
+def _meeting(ranges: Sequence[LedgerRow], start: int, end: int) -> Iterator[LedgerRow]:
+    """The ledger's ranges that have offsets of [start, end)."""
+    at = bisect_right(ranges, start, key=lambda row: row.end_offset)
+    while at < len(ranges) and ranges[at].start_offset < end:
+        yield ranges[at]
+        at += 1
+
+
+def _requests(
+    lake: str, ranges: Sequence[LedgerRow], chosen: Sequence[tuple[int, int]], most: int = RANGES_A_COMMIT
+) -> list[LogRequest]:
+    """The log's ranges as requests of no more than one commit takes."""
+    first = ranges[0]
+    requests = []
+    for at in range(0, len(chosen), most):
+        some = chosen[at : at + most]
+        with_rows = [row for row in ranges if row.shows and meets(some, row.start_offset, row.end_offset)]
+        visible = [each for row in with_rows for each in clipped(some, row.start_offset, row.end_offset)]
+        records = sum(_records_in(lake, row, some) for row in with_rows)
+        requests.append(
+            LogRequest(
+                first.log, first.topic, first.log_id, first.partition, tuple(some), tuple(merged(visible)), records
+            )
+        )
+    return requests
+
+
+def _records_in(lake: str, row: LedgerRow, ranges: Sequence[tuple[int, int]]) -> int:
+    total = 0
+    for start, end in clipped(ranges, row.start_offset, row.end_offset):
+        part = row
+        if start > part.start_offset:
+            part = removals.cut(part, start, partial(removals.count_records, lake))[1]
+        if end < part.end_offset:
+            part = removals.cut(part, end, partial(removals.count_records, lake))[0]
+        total += part.records
+    return total
+
+
+def _by_topic(requests: Sequence[LogRequest]) -> list[TopicRequest]:
+    """Logs of one topic together, as long as their ranges fit into one commit."""
+    topics = []
+    for topic, found_there in groupby(sorted(requests, key=lambda r: (r.topic, r.log)), key=lambda r: r.topic):
+        logs: list[LogRequest] = []
+        for request in found_there:
+            # Two parts of one log may meet in one file, so they never share a commit.
+            full = sum(len(log.ranges) for log in logs) + len(request.ranges) > RANGES_A_COMMIT
+            if logs and (full or logs[-1].log == request.log):
+                topics.append(TopicRequest(topic, tuple(logs)))
+                logs = []
+            logs.append(request)
+        topics.append(TopicRequest(topic, tuple(logs)))
+    return topics
+
+
+def refusal(log: LogRequest | LedgerRow, start: int, end: int, why: str) -> PlacedFinding:
+    """Say that offsets [start, end) stay as they are, and why."""
+    finding = found(
+        "replacement-refused",
+        f"{log.topic}-{log.partition}: offsets [{start}, {end}) are not replaced: {why}. What records has of them "
+        "stays as it is.",
+        start_offset=start,
+        end_offset=end,
+    )
+    return PlacedFinding(finding, log.log, log.topic, log.partition)

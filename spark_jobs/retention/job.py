@@ -1,0 +1,255 @@
+"""``retention``: which archived segments a broker would delete by its topic's policy, and their rows retired.
+
+    plan    Kafka's predicates over each log's live segments, at the run's clock      (driver, no JVM)
+    apply   retire in one commit; then `log_actions` and the ledger's `archived`
+
+Only logs whose topic has a policy with ``delete``, or with ``on_trim: follow``: then also what lies below a log start
+that was moved at the source (`kafka-delete-records`, or the source's own retention). Nothing unpublished and nothing
+unvalidated leaves, and no file is deleted here: that is a step of its own (``maintain``), after `file.delete.delay.ms`.
+Without ``apply`` only the plan is made.
+
+Where every segment is due a broker rolls an empty one, so that the log end is not lost. The archive needs none: where a
+log ends is told by the rows of its segments, retired ones too, and it grows on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from logcore.logs.retention import Decision, Deletion, RetentionRule, SegmentFacts, decide
+from spark_jobs.contracts import JobReport, RetentionConfig
+from spark_jobs.lake.segments import archive, removals
+from spark_jobs.lake.segments.archive import LogRow, Segment
+from spark_jobs.lake.segments.log_segments import GovernedLog, LogSegment, governed_logs, log_segments
+from spark_jobs.lake.segments.removals import Told, Unfinished
+from spark_jobs.lake.setup.policies import TopicPolicy, read_policies
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ANY_OFFSET = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """A source segment whose slices leave, by which rule and why."""
+
+    segment: LogSegment
+    rule: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlan:
+    """What leaves of one log, oldest first."""
+
+    row: LogRow
+    leaving: tuple[Leaving, ...]
+    staying: LogSegment | None
+    """The first one that stays; None where all leave."""
+    why_it_stays: tuple[str, ...]
+    version: int | None
+
+    @property
+    def segments(self) -> list[Segment]:
+        """The rows to retire."""
+        return [segment for each in self.leaving for segment in each.segment.slices]
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionPlan:
+    """What there is to do; printed, it is the dry run."""
+
+    logs: tuple[LogPlan, ...]
+    """Of which something leaves."""
+    others: tuple[LogPlan, ...]
+    """That have a policy, and of which nothing does."""
+    unfinished: Unfinished
+    """What an earlier run retired and did not get to tell of."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing is due."""
+        return not self.logs and not self.unfinished
+
+    @property
+    def needs_spark(self) -> bool:
+        """Never: rows are retired, no byte is read."""
+        return False
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as plain values."""
+        return {
+            "logs": [
+                {
+                    "log": log.row.log,
+                    "topic_partition": log.row.topic_partition,
+                    "log_start_offset": log.leaving[-1].segment.next_offset,
+                    "bytes": sum(segment.size for segment in log.segments),
+                    "segments": [
+                        {
+                            "base_offset": each.segment.base_offset,
+                            "next_offset": each.segment.next_offset,
+                            "bytes": each.segment.facts.size,
+                            "rule": each.rule,
+                            "why": each.why,
+                        }
+                        for each in log.leaving
+                    ],
+                    **_stay(log),
+                }
+                for log in self.logs
+            ],
+            "nothing_due": [
+                {"log": log.row.log, "topic_partition": log.row.topic_partition, **_stay(log)} for log in self.others
+            ],
+            "unfinished": {
+                "segments": [removal.segment.segment_id for removal in self.unfinished.actions],
+                "ledgers": list(self.unfinished.ledgers),
+            },
+        }
+
+
+def plan(config: RetentionConfig) -> RetentionPlan:
+    """What is due at the run's clock.
+
+    Raises:
+        UsageError: the policies can't be read.
+    """
+    policies = read_policies(config.policies)
+    governed = [
+        log
+        for log in governed_logs(config.lake, policies, config.logs)
+        if log.policy.deletes or log.policy.follows_trims
+    ]
+    plans = [_plan_log(log, config.as_of_ms) for log in governed]
+    return RetentionPlan(
+        tuple(log for log in plans if log.leaving),
+        tuple(log for log in plans if not log.leaving),
+        removals.unfinished(config.lake, config.logs),
+    )
+
+
+def apply(plan: RetentionPlan, config: RetentionConfig, spark: SparkSession | None = None) -> JobReport:
+    """Retire what is due in one commit and tell of it; without ``config.apply`` only report the plan.
+
+    Raises:
+        ConcurrentChange: a log was touched since the plan.
+    """
+    retired = [segment for log in plan.logs for segment in log.segments]
+    report = JobReport(
+        job=config.JOB,
+        run_id=config.run_id,
+        lake=config.lake,
+        plan=plan.as_dict(),
+        metrics={
+            "applied": config.apply,
+            "due_segments": len(retired),
+            "due_bytes": sum(segment.size for segment in retired),
+        },
+    )
+    if not config.apply:
+        return report
+    if retired:
+        planned = {log.row.log: log.version for log in plan.logs}
+        archive.swap_segments(config.lake, retired, [], planned, config.run_id, config.as_of_ms, archive.RETENTION)
+    reasons, stays = _explain(config)
+    finished = removals.finish(config.lake, config.run_id, config.logs, reasons, stays)
+    return replace(report, changed=removals.changes(finished))
+
+
+def _stay(log: LogPlan) -> dict[str, Any]:
+    if log.staying is None:
+        return {"stays": None, "why_it_stays": ["nothing stays: the log goes on at its end"]}
+    return {"stays": log.staying.base_offset, "why_it_stays": list(log.why_it_stays)}
+
+
+def _plan_log(log: GovernedLog, as_of_ms: int) -> LogPlan:
+    limit = _limit(log.row, log.published_to, log.validated_to)
+    decision = _decide(log.segments, log.row, log.policy, as_of_ms, limit)
+    by_base = {segment.base_offset: segment for segment in log.segments}
+    leaving = tuple(Leaving(by_base[d.segment.base_offset], str(d.rule), _why(d)) for d in decision.deletions)
+    staying = by_base[decision.stays[0].segment.base_offset] if decision.stays else None
+    why = _why_it_stays(decision, staying, log.row, log.published_to, log.validated_to)
+    return LogPlan(log.row, leaving, staying, why, log.version)
+
+
+def _limit(row: LogRow, published_to: int, validated_to: int) -> int:
+    """Nothing that ends above it leaves."""
+    return min(row.publish_limit(), published_to, validated_to)
+
+
+def _decide(
+    segments: Sequence[LogSegment], row: LogRow, policy: TopicPolicy, as_of_ms: int, limit: int
+) -> Decision[SegmentFacts]:
+    log_start_offset = row.log_start_offset
+    if policy.follows_trims:
+        log_start_offset = max(log_start_offset, row.source_log_start_offset)
+    return decide(
+        [segment.facts for segment in segments],
+        retention_ms=policy.retention_ms,
+        retention_bytes=policy.retention_bytes,
+        as_of_ms=as_of_ms,
+        high_watermark=limit,
+        log_start_offset=log_start_offset,
+        log_end_offset=segments[-1].next_offset,
+        cleanup_policy=policy.cleanup_policy,
+    )
+
+
+def _why(deletion: Deletion[SegmentFacts]) -> str:
+    timestamp = deletion.segment.max_timestamp
+    if deletion.rule is RetentionRule.RETENTION_MS and (timestamp is None or timestamp < 0):
+        return f"{deletion.why} (no batch of it has a timestamp: its file's time of change stands for one)"
+    return deletion.why
+
+
+def _why_it_stays(
+    decision: Decision[SegmentFacts], staying: LogSegment | None, row: LogRow, published_to: int, validated_to: int
+) -> tuple[str, ...]:
+    """A guard alone where there is one: then no rule was asked."""
+    if staying is None:
+        return ()
+    guards = [
+        (row.publish_limit(), "committed"),
+        (validated_to, "validated"),
+        (published_to, "published"),
+    ]
+    for limit, what in guards:
+        if staying.next_offset > limit:
+            return (f"it ends at offset {staying.next_offset}, and only offsets below {limit} are {what}",)
+    return decision.stays[0].why
+
+
+def _explain(config: RetentionConfig) -> tuple[dict[str, tuple[str, str]], list[Told]]:
+    """Rule and reason of every retired segment that nothing tells of yet, decided again at the clock of its run; and
+    of each log that has any, why its first segment stayed.
+
+    Made from the tables after the swap also where the plan is at hand, so that a run that completes another's work
+    writes the same rows. Where the policy has changed meanwhile the reason can't be found again, and is left out.
+    """
+    policies = read_policies(config.policies)
+    pending = [r for r in removals.unfinished(config.lake, config.logs).actions if r.action == archive.RETENTION]
+    rows = archive.read_logs(config.lake, sorted({r.segment.log for r in pending}))
+    segments = archive.read_segments(config.lake, sorted(rows), live=False)
+    governed = {log.row.log: log for log in governed_logs(config.lake, policies, sorted(rows))} if rows else {}
+    explained: dict[str, tuple[str, str]] = {}
+    stays: list[Told] = []
+    for log, retired_ms in sorted({(r.segment.log, r.segment.retired_ms or 0) for r in pending}):
+        policy = policies.for_topic(rows[log].topic)
+        if policy is None:
+            continue
+        gone = {r.segment.segment_id for r in pending if (r.segment.log, r.segment.retired_ms) == (log, retired_ms)}
+        then = log_segments([s for s in segments if s.log == log and (s.segment_id in gone or s.retired_ms is None)])
+        by_base = {segment.base_offset: segment for segment in then}
+        for deletion in _decide(then, rows[log], policy, retired_ms, _ANY_OFFSET).deletions:
+            for segment in by_base[deletion.segment.base_offset].slices:
+                explained[segment.segment_id] = (str(deletion.rule), _why(deletion))
+        left = governed.get(log)
+        if left is not None:
+            now = _plan_log(left, retired_ms)
+            if now.staying is not None and not now.leaving:
+                stays.append(Told(now.staying.slices[0], "keep", "retention", "; ".join(now.why_it_stays), retired_ms))
+    return explained, stays

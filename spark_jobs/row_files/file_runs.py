@@ -1,0 +1,165 @@
+"""Which small files of a table become one: runs of neighbours in the table's order, and how many files they make.
+
+Pure: add actions in, merges out. For the tables of records a run stays within one log and never goes past a file that
+lies between two others. The other tables are small; their files are taken in the order of their rows.
+
+A second look at what the merges make finds nothing: what a run makes is not small, or it is one file whose neighbours
+are not small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from spark_jobs.lake.delta.live_files import LiveFile
+from spark_jobs.row_files.file_order import told_log
+
+RECORD_TABLES = ("records", "records_uncommitted")
+
+ROW_ORDER: Mapping[str, tuple[str, ...]] = {
+    "logs": ("log",),
+    "segments": ("log", "base_offset", "generation", "segment_id"),
+    "validations": ("log", "base_offset", "segment_id"),
+    # Within a log by segment, in the order of their first offsets, and by position: as the log pass reads them.
+    "batches": ("log", "segment", "segment_id", "position"),
+    "findings": ("log", "as_of_ms", "finding_id"),
+    "quarantine": (),  # rows of up to 1 MiB: taken file by file, in which a segment's are in order
+    "transactions": ("log", "first_offset", "producer_id"),
+    "offset_ledger": ("log", "start_offset"),
+    "log_actions": ("log", "as_of_ms", "segment_id"),
+}
+"""How rows of the other tables lie in a merged file; ``segment`` stands for the first offset of a row's segment."""
+
+FILE_OVERHEAD = 4096
+"""What a file's footer takes at least; it does not come along into a merged file."""
+
+FULL_ROWS = 500_000
+"""A file of so many rows is not small, however few bytes they take: more would be hard to sort at once."""
+
+TASK_OUTPUTS = 8
+"""At most so many merged files come from one task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Bytes of files: below ``small`` they are merged, into ones near ``target``."""
+
+    small: int
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Files that become ``outputs`` files, their rows in this order. One task."""
+
+    table: str
+    partition_values: Mapping[str, str]
+    files: tuple[LiveFile, ...]
+    outputs: int
+    topic: str | None = None
+    log_id: str | None = None
+    partition: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes to read."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def rows(self) -> int:
+        """Rows, as the statistics count them."""
+        return sum(file.rows for file in self.files)
+
+    @property
+    def log(self) -> str | None:
+        """Log key; None in a table whose files hold several."""
+        return None if self.log_id is None else f"{self.log_id}/{self.partition}"
+
+
+def record_merges(
+    table: str,
+    files: Iterable[LiveFile],
+    sizes: Sizes,
+    log_ids: Mapping[tuple[str, int], Sequence[str]],
+    ends: Mapping[str, int | None] | None = None,
+) -> tuple[list[Merge], list[str]]:
+    """Merges of a table of records, and the topics left alone because the log of one of their files is not known.
+
+    Args:
+        log_ids: incarnations by topic and partition: a file whose statistics do not tell the log is of the only one.
+        ends: where given, by log key: files that reach to this offset or above are not merged.
+    """
+    merges: list[Merge] = []
+    unplaced: list[str] = []
+    by_topic = sorted(files, key=lambda file: file.partition_values["topic"])
+    for topic, of_topic in groupby(by_topic, key=lambda file: file.partition_values["topic"]):
+        logs: dict[tuple[str, int], list[LiveFile]] = {}
+        for file in of_topic:
+            place = told_log(file, log_ids)
+            if place is None:
+                unplaced.append(topic)
+                break
+            logs.setdefault(place, []).append(file)
+        else:
+            for (log_id, partition), of_log in sorted(logs.items()):
+                end = None if ends is None else ends.get(f"{log_id}/{partition}") or 0
+                for run in _runs(of_log, sizes.small, end):
+                    for part, outputs in _tasks(run, sizes.target):
+                        merges.append(Merge(table, {"topic": topic}, tuple(part), outputs, topic, log_id, partition))
+    return merges, unplaced
+
+
+def state_merges(table: str, files: Iterable[LiveFile], sizes: Sizes) -> list[Merge]:
+    """Merges of another table: all its small files, in the order of the rows they begin with."""
+    small = [f for f in files if f.size < sizes.small and 0 <= f.rows < FULL_ROWS]
+    groups: list[list[LiveFile]] = []
+    for file in sorted(small, key=_first_row):
+        if not groups or _is_full(groups[-1], sizes.small):
+            groups.append([])
+        groups[-1].append(file)
+    if len(groups) > 1 and not _is_full(groups[-1], sizes.small):
+        groups[-2] += groups.pop()  # it would be one more small file, and merged again and again
+    return [Merge(table, {}, tuple(group), 1) for group in groups if len(group) > 1]
+
+
+def _runs(files: Iterable[LiveFile], small: int, end: int | None) -> list[list[LiveFile]]:
+    """Neighbours of one log that are small, at least two together; a file that overlaps an earlier one stays."""
+    runs: list[list[LiveFile]] = [[]]
+    reached = -1
+    for file in sorted(files, key=lambda file: (file.least["offset"], file.path)):
+        overlaps = file.least["offset"] <= reached
+        reached = max(reached, file.greatest["offset"])
+        if file.size < small and not overlaps and (end is None or reached < end):
+            runs[-1].append(file)
+        else:
+            runs.append([])
+    return [run for run in runs if len(run) > 1]
+
+
+def _tasks(run: Sequence[LiveFile], target: int) -> list[tuple[Sequence[LiveFile], int]]:
+    """A run in parts of nearly even size, each with the number of files it becomes."""
+    total = sum(map(_payload, run))
+    outputs = -(-total // target)
+    tasks = -(-outputs // TASK_OUTPUTS)
+    parts: list[list[LiveFile]] = [[] for _ in range(tasks)]
+    before = 0
+    for file in run:
+        parts[min(before * tasks // total, tasks - 1)].append(file)
+        before += _payload(file)
+    return [(part, max(1, round(sum(map(_payload, part)) * outputs / total))) for part in parts if len(part) > 1]
+
+
+def _payload(file: LiveFile) -> int:
+    return max(file.size - FILE_OVERHEAD, 1)
+
+
+def _is_full(files: Iterable[LiveFile], small: int) -> bool:
+    files = tuple(files)
+    return sum(map(_payload, files)) >= small or sum(file.rows for file in files) >= FULL_ROWS
+
+
+def _first_row(file: LiveFile) -> tuple[str, int, str]:
+    offset = next((file.least[c] for c in ("base_offset", "start_offset", "first_offset") if c in file.least), 0)
+    return str(file.least.get("log") or ""), offset or 0, file.path

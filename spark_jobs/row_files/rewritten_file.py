@@ -1,0 +1,296 @@
+"""A stretch of a log's offsets in ``records``, compared with the archive, or written again with ranges of it replaced.
+
+Runs in a worker. A stretch is [start, end) with the files that hold rows of it; in its ranges rows come from the
+archive, outside of them they are carried over as they are. Rows stream by in offset order, so memory does not grow with
+the stretch, unless somebody else left a file of it out of order: that is sorted first.
+
+Belongs here: the rows. Which stretches there are and what is committed is ``replace``'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from logcore.errors import LogError
+from spark_jobs.lake.delta import row_digest
+from spark_jobs.lake.delta.file_contents import COLUMNS, FileUnreadable, batches_of, opened
+from spark_jobs.lake.delta.parquet_files import write_file
+from spark_jobs.lake.delta.tables import TABLES, TableSpec, table_uri
+from spark_jobs.lake.store import storage
+from spark_jobs.row_files.merged_file import as_declared
+from spark_jobs.row_files.records_file import WriteTask, decoded
+from spark_jobs.row_files.table_columns import with_columns
+
+TABLE = "records"
+CHUNK_ROWS = 65_536
+OURS = TABLES[TABLE].file_schema
+"""Columns that the archive tells; users may have added others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Offsets [start, end) of one log."""
+
+    source: WriteTask
+    """What of the archive has the visible offsets of the ranges."""
+    start: int
+    end: int
+    ranges: tuple[tuple[int, int], ...]
+    """What is replaced; the rows of other offsets are carried over."""
+    files: tuple[str, ...]
+    """Live files with rows of the stretch, relative to the table, by their least offset."""
+    extra: str = ""
+    """Columns that users added to the table, as ``table_columns`` says them."""
+
+    @property
+    def spec(self) -> TableSpec:
+        """The columns of the table."""
+        return with_columns(TABLE, self.extra)
+
+    @classmethod
+    def from_plain(cls, value: Mapping[str, Any]) -> Stretch:
+        """The reverse of ``dataclasses.asdict``, also through JSON."""
+        return cls(
+            source=WriteTask.from_plain(value["source"]),
+            start=value["start"],
+            end=value["end"],
+            ranges=tuple((start, end) for start, end in value["ranges"]),
+            files=tuple(value["files"]),
+            extra=value["extra"],
+        )
+
+
+def compare_rows(value: dict[str, Any]) -> dict[str, Any]:
+    """Compare what the table has in the ranges with what the archive has, column by column.
+
+    Args:
+        value: a :class:`Stretch` as plain values.
+
+    Returns:
+        ``equal``; ``before`` and ``after``: rows in the ranges; ``error``: None, or why nothing could be compared;
+        ``lost``: None, or path of the table's file that cannot be read.
+    """
+    stretch = Stretch.from_plain(value)
+    before, after = _Stream(_inside(_old_rows(stretch, OURS), stretch)), _Stream(_new_rows(stretch))
+    try:
+        equal = _are_equal(before, after)
+        before.drain()
+        after.drain()
+    except (LogError, OSError, FileUnreadable, pa.ArrowException) as error:
+        return {"equal": False, "before": 0, "after": 0} | _said(error)
+    return {"equal": equal, "before": before.rows, "after": after.rows, "error": None, "lost": None}
+
+
+def rewrite_rows(value: dict[str, Any]) -> dict[str, Any]:
+    """Write the stretch as one file, its ranges replaced.
+
+    Args:
+        value: a :class:`Stretch` as plain values.
+
+    Returns:
+        ``file`` (None where no row is left), ``error`` (None, or why nothing was written) and ``lost`` (None, or path
+        of the table's file that cannot be read).
+    """
+    stretch = Stretch.from_plain(value)
+    root = table_uri(stretch.source.lake, TABLE)
+    try:
+        kept = _Stream(_outside(_old_rows(stretch, stretch.spec.file_schema), stretch))
+        written = write_file(
+            root,
+            stretch.spec,
+            _woven(stretch, kept),
+            {"topic": stretch.source.topic},
+            lambda: not kept.rows or row_digest.are_recorded(root, stretch.files),
+        )
+    except (LogError, OSError, FileUnreadable, pa.ArrowException) as error:
+        return {"file": None} | _said(error)
+    return {"file": None if written is None else asdict(written), "error": None, "lost": None}
+
+
+def _said(error: Exception) -> dict[str, Any]:
+    if isinstance(error, FileUnreadable):
+        return {"error": error.reason, "lost": error.path}
+    return {"error": str(error), "lost": None}
+
+
+class _Stream:
+    """Rows in offset order, taken in parts."""
+
+    def __init__(self, chunks: Iterable[pa.RecordBatch]) -> None:
+        self._chunks = iter(chunks)
+        self._rest: pa.RecordBatch | None = None
+        self.rows = 0
+        """Rows taken so far."""
+
+    def up_to(self, count: int) -> pa.RecordBatch | None:
+        """The next rows, at most ``count``; None at the end."""
+        chunk = self._next()
+        if chunk is None:
+            return None
+        self._rest = chunk.slice(count) if chunk.num_rows > count else None
+        taken = chunk.slice(0, count)
+        self.rows += taken.num_rows
+        return taken
+
+    def below(self, offset: int) -> Iterator[pa.RecordBatch]:
+        """The next rows as long as their offsets are below ``offset``."""
+        while (chunk := self._next()) is not None:
+            count = int(np.searchsorted(_offsets(chunk), offset))
+            self._rest = chunk
+            if count == 0:
+                return
+            taken = self.up_to(count)
+            if taken is not None:
+                yield taken
+
+    def drain(self) -> None:
+        """Count what is left."""
+        while self.up_to(CHUNK_ROWS) is not None:
+            pass
+
+    def _next(self) -> pa.RecordBatch | None:
+        chunk, self._rest = self._rest, None
+        while chunk is None or not chunk.num_rows:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return None
+        return chunk
+
+
+def _are_equal(left: _Stream, right: _Stream) -> bool:
+    while (chunk := left.up_to(CHUNK_ROWS)) is not None:
+        at = 0
+        while at < chunk.num_rows:
+            other = right.up_to(chunk.num_rows - at)
+            if other is None or not chunk.slice(at, other.num_rows).equals(other):
+                return False
+            at += other.num_rows
+    return right.up_to(1) is None
+
+
+def _woven(stretch: Stretch, kept: _Stream) -> Iterator[pa.RecordBatch]:
+    new = _Stream(_with_extra_columns(stretch) if stretch.extra else _new_rows(stretch))
+    for start, end in stretch.ranges:
+        yield from kept.below(start)
+        yield from new.below(end)
+    yield from kept.below(stretch.end)
+
+
+def _new_rows(stretch: Stretch) -> Iterator[pa.RecordBatch]:
+    for chunk in decoded(stretch.source):
+        yield chunk.select(OURS.names).cast(OURS)
+
+
+def _with_extra_columns(stretch: Stretch) -> Iterator[pa.RecordBatch]:
+    """The new rows, with what the table has at their offsets in the columns that its users added; null where no row
+    was. Of several rows with one offset the first counts."""
+    schema = stretch.spec.file_schema
+    added = pa.schema([schema.field("offset"), *(field for field in schema if field.name not in OURS.names)])
+    needed = pa.schema([*(OURS.field(name) for name in COLUMNS), *list(added)[1:]])
+    old = _Stream(_inside(_old_rows(stretch, needed), stretch))
+    for chunk in _new_rows(stretch):
+        if not chunk.num_rows:
+            continue
+        offsets = _offsets(chunk)
+        there = pa.Table.from_batches(list(old.below(int(offsets[-1]) + 1)), needed).combine_chunks()
+        known = _offsets(there)
+        at = np.searchsorted(known, offsets)
+        is_there = np.zeros(len(offsets), dtype=bool)
+        within = at < len(known)
+        is_there[within] = known[at[within]] == offsets[within]
+        places = pa.array(at, mask=~is_there)
+        for field in list(added)[1:]:
+            column = there.column(field.name).take(places)
+            chunk = chunk.append_column(field, column.combine_chunks() if len(column) else pa.nulls(0, field.type))
+        yield chunk.select(schema.names)
+
+
+def _old_rows(stretch: Stretch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    if _is_in_order(stretch):
+        yield from _read(stretch, schema)
+        return
+    rows = pa.Table.from_batches(_read(stretch, schema), schema)
+    yield from rows.sort_by("offset").to_batches(max_chunksize=CHUNK_ROWS)
+
+
+def _is_in_order(stretch: Stretch) -> bool:
+    at = -1
+    for chunk in _read(stretch, pa.schema([OURS.field(name) for name in COLUMNS])):
+        offsets = _offsets(chunk)
+        if offsets[0] <= at or (np.diff(offsets) <= 0).any():
+            return False
+        at = int(offsets[-1])
+    return True
+
+
+def _read(stretch: Stretch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The log's rows in the stretch, file by file; none of the chunks is empty.
+
+    Raises:
+        FileUnreadable: a file is lost.
+        OSError: it cannot be read now.
+    """
+    for path in stretch.files:
+        yield from _rows_of(stretch, path, schema)
+
+
+def _rows_of(stretch: Stretch, path: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    source = stretch.source
+    full = storage.join(table_uri(source.lake, TABLE), path)
+    with opened(full, path) as file:
+        groups = [at for at in range(file.num_row_groups) if _may_meet(file.metadata.row_group(at), stretch)]
+        there = [name for name in schema.names if name in file.schema_arrow.names]
+        for chunk in batches_of(file, full, path, CHUNK_ROWS, row_groups=groups, columns=there):
+            rows = as_declared(chunk, schema)
+            offsets = _offsets(rows)
+            rows = rows.filter(
+                pc.and_(
+                    pc.and_(pc.equal(rows["partition"], source.partition), pc.equal(rows["log_id"], source.log_id)),
+                    pa.array((offsets >= stretch.start) & (offsets < stretch.end)),
+                )
+            )
+            if rows.num_rows:
+                yield rows
+
+
+def _may_meet(group: pq.RowGroupMetaData, stretch: Stretch) -> bool:
+    for at in range(group.num_columns):
+        column = group.column(at)
+        if column.path_in_schema == "offset":
+            told = column.statistics
+            if told is None or not told.has_min_max:
+                return True
+            return bool(told.min < stretch.end and told.max >= stretch.start)
+    return True
+
+
+def _inside(chunks: Iterable[pa.RecordBatch], stretch: Stretch) -> Iterator[pa.RecordBatch]:
+    for chunk in chunks:
+        yield chunk.filter(pa.array(_is_inside(chunk, stretch)))
+
+
+def _outside(chunks: Iterable[pa.RecordBatch], stretch: Stretch) -> Iterator[pa.RecordBatch]:
+    for chunk in chunks:
+        yield chunk.filter(pa.array(~_is_inside(chunk, stretch)))
+
+
+def _is_inside(chunk: pa.RecordBatch, stretch: Stretch) -> np.ndarray:
+    offsets = _offsets(chunk)
+    if not stretch.ranges:
+        return np.zeros(len(offsets), dtype=bool)
+    starts, ends = (np.array(bounds, dtype=np.int64) for bounds in zip(*stretch.ranges, strict=True))
+    at = np.searchsorted(starts, offsets, side="right") - 1
+    return (at >= 0) & (offsets < ends[np.maximum(at, 0)])
+
+
+def _offsets(chunk: pa.RecordBatch | pa.Table) -> np.ndarray:
+    column = chunk.column("offset")
+    offsets: np.ndarray = column.to_numpy() if isinstance(chunk, pa.Table) else column.to_numpy(zero_copy_only=False)
+    return offsets

@@ -1,0 +1,32 @@
+"""The columns that files of a table are written with, as text that a task takes to a worker.
+
+A user may have added columns to a table. Whoever carries rows over carries these too; a task says which they are, so
+that its worker need not read the table's log.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+
+import pyarrow as pa
+
+from spark_jobs.lake.delta.tables import TABLES, TableSpec, open_table, spec_of
+
+
+def extra_columns(lake: str, name: str) -> str:
+    """The columns that the newest version of a table has besides ours; empty where there are none."""
+    table = open_table(lake, name)
+    if table is None:
+        return ""
+    extra = [field for field in spec_of(name, table).schema if field.name not in TABLES[name].schema.names]
+    return base64.b64encode(pa.schema(extra).serialize()).decode() if extra else ""
+
+
+def with_columns(name: str, extra: str) -> TableSpec:
+    """The table's columns, and those of ``extra``, as :func:`extra_columns` says it."""
+    spec = TABLES[name]
+    if not extra:
+        return spec
+    more = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(extra)))
+    return replace(spec, schema=pa.schema([*spec.schema, *more]))

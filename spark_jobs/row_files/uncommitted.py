@@ -1,0 +1,355 @@
+"""``records_uncommitted``: what a consumer with ``isolation.level=read_uncommitted`` reads, kept on request.
+
+    decided    offsets below the log's frontier: added once, their transactions' outcome beside them
+    tail       from there up to the high watermark: replaced whole in one commit whenever it changes
+
+Application ``records_uncommitted/<log>`` stands at the offset where the tail begins, ``…/tail`` at a digest of what the
+tail was made from: offsets, states, segments. A tail that was made from the same is left as it is.
+
+A part of ``publish``, which runs it behind its own commit. Damage is taken as there: in front of the first offset that
+is missing or corrupt it ends, unless the log's policy passes it. Control records are no rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from logcore.errors import LogError
+from logcore.logs.findings import found
+from logcore.logs.offset_ledger import OffsetState
+from logcore.logs.transactions import TransactionState
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.commits import Guard, WrittenFile
+from spark_jobs.lake.delta.live_files import LiveFile, live_files
+from spark_jobs.lake.delta.parquet_files import write_file
+from spark_jobs.lake.delta.tables import TABLES, open_table, table_uri
+from spark_jobs.lake.ledger import frontier
+from spark_jobs.lake.ledger.finding_rows import PlacedFinding
+from spark_jobs.lake.ledger.frontier import LedgerRow
+from spark_jobs.lake.ledger.offset_ranges import clipped, merged
+from spark_jobs.row_files.pieces import Held
+from spark_jobs.row_files.records_file import WriteTask, decoded
+from spark_jobs.tasks.segment_pass import RULES_VERSION
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+READ_UNCOMMITTED = "read_uncommitted"
+TABLE = "records_uncommitted"
+
+STATES = {
+    OffsetState.PRESENT: TransactionState.COMMITTED,
+    OffsetState.ABORTED: TransactionState.ABORTED,
+    OffsetState.OPEN: TransactionState.OPEN,
+    OffsetState.UNKNOWN: TransactionState.UNKNOWN,
+}
+"""What a row says of its transaction, by the state of its offset; offsets in other states have no rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class TailPlan:
+    """What changes for one log: from ``start_offset`` on its rows are made again."""
+
+    log: str
+    topic: str
+    partition: int
+    start_offset: int
+    decided_offset: int
+    end_offset: int
+    removed: tuple[str, ...]
+    """Files that the new ones stand for."""
+    states: tuple[tuple[int, int, str], ...]
+    """Start, end and transaction state of the offsets that have rows, in order."""
+    counted: int
+    """Records of them in another state than ``open``, as the ledger counts them: of open ones it counts markers too."""
+    tasks: tuple[WriteTask, ...]
+    guards: tuple[Guard, Guard]
+
+
+@dataclass(frozen=True, slots=True)
+class UncommittedPlan:
+    """The logs whose decided part or tail is not what the table has."""
+
+    logs: tuple[TailPlan, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """The table is what it should be."""
+        return not self.logs
+
+    @property
+    def needs_spark(self) -> bool:
+        """Whether records have to be decoded."""
+        return any(log.tasks for log in self.logs)
+
+    def without(self, logs: Collection[str]) -> UncommittedPlan:
+        """The plan for the other logs."""
+        return UncommittedPlan(tuple(log for log in self.logs if log.log not in logs))
+
+    def as_dict(self) -> list[dict[str, Any]]:
+        """The plan as plain values."""
+        keys = ("log", "topic", "partition", "start_offset", "decided_offset", "end_offset")
+        return [{key: getattr(log, key) for key in keys} | {"removed_files": len(log.removed)} for log in self.logs]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What was done: rows written, and logs that were left as they were."""
+
+    records: int = 0
+    refused: list[PlacedFinding] = field(default_factory=list)
+
+
+def plan(
+    lake: str,
+    ledger: Mapping[str, Sequence[LedgerRow]],
+    decided: Mapping[str, int],
+    passing: Collection[str],
+    held: Held,
+) -> UncommittedPlan:
+    """What is to be done for logs to stand at their frontiers.
+
+    Args:
+        decided: frontier by log, as ``publish`` leaves it.
+        passing: logs whose policy goes on behind damage.
+    """
+    ids = [application for log in decided for application in _applications(log)]
+    recorded = commits.versions(lake, TABLE, ids)
+    table = open_table(lake, TABLE)
+    files: dict[tuple[str, str | None], list[LiveFile]] = {}
+    for file in live_files(table) if table is not None else ():
+        files.setdefault((file.partition_values["topic"], file.log_id), []).append(file)
+    plans = []
+    for log, frontier_offset in sorted(decided.items()):
+        first = ledger[log][0]
+        mine = [file for file in files.get((first.topic, first.log_id), ()) if file.partition == first.partition]
+        made = _plan_log(ledger[log], frontier_offset, log in passing, held, recorded, mine)
+        if made is not None:
+            plans.append(made)
+    return UncommittedPlan(tuple(plans))
+
+
+def apply(plan: UncommittedPlan, lake: str, run_id: str, spark: SparkSession | None) -> Outcome:
+    """Write the rows and put them in their places, one commit for all logs.
+
+    Raises:
+        ConcurrentChange: another commit came between.
+    """
+    outcome = Outcome()
+    if plan.is_empty:
+        return outcome
+    results: Iterator[dict[str, Any]] = iter(())
+    if spark is not None:
+        from spark_jobs.tasks.spread import spread
+
+        tasks = [asdict(task) | {"states": states_of(task, log.states)} for log in plan.logs for task in log.tasks]
+        sizes = [task.size for log in plan.logs for task in log.tasks]
+        results = iter(spread(spark, tasks, write_uncommitted, sizes))
+    removed: list[str] = []
+    added: list[WrittenFile] = []
+    guards: list[Guard] = []
+    for log in plan.logs:
+        written = [next(results) for _ in log.tasks]
+        problem = next((result["error"] for result in written if result["error"]), None)
+        settled = sum(result["settled"] for result in written)
+        if problem is None and settled != log.counted:
+            problem = f"{settled} records that are not open were decoded where the ledger counts {log.counted}"
+        if problem is not None:
+            outcome.refused.append(_mismatch(log, problem))
+            continue
+        removed += log.removed
+        added += [WrittenFile(**result["file"]) for result in written if result["file"]]
+        guards += log.guards
+    if guards:
+        commits.rewrite_files(lake, TABLE, removed, added, run_id, guards, data_change=True)
+    outcome.records = sum(file.rows for file in added)
+    return outcome
+
+
+def begin_again(lake: str, offsets: Mapping[str, int], run_id: str) -> None:
+    """Have the next plan make rows again from these offsets on, where they are decided already: what ``records`` has
+    of them was replaced, or the ledger says something else of them. Nothing to do writes nothing.
+
+    Raises:
+        ConcurrentChange: another commit came between.
+    """
+    if not offsets or open_table(lake, TABLE) is None:
+        return
+    ids = {log: _applications(log)[0] for log in offsets}
+    recorded = commits.versions(lake, TABLE, list(ids.values()))
+    guards = [Guard(ids[log], recorded[ids[log]], at) for log, at in offsets.items() if at < (recorded[ids[log]] or 0)]
+    if guards:
+        commits.add_files(lake, TABLE, [], run_id, guards)
+
+
+def first_difference(before: Sequence[LedgerRow], after: Sequence[LedgerRow]) -> int | None:
+    """The first offset at which two ledgers of a log differ in which offsets have rows, or in what these say of their
+    transactions; None where they do not."""
+    old, new = (_states(rows, 0, rows[-1].end_offset) if rows else [] for rows in (before, after))
+    for left, right in zip_longest(old, new):
+        if left is None or right is None:
+            return int((left or right)[0])
+        if left != right:
+            alike = left[0] == right[0] and left[2] == right[2]
+            return min(left[1], right[1]) if alike else min(left[0], right[0])
+    return None
+
+
+def states_of(task: WriteTask, states: Sequence[tuple[int, int, str]]) -> Sequence[tuple[int, int, str]]:
+    """What a task has to know of the states of its log, which may have as many as transactions."""
+    if not task.visible:
+        return ()
+    first = bisect_right(states, task.visible[0][0], key=lambda each: each[1])
+    return states[first : bisect_left(states, task.visible[-1][1], key=lambda each: each[0])]
+
+
+def write_uncommitted(value: dict[str, Any]) -> dict[str, Any]:
+    """Write one file; runs in a worker.
+
+    Args:
+        value: a :class:`~spark_jobs.row_files.records_file.WriteTask` as plain values, and ``states`` as in
+        :class:`TailPlan`.
+
+    Returns:
+        ``file`` (None without rows), ``settled`` (rows in another state than ``open``), ``error`` (None, or why
+        nothing was written).
+    """
+    states = value.pop("states")
+    task = WriteTask.from_plain(value)
+    counts = dict.fromkeys(TransactionState, 0)
+    try:
+        rows = _with_states(decoded(task), states, counts)
+        written = write_file(table_uri(task.lake, TABLE), TABLES[TABLE], rows, {"topic": task.topic})
+    except (LogError, OSError) as error:
+        return {"file": None, "settled": 0, "error": str(error)}
+    settled = sum(count for state, count in counts.items() if state is not TransactionState.OPEN)
+    return {"file": None if written is None else asdict(written), "settled": settled, "error": None}
+
+
+def _with_states(
+    chunks: Iterator[pa.RecordBatch], states: Sequence[tuple[int, int, str]], counts: dict[TransactionState, int]
+) -> Iterator[pa.RecordBatch]:
+    words = list(TransactionState)
+    starts = np.array([start for start, _, _ in states], dtype=np.int64)
+    codes = np.array([words.index(TransactionState(state)) for _, _, state in states], dtype=np.int32)
+    for chunk in chunks:
+        offsets = chunk.column("offset").to_numpy(zero_copy_only=False)
+        of_rows = codes[np.searchsorted(starts, offsets, side="right") - 1]
+        for code, word in enumerate(words):
+            counts[word] += int((of_rows == code).sum())
+        column = pa.DictionaryArray.from_arrays(pa.array(of_rows), pa.array([str(word) for word in words]))
+        yield chunk.append_column("transaction_state", column)
+
+
+def _applications(log: str) -> tuple[str, str]:
+    return f"{TABLE}/{log}", f"{TABLE}/{log}/tail"
+
+
+def _plan_log(
+    ranges: Sequence[LedgerRow],
+    decided: int,
+    passes_damage: bool,
+    held: Held,
+    recorded: Mapping[str, int | None],
+    files: Sequence[LiveFile],
+) -> TailPlan | None:
+    first = ranges[0]
+    of_decided, of_tail = _applications(first.log)
+    begun = recorded[of_decided] or 0
+    decided = max(decided, begun)
+    end = max(decided, _end(ranges, decided, passes_damage))
+    tail = _states(ranges, decided, end)
+    digest = _digest(tail, end, held, first.log) if end > decided else 0
+    if decided == begun and digest == (recorded[of_tail] or 0):
+        return None
+    start, removed = _made_again(ranges, begun, files)
+    if not held.is_judged(first.log, start, end):
+        return None
+    states = _states(ranges, start, decided) + tail
+    settled = [r for r in ranges if r.end_offset > start and r.end_offset <= end and _is_settled(r)]
+    tasks = [
+        *held.tasks(first, merged((s, e) for s, e, _ in _states(ranges, start, decided))),
+        *held.tasks(first, merged((s, e) for s, e, _ in tail)),
+    ]
+    return TailPlan(
+        log=first.log,
+        topic=first.topic,
+        partition=first.partition,
+        start_offset=start,
+        decided_offset=decided,
+        end_offset=end,
+        removed=tuple(file.path for file in removed),
+        states=tuple(states),
+        counted=sum(min(row.records, row.end_offset - start) for row in settled),
+        tasks=tuple(tasks),
+        guards=(Guard(of_decided, recorded[of_decided], decided), Guard(of_tail, recorded[of_tail], digest)),
+    )
+
+
+def _made_again(ranges: Sequence[LedgerRow], begun: int, files: Sequence[LiveFile]) -> tuple[int, list[LiveFile]]:
+    """Where rows are made again from, and the files that go for it: those of the old tail, and whole ranges with each
+    file that somebody merged across its border. Never from inside of a range that has gaps: nobody can tell how many
+    records of it lie behind."""
+    inside = (row.start_offset for row in ranges if row.gaps and row.start_offset < begun < row.end_offset)
+    start = next(inside, begun)
+    while True:
+        removed = [file for file in files if file.max_offset is None or file.max_offset >= start]
+        least = min((file.min_offset or 0 for file in removed), default=start)
+        below = [row.start_offset for row in ranges if row.start_offset <= least]
+        lower = min(start, max(below, default=0)) if least < start else start
+        if lower == start:
+            return start, removed
+        start = lower
+
+
+def _is_settled(row: LedgerRow) -> bool:
+    return row.state in STATES and row.state is not OffsetState.OPEN and not row.withdrawn
+
+
+def _end(ranges: Sequence[LedgerRow], decided: int, passes_damage: bool) -> int:
+    """Where the tail ends: at the high watermark, or at damage in front of it."""
+    damage = (OffsetState.MISSING, OffsetState.CORRUPT)
+    end = frontier.ledger_high_watermark(ranges)
+    if passes_damage:
+        return end
+    return min([end, *(row.start_offset for row in ranges if row.state in damage and row.end_offset > decided)])
+
+
+def _states(ranges: Sequence[LedgerRow], start: int, end: int) -> list[tuple[int, int, str]]:
+    """Offsets of [start, end) that have rows, with the state of their transactions; neighbours are one."""
+    found: list[tuple[int, int, str]] = []
+    for row in ranges:
+        if row.state not in STATES or row.withdrawn:
+            continue
+        state = str(STATES[row.state])
+        for low, high in clipped([(row.start_offset, row.end_offset)], start, end):
+            if found and found[-1][1:] == (low, state):
+                found[-1] = (found[-1][0], high, state)
+            else:
+                found.append((low, high, state))
+    return found
+
+
+def _digest(tail: Sequence[tuple[int, int, str]], end: int, held: Held, log: str) -> int:
+    """A number that differs where the tail would; never 0, which stands for no tail."""
+    pieces = held.pieces(log, merged((start, stop) for start, stop, _ in tail))
+    made_from = [RULES_VERSION, end, tail, sorted({piece.segment_id for piece in pieces})]
+    return int.from_bytes(hashlib.sha256(json.dumps(made_from).encode()).digest()[:7], "big") + 1
+
+
+def _mismatch(log: TailPlan, problem: str) -> PlacedFinding:
+    message = (
+        f"{log.topic}-{log.partition}: offsets [{log.start_offset}, {log.end_offset}) are left as they were in "
+        f"{TABLE}: {problem}."
+    )
+    finding = found("output-mismatch", message, start_offset=log.start_offset, end_offset=log.end_offset)
+    return PlacedFinding(finding, log.log, log.topic, log.partition)

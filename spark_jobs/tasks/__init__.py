@@ -1,0 +1,1 @@
+"""What workers do, and how it gets to them: functions without Spark or job."""

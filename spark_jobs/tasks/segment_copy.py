@@ -1,0 +1,277 @@
+"""One source segment into the archive: stat, read, stat; cut where nothing is certain; digest; rename.
+
+Runs in a worker. The source is opened for reading only. In a segment that is still being written, nothing behind its
+last good crc is taken: it may be half a write. In a sealed one everything is, damage too, for validation to judge.
+Room that a broker reserved costs neither time nor disk: where the source has holes or zeros the copy has holes. Sectors
+that the disk fails to read twice are zeros in the archive, so that the batches on both sides are there. A finding
+reports it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from logcore.columns.engines import segment_extent
+from logcore.errors import LogError
+from logcore.logs.findings import Finding, found
+from logcore.segments.scan import last_good_end
+from logcore.storage.local import LocalReader, SegmentFile, SourceChanged, copy_range, read_range
+from logcore.storage.source_bytes import SourceBytes
+from spark_jobs.lake.segments import archive
+from spark_jobs.lake.segments.archive import Segment
+from spark_jobs.lake.store import storage
+
+PROBE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class CopyTask:
+    """A stretch of one file, from ``start`` to ``end`` or the file's end."""
+
+    lake: str
+    log: str
+    topic: str
+    log_id: str
+    partition: int
+    source: str
+    file_base_offset: int
+    start: int
+    first_offset: int
+    """Next offset expected at ``start``."""
+    sealed: bool
+    next_base_offset: int | None
+    """Base offset of the source segment that follows a sealed one."""
+    modified_ms: int
+    size: int
+    """Of the source file, as it was seen."""
+    in_place: bool
+    """Register the bytes where they lie instead of copying them."""
+    end: int | None = None
+    """Position behind the stretch; None: the end of the file as it is when it is opened."""
+
+    @property
+    def seen(self) -> str:
+        """The source file as it was looked at: another text, another file."""
+        return f"{self.source} {self.size} {self.modified_ms}"
+
+
+def nothing_readable(task: CopyTask) -> list[Finding] | None:
+    """Whether an unsealed segment has nothing to take yet, told by the driver from its first bytes.
+
+    Returns:
+        None where there may be something to take; else what is to be said of the bytes that wait there.
+    """
+    if task.sealed:
+        return None
+    try:
+        size = os.stat(task.source).st_size
+        if size <= task.start:
+            return []
+        waiting = read_range(task.source, task.start, min(size, task.start + PROBE_BYTES))
+        if last_good_end(waiting, task.first_offset)[2] is not None:
+            return None
+        if size - task.start > PROBE_BYTES and _has_header(task, size):
+            return None  # a first batch larger than the probe, or damage in front of others
+    except (OSError, LogError):
+        return None  # the worker meets it again and says so
+    return _tail_findings(task, 0, size - task.start, _is_zero(waiting))
+
+
+def _has_header(task: CopyTask, size: int) -> bool:
+    """Whether a whole batch seems to stand behind ``start``, told from headers alone."""
+    file = SegmentFile(task.file_base_offset, task.source, size, task.modified_ms, 0)
+    return any(header is not None for _, header in LocalReader().headers(file, task.start))
+
+
+def copy_segment(value: dict[str, Any]) -> dict[str, Any]:
+    """Copy one segment, a second time if its file changed meanwhile.
+
+    Args:
+        value: a :class:`CopyTask` as plain values.
+
+    Returns:
+        ``segment`` (a row of ``segments`` or None where nothing was to be taken), ``findings``, ``failed``.
+    """
+    task = CopyTask(**value)
+    is_growth = task.end is None  # bytes that take the place of others are whole, or not taken
+    for attempt in (1, 2):
+        try:
+            segment, findings = (
+                _register(task) if task.in_place else _copy(task, reads_around=attempt == 2 and is_growth)
+            )
+            return _result(segment, findings, failed=False)
+        except SourceChanged as error:
+            if attempt == 2:
+                return _result(None, [found("source-changed", str(error), file=task.source)], failed=True)
+        except LogError as error:
+            if attempt == 2 or task.in_place or not is_growth:
+                finding = found("unreadable", str(error), file=task.source, position=error.position)
+                return _result(None, [finding], failed=True)
+        except OSError as error:
+            # Faults of the source have their own error: this one is the archive's.
+            message = f"{task.source} could not be written to the archive: {error.strerror or error}."
+            return _result(None, [found("archive-not-written", message, file=error.filename)], failed=True)
+    raise AssertionError("unreachable")
+
+
+def _copy(task: CopyTask, *, reads_around: bool) -> tuple[Segment | None, list[Finding]]:
+    with storage.staged(storage.join(task.lake, archive.log_folder(task.log))) as copy:
+        gone: tuple[tuple[int, int], ...] = ()
+        if storage.is_remote(task.source):
+            _fetch(task, copy.path)
+        else:
+            gone = copy_range(
+                task.source,
+                task.start,
+                task.end,
+                copy.path,
+                sealed=task.sealed,
+                is_summed=False,
+                reads_around=reads_around,
+            ).unreadable
+        segment, findings = _describe(task, copy.path)
+        findings = [*(_unreadable(task, low, high, segment) for low, high in gone), *findings]
+        if segment is None:
+            return None, findings
+        os.truncate(copy.path, segment.size)
+        # mtimes are data: retention falls back on them
+        copy.place(storage.join(task.lake, segment.path), modified_ms=task.modified_ms)
+        return segment, findings
+
+
+def _fetch(task: CopyTask, destination: str) -> None:
+    """Bytes of a segment that is archived on an object store: nobody changes it."""
+    with (
+        storage.mapped(task.source, task.start, task.end) as content,
+        memoryview(content)[task.start : task.end] as wanted,
+        open(destination, "xb") as file,
+    ):
+        file.write(wanted)
+
+
+def _unreadable(task: CopyTask, low: int, high: int, segment: Segment | None) -> Finding:
+    """The finding for bytes low..high of the source, which the disk failed to read."""
+    is_taken = segment is not None and low < task.start + segment.size
+    what = "The archive has zeros there, the batches on both sides are taken" if is_taken else "They are not taken"
+    message = (
+        f"The disk failed to read {high - low} bytes of {task.source} from position {low} on. {what}. Bring the file "
+        "back from another replica, or name that one with --fill-from."
+    )
+    return found("unreadable", message, file=task.source, position=low, nbytes=high - low)
+
+
+def _register(task: CopyTask) -> tuple[Segment | None, list[Finding]]:
+    return _describe(task, task.source, task.start, task.end)
+
+
+def _describe(
+    task: CopyTask, path: str, start: int = 0, stop: int | None = None
+) -> tuple[Segment | None, list[Finding]]:
+    """The row of the bytes of ``path`` from ``start``, and what lies behind the last byte taken."""
+    if storage.stat(path).size <= start:
+        return None, []
+    with _opened(task, path, start, stop) as (content, fetched):
+        # A base offset lies outside the crc: only the segment that follows tells that a last batch claims too much.
+        next_offset, greatest, last = segment_extent(
+            content,
+            base_offset=task.first_offset,
+            sealed=task.sealed,
+            next_base_offset=task.next_base_offset,
+            fetched=fetched,
+        )
+        end = len(content)
+        findings: list[Finding] = []
+        if not task.sealed:
+            end = last.end if last else 0
+            is_zero = _is_zero(content[end:]) if fetched is None else fetched.is_zero_from(end)
+            findings = _tail_findings(task, end, len(content) - end, is_zero)
+            if last is None:
+                return None, findings
+        elif task.next_base_offset is not None:
+            next_offset = task.next_base_offset
+        digest = _sha256(content, end, fetched)
+    identity = archive.segment_id(task.log, task.first_offset, digest)
+    in_place = task.in_place
+    return (
+        Segment(
+            segment_id=identity,
+            log=task.log,
+            topic=task.topic,
+            log_id=task.log_id,
+            partition=task.partition,
+            base_offset=task.first_offset,
+            next_offset=next_offset,
+            path=storage.absolute(path) if in_place else archive.segment_path(task.log, identity, task.first_offset),
+            start=start if in_place else 0,
+            size=end,
+            sealed=task.sealed,
+            digest=digest,
+            modified_ms=task.modified_ms,
+            max_timestamp=greatest,
+            generation=archive.GENERATION_INGESTED,
+            origin_file=task.source,
+            origin_position=task.start,
+            origin_base_offset=task.file_base_offset,
+            last_batch_base_offset=last.header.base_offset if last else None,
+            last_batch_epoch=last.header.partition_leader_epoch if last else None,
+            last_batch_crc=last.header.crc if last else None,
+            last_batch_size=last.size if last else None,
+            last_batch_end=task.start + last.end if last else None,
+            retired_ms=None,
+            replaced_by=None,
+        ),
+        findings,
+    )
+
+
+@contextmanager
+def _opened(task: CopyTask, path: str, start: int, stop: int | None) -> Iterator[tuple[memoryview, SourceBytes | None]]:
+    """The bytes of a file from start to stop. Our own copy comes into memory piece by piece, without its holes."""
+    if task.in_place:
+        with storage.mapped(path, start, stop, at_source=True) as mapped, memoryview(mapped)[start:stop] as content:
+            yield content, None
+        return
+    source = SourceBytes(path, sealed=True)
+    yield source.content, source
+
+
+def _tail_findings(task: CopyTask, end: int, left: int, is_zero: bool) -> list[Finding]:
+    """What is said of the ``left`` bytes behind ``end`` that were not taken."""
+    if left == 0:
+        return []
+    rule = "zero-padding" if is_zero else "torn-tail"
+    what = (
+        f"{left} zero bytes end the active segment: room that a broker reserved, or a write that never reached disk."
+        if is_zero
+        else f"{left} bytes behind the last whole batch of the active segment wait: a write under way, or one that was "
+        "cut off. They are taken when a whole batch stands there."
+    )
+    return [found(rule, what, file=task.source, position=task.start + end, nbytes=left)]
+
+
+def _is_zero(content: bytes | memoryview) -> bool:
+    step = bytes(1 << 16)
+    parts = (content[start : start + len(step)] for start in range(0, len(content), len(step)))
+    return all(part == step[: len(part)] for part in parts)
+
+
+def _sha256(content: memoryview, size: int, fetched: SourceBytes | None) -> str:
+    """Of the first bytes."""
+    digest = hashlib.sha256()
+    for start in range(0, size, 8 << 20):
+        end = min(start + (8 << 20), size)
+        digest.update(content[start:end] if fetched is None else fetched.read(start, end))
+    return digest.hexdigest()
+
+
+def _result(segment: Segment | None, findings: list[Finding], *, failed: bool) -> dict[str, Any]:
+    return {
+        "segment": None if segment is None else asdict(segment),
+        "findings": [asdict(finding) for finding in findings],
+        "failed": failed,
+    }

@@ -1,0 +1,1 @@
+"""The job `verify`: the check of source logs."""
