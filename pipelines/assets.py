@@ -26,7 +26,7 @@ from pipelines.questions import Question
 from pipelines.reporting import MetadataMap
 from pipelines.resources import LAKE_TAG, JobLauncher, LakeResource
 from pipelines.state import LogState, read_state
-from pipelines.steps import Done, Run, Work
+from pipelines.steps import Run, StepResult, Work
 from spark_jobs.contracts import LogChange
 from spark_jobs.lake.errors import JobError, LeaseHeld, UsageError
 
@@ -299,7 +299,7 @@ def _begin(context: dg.AssetExecutionContext, settings: LakeResource, launcher: 
     return Run(context.run.run_id, lake, as_of_ms, keys, backfilled is not None, settings, launcher, context.instance)
 
 
-def _attempt(step: Step, run: Run) -> Done:
+def _attempt(step: Step, run: Run) -> StepResult:
     try:
         return step.work(run)
     except LeaseHeld as error:
@@ -310,7 +310,7 @@ def _attempt(step: Step, run: Run) -> Done:
         raise dg.Failure(str(error), metadata={"lake": run.lake, "step": step.name}, allow_retries=False) from error
 
 
-def _tell(context: dg.AssetExecutionContext, product: Product, run: Run, done: Done) -> Iterator[dg.Output[None]]:
+def _tell(context: dg.AssetExecutionContext, product: Product, run: Run, done: StepResult) -> Iterator[dg.Output[None]]:
     """Materializations: of each chosen key, or of each key that changed."""
     asset_key = dg.AssetKey(product.name)
     state = read_state(run.lake)

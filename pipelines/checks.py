@@ -15,7 +15,7 @@ import dagster as dg
 
 from logcore.logs.findings import Finding, Severity
 from logcore.logs.offset_ledger import OffsetState, first_hole
-from pipelines.expectations import Outcome, Results
+from pipelines.expectations import LogExpectation, Results
 from pipelines.open_transactions import duration
 from pipelines.questions import (
     EVERY_OFFSET_ACCOUNTED_FOR,
@@ -206,7 +206,7 @@ def expectations_met(state: LakeState, results: Mapping[str, Results], data_docs
 
     ``data_docs``: the page to look at.
     """
-    outcomes: list[tuple[LogState, Outcome]] = []
+    outcomes: list[tuple[LogState, LogExpectation]] = []
     failures: list[Failure] = []
     published = [log for log in state.logs if log.published_to]
     if not published:
@@ -246,11 +246,11 @@ def expectations_met(state: LakeState, results: Mapping[str, Results], data_docs
     )
 
 
-def _by_severity(not_met: Sequence[tuple[LogState, Outcome]]) -> list[list[str | int | None]]:
+def _by_severity(not_met: Sequence[tuple[LogState, LogExpectation]]) -> list[list[str | int | None]]:
     return [[severity, count] for severity, count in Counter(outcome.severity for _, outcome in not_met).items()]
 
 
-def _by_name(outcomes: Sequence[tuple[LogState, Outcome]]) -> list[list[str | int | None]]:
+def _by_name(outcomes: Sequence[tuple[LogState, LogExpectation]]) -> list[list[str | int | None]]:
     names = dict.fromkeys(outcome.name for _, outcome in outcomes)
     met = {name: [o.success for _, o in outcomes if o.name == name] for name in names}
     return [[name, sum(found), len(found) - sum(found)] for name, found in met.items()]

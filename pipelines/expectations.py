@@ -28,7 +28,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class LogExpectation:
     """One expectation on one log."""
 
     name: str
@@ -43,7 +43,7 @@ class Results:
 
     start_offset: int
     end_offset: int
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[LogExpectation, ...]
 
     @property
     def is_met(self) -> bool:
@@ -99,7 +99,7 @@ def _results(found: Mapping[str, object]) -> Results:
     start, end, outcomes = found["start_offset"], found["end_offset"], found["outcomes"]
     if not isinstance(start, int) or not isinstance(end, int) or not isinstance(outcomes, list):
         raise ValueError("not what was written")
-    made = tuple(Outcome(**outcome) for outcome in outcomes)
+    made = tuple(LogExpectation(**outcome) for outcome in outcomes)
     if not all(isinstance(o.success, bool) and isinstance(o.severity, str) for o in made):
         raise ValueError("not what was written")
     return Results(start, end, made)
@@ -135,12 +135,12 @@ def results_of(report: JobReport, ranges: Mapping[str, tuple[int, int]]) -> dict
     An expectation that names no log it fails on fails for all of them; a report without expectations gives each log
     an empty result, which fails as well.
     """
-    found: dict[str, list[Outcome]] = {log: [] for log in ranges}
+    found: dict[str, list[LogExpectation]] = {log: [] for log in ranges}
     for item in report.plan.get("expectations", ()):
         failing = set(item["failing"])
         for log, outcomes in found.items():
             success = item["success"] is True or (bool(failing) and log not in failing)
-            outcomes.append(Outcome(str(item["name"]), success, str(item["observed"]), str(item["severity"])))
+            outcomes.append(LogExpectation(str(item["name"]), success, str(item["observed"]), str(item["severity"])))
     return {log: Results(*ranges[log], tuple(outcomes)) for log, outcomes in found.items()}
 
 

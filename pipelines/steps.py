@@ -92,7 +92,7 @@ class Run:
 
 
 @dataclass(slots=True)
-class Done:
+class StepResult:
     """What a step did."""
 
     reports: list[JobReport] = field(default_factory=list)
@@ -106,12 +106,12 @@ class Done:
         return {change.log: change for report in self.reports for change in report.changed}
 
 
-Work = Callable[[Run], Done]
+Work = Callable[[Run], StepResult]
 
 
-def ingest(run: Run) -> Done:
+def ingest(run: Run) -> StepResult:
     """Take in what is new at the end of each log."""
-    done = Done()
+    done = StepResult()
     for intake in run.intakes:
         config = IngestConfig(
             lake=run.lake,
@@ -142,9 +142,9 @@ def path_findings(reports: Iterable[JobReport]) -> tuple[Finding, ...]:
     return tuple(dict.fromkeys(said))
 
 
-def validate(run: Run) -> Done:
+def validate(run: Run) -> StepResult:
     """Judge every byte that was not judged before."""
-    done = Done()
+    done = StepResult()
     logs = run.logs()
     if logs is None or logs:
         config = ValidateConfig(run.lake, run.run_id, run.as_of_ms, logs, run.settings.policy_file(run.lake))
@@ -156,9 +156,9 @@ def validate(run: Run) -> Done:
     return done
 
 
-def publish(run: Run) -> Done:
+def publish(run: Run) -> StepResult:
     """Add decided records to the table, exactly once."""
-    done = Done()
+    done = StepResult()
     logs = run.logs()
     if logs is None or logs:
         policies = run.settings.policy_file(run.lake)
@@ -192,7 +192,7 @@ def _placed(differing: Iterable[Difference]) -> Iterator[PlacedFinding]:
             yield PlacedFinding(finding, each.log, each.topic, each.partition)
 
 
-def _replace(run: Run, logs: tuple[str, ...] | None, policies: str | None, done: Done) -> None:
+def _replace(run: Run, logs: tuple[str, ...] | None, policies: str | None, done: StepResult) -> None:
     """Publish again what a person asked for, and what came late."""
     asked = run.settings.replacement()
     if asked is not None:
@@ -230,9 +230,9 @@ def _replace(run: Run, logs: tuple[str, ...] | None, policies: str | None, done:
         )
 
 
-def prove(run: Run) -> Done:
+def prove(run: Run) -> StepResult:
     """Look at what other programs did to tables and archive since the last run."""
-    done = Done()
+    done = StepResult()
     findings = table_state.cheap_check(run.lake)  # before the job, which records how the tables are now
     if table_state.unproven_files(run.lake, RECORDS):
         done.reports.append(run.launcher.run(ProveConfig(run.lake, run.run_id, run.as_of_ms)))
@@ -243,9 +243,9 @@ def prove(run: Run) -> Done:
     return done
 
 
-def expect(run: Run) -> Done:
+def expect(run: Run) -> StepResult:
     """Evaluate expectations on what was published and has no answer that still counts."""
-    done = Done()
+    done = StepResult()
     state = run.state()
     stand = expectations.Stand.now(run.lake)
     kept = expectations.read_results(run.lake, stand)
@@ -270,7 +270,7 @@ def expect(run: Run) -> Done:
     return done
 
 
-def retain(run: Run) -> Done:
+def retain(run: Run) -> StepResult:
     """Retire segments by ``retention.ms`` and ``retention.bytes``, where a policy says so."""
     policies = run.settings.policy_file(run.lake)
     return _planned_or_done(
@@ -280,7 +280,7 @@ def retain(run: Run) -> Done:
     )
 
 
-def compact(run: Run) -> Done:
+def compact(run: Run) -> StepResult:
     """Clean logs by key, where a policy says so."""
     policies = run.settings.policy_file(run.lake)
     return _planned_or_done(
@@ -290,23 +290,23 @@ def compact(run: Run) -> Done:
     )
 
 
-def _planned_or_done(run: Run, asset: str, config: Callable[[tuple[str, ...] | None], JobConfig]) -> Done:
+def _planned_or_done(run: Run, asset: str, config: Callable[[tuple[str, ...] | None], JobConfig]) -> StepResult:
     """Run a job of maintenance; without leave to act there is only a plan, and a person should see it."""
     logs = run.logs()
     if logs == ():
-        return Done()
+        return StepResult()
     report = run.launcher.run(config(logs))
     if run.settings.apply:
-        return Done([report])
+        return StepResult([report])
     plan = dg.AssetObservation(
         asset,
         description="A plan only: nothing was changed. Run with apply to carry it out.",
         metadata={"lake": dg.MetadataValue.path(run.lake), "plan": dg.MetadataValue.json(dict(report.plan))},
     )
-    return Done(observations=[plan])
+    return StepResult(observations=[plan])
 
 
-def maintain(run: Run) -> Done:
+def maintain(run: Run) -> StepResult:
     """Delete files of the archive that nobody needs, and join small slices."""
     policies = run.settings.policy_file(run.lake)
     done = _planned_or_done(
@@ -321,7 +321,7 @@ def maintain(run: Run) -> Done:
     return done
 
 
-def rebuild_indexes(run: Run) -> Done:
+def rebuild_indexes(run: Run) -> StepResult:
     """Write the side files of live segments that lack them."""
     policies = run.settings.policy_file(run.lake)
     return _planned_or_done(
@@ -331,7 +331,7 @@ def rebuild_indexes(run: Run) -> Done:
     )
 
 
-def optimize(run: Run) -> Done:
+def optimize(run: Run) -> StepResult:
     """Merge small files of the tables in their order, and remove files that nobody can need."""
     return _planned_or_done(
         run,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from logcore.cli.bulk import Progress, can_write_lines
 from logcore.cli.looking import Notes, cannot_read, segment_bytes, walked
 from logcore.errors import CorruptionReason, LogError
-from logcore.logs.index_check import SegmentFacts, check_indexes
+from logcore.logs.index_check import WalkedSegment, check_indexes
 from logcore.logs.log_check import CheckedBatch
 from logcore.logs.sources import SegmentFile, SourceLog
 from logcore.logs.validation import BatchVerdict, SegmentJudgement, validate_segment
@@ -168,7 +168,7 @@ class CheckedLogs:
             self._notes.say(finding)
         self._done(judgement)
         is_damaged = judgement.accounting.quarantined > 0
-        facts = SegmentFacts(valid_end, is_damaged, log.is_sealed(segment), judgement.max_timestamp)
+        facts = WalkedSegment(valid_end, is_damaged, log.is_sealed(segment), judgement.max_timestamp)
         for finding in check_indexes(segment, facts, batches, self._read):  # type: ignore[arg-type]
             self._notes.say(finding)
 

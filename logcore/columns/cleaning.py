@@ -35,10 +35,10 @@ from logcore.columns.kernels.library import library
 from logcore.columns.keyed_batches import KeyedBatches, KeyedChunk, SingleBatch
 from logcore.columns.newest_bits import NewestBits
 from logcore.columns.offset_map import HashKey, OffsetMap, Offsets
-from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, TransactionState
+from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, CleanedTransactionState
 from logcore.logs.compaction.cleaning_round import CleanedSegment, CleaningRound, SourceSegment
 from logcore.logs.compaction.output_indexes import check_room
-from logcore.logs.compaction.retained_batch import Retention, Verdict, judge, retained
+from logcore.logs.compaction.retained_batch import Retention, RetentionVerdict, judge, retained
 from logcore.logs.partition_directory import ByteSink
 from logcore.records.batch import CONTROL_BIT, DELETE_HORIZON_BIT, TRANSACTIONAL_BIT, BatchHeader, read_header
 from logcore.records.control import ControlType, control_type
@@ -56,7 +56,7 @@ class CompiledCleaner:
 
     def __init__(
         self,
-        transactions: TransactionState | None = None,
+        transactions: CleanedTransactionState | None = None,
         limits: Limits = DEFAULT_LIMITS,
         *,
         hash_key: HashKey | None = None,
@@ -81,7 +81,7 @@ class CompiledCleaner:
         end_offset: int,
         *,
         hash_key: HashKey,
-        transactions: TransactionState | None = None,
+        transactions: CleanedTransactionState | None = None,
         limits: Limits = DEFAULT_LIMITS,
     ) -> CompiledCleaner:
         """One that is to clean, with a map made before under `hash_key`: `newest` holds at least the keys that are in
@@ -211,7 +211,9 @@ class CompiledCleaner:
             position = int(table[batch, slots.POSITION])
             found = list(read_records(segment.content, position, header, self._limits))
             retention = Retention.RETAIN_EMPTY if fate.keeps_empty[batch] else Retention.DELETE_EMPTY
-            verdict = Verdict(retention, int(fate.modes[batch]) == at_slot.ALL_GO, bool(fate.without_data[batch]))
+            verdict = RetentionVerdict(
+                retention, int(fate.modes[batch]) == at_slot.ALL_GO, bool(fate.without_data[batch])
+            )
             return retained(segment, position, header, found, verdict, self._newest, round).content
 
         odd = fate.is_odd[chosen] | ((horizons[chosen] < 0) & (horizons[chosen] != slots.NONE))
@@ -297,7 +299,7 @@ class _Fate:
         end = round.high_watermark if round.line.keeps_batch_at_high_watermark else round.upper_bound_offset
         return cls(table, producers.end_at(table) | (table[:, slots.LAST_OFFSET] + 1 == end), round.as_of_ms)
 
-    def judged(self, batch: int, header: BatchHeader, verdict: Verdict) -> None:
+    def judged(self, batch: int, header: BatchHeader, verdict: RetentionVerdict) -> None:
         """What was decided about a batch of a transaction, or a control batch."""
         self.keeps_empty[batch] = verdict.retention is Retention.RETAIN_EMPTY
         if verdict.discards:

@@ -23,7 +23,7 @@ from logcore.columns.kernels.library import ENGINE_VARIABLE, KernelsUnavailable,
 from logcore.columns.lanes import CarefulLane, FastLane, SegmentRows
 from logcore.columns.reference import to_columns
 from logcore.columns.wanted import EVERYTHING, Place, Wanted
-from logcore.logs.compaction.cleaned_transactions import TransactionState
+from logcore.logs.compaction.cleaned_transactions import CleanedTransactionState
 from logcore.logs.compaction.cleaner import Cleaner, PlainCleaner
 from logcore.logs.recovery.segment_recovery import Recover, recover_segment
 from logcore.logs.retained_segments import ReadSegment, read_segment
@@ -202,7 +202,10 @@ def segment_reading() -> ReadSegment:
 
 
 def new_cleaner(
-    engine: Engine | None = None, *, transactions: TransactionState | None = None, limits: Limits = DEFAULT_LIMITS
+    engine: Engine | None = None,
+    *,
+    transactions: CleanedTransactionState | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Cleaner:
     """A way of cleaning for one round, by the best engine there is: all leave the same bytes. transactions: what is
     known of them in front of the first group, if that is not the log's first.

@@ -37,7 +37,7 @@ header `base_offset`, `last_offset` and `max_timestamp`."""
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentFacts:
+class WalkedSegment:
     """What the walk over a segment told of it. valid_end: position behind its last good batch. is_damaged: bytes before
     that cannot be trusted; then an entry may be of a batch among them, and only what lies behind the end is said.
     is_sealed: a later segment follows. max_timestamp: the greatest of its batches in ms; None if they have none."""
@@ -48,7 +48,7 @@ class SegmentFacts:
     max_timestamp: int | None
 
 
-def check_indexes(segment: SegmentFile, facts: SegmentFacts, batches: Batches, read: Read) -> Iterator[Finding]:
+def check_indexes(segment: SegmentFile, facts: WalkedSegment, batches: Batches, read: Read) -> Iterator[Finding]:
     """What is to be said of a segment's offset and time index, and of the size of all three."""
     path = segment.side_file(OFFSET_INDEX_SUFFIX)
     if path is not None:
@@ -62,7 +62,7 @@ def check_indexes(segment: SegmentFile, facts: SegmentFacts, batches: Batches, r
 
 
 def _offset_index(
-    segment: SegmentFile, path: str, facts: SegmentFacts, batches: Batches, read: Read
+    segment: SegmentFile, path: str, facts: WalkedSegment, batches: Batches, read: Read
 ) -> Iterator[Finding]:
     try:
         content = read(path)
@@ -101,7 +101,7 @@ def _offset_index(
 
 
 def _time_index(
-    segment: SegmentFile, path: str, facts: SegmentFacts, batches: Batches, read: Read
+    segment: SegmentFile, path: str, facts: WalkedSegment, batches: Batches, read: Read
 ) -> Iterator[Finding]:
     try:
         content = read(path)

@@ -60,7 +60,7 @@ SegmentT = TypeVar("SegmentT", bound=RetainedSegment)
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentFacts:
+class RetentionFacts:
     """What maintenance needs to know of a segment.
 
     size: bytes of the log file. max_timestamp: greatest max timestamp of its batches in milliseconds, None or negative

@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from logcore.logs.compaction.selection import RefusalReason
 from logcore.logs.findings import found
-from spark_jobs.compaction.plan import CompactionPlan, LogPlan, cleaned_id, plan
+from spark_jobs.compaction.plan import CompactionJobPlan, CompactionLogPlan, cleaned_id, plan
 from spark_jobs.contracts import CompactionConfig, JobReport
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import Guard
@@ -48,7 +48,7 @@ SWAP_ATTEMPTS = 5
 """How often the swap is tried where others commit to `segments` meanwhile."""
 
 
-def apply(plan: CompactionPlan, config: CompactionConfig, spark: SparkSession | None) -> JobReport:
+def apply(plan: CompactionJobPlan, config: CompactionConfig, spark: SparkSession | None) -> JobReport:
     """Clean, prove, swap in one commit, and tell of it; without ``config.apply`` only report the plan.
 
     Raises:
@@ -95,7 +95,7 @@ def apply(plan: CompactionPlan, config: CompactionConfig, spark: SparkSession | 
 class Cleaned:
     """What came of one log; ``replaced`` as `log_cleaning.clean_log` gives it."""
 
-    plan: LogPlan
+    plan: CompactionLogPlan
     replaced: tuple[Mapping[str, Any], ...] = ()
     first_dirty_offset: int | None = None
     """How far it is clean now; None: nothing was done."""
@@ -119,7 +119,7 @@ class Cleaned:
         return [Guard(cleaned_id(self.plan.row.log), self.plan.cleaned_version, self.first_dirty_offset)]
 
 
-def _clean(plan: CompactionPlan, config: CompactionConfig, spark: SparkSession | None) -> list[Cleaned]:
+def _clean(plan: CompactionJobPlan, config: CompactionConfig, spark: SparkSession | None) -> list[Cleaned]:
     if not plan.logs or spark is None:
         return []
     from spark_jobs.compaction.log_cleaning import clean_log, task_of
@@ -137,7 +137,7 @@ def _clean(plan: CompactionPlan, config: CompactionConfig, spark: SparkSession |
     return done
 
 
-def _cleaned(log: LogPlan, result: Mapping[str, Any]) -> Cleaned:
+def _cleaned(log: CompactionLogPlan, result: Mapping[str, Any]) -> Cleaned:
     row = log.row
     findings = []
     if result["refusal"] is not None:
@@ -162,7 +162,7 @@ def _cleaned(log: LogPlan, result: Mapping[str, Any]) -> Cleaned:
     return Cleaned(log, tuple(result["replaced"]), result["first_dirty_offset"], tuple(findings))
 
 
-def _finding(rule: str, log: LogPlan, message: str, damage: Mapping[str, Any] | None = None) -> PlacedFinding:
+def _finding(rule: str, log: CompactionLogPlan, message: str, damage: Mapping[str, Any] | None = None) -> PlacedFinding:
     place = {} if damage is None else {"file": damage["file"], "position": damage["position"]}
     finding = found(rule, message, start_offset=log.first_dirty, end_offset=log.end_offset, **place)
     segment_id = None if damage is None else damage["segment_id"]

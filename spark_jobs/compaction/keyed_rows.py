@@ -12,7 +12,7 @@ from logcore.columns.kernels import cleaning_slots as at_slot
 from logcore.columns.kernels import slots
 from logcore.columns.keyed_batches import KeyedBatches, KeyedChunk, SingleBatch, hashes_of
 from logcore.columns.offset_map import HashKey
-from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, TransactionState
+from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, CleanedTransactionState
 from logcore.logs.compaction.cleaning_round import SourceSegment
 from logcore.records.control import control_type
 from logcore.records.model import CONTROL_BIT, TRANSACTIONAL_BIT
@@ -30,7 +30,7 @@ class KeyedRows:
 
 
 def keyed_rows(
-    segment: SourceSegment, hash_key: HashKey, before: TransactionState | None = None
+    segment: SourceSegment, hash_key: HashKey, before: CleanedTransactionState | None = None
 ) -> Iterator[KeyedRows]:
     """Some MiB of batches at a time. Which are aborted is told by the segment's own list of transactions, of those from
     its `dirty_position` on; what is in front of that does not get into the map.

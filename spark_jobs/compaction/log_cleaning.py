@@ -41,7 +41,7 @@ from spark_jobs.lake.segments.log_directory import Opened, log_directory, segmen
 from spark_jobs.lake.segments.log_segments import log_segments
 
 if TYPE_CHECKING:
-    from spark_jobs.compaction.plan import LogPlan
+    from spark_jobs.compaction.plan import CompactionLogPlan
     from spark_jobs.contracts import CompactionConfig
 
 NOT_COMMITTED = ("aborted", "unknown")
@@ -78,7 +78,7 @@ class CleaningTask:
         return cls(**{field.name: value[field.name] for field in fields(cls)} | given)
 
 
-def task_of(config: CompactionConfig, log: LogPlan) -> CleaningTask:
+def task_of(config: CompactionConfig, log: CompactionLogPlan) -> CleaningTask:
     """What a worker is told of a log."""
     return CleaningTask(
         lake=config.lake,

@@ -4,8 +4,8 @@
     HashedNewest    keys by 128 bits of SipHash-1-3 under a secret of the proof's own, never the cleaner's: what met
                     by chance in the cleaner's map does not meet here
 
-Memory: 51 bytes for each distinct key below the end of the round on each side (`HashedNewest`), and 24 more while the
-sides are compared; for `ExactNewest` some copies of the keys themselves.
+Memory: 51 bytes for each distinct key below the end of the round on each side (`HashedNewestByKey`), and 24 more while
+the sides are compared; for `ExactNewest` some copies of the keys themselves.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class ExactNewest(NewestByKey):
         return pairs["newest"].to_numpy(), pc.fill_null(pairs["newest left"], -1).to_numpy()
 
 
-class HashedNewest(NewestByKey):
+class HashedNewestByKey(NewestByKey):
     """By hashes of the keys. Both sides of a proof share one `HashKey`."""
 
     def __init__(self, end_offset: int, aborted: Aborted, frozen_from: int | None = None, *, hash_key: HashKey) -> None:
@@ -111,5 +111,5 @@ def both_sides(end_offset: int, aborted: Aborted, frozen_from: int | None = None
     if default_engine() is not Engine.KERNELS:
         return ExactNewest(end_offset, aborted, frozen_from), ExactNewest(end_offset, aborted, frozen_from)
     secret = HashKey.random()
-    before, after = (HashedNewest(end_offset, aborted, frozen_from, hash_key=secret) for _ in range(2))
+    before, after = (HashedNewestByKey(end_offset, aborted, frozen_from, hash_key=secret) for _ in range(2))
     return before, after

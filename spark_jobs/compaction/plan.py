@@ -27,7 +27,7 @@ from spark_jobs.lake.store import run_folder
 
 
 @dataclass(frozen=True, slots=True)
-class LogPlan:
+class CompactionLogPlan:
     """A log to clean, with all its live segments; those below ``end_offset`` may be cleaned."""
 
     row: LogRow
@@ -67,10 +67,10 @@ class Passed:
 
 
 @dataclass(frozen=True, slots=True)
-class CompactionPlan:
+class CompactionJobPlan:
     """What there is to do; printed, it is the dry run."""
 
-    logs: tuple[LogPlan, ...]
+    logs: tuple[CompactionLogPlan, ...]
     passed: tuple[Passed, ...]
     unfinished: Unfinished
     has_leftovers: bool
@@ -117,7 +117,7 @@ def cleaned_id(log: str) -> str:
     return f"cleaned/{log}"
 
 
-def plan(config: CompactionConfig) -> CompactionPlan:
+def plan(config: CompactionConfig) -> CompactionJobPlan:
     """Logs dirty enough to be cleaned, and what keeps others from it.
 
     Raises:
@@ -146,7 +146,7 @@ def plan(config: CompactionConfig) -> CompactionPlan:
             passed.append(Passed(log, g.row.topic_partition, said[log, log_plan.end_offset][1]))
         else:
             plans.append(log_plan)
-    return CompactionPlan(
+    return CompactionJobPlan(
         tuple(plans),
         tuple(passed),
         removals.unfinished(lake, config.logs),
@@ -177,8 +177,8 @@ def _is_overdue(lake: str, g: GovernedLog, chosen: CleanableRange, as_of_ms: int
     return is_overdue(first, as_of_ms=as_of_ms, max_compaction_lag_ms=lag)
 
 
-def _plan_log(g: GovernedLog, chosen: CleanableRange, checkpoint: int | None, limit_offset: int) -> LogPlan:
-    return LogPlan(
+def _plan_log(g: GovernedLog, chosen: CleanableRange, checkpoint: int | None, limit_offset: int) -> CompactionLogPlan:
+    return CompactionLogPlan(
         row=g.row,
         policy=g.policy,
         segments=tuple(s for each in g.segments for s in each.slices),
@@ -204,7 +204,7 @@ def _said_before(lake: str, logs: Sequence[str]) -> Said:
     return {(row["log"], row["end_offset"]): (row["segment_id"], row["message"]) for row in rows}
 
 
-def _is_known_to_stay(log: LogPlan, said: Said) -> bool:
+def _is_known_to_stay(log: CompactionLogPlan, said: Said) -> bool:
     """Whether the same was in the way of the same range; a damaged segment may have been filled since."""
     known = said.get((log.row.log, log.end_offset))
     return known is not None and (known[0] is None or known[0] in {s.segment_id for s in log.segments})

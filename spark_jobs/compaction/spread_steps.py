@@ -19,7 +19,7 @@ from logcore.columns.cleaning import CompiledCleaner
 from logcore.columns.offset_map import HashKey, OffsetMap
 from logcore.errors import LogError
 from logcore.logs.broker_line import BrokerLine
-from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, TransactionState
+from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, CleanedTransactionState
 from logcore.logs.compaction.cleaning_round import ActiveProducer, CleaningRound, SourceSegment, Uncleanable
 from logcore.logs.compaction.plan import CompactionPlan, PlannedGroup
 from logcore.logs.compaction.selection import Refusal, RefusalReason
@@ -135,7 +135,7 @@ def _only_sizes(task: CleaningTask) -> Callable[[str, LogSegment], AbstractConte
 
 def _states(
     task: CleaningTask, plan: CompactionPlan, groups: Sequence[PlannedGroup], facts: Mapping[int, SegmentFacts]
-) -> Iterator[TransactionState]:
+) -> Iterator[CleanedTransactionState]:
     """What is known of transactions in front of each group, told the tracker as cleaning would tell it."""
     tracker = CleanedTransactions()
     for group in groups:
@@ -180,7 +180,7 @@ def _tell(tracker: CleanedTransactions, batch: BatchVerdict) -> None:
 def write_keys(value: Values) -> Values:
     """Hashes of the keys of one segment."""
     lake, told = value["lake"], _read_round(value)
-    before = None if value["state"] is None else TransactionState.from_dict(value["state"])
+    before = None if value["state"] is None else CleanedTransactionState.from_dict(value["state"])
     with _source(lake, value["source"], value["slices"]) as source:
         # An aborted record is no newest, but behind damage it stays for as long as nothing newer takes its place.
         rows = (
@@ -222,7 +222,7 @@ def clean_group(value: Values) -> Values:
                 _map_of(value, told),
                 told["end_offset"],
                 hash_key=hash_key,
-                transactions=TransactionState.from_dict(group["state"]),
+                transactions=CleanedTransactionState.from_dict(group["state"]),
             )
             with cleaned_files.log_file(task.lake, task.log) as file:
                 cleaned = cleaner.clean(sources, file)

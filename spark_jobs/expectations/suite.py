@@ -100,7 +100,7 @@ ROW_COUNT = "one_frame_row_per_range"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ExpectationResult:
     """What became of one expectation."""
 
     name: str
@@ -115,7 +115,7 @@ class Outcome:
 class Evaluation:
     """All outcomes, and the page that shows them."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[ExpectationResult, ...]
     page: str | None
 
     @property
@@ -137,7 +137,9 @@ def evaluate(
     results, page = _run(frame, ranges, docs_directory, run_id, as_of_ms)
     outcomes = [_outcome(result) for result in results]
     problem = _what_was_not_checked(results, len(frame), ranges)
-    outcomes.append(Outcome(COMPLETENESS, problem is None, CRITICAL, problem or f"{len(results)} on {ranges} ranges"))
+    outcomes.append(
+        ExpectationResult(COMPLETENESS, problem is None, CRITICAL, problem or f"{len(results)} on {ranges} ranges")
+    )
     return Evaluation(tuple(outcomes), page)
 
 
@@ -201,7 +203,7 @@ def _expectations(gxe: Any, ranges: int) -> list[Any]:
     return made
 
 
-def _outcome(result: Any) -> Outcome:
+def _outcome(result: Any) -> ExpectationResult:
     details = result.result
     failing = tuple(sorted({row["log"] for row in details.get("unexpected_index_list") or ()}))
     if (result.exception_info or {}).get("raised_exception"):
@@ -211,7 +213,7 @@ def _outcome(result: Any) -> Outcome:
     else:
         observed = f"{details.get('unexpected_count')} of {details.get('element_count')} ranges fail"
     config = result.expectation_config
-    return Outcome(config.meta["name"], bool(result.success), str(config.severity.value), observed, failing)
+    return ExpectationResult(config.meta["name"], bool(result.success), str(config.severity.value), observed, failing)
 
 
 def _what_was_not_checked(results: Sequence[Any], rows: int, ranges: int) -> str | None:

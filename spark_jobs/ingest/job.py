@@ -24,7 +24,7 @@ from logcore.storage.local import Discovery, SourceLog, discover, source_path
 from logcore.storage.moved_logs import is_moved_by_its_broker
 from spark_jobs.contracts import IngestConfig, JobReport, LogChange
 from spark_jobs.ingest import late_segments, source_changes
-from spark_jobs.ingest.log_growth import Held, LogPlan, beyond_log_end, of_log
+from spark_jobs.ingest.log_growth import IngestLogPlan, LakeSnapshot, beyond_log_end, of_log
 from spark_jobs.lake.errors import ConcurrentChange, UsageError
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 class IngestPlan:
     """What there is to do; printed, it is the dry run."""
 
-    logs: tuple[LogPlan, ...]
+    logs: tuple[IngestLogPlan, ...]
     findings: tuple[PlacedFinding, ...]
     """Not said before."""
     cluster: str | None
@@ -96,7 +96,7 @@ def plan(config: IngestConfig) -> IngestPlan:
         cluster = cluster_of(config.lake, cluster)
     held = _held(config, cluster)
     newest = {row.topic_partition: row for row in sorted(held.rows.values(), key=lambda row: row.incarnation)}
-    plans: list[LogPlan] = []
+    plans: list[IngestLogPlan] = []
     taken: dict[str, SourceLog] = {}
     for source in sorted(sources, key=lambda log: _kept_first(log, newest)):
         name = str(source.topic_partition)
@@ -171,15 +171,15 @@ def _discover(paths: Sequence[str]) -> Discovery:
     return discover([source_path(path) for path in paths])
 
 
-def _held(config: IngestConfig, cluster: str | None) -> Held:
+def _held(config: IngestConfig, cluster: str | None) -> LakeSnapshot:
     segments: dict[str, list[Segment]] = {}
     for segment in archive.read_segments(config.lake, live=False):
         segments.setdefault(segment.log, []).append(segment)
     tails = archive.tails_of(segment for of_log in segments.values() for segment in of_log)
-    return Held(cluster, archive.read_logs(config.lake), segments, tails, late_segments.holes_of(config.lake))
+    return LakeSnapshot(cluster, archive.read_logs(config.lake), segments, tails, late_segments.holes_of(config.lake))
 
 
-def _check_unmoved(lake: str, held: Held, logs: Sequence[str]) -> None:
+def _check_unmoved(lake: str, held: LakeSnapshot, logs: Sequence[str]) -> None:
     """The versions that guard a plan were read behind the segments it was made from: none may have come between.
 
     Raises:
@@ -221,8 +221,8 @@ def _is_chosen(config: IngestConfig, log: SourceLog) -> bool:
 
 
 def _with_fills(
-    config: IngestConfig, plans: Sequence[LogPlan], taken: Mapping[str, SourceLog], held: Held
-) -> list[LogPlan]:
+    config: IngestConfig, plans: Sequence[IngestLogPlan], taken: Mapping[str, SourceLog], held: LakeSnapshot
+) -> list[IngestLogPlan]:
     """The plans with what was found for holes of their logs."""
     holed = [log for log in plans if held.holes.get(log.observed.log) and log.cut is None and log.earlier is None]
     if not holed:
@@ -252,7 +252,7 @@ def _with_fills(
     return [replace(log, fill=fills.get(log.observed.log)) for log in plans]
 
 
-def _taken_back(held: Held, plans: Sequence[LogPlan]) -> frozenset[str]:
+def _taken_back(held: LakeSnapshot, plans: Sequence[IngestLogPlan]) -> frozenset[str]:
     return frozenset(
         segment.segment_id
         for log in plans
@@ -270,7 +270,7 @@ def _to_read(task: CopyTask) -> int:
 class _Done:
     """What became of one log's plan: to be committed, and to be said."""
 
-    plan: LogPlan
+    plan: IngestLogPlan
     row: LogRow
     added: tuple[Segment, ...] = ()
     swaps: tuple[tuple[Swap, tuple[Segment, ...]], ...] = ()
@@ -279,7 +279,7 @@ class _Done:
     placed: tuple[PlacedFinding, ...] = field(default=())
 
 
-def _done(log: LogPlan, results: Sequence[dict[str, Any]]) -> _Done:
+def _done(log: IngestLogPlan, results: Sequence[dict[str, Any]]) -> _Done:
     left = iter(results)
     said: list[Finding] = []
     added: list[Segment] = []

@@ -23,7 +23,7 @@ from spark_jobs.lake.delta.tables import read_rows
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.tasks.segment_copy import CopyTask
-from spark_jobs.tasks.segment_slices import Part, Swap, part_of
+from spark_jobs.tasks.segment_slices import SliceCopy, Swap, part_of
 
 CORRUPT, MISSING = "corrupt", "missing"
 
@@ -227,9 +227,9 @@ def _begin_at(feeding: Iterable[Segment], start: int) -> dict[str, int]:
     return positions
 
 
-def _filler_part(lake: str, row: LogRow, filler: Filler, in_place: bool) -> Part:
+def _filler_part(lake: str, row: LogRow, filler: Filler, in_place: bool) -> SliceCopy:
     file = filler.segment
-    return Part(
+    return SliceCopy(
         CopyTask(
             lake=lake,
             log=row.log,
@@ -250,9 +250,9 @@ def _filler_part(lake: str, row: LogRow, filler: Filler, in_place: bool) -> Part
     )
 
 
-def _rest_of(lake: str, segment: Segment, filled: Sequence[_Filled]) -> list[Part]:
+def _rest_of(lake: str, segment: Segment, filled: Sequence[_Filled]) -> list[SliceCopy]:
     """What stays of a damaged segment: its good stretches, and damage in the place of which nothing was found."""
-    parts: list[Part] = []
+    parts: list[SliceCopy] = []
     at, base_offset = 0, segment.base_offset
     for hole in filled:
         mine = sorted((d for d in hole.damage if d["segment_id"] == segment.segment_id), key=lambda d: d["position"])

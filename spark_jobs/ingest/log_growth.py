@@ -25,7 +25,7 @@ from spark_jobs.tasks.segment_slices import Swap, as_text
 
 
 @dataclass(frozen=True, slots=True)
-class LogPlan:
+class IngestLogPlan:
     """What one log takes, and its row in ``logs`` as seen now."""
 
     observed: LogRow
@@ -79,7 +79,7 @@ class LogPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LakeSnapshot:
     """What the lake holds and knows, as an ingest run finds it."""
 
     cluster: str | None
@@ -108,7 +108,7 @@ def plan_growth(
     policy: TopicPolicy | None,
     *,
     is_first: bool,
-) -> tuple[LogPlan, list[PlacedFinding]]:
+) -> tuple[IngestLogPlan, list[PlacedFinding]]:
     """The copies that a growth comes to. is_first: nothing is held of the log yet."""
     placed = [of_log(observed, finding) for finding in growth.findings]
     tasks: list[CopyTask] = []
@@ -122,12 +122,12 @@ def plan_growth(
     kept = tasks if known is None or is_first else [task for task in tasks if not _waits(config, task, known, policy)]
     if kept != tasks and not kept and known is not None and growth.stop is None:
         # As if nobody had looked: the row's time stays that of the last growth, from which the delay counts.
-        return LogPlan(known, (), known, waits=True), []
+        return IngestLogPlan(known, (), known, waits=True), []
     if not kept and not is_first and growth.stop is None:
         high_watermark = observed.high_watermark
         if high_watermark is not None and high_watermark > observed.next_offset:
             placed.append(of_log(observed, beyond_log_end(observed)))
-    return LogPlan(observed, tuple(kept), known, waits=kept != tasks), placed
+    return IngestLogPlan(observed, tuple(kept), known, waits=kept != tasks), placed
 
 
 def _waits(config: IngestConfig, task: CopyTask, known: LogRow, policy: TopicPolicy | None) -> bool:
@@ -144,7 +144,7 @@ def observe(
     known: LogRow | None,
     growth: Growth,
     log_id: str,
-    held: Held,
+    held: LakeSnapshot,
     tail: LogTail | None,
     *,
     incarnation: int = 0,

@@ -21,7 +21,7 @@ from logcore.logs.findings import found
 from logcore.logs.growth import Growth, LogTail, Stop, decide_growth
 from logcore.storage.local import LocalReader, SourceLog
 from spark_jobs.contracts import IngestConfig
-from spark_jobs.ingest.log_growth import Held, LogPlan, epochs_of, observe, of_log, plan_growth
+from spark_jobs.ingest.log_growth import IngestLogPlan, LakeSnapshot, epochs_of, observe, of_log, plan_growth
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
@@ -45,8 +45,13 @@ def published_to(lake: str, logs: Sequence[str]) -> dict[str, int]:
 
 
 def plan_change(
-    config: IngestConfig, source: SourceLog, known: LogRow, growth: Growth, held: Held, policy: TopicPolicy | None
-) -> tuple[LogPlan, list[PlacedFinding]] | None:
+    config: IngestConfig,
+    source: SourceLog,
+    known: LogRow,
+    growth: Growth,
+    held: LakeSnapshot,
+    policy: TopicPolicy | None,
+) -> tuple[IngestLogPlan, list[PlacedFinding]] | None:
     """What is done about a stop; None: the log stays stopped."""
     if growth.stop is None or growth.takes:
         return None
@@ -72,7 +77,7 @@ def plan_change(
     return _parted(config, source, known, growth, held) if growth.stop.rule == "source-behind" else None
 
 
-def _earlier(known: LogRow, held: Held) -> list[Segment]:
+def _earlier(known: LogRow, held: LakeSnapshot) -> list[Segment]:
     """What is held of the incarnations before this one, oldest first: a source may part below the beginning of this
     one, and then goes on from where it still agrees with one of those."""
     rows = (row for row in held.rows.values() if row.topic_partition == known.topic_partition)
@@ -82,8 +87,8 @@ def _earlier(known: LogRow, held: Held) -> list[Segment]:
 
 
 def _parted(
-    config: IngestConfig, source: SourceLog, known: LogRow, growth: Growth, held: Held
-) -> tuple[LogPlan, list[PlacedFinding]] | None:
+    config: IngestConfig, source: SourceLog, known: LogRow, growth: Growth, held: LakeSnapshot
+) -> tuple[IngestLogPlan, list[PlacedFinding]] | None:
     """A source that ends before us, and whose leader epochs are others: it has parted, which is worse than behind."""
     end = held.tails[known.log].next_offset
     bound = epochs_part_at(our_epochs(epochs_of(known), end), source.leader_epochs, end)
@@ -115,11 +120,11 @@ def _cut_back(
     config: IngestConfig,
     source: SourceLog,
     known: LogRow,
-    held: Held,
+    held: LakeSnapshot,
     policy: TopicPolicy | None,
     live: Sequence[Segment],
     fork: Fork,
-) -> tuple[LogPlan, list[PlacedFinding]] | None:
+) -> tuple[IngestLogPlan, list[PlacedFinding]] | None:
     growth = _decide(fork.tail, source, known)
     if growth.stop is not None and not growth.takes:
         return None
@@ -146,8 +151,8 @@ def _cut_back(
 
 
 def _followed(
-    config: IngestConfig, source: SourceLog, known: LogRow, held: Held, policy: TopicPolicy | None, fork: Fork
-) -> tuple[LogPlan, list[PlacedFinding]] | None:
+    config: IngestConfig, source: SourceLog, known: LogRow, held: LakeSnapshot, policy: TopicPolicy | None, fork: Fork
+) -> tuple[IngestLogPlan, list[PlacedFinding]] | None:
     message = (
         f"{known.topic_partition}: the source parted from what is published at offset {fork.offset} and is followed "
         "from there as a new incarnation of the log, because its policy says on_truncate: follow. Rows published "
@@ -172,8 +177,8 @@ def _followed(
 
 
 def _recreated(
-    config: IngestConfig, source: SourceLog, known: LogRow, held: Held, policy: TopicPolicy | None
-) -> tuple[LogPlan, list[PlacedFinding]] | None:
+    config: IngestConfig, source: SourceLog, known: LogRow, held: LakeSnapshot, policy: TopicPolicy | None
+) -> tuple[IngestLogPlan, list[PlacedFinding]] | None:
     if policy is None or policy.on_recreate != "append" or source.topic_id is None:
         return None
     earlier = [row for row in held.rows.values() if row.topic_partition == known.topic_partition]
@@ -193,12 +198,12 @@ def _open(
     config: IngestConfig,
     source: SourceLog,
     known: LogRow,
-    held: Held,
+    held: LakeSnapshot,
     policy: TopicPolicy | None,
     log_id: str,
     tail: LogTail | None,
     begins_at: int | None,
-) -> tuple[LogPlan, list[PlacedFinding]] | None:
+) -> tuple[IngestLogPlan, list[PlacedFinding]] | None:
     """The plan of a new incarnation, from the tail at its fork, or from the source's first segment."""
     log = archive.log_key(log_id, known.partition)
     taken = held.tails.get(log)  # a run that died before it wrote the row has taken some of it
@@ -233,8 +238,8 @@ def _decide(tail: LogTail | None, source: SourceLog, known: LogRow | None) -> Gr
 
 
 def plan_log(
-    config: IngestConfig, source: SourceLog, known: LogRow | None, held: Held, policy: TopicPolicy | None
-) -> tuple[LogPlan, list[PlacedFinding]]:
+    config: IngestConfig, source: SourceLog, known: LogRow | None, held: LakeSnapshot, policy: TopicPolicy | None
+) -> tuple[IngestLogPlan, list[PlacedFinding]]:
     """What one log takes from its source, whatever became of that."""
     topic, partition = source.topic_partition.topic, source.topic_partition.partition
     log_id = known.log_id if known else archive.new_log_id(topic, source.topic_id, held.cluster)
@@ -249,8 +254,8 @@ def plan_log(
 
 
 def plan_move(
-    config: IngestConfig, source: SourceLog, known: LogRow, held: Held
-) -> tuple[LogPlan | None, list[PlacedFinding]]:
+    config: IngestConfig, source: SourceLog, known: LogRow, held: LakeSnapshot
+) -> tuple[IngestLogPlan | None, list[PlacedFinding]]:
     """The plan of a log that is to be kept to another directory from now on; none, and why, if that disagrees."""
     tail = held.tails.get(known.log)
     growth = _decide(tail, source, known)

@@ -22,8 +22,8 @@ from spark_jobs.lake.delta.tables import read_rows
 from spark_jobs.lake.segments.archive import GENERATION_INGESTED, Segment
 from spark_jobs.lake.segments.log_directory import SIDE_SUFFIXES, side_file
 from spark_jobs.lake.store import storage
-from spark_jobs.lake_proof.proof import Counts, DataUnreadable, LakeFinding, Proof, Thing, finding, readable
-from spark_jobs.lake_proof.state import LakeState, of_log, way_out
+from spark_jobs.lake_proof.proof import DataUnreadable, LakeFinding, Proof, ProofCounts, Thing, finding, readable
+from spark_jobs.lake_proof.state import StateTables, of_log, way_out
 from spark_jobs.tasks.segment_pass import QUARANTINE_ROW_BYTES, RULES_VERSION
 
 ARCHIVE = "archive"
@@ -35,7 +35,7 @@ _RESTORE = (
 )
 
 
-def archive_things(state: LakeState, holds: Callable[[str, int], bool] | None = None) -> Iterator[Thing]:
+def archive_things(state: StateTables, holds: Callable[[str, int], bool] | None = None) -> Iterator[Thing]:
     """Every segment whose file has to be there.
 
     Args:
@@ -53,7 +53,7 @@ def archive_things(state: LakeState, holds: Callable[[str, int], bool] | None = 
         )
 
 
-def _identity(state: LakeState, segment: Segment) -> str:
+def _identity(state: StateTables, segment: Segment) -> str:
     try:
         stored = storage.stat(segment.local_path(state.lake))
         there: list[int] = [stored.size, stored.modified_ms]
@@ -66,21 +66,21 @@ def _identity(state: LakeState, segment: Segment) -> str:
 class _Prover:
     """The proof of one segment."""
 
-    def __init__(self, state: LakeState, segment: Segment, is_shared: bool) -> None:
+    def __init__(self, state: StateTables, segment: Segment, is_shared: bool) -> None:
         self._state, self._segment, self._is_shared = state, segment, is_shared
 
     def __call__(self) -> Proof:
         return prove_segment(self._state, self._segment, self._is_shared)
 
 
-def prove_segment(state: LakeState, segment: Segment, is_shared: bool = False) -> Proof:
+def prove_segment(state: StateTables, segment: Segment, is_shared: bool = False) -> Proof:
     """Read an archived file once and compare it with what is recorded of it.
 
     Args:
         is_shared: whether other segments lie in the same file, so that it may go on behind this one.
     """
     path = segment.local_path(state.lake)
-    proof = Proof(counts=Counts(archive_files=1))
+    proof = Proof(counts=ProofCounts(archive_files=1))
     place = _Place(segment, path)
     try:
         stored = storage.stat(path)
@@ -153,7 +153,7 @@ def _stretches(segment: Segment, content: memoryview) -> tuple[SegmentJudgement,
     return judged, [item for item in judged if isinstance(item, Stretch)]
 
 
-def _judged(state: LakeState, place: _Place, content: memoryview) -> Iterator[LakeFinding]:
+def _judged(state: StateTables, place: _Place, content: memoryview) -> Iterator[LakeFinding]:
     """Judge the batches again: the answer must be the one that validation recorded."""
     segment = place.segment
     try:
@@ -199,7 +199,7 @@ def _counted(segment: Segment, judged: SegmentJudgement) -> Mapping[str, Any]:
 
 
 def _quarantined(
-    state: LakeState, place: _Place, stretches: list[Stretch], content: memoryview
+    state: StateTables, place: _Place, stretches: list[Stretch], content: memoryview
 ) -> Iterator[LakeFinding]:
     """The rows of ``quarantine`` hold the damaged bytes as they are in the archive."""
     segment = place.segment
@@ -228,7 +228,7 @@ def _quarantined(
     yield place.finding("rows-differ-from-archive", message, table="quarantine", **where)
 
 
-def stray_files(state: LakeState) -> Proof:
+def stray_files(state: StateTables) -> Proof:
     """Files below ``archive/`` that no row of ``segments`` names, and that lie beside none as its indexes do."""
     named = set()
     folders = set()

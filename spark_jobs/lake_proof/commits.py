@@ -24,7 +24,7 @@ from spark_jobs.lake.delta.tables import table_uri
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.storage import StoredFile
 from spark_jobs.lake_proof.proof import DataUnreadable, LakeFinding, Proof, Thing, finding, readable
-from spark_jobs.lake_proof.state import LakeState, OpenedTable, way_out
+from spark_jobs.lake_proof.state import OpenedTable, StateTables, way_out
 
 _COMMIT = re.compile(r"([0-9]{20})\.json")
 _CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint\.parquet")
@@ -65,7 +65,7 @@ class _Replayed:
             self.versions[action["txn"]["appId"]] = action["txn"]["version"]
 
 
-def table_things(state: LakeState) -> Iterator[Thing]:
+def table_things(state: StateTables) -> Iterator[Thing]:
     """The log of every table that is there."""
     for name, opened in sorted(state.tables.items()):
         files = _log_files(state.lake, name)
@@ -79,11 +79,11 @@ def table_things(state: LakeState) -> Iterator[Thing]:
         )
 
 
-def _prove(state: LakeState, name: str) -> Proof:
+def _prove(state: StateTables, name: str) -> Proof:
     return Proof(list(read_table_log(state, name).findings))
 
 
-def read_table_log(state: LakeState, name: str) -> TableLog:
+def read_table_log(state: StateTables, name: str) -> TableLog:
     """Read every commit file and checkpoint that is kept."""
     known = state.table_logs.get(name)
     if known is None:
@@ -99,7 +99,7 @@ def _log_files(lake: str, name: str) -> list[StoredFile]:
 class _Reader:
     """One pass over the files of a table's log."""
 
-    def __init__(self, state: LakeState, opened: OpenedTable) -> None:
+    def __init__(self, state: StateTables, opened: OpenedTable) -> None:
         self._state, self._opened = state, opened
         self._log = TableLog(opened.name)
         self._replayed = _Replayed()

@@ -27,7 +27,7 @@ from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_proof.runs import HeldOffsets, OffsetRuns
-from spark_jobs.row_files.pieces import Held
+from spark_jobs.row_files.pieces import ArchivedBytes
 from spark_jobs.row_files.records_file import Piece, WriteTask, decoded
 
 SCHEMA = TABLES["records"].file_schema
@@ -81,7 +81,7 @@ class Comparison:
 class Archive:
     """The archive as rows are compared with it; shared by the threads of one proof."""
 
-    def __init__(self, lake: str, held: Held, segments: Sequence[Segment]) -> None:
+    def __init__(self, lake: str, held: ArchivedBytes, segments: Sequence[Segment]) -> None:
         self.lake, self.held = lake, held
         self._segments = {segment.segment_id: segment for segment in segments}
         self._intact: dict[str, bool] = {}
@@ -90,7 +90,7 @@ class Archive:
     @classmethod
     def of(cls, lake: str, logs: Sequence[str]) -> Archive:
         """The archive of some logs. Raises OSError, LogError."""
-        return cls(lake, Held.of(lake, logs), archive.read_segments(lake, logs, live=False))
+        return cls(lake, ArchivedBytes.of(lake, logs), archive.read_segments(lake, logs, live=False))
 
     def segment(self, identity: str | None) -> Segment | None:
         """A segment by its id, live or not."""

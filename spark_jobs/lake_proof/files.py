@@ -24,9 +24,9 @@ from spark_jobs.lake.store import storage
 from spark_jobs.lake_proof.commits import TableLog, read_table_log
 from spark_jobs.lake_proof.comparison import SCHEMA, Archive, RowComparison, by_log
 from spark_jobs.lake_proof.footers import GroupStatistics
-from spark_jobs.lake_proof.proof import Counts, DataUnreadable, LakeFinding, Proof, Thing, finding, readable
+from spark_jobs.lake_proof.proof import DataUnreadable, LakeFinding, Proof, ProofCounts, Thing, finding, readable
 from spark_jobs.lake_proof.runs import OffsetRuns
-from spark_jobs.lake_proof.state import RECORD_TABLES, LakeState, way_out
+from spark_jobs.lake_proof.state import RECORD_TABLES, StateTables, way_out
 
 CHUNK_ROWS = 65_536
 LISTED = 20
@@ -36,7 +36,7 @@ LogRuns = dict[str, OffsetRuns]
 """The offsets of a file by log."""
 
 
-def file_things(state: LakeState, archived: Archive) -> Iterator[Thing]:
+def file_things(state: StateTables, archived: Archive) -> Iterator[Thing]:
     """Every live file of every table."""
     for name, opened in sorted(state.tables.items()):
         digests = read_table_log(state, name).digests
@@ -52,14 +52,14 @@ def file_things(state: LakeState, archived: Archive) -> Iterator[Thing]:
 class _Prover:
     """The proof of one file."""
 
-    def __init__(self, state: LakeState, archived: Archive, name: str, file: LiveFile) -> None:
+    def __init__(self, state: StateTables, archived: Archive, name: str, file: LiveFile) -> None:
         self._state, self._archived, self._name, self._file = state, archived, name, file
 
     def __call__(self) -> Proof:
         return prove_file(self._state, self._archived, self._name, self._file)
 
 
-def _identity(state: LakeState, name: str, file: LiveFile, digest: str | None) -> str:
+def _identity(state: StateTables, name: str, file: LiveFile, digest: str | None) -> str:
     try:
         stored = storage.stat(storage.join(table_uri(state.lake, name), file.path))
         there: list[int] = [stored.size, stored.modified_ms]
@@ -69,9 +69,9 @@ def _identity(state: LakeState, name: str, file: LiveFile, digest: str | None) -
     return hashlib.sha256(json.dumps([there, said], sort_keys=True, default=str).encode()).hexdigest()
 
 
-def prove_file(state: LakeState, archived: Archive, name: str, file: LiveFile) -> Proof:
+def prove_file(state: StateTables, archived: Archive, name: str, file: LiveFile) -> Proof:
     """Read one file to its end; what it holds of each log goes to ``state.offsets``."""
-    proof = Proof(counts=Counts(table_files=1))
+    proof = Proof(counts=ProofCounts(table_files=1))
     where = _Place(state, name, file)
     try:
         size = storage.stat(where.path).size
@@ -98,7 +98,7 @@ def prove_file(state: LakeState, archived: Archive, name: str, file: LiveFile) -
 class _Place:
     """How findings name a data file."""
 
-    def __init__(self, state: LakeState, name: str, file: LiveFile) -> None:
+    def __init__(self, state: StateTables, name: str, file: LiveFile) -> None:
         self.table, self.file = name, file
         self.path = storage.join(table_uri(state.lake, name), file.path)
 
@@ -126,7 +126,7 @@ class _Place:
 class _Reader:
     """One pass over a file."""
 
-    def __init__(self, state: LakeState, archived: Archive, where: _Place, proof: Proof) -> None:
+    def __init__(self, state: StateTables, archived: Archive, where: _Place, proof: Proof) -> None:
         self._state, self._archived, self._where, self._proof = state, archived, where, proof
         self._spec = TABLES[where.table]
         self._bounds = _Bounds(tuple(name for name in self._spec.statistics if name not in self._spec.partition_by))
@@ -286,7 +286,7 @@ def comparison_findings(
         yield "not-provable", log, start, end, text
 
 
-def offsets_of(state: LakeState, table: str, file: LiveFile) -> LogRuns:
+def offsets_of(state: StateTables, table: str, file: LiveFile) -> LogRuns:
     """Which offsets a file holds, by log; read again where its proof was left out.
 
     Raises:

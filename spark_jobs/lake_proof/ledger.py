@@ -26,9 +26,9 @@ from spark_jobs.lake.ledger.frontier import LedgerRow, with_published
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_proof.files import offsets_of
-from spark_jobs.lake_proof.proof import Counts, DataUnreadable, LakeFinding, Proof, Thing, finding, readable
+from spark_jobs.lake_proof.proof import DataUnreadable, LakeFinding, Proof, ProofCounts, Thing, finding, readable
 from spark_jobs.lake_proof.runs import HeldOffsets, OffsetRuns, joined
-from spark_jobs.lake_proof.state import LakeState
+from spark_jobs.lake_proof.state import StateTables
 
 LISTED = 20
 """Ranges of one log named one by one; further ones are only counted."""
@@ -39,7 +39,7 @@ UNEXPLAINED = frozenset({OffsetState.PRESENT, OffsetState.CONTROL, OffsetState.A
 _REBUILD = "Run `loglake repair LAKE --rebuild {table}`, then `loglake run` again."
 
 
-def log_things(state: LakeState, facts: BatchFacts | None) -> Iterator[Thing]:
+def log_things(state: StateTables, facts: BatchFacts | None) -> Iterator[Thing]:
     """Every log that a state table, or a data file, names."""
     of_files: dict[str, list[LiveFile]] = {}
     opened = state.tables.get("records")
@@ -57,7 +57,7 @@ def log_things(state: LakeState, facts: BatchFacts | None) -> Iterator[Thing]:
         )
 
 
-def _may_hold(state: LakeState, file: LiveFile, log: str) -> bool:
+def _may_hold(state: StateTables, file: LiveFile, log: str) -> bool:
     log_id, _, partition = log.rpartition("/")
     topic = state.topic_of(log)
     return (
@@ -67,7 +67,7 @@ def _may_hold(state: LakeState, file: LiveFile, log: str) -> bool:
     )
 
 
-def _identity(state: LakeState, log: str, files: Sequence[LiveFile], facts: BatchFacts | None) -> str:
+def _identity(state: StateTables, log: str, files: Sequence[LiveFile], facts: BatchFacts | None) -> str:
     stored: list[list[Any]] = []
     for file in files:
         try:
@@ -86,7 +86,7 @@ def _identity(state: LakeState, log: str, files: Sequence[LiveFile], facts: Batc
 class _Prover:
     """The proof of one log."""
 
-    def __init__(self, state: LakeState, log: str, files: Sequence[LiveFile], facts: BatchFacts | None) -> None:
+    def __init__(self, state: StateTables, log: str, files: Sequence[LiveFile], facts: BatchFacts | None) -> None:
         self._given = state, log, files, facts
 
     def __call__(self) -> Proof:
@@ -104,7 +104,7 @@ class BatchFacts:
         return self._found.get(segment_id, (0, 0, 0))
 
     @classmethod
-    def read(cls, state: LakeState) -> BatchFacts | None:
+    def read(cls, state: StateTables) -> BatchFacts | None:
         """Sums over the table; None where it cannot be read."""
         opened = state.tables.get("batches")
         if opened is None:
@@ -126,10 +126,10 @@ class BatchFacts:
         return cls(found)
 
 
-def prove_log(state: LakeState, log: str, files: Sequence[LiveFile], facts: BatchFacts | None) -> Proof:
+def prove_log(state: StateTables, log: str, files: Sequence[LiveFile], facts: BatchFacts | None) -> Proof:
     """Compare what the tables say of one log."""
     ledger = state.ledger.get(log, ())
-    proof = Proof(counts=Counts(logs=1, ledger_ranges=len(ledger)))
+    proof = Proof(counts=ProofCounts(logs=1, ledger_ranges=len(ledger)))
     said = _Said(state, log)
     if {"offset_ledger", "segments"} & state.unreadable:
         return proof  # already a finding, and nothing to compare with
@@ -147,7 +147,7 @@ def prove_log(state: LakeState, log: str, files: Sequence[LiveFile], facts: Batc
 class _Said:
     """How findings name a log."""
 
-    def __init__(self, state: LakeState, log: str) -> None:
+    def __init__(self, state: StateTables, log: str) -> None:
         self.state, self.log = state, log
         self.topic = state.topic_of(log)
         self.partition = int(log.rpartition("/")[2])

@@ -20,7 +20,7 @@ from spark_jobs.lake_proof.proof import Proof, Thing
 FORMAT = 1
 
 
-class Progress:
+class ProofProgress:
     """Proofs by thing, read at the start and added to as things are proved."""
 
     def __init__(self, known: dict[str, tuple[str, Proof]], file: TextIO | None) -> None:
@@ -42,7 +42,7 @@ class Progress:
 
 
 @contextmanager
-def resumed(path: str | None, lake: str) -> Iterator[Progress]:
+def resumed(path: str | None, lake: str) -> Iterator[ProofProgress]:
     """The progress in a file, which is made where it is not there; None: nothing is remembered.
 
     Raises:
@@ -50,7 +50,7 @@ def resumed(path: str | None, lake: str) -> Iterator[Progress]:
         OSError: it can't be read or written.
     """
     if path is None:
-        yield Progress({}, None)
+        yield ProofProgress({}, None)
         return
     head = {"loglake_proof": FORMAT, "lake": lake}
     if not storage.is_remote(lake) and os.path.realpath(path).startswith(os.path.realpath(lake) + os.sep):
@@ -64,7 +64,7 @@ def resumed(path: str | None, lake: str) -> Iterator[Progress]:
     with open(path, "a", encoding="utf-8") as file:
         # A line that was cut short must not become part of the next one.
         file.write(f"{json.dumps(head)}\n" if is_new else "\n")
-        yield Progress(known, file)
+        yield ProofProgress(known, file)
 
 
 def _read(path: str, file: TextIO, head: dict[str, object], known: dict[str, tuple[str, Proof]]) -> None:

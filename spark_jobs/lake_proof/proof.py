@@ -56,7 +56,7 @@ def finding(
 
 
 @dataclass(slots=True)
-class Counts:
+class ProofCounts:
     """What was looked at."""
 
     archive_files: int = 0
@@ -71,7 +71,7 @@ class Counts:
     logs: int = 0
     ledger_ranges: int = 0
 
-    def add(self, other: Counts) -> None:
+    def add(self, other: ProofCounts) -> None:
         """Add what was counted elsewhere."""
         for each in fields(self):
             setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
@@ -82,7 +82,7 @@ class Proof:
     """What came out of proving one thing."""
 
     findings: list[LakeFinding] = field(default_factory=list)
-    counts: Counts = field(default_factory=Counts)
+    counts: ProofCounts = field(default_factory=ProofCounts)
     undigested: list[str] = field(default_factory=list)
     """Tables other than those of records: one for each file whose rows no digest proves."""
 
@@ -101,7 +101,7 @@ class Proof:
     def from_dict(cls, value: Mapping[str, Any]) -> Self:
         """The reverse of :meth:`as_dict`."""
         findings = [LakeFinding.from_dict(each) for each in value["findings"]]
-        return cls(findings, Counts(**value["counts"]), list(value["undigested"]))
+        return cls(findings, ProofCounts(**value["counts"]), list(value["undigested"]))
 
 
 @dataclass(frozen=True, slots=True)

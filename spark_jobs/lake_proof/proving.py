@@ -22,9 +22,9 @@ from spark_jobs.lake_proof.commits import table_things
 from spark_jobs.lake_proof.comparison import Archive
 from spark_jobs.lake_proof.files import file_things
 from spark_jobs.lake_proof.ledger import BatchFacts, log_things
-from spark_jobs.lake_proof.progress import Progress
+from spark_jobs.lake_proof.progress import ProofProgress
 from spark_jobs.lake_proof.proof import LakeFinding, Proof, Thing, finding
-from spark_jobs.lake_proof.state import LakeState, read_lake, way_out
+from spark_jobs.lake_proof.state import StateTables, read_lake, way_out
 
 THREADS = max(2, min(8, os.cpu_count() or 2))
 
@@ -53,7 +53,7 @@ class Choice:
 
 
 @dataclass(slots=True)
-class Outcome:
+class ProofResult:
     """What came out over all things."""
 
     proof: Proof = field(default_factory=Proof)
@@ -72,10 +72,10 @@ def prove_lake(
     say: Callable[[LakeFinding], None],
     *,
     sample: Sample | None = None,
-    progress: Progress | None = None,
+    progress: ProofProgress | None = None,
     choice: Choice | None = None,
     step: Callable[[int, int, str], None] | None = None,
-) -> Outcome:
+) -> ProofResult:
     """Prove a lake.
 
     Args:
@@ -91,7 +91,7 @@ def prove_lake(
             f"{lake} is no lake: it has no {LAKE_FILE}. If the file was lost, `loglake run SOURCE --lake {lake}` makes "
             "it again."
         )
-    proving = _Proving(lake, say, sample or Sample(), progress or Progress({}, None), choice or Choice(), step)
+    proving = _Proving(lake, say, sample or Sample(), progress or ProofProgress({}, None), choice or Choice(), step)
     try:
         return proving.run()
     except StorageError:
@@ -108,16 +108,16 @@ class _Proving:
         lake: str,
         say: Callable[[LakeFinding], None],
         sample: Sample,
-        progress: Progress,
+        progress: ProofProgress,
         choice: Choice,
         step: Callable[[int, int, str], None] | None,
     ) -> None:
         self._lake, self._tell, self._sample, self._progress = lake, say, sample, progress
         self._choice, self._step = choice, step
-        self._outcome = Outcome()
+        self._outcome = ProofResult()
         self._done = self._total = 0
 
-    def run(self) -> Outcome:
+    def run(self) -> ProofResult:
         state = read_lake(self._lake)
         if not state.tables and not state.segments and not state.findings:
             raise NothingToProve(f"The lake {self._lake} is empty: nothing was taken into it yet.")
@@ -142,7 +142,7 @@ class _Proving:
             raise NothingToProve(f"Nothing of the lake {self._lake} was looked at: this choice is empty.")
         return self._outcome
 
-    def _log_things(self, state: LakeState) -> list[Thing]:
+    def _log_things(self, state: StateTables) -> list[Thing]:
         facts = BatchFacts.read(state)
         holds = self._choice.holds
         return [
@@ -151,7 +151,7 @@ class _Proving:
             if holds is None or holds(state.topic_of(thing.name[4:]) or "", int(thing.name.rpartition("/")[2]))
         ]
 
-    def _chosen(self, state: LakeState, things: Iterable[Thing]) -> list[Thing]:
+    def _chosen(self, state: StateTables, things: Iterable[Thing]) -> list[Thing]:
         holds = self._choice.holds
         if holds is None:
             return self._due(things)

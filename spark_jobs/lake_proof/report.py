@@ -11,7 +11,7 @@ from typing import Any
 from logcore.logs.findings import Finding, Severity, exit_code
 from logcore.storage.local import shown
 from spark_jobs.lake_proof.proof import LakeFinding
-from spark_jobs.lake_proof.proving import Outcome
+from spark_jobs.lake_proof.proving import ProofResult
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class Report:
             sys.stderr.write(f"\r\x1b[K{done} of {total} proved, {shown(name)[:100]}")
             sys.stderr.flush()
 
-    def finish(self, outcome: Outcome) -> int:
+    def finish(self, outcome: ProofResult) -> int:
         """The summary; returns the exit code."""
         self._clear()
         summary: dict[str, Any] = asdict(outcome.proof.counts)
@@ -46,7 +46,7 @@ class Report:
         sys.stdout.write(_line({"summary": summary}) if self.form == "jsonl" else self._summary(outcome))
         return exit_code(self._kinds.values())
 
-    def _summary(self, outcome: Outcome) -> str:
+    def _summary(self, outcome: ProofResult) -> str:
         counts = outcome.proof.counts
         told = ", ".join(f"{self.severities[severity]} {severity}" for severity in reversed(Severity))
         left = " and ".join(f"{number} by --{name}" for name, number in sorted(outcome.skipped.items()))

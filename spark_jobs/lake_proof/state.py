@@ -24,7 +24,7 @@ from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_proof.footers import Footers
 from spark_jobs.lake_proof.proof import DataUnreadable, LakeFinding, finding, readable
-from spark_jobs.row_files.pieces import Held
+from spark_jobs.row_files.pieces import ArchivedBytes
 
 if TYPE_CHECKING:
     from spark_jobs.lake_proof.commits import TableLog
@@ -59,7 +59,7 @@ class OpenedTable:
 
 
 @dataclass(slots=True)
-class LakeState:
+class StateTables:
     """The state of a lake, as far as it could be read."""
 
     lake: str
@@ -93,7 +93,7 @@ class LakeState:
                     self._feeding.setdefault(segment.log, []).append(segment)
         return self._feeding
 
-    def held(self) -> Held:
+    def held(self) -> ArchivedBytes:
         """The bytes that the archive holds, for whoever decodes them."""
         splits: dict[str, tuple[tuple[int, int], ...]] = {}
         for identity, row in self.validations.items():
@@ -101,7 +101,7 @@ class LakeState:
                 splits[identity] = tuple((int(at), int(offset)) for at, offset in json.loads(row["split_points"]))
             except (TypeError, ValueError):
                 continue  # without split points a segment is one piece
-        return Held(self.lake, self.feeding, splits, {})
+        return ArchivedBytes(self.lake, self.feeding, splits, {})
 
     def topic_of(self, log: str) -> str | None:
         """The topic of a log; None where no table knows the log."""
@@ -121,14 +121,14 @@ class LakeState:
         return {*self.logs, *self.ledger, *(segment.log for segment in self.segments)}
 
 
-def read_lake(lake: str) -> LakeState:
+def read_lake(lake: str) -> StateTables:
     """Open every table and read the state.
 
     Raises:
         StorageError: the object store does not answer.
         TableRefused: a table has a feature that nothing here can read rightly.
     """
-    state = LakeState(lake)
+    state = StateTables(lake)
     state.recorded = _recorded(state)
     for name in (*RECORD_TABLES, *(name for name in TABLES if name not in RECORD_TABLES)):
         _open(state, name)
@@ -150,7 +150,7 @@ def read_lake(lake: str) -> LakeState:
     return state
 
 
-def _open(state: LakeState, name: str) -> None:
+def _open(state: StateTables, name: str) -> None:
     with _noted(state, name):
         table = open_table(state.lake, name)
         if table is not None:
@@ -173,7 +173,7 @@ def _of_identity(lake: str, logs: Iterable[LogRow]) -> Iterator[LakeFinding]:
         )
 
 
-def _rows(state: LakeState, name: str) -> list[dict[str, Any]]:
+def _rows(state: StateTables, name: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     if name in state.tables:
         with _noted(state, name):
@@ -184,7 +184,7 @@ def _rows(state: LakeState, name: str) -> list[dict[str, Any]]:
 class _noted:  # noqa: N801 - a context manager
     """A table that cannot be read becomes a finding."""
 
-    def __init__(self, state: LakeState, name: str) -> None:
+    def __init__(self, state: StateTables, name: str) -> None:
         self._state, self._name, self._reading = state, name, readable()
 
     def __enter__(self) -> None:
@@ -210,7 +210,7 @@ class _noted:  # noqa: N801 - a context manager
         return False
 
 
-def _recorded(state: LakeState) -> dict[str, dict[str, Any]]:
+def _recorded(state: StateTables) -> dict[str, dict[str, Any]]:
     """What the last run recorded of the tables; without the file, or with a damaged one, nothing."""
     path = storage.join(state.lake, STATE_FILE)
     try:
@@ -224,7 +224,7 @@ def _recorded(state: LakeState) -> dict[str, dict[str, Any]]:
         return {}
 
 
-def _frontiers(state: LakeState) -> dict[str, int | None]:
+def _frontiers(state: StateTables) -> dict[str, int | None]:
     opened = state.tables.get("records")
     logs = sorted(state.known_logs())
     if opened is None:
@@ -238,7 +238,7 @@ def _frontiers(state: LakeState) -> dict[str, int | None]:
     return dict.fromkeys(logs) | found
 
 
-def _missing(state: LakeState) -> None:
+def _missing(state: StateTables) -> None:
     """Tables that others imply, or that the last run recorded, and that are not there."""
     there = {*state.tables, *state.unreadable}
     implied = {name: "the last run recorded it" for name in state.recorded if name in TABLES}

@@ -33,7 +33,7 @@ from spark_jobs.lake.store import storage
 from spark_jobs.maintain import archive_removal
 from spark_jobs.maintain.archive_removal import Clocks, LakeFile, RemovalPlan
 from spark_jobs.maintain.mergeable_slices import Slices, mergeable
-from spark_jobs.tasks.merged_segment import MergeTask, merge_slices
+from spark_jobs.tasks.merged_segment import SegmentMergeTask, merge_slices
 from spark_jobs.tasks.segment_pass import RULES_VERSION
 
 if TYPE_CHECKING:
@@ -262,8 +262,8 @@ def _merge(
     return [(slices, merged) for slices, merged, _ in done], placed
 
 
-def _task(plan: MaintainPlan, lake: str, slices: Slices) -> MergeTask:
-    return MergeTask(
+def _task(plan: MaintainPlan, lake: str, slices: Slices) -> SegmentMergeTask:
+    return SegmentMergeTask(
         lake,
         slices.segments,
         slices.total("batches"),

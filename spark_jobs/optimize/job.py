@@ -35,7 +35,7 @@ from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.store import storage
 from spark_jobs.row_files.file_order import Order
 from spark_jobs.row_files.file_runs import RECORD_TABLES, Merge, Sizes, record_merges, state_merges
-from spark_jobs.row_files.merged_file import MergeTask, merge_files
+from spark_jobs.row_files.merged_file import FileMergeTask, merge_files
 from spark_jobs.row_files.ordering import commit_in_place, damaged_files, incarnations, plan_orders, put_in_order
 from spark_jobs.row_files.table_columns import extra_columns
 
@@ -298,8 +298,8 @@ def _merge(
     return committed, [merge for merge, _ in written if merge not in landed], failed
 
 
-def _task(lake: str, merge: Merge, extra: str) -> MergeTask:
-    return MergeTask(
+def _task(lake: str, merge: Merge, extra: str) -> FileMergeTask:
+    return FileMergeTask(
         lake=lake,
         table=merge.table,
         partition_values=dict(merge.partition_values),

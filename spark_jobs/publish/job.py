@@ -39,7 +39,7 @@ from spark_jobs.lake.ledger.offset_ranges import merged
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.setup.policies import Policies, TopicPolicy, read_policies
 from spark_jobs.row_files import uncommitted
-from spark_jobs.row_files.pieces import Held
+from spark_jobs.row_files.pieces import ArchivedBytes
 from spark_jobs.row_files.records_file import WriteTask, write_records
 from spark_jobs.row_files.uncommitted import READ_UNCOMMITTED, UncommittedPlan
 
@@ -54,7 +54,7 @@ committed transactions is one range then, not one a transaction."""
 
 
 @dataclass(frozen=True, slots=True)
-class LogPlan:
+class PublishLogPlan:
     """What one log publishes: offsets [start_offset, end_offset), of which ``records`` are visible."""
 
     log: str
@@ -77,7 +77,7 @@ class LogPlan:
 class PublishPlan:
     """What there is to do; printed, it is the dry run."""
 
-    logs: tuple[LogPlan, ...]
+    logs: tuple[PublishLogPlan, ...]
     waiting: tuple[str, ...]
     """Logs with something decided that is left for a later run: too little of it, and not old enough."""
     stale_ledgers: tuple[str, ...]
@@ -133,7 +133,7 @@ def plan(config: PublishConfig) -> PublishPlan:
         end = publish_end(ranges, start, permissive=_policy(policies, ranges).passes_damage)
         if end > start:
             pending[log] = (start, end)
-    held = Held.of(config.lake, ledger if config.isolation_level == READ_UNCOMMITTED else pending)
+    held = ArchivedBytes.of(config.lake, ledger if config.isolation_level == READ_UNCOMMITTED else pending)
     # Other bytes stand there since the ledger was made: what it says is not of them, so the log waits for validation.
     pending = {log: (start, end) for log, (start, end) in pending.items() if held.is_judged(log, start, end)}
     waiting = [
@@ -236,12 +236,14 @@ def _with_holes(ledger: Mapping[str, Sequence[LedgerRow]]) -> list[PlacedFinding
     return placed
 
 
-def _plan_log(ranges: Sequence[LedgerRow], recorded: int | None, start: int, end: int, held: Held) -> LogPlan:
+def _plan_log(
+    ranges: Sequence[LedgerRow], recorded: int | None, start: int, end: int, held: ArchivedBytes
+) -> PublishLogPlan:
     first = ranges[0]
     inside = [r for r in ranges if r.start_offset >= start and r.end_offset <= end]
     present = [r for r in inside if r.shows]
     shown = [r for r in inside if r.state in SHOWN and not r.withdrawn]
-    return LogPlan(
+    return PublishLogPlan(
         log=first.log,
         topic=first.topic,
         log_id=first.log_id,
@@ -259,7 +261,7 @@ def _policy(policies: Policies, ranges: Sequence[LedgerRow]) -> TopicPolicy:
     return policies.for_topic(topic) or TopicPolicy(topic, ())
 
 
-def _waits(policy: TopicPolicy, held: Held, log: str, start: int, end: int, as_of_ms: int) -> bool:
+def _waits(policy: TopicPolicy, held: ArchivedBytes, log: str, start: int, end: int, as_of_ms: int) -> bool:
     """Whether a scheduled run leaves the offsets [start, end) of a log for a later one.
 
     Age counts from the clock of the run that validated the oldest segment in question, which is the run that took it
@@ -280,11 +282,11 @@ class _StrangeRows(Exception):
 
 
 def _commit(
-    config: PublishConfig, logs: Sequence[LogPlan], files: Mapping[str, Sequence[WrittenFile]]
-) -> tuple[list[LogPlan], list[PlacedFinding]]:
+    config: PublishConfig, logs: Sequence[PublishLogPlan], files: Mapping[str, Sequence[WrittenFile]]
+) -> tuple[list[PublishLogPlan], list[PlacedFinding]]:
     """One commit for all logs whose frontier is still where the plan found it."""
     refused: list[PlacedFinding] = []
-    standing: list[LogPlan] = []
+    standing: list[PublishLogPlan] = []
 
     def check(table: DeltaTable) -> None:
         placed = _mismatches(config.lake, table, standing)
@@ -320,7 +322,7 @@ def _commit(
     raise ConcurrentChange(f"Table records: {COMMIT_ATTEMPTS} attempts were overtaken by other commits; run again.")
 
 
-def _still_fed(lake: str, logs: Sequence[LogPlan]) -> list[LogPlan]:
+def _still_fed(lake: str, logs: Sequence[PublishLogPlan]) -> list[PublishLogPlan]:
     """Logs all of whose planned bytes are still theirs: ingest may have cut a tail back since, without the lease."""
     feeding = {segment.segment_id for segment in archive.ingested_segments(lake, [log.log for log in logs])}
     return [log for log in logs if all(p.segment_id in feeding for task in log.tasks for p in task.pieces)]
@@ -332,7 +334,7 @@ def _are_live(lake: str, paths: Sequence[str]) -> bool:
     return table is not None and set(paths) <= {file.path for file in live_files(table)}
 
 
-def _mismatches(lake: str, table: DeltaTable | None, logs: Sequence[LogPlan]) -> list[PlacedFinding]:
+def _mismatches(lake: str, table: DeltaTable | None, logs: Sequence[PublishLogPlan]) -> list[PlacedFinding]:
     """Logs that hold rows at or above their frontier: the table is not what its frontiers say."""
     if table is None or not logs:
         return []
@@ -361,7 +363,7 @@ def _highest_offsets(table: DeltaTable) -> dict[tuple[str, int | None, str | Non
     return highest
 
 
-def _strange_rows(lake: str, files: Sequence[LiveFile], log: LogPlan) -> str | None:
+def _strange_rows(lake: str, files: Sequence[LiveFile], log: PublishLogPlan) -> str | None:
     """What of the table does not fit the log's frontier: rows at or above it, or a file that may hold such rows and
     cannot be read; None where there is nothing."""
     for file in files:
@@ -378,7 +380,7 @@ def _strange_rows(lake: str, files: Sequence[LiveFile], log: LogPlan) -> str | N
     return None
 
 
-def _way_out(lake: str, log: LogPlan) -> str:
+def _way_out(lake: str, log: PublishLogPlan) -> str:
     """What mends it, where the frontier is not there at all."""
     if log.frontier is not None:
         return ""
@@ -388,7 +390,7 @@ def _way_out(lake: str, log: LogPlan) -> str:
     )
 
 
-def _mismatch(log: LogPlan, problem: str) -> PlacedFinding:
+def _mismatch(log: PublishLogPlan, problem: str) -> PlacedFinding:
     finding = found(
         "output-mismatch",
         f"{log.topic}-{log.partition}: offsets [{log.start_offset}, {log.end_offset}) are not published: {problem}.",
@@ -398,7 +400,7 @@ def _mismatch(log: LogPlan, problem: str) -> PlacedFinding:
     return PlacedFinding(finding, log.log, log.topic, log.partition)
 
 
-def _change(log: LogPlan, files: Sequence[WrittenFile]) -> LogChange:
+def _change(log: PublishLogPlan, files: Sequence[WrittenFile]) -> LogChange:
     return LogChange(
         log.log,
         log.topic,

@@ -46,7 +46,7 @@ RECOVERY = "recovery"
 
 
 @dataclass(frozen=True, slots=True)
-class LogPlan:
+class RecoverLogPlan:
     """A log to look at."""
 
     row: LogRow
@@ -58,7 +58,7 @@ class LogPlan:
 class RecoverPlan:
     """What there is to look at; what comes of it, only its bytes tell."""
 
-    logs: tuple[LogPlan, ...]
+    logs: tuple[RecoverLogPlan, ...]
     policies: Policies
 
     @property
@@ -105,7 +105,7 @@ def plan(config: RecoverConfig) -> RecoverPlan:
     for segment in archive.read_segments(config.lake, logs):
         segments.setdefault(segment.log, []).append(segment)
     cleaned = commits.versions(config.lake, "segments", [f"cleaned/{log}" for log in logs])
-    plans = [LogPlan(rows[log], tuple(segments.get(log, ())), cleaned[f"cleaned/{log}"]) for log in logs]
+    plans = [RecoverLogPlan(rows[log], tuple(segments.get(log, ())), cleaned[f"cleaned/{log}"]) for log in logs]
     return RecoverPlan(tuple(plans), read_policies(config.policies))
 
 
@@ -160,7 +160,7 @@ def _check_out(config: RecoverConfig) -> None:
         raise UsageError(f"recover: {config.out} lies in the lake, where nothing else belongs; name another directory.")
 
 
-def _task(log: LogPlan, policies: Policies, config: RecoverConfig) -> RecoverTask:
+def _task(log: RecoverLogPlan, policies: Policies, config: RecoverConfig) -> RecoverTask:
     row = log.row
     policy = policies.for_topic(row.topic) or TopicPolicy("*", ())
     out = os.path.join(config.out, row.topic_partition) if config.apply and config.out is not None else None
@@ -182,7 +182,7 @@ def _task(log: LogPlan, policies: Policies, config: RecoverConfig) -> RecoverTas
 
 
 def _write_root_files(
-    config: RecoverConfig, done: Sequence[tuple[LogPlan, Mapping[str, Any]]]
+    config: RecoverConfig, done: Sequence[tuple[RecoverLogPlan, Mapping[str, Any]]]
 ) -> Iterator[PlacedFinding]:
     """The lines of every partition that was written."""
     assert config.out is not None
@@ -197,12 +197,12 @@ def _write_root_files(
             yield _refused(log, str(error))
 
 
-def _refused(log: LogPlan, why: str) -> PlacedFinding:
+def _refused(log: RecoverLogPlan, why: str) -> PlacedFinding:
     finding = found("recovery-refused", f"{log.row.topic_partition}: it is not recovered: {why}")
     return PlacedFinding(finding, log.row.log, log.row.topic, log.row.partition)
 
 
-def _tell(config: RecoverConfig, done: Sequence[tuple[LogPlan, Mapping[str, Any]]]) -> None:
+def _tell(config: RecoverConfig, done: Sequence[tuple[RecoverLogPlan, Mapping[str, Any]]]) -> None:
     """What was written and what was lost by it, in ``log_actions``; what was told before is not told again."""
     rows = [row for log, result in done if result["written"] for row in _actions(config, log, result)]
     where: list[tuple[str, str, object]] = [("action", "==", RECOVERY)]
@@ -215,7 +215,7 @@ def _tell(config: RecoverConfig, done: Sequence[tuple[LogPlan, Mapping[str, Any]
 _TOLD_BY = ("log", "segment_id", "rule", "reason", "as_of_ms")
 
 
-def _actions(config: RecoverConfig, log: LogPlan, result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _actions(config: RecoverConfig, log: RecoverLogPlan, result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     row, plan = log.row, result["plan"]
     of = {name: getattr(row, name) for name in ("log", "topic", "log_id", "partition")}
     of |= {"run_id": config.run_id, "action": RECOVERY, "as_of_ms": config.as_of_ms}
@@ -243,7 +243,7 @@ def _actions(config: RecoverConfig, log: LogPlan, result: Mapping[str, Any]) -> 
             }
 
 
-def _changes(done: Sequence[tuple[LogPlan, Mapping[str, Any]]]) -> Iterator[LogChange]:
+def _changes(done: Sequence[tuple[RecoverLogPlan, Mapping[str, Any]]]) -> Iterator[LogChange]:
     for log, result in done:
         if result["written"]:
             metrics = {

@@ -14,10 +14,10 @@ from spark_jobs.lake.delta.live_files import live_files
 from spark_jobs.lake.delta.tables import open_table
 from spark_jobs.lake.errors import OutputMismatch
 from spark_jobs.lake.segments import archive
-from spark_jobs.replace.layout import FileSpan, MixedFile, Part, RecordFiles, by_topic, connected, parts_of
+from spark_jobs.replace.layout import FileSpan, MixedFile, RecordFiles, SizedStretch, by_topic, connected, parts_of
 from spark_jobs.replace.lost_files import LostFile, NewlyLost, noticed
 from spark_jobs.replace.request import LogRequest
-from spark_jobs.row_files.pieces import Held
+from spark_jobs.row_files.pieces import ArchivedBytes
 from spark_jobs.row_files.rewritten_file import TABLE, compare_rows
 from spark_jobs.row_files.table_columns import extra_columns
 
@@ -31,7 +31,7 @@ class Laid:
 
     request: LogRequest
     files: tuple[FileSpan, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[SizedStretch, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Rewrite:
     """The parts of a log that differ, with those that share a file with them."""
 
     laid: Laid
-    parts: tuple[Part, ...]
+    parts: tuple[SizedStretch, ...]
     gained: int
     """Rows more, or fewer, than the files had."""
 
@@ -62,10 +62,10 @@ class Looked:
 
 
 @dataclass(frozen=True, slots=True)
-class Archived:
+class ArchivedLogs:
     """Where a log's bytes lie, whose rows the table's files have, and which of these are lost."""
 
-    held: Held
+    held: ArchivedBytes
     files: RecordFiles
     lost: Mapping[str, list[LostFile]]
     """By topic, those that a request meets."""
@@ -81,7 +81,7 @@ def shared_names(lake: str) -> list[tuple[str, int]]:
     return [name for name, count in names.items() if count > 1]
 
 
-def compared(requests: Sequence[LogRequest], lake: str, archived: Archived, spark: SparkSession) -> list[Looked]:
+def compared(requests: Sequence[LogRequest], lake: str, archived: ArchivedLogs, spark: SparkSession) -> list[Looked]:
     """What the newest version of the table has of each request, and where it differs.
 
     Raises:

@@ -33,7 +33,7 @@ from spark_jobs.lake.errors import ConcurrentChange, OutputMismatch
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.ledger.offset_ranges import merged
-from spark_jobs.replace.comparison import Archived, Looked, Rewrite, compared, shared_names, unless_lost
+from spark_jobs.replace.comparison import ArchivedLogs, Looked, Rewrite, compared, shared_names, unless_lost
 from spark_jobs.replace.layout import PART_BYTES, MixedFile, RecordFiles, by_topic
 from spark_jobs.replace.ledger import mark_published
 from spark_jobs.replace.lost_files import (
@@ -49,7 +49,7 @@ from spark_jobs.replace.lost_files import (
 from spark_jobs.replace.request import LogRequest, TopicRequest, refusal, requested
 from spark_jobs.row_files import uncommitted
 from spark_jobs.row_files.ordering import incarnations, plan_orders, put_in_order
-from spark_jobs.row_files.pieces import Held
+from spark_jobs.row_files.pieces import ArchivedBytes
 from spark_jobs.row_files.rewritten_file import TABLE, rewrite_rows
 from spark_jobs.tasks.segment_pass import RULES_VERSION
 
@@ -94,7 +94,7 @@ class ReplacePlan:
 
 
 @dataclass(slots=True)
-class Done:
+class ReplaceResult:
     """What became of requests."""
 
     changed: list[LogChange] = field(default_factory=list)
@@ -107,7 +107,7 @@ class Done:
         self.refused += [refusal(request, start, end, why) for start, end in request.ranges]
         self.ranges.pop(request.log, None)
 
-    def add(self, other: Done) -> None:
+    def add(self, other: ReplaceResult) -> None:
         """Take what became of other requests in; a log may have several."""
         self.changed += other.changed
         self.refused += other.refused
@@ -141,7 +141,7 @@ def apply(plan: ReplacePlan, config: ReplaceConfig, spark: SparkSession | None) 
     Raises:
         ConcurrentChange: other commits kept coming between look and commit.
     """
-    done = Done(refused=list(plan.refused))
+    done = ReplaceResult(refused=list(plan.refused))
     if spark is not None:
         _replace(plan, config, spark, done)
     mark_published(config.lake, done.ranges, config.run_id, include_withdrawn=config.include_withdrawn)
@@ -161,7 +161,7 @@ def apply(plan: ReplacePlan, config: ReplaceConfig, spark: SparkSession | None) 
     )
 
 
-def _replace(plan: ReplacePlan, config: ReplaceConfig, spark: SparkSession, done: Done) -> None:
+def _replace(plan: ReplacePlan, config: ReplaceConfig, spark: SparkSession, done: ReplaceResult) -> None:
     """Compare everything at once, then rewrite and commit topic by topic where something differs.
 
     A file that turns out to be lost on the way makes it begin again with the topics that are left.
@@ -188,7 +188,7 @@ def _replace_left(
     reasons: Mapping[str, str],
     config: ReplaceConfig,
     spark: SparkSession,
-    done: Done,
+    done: ReplaceResult,
 ) -> None:
     """Take topics off ``left`` and ``in_vain`` as they are done.
 
@@ -202,8 +202,8 @@ def _replace_left(
     in_lost = [each for files in lost.values() for each in files]
     with noticed():
         named = rows_lost(config.lake, in_lost, not_replaced, readable)
-    archived = Archived(
-        Held.of(config.lake, {log.log for topic in left for log in topic.logs}),
+    archived = ArchivedLogs(
+        ArchivedBytes.of(config.lake, {log.log for topic in left for log in topic.logs}),
         RecordFiles(config.lake, shared_names(config.lake)),
         lost,
     )
@@ -211,7 +211,7 @@ def _replace_left(
     for topic in list(left):
         looked = [next(found_at_first) for _ in topic.logs]
         for attempt in range(COMMIT_ATTEMPTS):
-            mine = Done()
+            mine = ReplaceResult()
             try:
                 _settle(topic.topic, looked, config, archived, spark, mine)
                 break
@@ -276,9 +276,9 @@ def _settle(
     topic: str,
     looked: Sequence[Looked],
     config: ReplaceConfig,
-    archived: Archived,
+    archived: ArchivedLogs,
     spark: SparkSession,
-    done: Done,
+    done: ReplaceResult,
 ) -> None:
     """Refuse, leave or rewrite each request.
 
@@ -303,7 +303,7 @@ def _settle(
         _rewrite(topic, rewrites, requests, config, archived, spark, done)
 
 
-def _removable(lost: Sequence[LostFile], requests: Sequence[LogRequest], done: Done) -> list[LostFile]:
+def _removable(lost: Sequence[LostFile], requests: Sequence[LogRequest], done: ReplaceResult) -> list[LostFile]:
     """Lost files all of whose rows are there again when the commit is; requests that share another with one that is
     refused are refused too: its rows could come back beside theirs."""
     refused = {request.log for request in requests if request.log not in done.ranges}
@@ -324,9 +324,9 @@ def _rewrite(
     chosen: Sequence[Rewrite],
     requests: Sequence[LogRequest],
     config: ReplaceConfig,
-    archived: Archived,
+    archived: ArchivedLogs,
     spark: SparkSession,
-    done: Done,
+    done: ReplaceResult,
 ) -> None:
     from spark_jobs.tasks.spread import spread
 
@@ -375,7 +375,7 @@ def _rewrite(
     commits.rewrite_files(config.lake, TABLE, removed, added, config.run_id, [guard], data_change=True, check=check)
 
 
-def _digest(requests: Sequence[LogRequest], held: Held) -> str:
+def _digest(requests: Sequence[LogRequest], held: ArchivedBytes) -> str:
     made_from = [
         [r.log, r.ranges, sorted({piece.segment_id for piece in held.pieces(r.log, r.visible)})] for r in requests
     ]

@@ -16,9 +16,9 @@ from itertools import pairwise
 from spark_jobs.lake.delta.file_contents import read_contents
 from spark_jobs.lake.delta.live_files import LiveFile
 from spark_jobs.lake.ledger.offset_ranges import Ranges, clipped, meets
-from spark_jobs.row_files.pieces import TASK_BYTES, Held, grouped
+from spark_jobs.row_files.pieces import TASK_BYTES, ArchivedBytes, grouped
 from spark_jobs.row_files.records_file import WriteTask
-from spark_jobs.row_files.rewritten_file import TABLE, Stretch
+from spark_jobs.row_files.rewritten_file import TABLE, RowStretch
 
 PART_BYTES = 4 * TASK_BYTES
 """Archived bytes from which a part is cut although no file begins there."""
@@ -49,10 +49,10 @@ class FileSpan:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SizedStretch:
     """A stretch, and about how many bytes are read for it."""
 
-    stretch: Stretch
+    stretch: RowStretch
     size: int
 
 
@@ -112,11 +112,11 @@ def parts_of(
     ranges: Ranges,
     visible: Ranges,
     files: Sequence[FileSpan],
-    held: Held,
+    held: ArchivedBytes,
     *,
     begins: Iterable[int] = (),
     extra: str = "",
-) -> list[Part]:
+) -> list[SizedStretch]:
     """The parts that tile the ranges and the files that meet them, in offset order.
 
     Args:
@@ -135,7 +135,7 @@ def parts_of(
     return parts
 
 
-def connected(parts: Sequence[Part], different: Iterable[Part]) -> list[Part]:
+def connected(parts: Sequence[SizedStretch], different: Iterable[SizedStretch]) -> list[SizedStretch]:
     """The parts that have to be written again if these do: a file goes as a whole."""
     chosen = set(different)
     while True:
@@ -157,7 +157,7 @@ def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return joined
 
 
-def _small_enough(key: str, visible: Ranges, start: int, end: int, held: Held) -> list[tuple[int, int]]:
+def _small_enough(key: str, visible: Ranges, start: int, end: int, held: ArchivedBytes) -> list[tuple[int, int]]:
     """[start, end), cut where its archived bytes are too many for one file."""
     pieces = held.pieces(key, visible) if visible else []
     if sum(piece.end - piece.start for piece in pieces) <= PART_BYTES:
@@ -172,14 +172,16 @@ def _part(
     ranges: Ranges,
     visible: Ranges,
     files: Sequence[FileSpan],
-    held: Held,
+    held: ArchivedBytes,
     start: int,
     end: int,
     extra: str,
-) -> Part:
+) -> SizedStretch:
     shown = tuple(clipped(visible, start, end))
     pieces = tuple(held.pieces(key, shown)) if shown else ()
     mine = [file for file in files if file.start < end and file.end > start]
     source = WriteTask(held.lake, log.topic, log.log_id, log.partition, pieces, shown)
-    stretch = Stretch(source, start, end, tuple(clipped(ranges, start, end)), tuple(file.path for file in mine), extra)
-    return Part(stretch, source.size + sum(file.size for file in mine))
+    stretch = RowStretch(
+        source, start, end, tuple(clipped(ranges, start, end)), tuple(file.path for file in mine), extra
+    )
+    return SizedStretch(stretch, source.size + sum(file.size for file in mine))

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from logcore.logs.retention import Decision, Deletion, RetentionRule, SegmentFacts, decide
+from logcore.logs.retention import Decision, Deletion, RetentionFacts, RetentionRule, decide
 from spark_jobs.contracts import JobReport, RetentionConfig
 from spark_jobs.lake.segments import archive, removals
 from spark_jobs.lake.segments.archive import LogRow, Segment
@@ -42,7 +42,7 @@ class Leaving:
 
 
 @dataclass(frozen=True, slots=True)
-class LogPlan:
+class RetentionLogPlan:
     """What leaves of one log, oldest first."""
 
     row: LogRow
@@ -59,12 +59,12 @@ class LogPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class RetentionPlan:
+class RetentionJobPlan:
     """What there is to do; printed, it is the dry run."""
 
-    logs: tuple[LogPlan, ...]
+    logs: tuple[RetentionLogPlan, ...]
     """Of which something leaves."""
-    others: tuple[LogPlan, ...]
+    others: tuple[RetentionLogPlan, ...]
     """That have a policy, and of which nothing does."""
     unfinished: Unfinished
     """What an earlier run retired and did not get to tell of."""
@@ -112,7 +112,7 @@ class RetentionPlan:
         }
 
 
-def plan(config: RetentionConfig) -> RetentionPlan:
+def plan(config: RetentionConfig) -> RetentionJobPlan:
     """What is due at the run's clock.
 
     Raises:
@@ -125,14 +125,14 @@ def plan(config: RetentionConfig) -> RetentionPlan:
         if log.policy.deletes or log.policy.follows_trims
     ]
     plans = [_plan_log(log, config.as_of_ms) for log in governed]
-    return RetentionPlan(
+    return RetentionJobPlan(
         tuple(log for log in plans if log.leaving),
         tuple(log for log in plans if not log.leaving),
         removals.unfinished(config.lake, config.logs),
     )
 
 
-def apply(plan: RetentionPlan, config: RetentionConfig, spark: SparkSession | None = None) -> JobReport:
+def apply(plan: RetentionJobPlan, config: RetentionConfig, spark: SparkSession | None = None) -> JobReport:
     """Retire what is due in one commit and tell of it; without ``config.apply`` only report the plan.
 
     Raises:
@@ -160,20 +160,20 @@ def apply(plan: RetentionPlan, config: RetentionConfig, spark: SparkSession | No
     return replace(report, changed=removals.changes(finished))
 
 
-def _stay(log: LogPlan) -> dict[str, Any]:
+def _stay(log: RetentionLogPlan) -> dict[str, Any]:
     if log.staying is None:
         return {"stays": None, "why_it_stays": ["nothing stays: the log goes on at its end"]}
     return {"stays": log.staying.base_offset, "why_it_stays": list(log.why_it_stays)}
 
 
-def _plan_log(log: GovernedLog, as_of_ms: int) -> LogPlan:
+def _plan_log(log: GovernedLog, as_of_ms: int) -> RetentionLogPlan:
     limit = _limit(log.row, log.published_to, log.validated_to)
     decision = _decide(log.segments, log.row, log.policy, as_of_ms, limit)
     by_base = {segment.base_offset: segment for segment in log.segments}
     leaving = tuple(Leaving(by_base[d.segment.base_offset], str(d.rule), _why(d)) for d in decision.deletions)
     staying = by_base[decision.stays[0].segment.base_offset] if decision.stays else None
     why = _why_it_stays(decision, staying, log.row, log.published_to, log.validated_to)
-    return LogPlan(log.row, leaving, staying, why, log.version)
+    return RetentionLogPlan(log.row, leaving, staying, why, log.version)
 
 
 def _limit(row: LogRow, published_to: int, validated_to: int) -> int:
@@ -183,7 +183,7 @@ def _limit(row: LogRow, published_to: int, validated_to: int) -> int:
 
 def _decide(
     segments: Sequence[LogSegment], row: LogRow, policy: TopicPolicy, as_of_ms: int, limit: int
-) -> Decision[SegmentFacts]:
+) -> Decision[RetentionFacts]:
     log_start_offset = row.log_start_offset
     if policy.follows_trims:
         log_start_offset = max(log_start_offset, row.source_log_start_offset)
@@ -199,7 +199,7 @@ def _decide(
     )
 
 
-def _why(deletion: Deletion[SegmentFacts]) -> str:
+def _why(deletion: Deletion[RetentionFacts]) -> str:
     timestamp = deletion.segment.max_timestamp
     if deletion.rule is RetentionRule.RETENTION_MS and (timestamp is None or timestamp < 0):
         return f"{deletion.why} (no batch of it has a timestamp: its file's time of change stands for one)"
@@ -207,7 +207,7 @@ def _why(deletion: Deletion[SegmentFacts]) -> str:
 
 
 def _why_it_stays(
-    decision: Decision[SegmentFacts], staying: LogSegment | None, row: LogRow, published_to: int, validated_to: int
+    decision: Decision[RetentionFacts], staying: LogSegment | None, row: LogRow, published_to: int, validated_to: int
 ) -> tuple[str, ...]:
     """A guard alone where there is one: then no rule was asked."""
     if staying is None:

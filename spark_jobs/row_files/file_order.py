@@ -16,13 +16,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from spark_jobs.lake.delta.file_contents import FileContents, LogKey, Offsets
+from spark_jobs.lake.delta.file_contents import FileContents, LogKey, OffsetCounts
 from spark_jobs.lake.delta.live_files import LiveFile
 from spark_jobs.lake.store.written_file import is_own_file
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class OutputRange:
     """Offsets [start, end) of one log, of which ``rows`` rows become one file."""
 
     log_id: str
@@ -33,7 +33,7 @@ class Output:
     size: int
     """About how many bytes of the old files they take."""
     digest: str
-    """Of the offsets, as :meth:`Offsets.digest` makes it."""
+    """Of the offsets, as :meth:`OffsetCounts.digest` makes it."""
     paths: tuple[str, ...]
     """Files with rows of it."""
 
@@ -45,7 +45,7 @@ class Order:
     table: str
     topic: str
     files: tuple[LiveFile, ...]
-    tasks: tuple[tuple[Output, ...], ...]
+    tasks: tuple[tuple[OutputRange, ...], ...]
     rows: int
 
     @property
@@ -54,7 +54,7 @@ class Order:
         return sum(file.size for file in self.files)
 
     @property
-    def outputs(self) -> list[Output]:
+    def outputs(self) -> list[OutputRange]:
         return [output for task in self.tasks for output in task]
 
 
@@ -65,7 +65,7 @@ class _Held:
     file: LiveFile
     start: int
     end: int
-    offsets: Offsets | None
+    offsets: OffsetCounts | None
 
 
 def told_log(file: LiveFile, log_ids: Mapping[tuple[str, int], Sequence[str]]) -> LogKey | None:
@@ -186,7 +186,7 @@ def _overlapping(held: Iterable[_Held]) -> Iterator[list[_Held]]:
 
 def _outputs(
     key: LogKey, held: Sequence[_Held], disordered: set[str], target: int, end: int | None
-) -> Iterator[Output]:
+) -> Iterator[OutputRange]:
     """Offsets of a log in disordered files, cut where a file that stays lies between, at ``end``, and by size."""
     run: list[_Held] = []
     for each in sorted(held, key=lambda each: (each.start, each.end)):
@@ -199,9 +199,9 @@ def _outputs(
         yield from _cut(key, run, target, end)
 
 
-def _cut(key: LogKey, run: Sequence[_Held], target: int, end: int | None) -> Iterator[Output]:
+def _cut(key: LogKey, run: Sequence[_Held], target: int, end: int | None) -> Iterator[OutputRange]:
     parts = [(each.file, each.offsets) for each in run if each.offsets is not None]
-    whole = Offsets.together(offsets for _, offsets in parts)
+    whole = OffsetCounts.together(offsets for _, offsets in parts)
     borders = {whole.start, whole.end} | ({end} if end is not None and whole.start < end < whole.end else set())
     for low, high in pairwise(sorted(borders)):
         first, last = whole.below(low), whole.below(high)
@@ -212,7 +212,7 @@ def _cut(key: LogKey, run: Sequence[_Held], target: int, end: int | None) -> Ite
             rows = whole.below(stop) - whole.below(start)
             if rows:
                 mine = [(file, o.below(stop) - o.below(start)) for file, o in parts]
-                yield Output(
+                yield OutputRange(
                     *key,
                     start,
                     stop,
@@ -227,8 +227,8 @@ def _size(file: LiveFile, rows: int) -> int:
     return file.size * rows // max(file.rows, rows, 1)
 
 
-def _tasks(outputs: Sequence[Output], target: int) -> Iterator[tuple[Output, ...]]:
-    task: list[Output] = []
+def _tasks(outputs: Sequence[OutputRange], target: int) -> Iterator[tuple[OutputRange, ...]]:
+    task: list[OutputRange] = []
     size = 0
     for output in outputs:
         if task and size + output.size > target:
@@ -240,7 +240,7 @@ def _tasks(outputs: Sequence[Output], target: int) -> Iterator[tuple[Output, ...
         yield tuple(task)
 
 
-def _connected(disordered: Iterable[str], outputs: Sequence[Output]) -> list[tuple[set[str], list[Output]]]:
+def _connected(disordered: Iterable[str], outputs: Sequence[OutputRange]) -> list[tuple[set[str], list[OutputRange]]]:
     """Files and outputs in groups that have none in common."""
     leader = {path: path for path in disordered}
 
@@ -252,7 +252,7 @@ def _connected(disordered: Iterable[str], outputs: Sequence[Output]) -> list[tup
     for output in outputs:
         for path in output.paths[1:]:
             leader[of(path)] = of(output.paths[0])
-    groups: dict[str, tuple[set[str], list[Output]]] = {}
+    groups: dict[str, tuple[set[str], list[OutputRange]]] = {}
     for path in sorted(leader):
         groups.setdefault(of(path), (set(), []))[0].add(path)
     for output in outputs:

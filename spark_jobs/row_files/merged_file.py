@@ -34,7 +34,7 @@ READ_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class MergeTask:
+class FileMergeTask:
     """Files of one table, in the order of their rows, and how many files they become."""
 
     lake: str
@@ -66,13 +66,13 @@ def merge_files(value: dict[str, Any]) -> dict[str, Any]:
     """Write the files anew.
 
     Args:
-        value: a :class:`MergeTask` as plain values.
+        value: a :class:`FileMergeTask` as plain values.
 
     Returns:
         ``files`` (:class:`~spark_jobs.lake.delta.commits.WrittenFile` as plain values) and ``error`` (None, or why
         nothing was written).
     """
-    task = MergeTask(**(value | {"paths": tuple(value["paths"]), "sizes": tuple(value["sizes"])}))
+    task = FileMergeTask(**(value | {"paths": tuple(value["paths"]), "sizes": tuple(value["sizes"])}))
     root, spec = table_uri(task.lake, task.table), task.spec
     written: list[WrittenFile] = []
     try:
@@ -130,7 +130,7 @@ class _Source:
             yield chunk
 
 
-def _chunks(task: MergeTask) -> Iterator[Weighed]:
+def _chunks(task: FileMergeTask) -> Iterator[Weighed]:
     """All rows in chunks that make row groups: full ones, or as many rows as fit in memory well."""
     rows = _sorted(task) if task.log_id is None and ROW_ORDER[task.table] else _checked(task)
     waiting: list[pa.RecordBatch] = []
@@ -149,7 +149,7 @@ def _chunks(task: MergeTask) -> Iterator[Weighed]:
         yield pa.concat_batches(waiting), weight
 
 
-def _checked(task: MergeTask) -> Iterator[Weighed]:
+def _checked(task: FileMergeTask) -> Iterator[Weighed]:
     """Rows file by file; those of records must be of the one log, with rising offsets. With each row's bytes."""
     reached = -1
     for path, size in zip(task.paths, task.sizes, strict=True):
@@ -165,7 +165,7 @@ def _checked(task: MergeTask) -> Iterator[Weighed]:
             yield batch, weight_of_row
 
 
-def _sorted(task: MergeTask) -> Iterator[Weighed]:
+def _sorted(task: FileMergeTask) -> Iterator[Weighed]:
     """All rows at once, in the table's order; such tables are cut into tasks by rows."""
     schema = task.spec.file_schema
     batches = [b for path in task.paths for b, _ in _rows_of(task, path, 0)]
@@ -187,7 +187,7 @@ def _first_of_segment(lake: str, rows: pa.Table) -> pa.Array:
     return pa.array(np.array([base.get(name, 0) for name in names])[ids.indices.to_numpy()])
 
 
-def _rows_of(task: MergeTask, path: str, size: int) -> Iterator[Weighed]:
+def _rows_of(task: FileMergeTask, path: str, size: int) -> Iterator[Weighed]:
     """Rows of one file with the table's columns and types; a column that came later is null."""
     schema = task.spec.file_schema
     root = table_uri(task.lake, task.table)

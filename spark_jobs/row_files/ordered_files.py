@@ -34,7 +34,7 @@ from spark_jobs.lake.delta.file_contents import (
 from spark_jobs.lake.delta.parquet_files import write_file
 from spark_jobs.lake.delta.tables import TableSpec, table_uri
 from spark_jobs.lake.store import storage
-from spark_jobs.row_files.file_order import Output
+from spark_jobs.row_files.file_order import OutputRange
 from spark_jobs.row_files.merged_file import NotMergeable, as_declared, discard, rows_at_a_time
 from spark_jobs.row_files.table_columns import with_columns
 
@@ -51,13 +51,13 @@ class OrderTask:
     lake: str
     table: str
     topic: str
-    outputs: tuple[Output, ...]
+    outputs: tuple[OutputRange, ...]
     extra: str
 
     @classmethod
     def from_plain(cls, value: Mapping[str, Any]) -> OrderTask:
         """The reverse of ``dataclasses.asdict``, also through JSON."""
-        outputs = tuple(Output(**(output | {"paths": tuple(output["paths"])})) for output in value["outputs"])
+        outputs = tuple(OutputRange(**(output | {"paths": tuple(output["paths"])})) for output in value["outputs"])
         return cls(**(dict(value) | {"outputs": outputs}))
 
 
@@ -103,7 +103,7 @@ def order_files(value: dict[str, Any]) -> dict[str, Any]:
     return {"files": [asdict(file) for file in written], "error": None, "lost": None}
 
 
-def _prove(task: OrderTask, output: Output, file: WrittenFile) -> None:
+def _prove(task: OrderTask, output: OutputRange, file: WrittenFile) -> None:
     """Raises NotMergeable where the new file does not hold exactly the rows of the old ones, by log and offset."""
     held = read_contents(task.lake, task.table, file.path)
     offsets = held.logs.get((output.log_id, output.partition))
@@ -129,7 +129,7 @@ def _rows_in_order(task: OrderTask, spec: TableSpec) -> Iterator[tuple[int, pa.R
         yield from _window(task, spec, window)
 
 
-def _small_enough(output: Output) -> Iterator[tuple[int, int, int]]:
+def _small_enough(output: OutputRange) -> Iterator[tuple[int, int, int]]:
     """The output's offsets in even ranges, each with about how many bytes it takes."""
     count = min(-(-output.size // WINDOW_FILE_BYTES) or 1, output.end - output.start)
     bounds = [output.start + (output.end - output.start) * i // count for i in range(count + 1)]

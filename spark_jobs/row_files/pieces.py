@@ -26,7 +26,7 @@ TASK_BYTES = 128 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ArchivedBytes:
     """The bytes that the archive holds of some logs."""
 
     lake: str
@@ -38,7 +38,7 @@ class Held:
     """Clock of the run that validated a segment, by segment id."""
 
     @classmethod
-    def of(cls, lake: str, logs: Iterable[str]) -> Held:
+    def of(cls, lake: str, logs: Iterable[str]) -> ArchivedBytes:
         """The feeding set of these logs; nothing is read where there are none."""
         wanted = sorted(logs)
         if not wanted:

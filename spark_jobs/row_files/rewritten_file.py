@@ -35,7 +35,7 @@ OURS = TABLES[TABLE].file_schema
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class RowStretch:
     """Offsets [start, end) of one log."""
 
     source: WriteTask
@@ -55,7 +55,7 @@ class Stretch:
         return with_columns(TABLE, self.extra)
 
     @classmethod
-    def from_plain(cls, value: Mapping[str, Any]) -> Stretch:
+    def from_plain(cls, value: Mapping[str, Any]) -> RowStretch:
         """The reverse of ``dataclasses.asdict``, also through JSON."""
         return cls(
             source=WriteTask.from_plain(value["source"]),
@@ -71,13 +71,13 @@ def compare_rows(value: dict[str, Any]) -> dict[str, Any]:
     """Compare what the table has in the ranges with what the archive has, column by column.
 
     Args:
-        value: a :class:`Stretch` as plain values.
+        value: a :class:`RowStretch` as plain values.
 
     Returns:
         ``equal``; ``before`` and ``after``: rows in the ranges; ``error``: None, or why nothing could be compared;
         ``lost``: None, or path of the table's file that cannot be read.
     """
-    stretch = Stretch.from_plain(value)
+    stretch = RowStretch.from_plain(value)
     before, after = _Stream(_inside(_old_rows(stretch, OURS), stretch)), _Stream(_new_rows(stretch))
     try:
         equal = _are_equal(before, after)
@@ -92,13 +92,13 @@ def rewrite_rows(value: dict[str, Any]) -> dict[str, Any]:
     """Write the stretch as one file, its ranges replaced.
 
     Args:
-        value: a :class:`Stretch` as plain values.
+        value: a :class:`RowStretch` as plain values.
 
     Returns:
         ``file`` (None where no row is left), ``error`` (None, or why nothing was written) and ``lost`` (None, or path
         of the table's file that cannot be read).
     """
-    stretch = Stretch.from_plain(value)
+    stretch = RowStretch.from_plain(value)
     root = table_uri(stretch.source.lake, TABLE)
     try:
         kept = _Stream(_outside(_old_rows(stretch, stretch.spec.file_schema), stretch))
@@ -175,7 +175,7 @@ def _are_equal(left: _Stream, right: _Stream) -> bool:
     return right.up_to(1) is None
 
 
-def _woven(stretch: Stretch, kept: _Stream) -> Iterator[pa.RecordBatch]:
+def _woven(stretch: RowStretch, kept: _Stream) -> Iterator[pa.RecordBatch]:
     new = _Stream(_with_extra_columns(stretch) if stretch.extra else _new_rows(stretch))
     for start, end in stretch.ranges:
         yield from kept.below(start)
@@ -183,12 +183,12 @@ def _woven(stretch: Stretch, kept: _Stream) -> Iterator[pa.RecordBatch]:
     yield from kept.below(stretch.end)
 
 
-def _new_rows(stretch: Stretch) -> Iterator[pa.RecordBatch]:
+def _new_rows(stretch: RowStretch) -> Iterator[pa.RecordBatch]:
     for chunk in decoded(stretch.source):
         yield chunk.select(OURS.names).cast(OURS)
 
 
-def _with_extra_columns(stretch: Stretch) -> Iterator[pa.RecordBatch]:
+def _with_extra_columns(stretch: RowStretch) -> Iterator[pa.RecordBatch]:
     """The new rows, with what the table has at their offsets in the columns that its users added; null where no row
     was. Of several rows with one offset the first counts."""
     schema = stretch.spec.file_schema
@@ -212,7 +212,7 @@ def _with_extra_columns(stretch: Stretch) -> Iterator[pa.RecordBatch]:
         yield chunk.select(schema.names)
 
 
-def _old_rows(stretch: Stretch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _old_rows(stretch: RowStretch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     if _is_in_order(stretch):
         yield from _read(stretch, schema)
         return
@@ -220,7 +220,7 @@ def _old_rows(stretch: Stretch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     yield from rows.sort_by("offset").to_batches(max_chunksize=CHUNK_ROWS)
 
 
-def _is_in_order(stretch: Stretch) -> bool:
+def _is_in_order(stretch: RowStretch) -> bool:
     at = -1
     for chunk in _read(stretch, pa.schema([OURS.field(name) for name in COLUMNS])):
         offsets = _offsets(chunk)
@@ -230,7 +230,7 @@ def _is_in_order(stretch: Stretch) -> bool:
     return True
 
 
-def _read(stretch: Stretch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _read(stretch: RowStretch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The log's rows in the stretch, file by file; none of the chunks is empty.
 
     Raises:
@@ -241,7 +241,7 @@ def _read(stretch: Stretch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         yield from _rows_of(stretch, path, schema)
 
 
-def _rows_of(stretch: Stretch, path: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _rows_of(stretch: RowStretch, path: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     source = stretch.source
     full = storage.join(table_uri(source.lake, TABLE), path)
     with opened(full, path) as file:
@@ -260,7 +260,7 @@ def _rows_of(stretch: Stretch, path: str, schema: pa.Schema) -> Iterator[pa.Reco
                 yield rows
 
 
-def _may_meet(group: pq.RowGroupMetaData, stretch: Stretch) -> bool:
+def _may_meet(group: pq.RowGroupMetaData, stretch: RowStretch) -> bool:
     for at in range(group.num_columns):
         column = group.column(at)
         if column.path_in_schema == "offset":
@@ -271,17 +271,17 @@ def _may_meet(group: pq.RowGroupMetaData, stretch: Stretch) -> bool:
     return True
 
 
-def _inside(chunks: Iterable[pa.RecordBatch], stretch: Stretch) -> Iterator[pa.RecordBatch]:
+def _inside(chunks: Iterable[pa.RecordBatch], stretch: RowStretch) -> Iterator[pa.RecordBatch]:
     for chunk in chunks:
         yield chunk.filter(pa.array(_is_inside(chunk, stretch)))
 
 
-def _outside(chunks: Iterable[pa.RecordBatch], stretch: Stretch) -> Iterator[pa.RecordBatch]:
+def _outside(chunks: Iterable[pa.RecordBatch], stretch: RowStretch) -> Iterator[pa.RecordBatch]:
     for chunk in chunks:
         yield chunk.filter(pa.array(~_is_inside(chunk, stretch)))
 
 
-def _is_inside(chunk: pa.RecordBatch, stretch: Stretch) -> np.ndarray:
+def _is_inside(chunk: pa.RecordBatch, stretch: RowStretch) -> np.ndarray:
     offsets = _offsets(chunk)
     if not stretch.ranges:
         return np.zeros(len(offsets), dtype=bool)

@@ -36,7 +36,7 @@ from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import clipped, merged
-from spark_jobs.row_files.pieces import Held
+from spark_jobs.row_files.pieces import ArchivedBytes
 from spark_jobs.row_files.records_file import WriteTask, decoded
 from spark_jobs.tasks.segment_pass import RULES_VERSION
 
@@ -102,7 +102,7 @@ class UncommittedPlan:
 
 
 @dataclass(slots=True)
-class Outcome:
+class UncommittedResult:
     """What was done: rows written, and logs that were left as they were."""
 
     records: int = 0
@@ -114,7 +114,7 @@ def plan(
     ledger: Mapping[str, Sequence[LedgerRow]],
     decided: Mapping[str, int],
     passing: Collection[str],
-    held: Held,
+    held: ArchivedBytes,
 ) -> UncommittedPlan:
     """What is to be done for logs to stand at their frontiers.
 
@@ -138,13 +138,13 @@ def plan(
     return UncommittedPlan(tuple(plans))
 
 
-def apply(plan: UncommittedPlan, lake: str, run_id: str, spark: SparkSession | None) -> Outcome:
+def apply(plan: UncommittedPlan, lake: str, run_id: str, spark: SparkSession | None) -> UncommittedResult:
     """Write the rows and put them in their places, one commit for all logs.
 
     Raises:
         ConcurrentChange: another commit came between.
     """
-    outcome = Outcome()
+    outcome = UncommittedResult()
     if plan.is_empty:
         return outcome
     results: Iterator[dict[str, Any]] = iter(())
@@ -258,7 +258,7 @@ def _plan_log(
     ranges: Sequence[LedgerRow],
     decided: int,
     passes_damage: bool,
-    held: Held,
+    held: ArchivedBytes,
     recorded: Mapping[str, int | None],
     files: Sequence[LiveFile],
 ) -> TailPlan | None:
@@ -339,7 +339,7 @@ def _states(ranges: Sequence[LedgerRow], start: int, end: int) -> list[tuple[int
     return found
 
 
-def _digest(tail: Sequence[tuple[int, int, str]], end: int, held: Held, log: str) -> int:
+def _digest(tail: Sequence[tuple[int, int, str]], end: int, held: ArchivedBytes, log: str) -> int:
     """A number that differs where the tail would; never 0, which stands for no tail."""
     pieces = held.pieces(log, merged((start, stop) for start, stop, _ in tail))
     made_from = [RULES_VERSION, end, tail, sorted({piece.segment_id for piece in pieces})]

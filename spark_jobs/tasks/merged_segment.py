@@ -25,7 +25,7 @@ CHUNK_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class MergeTask:
+class SegmentMergeTask:
     """Slices to be joined, in offset order, and what validation counted in them together."""
 
     lake: str
@@ -48,13 +48,13 @@ def fit_together(before: Segment, after: Segment) -> bool:
 
 
 def merge_slices(value: dict[str, Any]) -> dict[str, Any]:
-    """Join the slices of a :class:`MergeTask` given as plain values.
+    """Join the slices of a :class:`SegmentMergeTask` given as plain values.
 
     Returns:
         ``segment`` (a row of ``segments``) and ``judged`` (as :func:`segment_pass.validate_one` has it; None where that
         was done by an earlier run), or ``error`` (why there is nothing to swap) and then nothing else.
     """
-    task = MergeTask(**value | {"slices": tuple(Segment(**each) for each in value["slices"])})
+    task = SegmentMergeTask(**value | {"slices": tuple(Segment(**each) for each in value["slices"])})
     try:
         merged = _joined(task)
         if merged.segment_id in task.validated:
@@ -69,7 +69,7 @@ def merge_slices(value: dict[str, Any]) -> dict[str, Any]:
     return {"error": wrong} if wrong else {"segment": asdict(merged), "judged": judged, "error": None}
 
 
-def _joined(task: MergeTask) -> Segment:
+def _joined(task: SegmentMergeTask) -> Segment:
     log = task.slices[0].log
     with storage.staged(storage.join(task.lake, archive.log_folder(log))) as copy:
         whole = hashlib.sha256()
@@ -132,7 +132,7 @@ def _read_back(lake: str, merged: Segment) -> None:
         raise LogError("what was written cannot be read back as it was", file=path)
 
 
-def _difference(task: MergeTask, merged: Segment, judged: dict[str, Any]) -> str | None:
+def _difference(task: SegmentMergeTask, merged: Segment, judged: dict[str, Any]) -> str | None:
     """What is not as it was in the slices; None where all is."""
     if judged["failed"]:
         return str(judged["failed"]["message"])

@@ -17,7 +17,7 @@ from spark_jobs.tasks.segment_copy import CopyTask
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SliceCopy:
     """A copy to be made: of a part of an archived segment, or of a source's bytes."""
 
     task: CopyTask
@@ -31,12 +31,12 @@ class Swap:
 
     retired: tuple[Segment, ...]
     because: str
-    parts: tuple[Part, ...]
+    parts: tuple[SliceCopy, ...]
     findings: tuple[Finding, ...]
     """What is said once it is done."""
 
 
-def part_of(lake: str, parent: Segment, start: int, end: int, base_offset: int, next_offset: int) -> Part:
+def part_of(lake: str, parent: Segment, start: int, end: int, base_offset: int, next_offset: int) -> SliceCopy:
     """Bytes [start, end) of an archived segment, which hold its offsets [base_offset, next_offset)."""
     task = CopyTask(
         lake=lake,
@@ -55,7 +55,7 @@ def part_of(lake: str, parent: Segment, start: int, end: int, base_offset: int, 
         in_place=parent.lies_at_source,
         end=parent.start + end,
     )
-    return Part(task, parent)
+    return SliceCopy(task, parent)
 
 
 def copied_parts(swap: Swap, results: Sequence[Mapping[str, Any]]) -> tuple[list[Segment], list[Finding]]:

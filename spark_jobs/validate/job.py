@@ -55,7 +55,7 @@ Judged = tuple[Segment, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class LogPlan:
+class ValidateLogPlan:
     """A log to look at: what of it is new, and where its ledger is made again from."""
 
     row: LogRow
@@ -77,7 +77,7 @@ class LogPlan:
 class ValidatePlan:
     """What there is to do; printed, it is the dry run."""
 
-    logs: tuple[LogPlan, ...]
+    logs: tuple[ValidateLogPlan, ...]
     unfinished: tuple[str, ...]
     """Segments that an earlier run began and did not finish."""
     versions: Mapping[str, int | None]
@@ -153,7 +153,7 @@ def _plans(
     feeding: Mapping[str, Sequence[Segment]],
     taken_back: Mapping[str, Sequence[Segment]],
     ledger: Mapping[str, Sequence[LedgerRow]],
-) -> Iterator[LogPlan]:
+) -> Iterator[ValidateLogPlan]:
     policies = read_policies(config.policies)
     logs = [row.log for row, _ in due]
     known = read_transactions(config.lake, logs)
@@ -173,7 +173,7 @@ def _plans(
             tuple(kept_borders(before, resume, frontiers[row.log] or 0)),
         )
         reaching = tuple(s for s in feeding.get(row.log, ()) if s.next_offset >= resume)
-        yield LogPlan(row, tuple(waiting), reaching, facts, tuple(segment.segment_id for segment in gone))
+        yield ValidateLogPlan(row, tuple(waiting), reaching, facts, tuple(segment.segment_id for segment in gone))
 
 
 def _changed_from(row: LogRow, moved: Sequence[Segment], ledger: Sequence[LedgerRow]) -> int | None:
@@ -270,7 +270,7 @@ def _log_passes(plan: ValidatePlan, config: ValidateConfig, spark: SparkSession)
     return {log.row.log: result for log, result in zip(plan.logs, results, strict=True)}
 
 
-def _files_to_read(log: LogPlan, files: ByLog) -> list[LiveFile]:
+def _files_to_read(log: ValidateLogPlan, files: ByLog) -> list[LiveFile]:
     """Those that may hold a row behind the resume offset of a segment that feeds the log."""
     ids = {segment.segment_id for segment in log.feeding}
     chosen = []
@@ -391,7 +391,7 @@ def _commit_validations(judged: Sequence[Judged], config: ValidateConfig, standi
     commits.append(config.lake, "validations", columns, config.run_id, standing=standing)
 
 
-def _change(log: LogPlan, judged: Sequence[Judged], ledger: Sequence[LedgerRow]) -> LogChange:
+def _change(log: ValidateLogPlan, judged: Sequence[Judged], ledger: Sequence[LedgerRow]) -> LogChange:
     mine = [result for segment, result in judged if segment.log == log.row.log]
     states: dict[str, int] = {}
     for row in ledger:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipelines import checks
-from pipelines.expectations import Outcome, Results
+from pipelines.expectations import LogExpectation, Results
 from pipelines.state import LakeState, read_state
 from tests.broker_directory import LogDirectory
 from tests.conftest import Sample
@@ -49,7 +49,7 @@ def two(tmp_path: Path) -> tuple[LakeState, LakeState]:
 
 def answers(state: LakeState, *failing: str) -> dict[str, Results]:
     """Two expectations on each log, some of which failed."""
-    outcomes = tuple(Outcome(name, name not in failing, "", "critical") for name in ("a", "b"))
+    outcomes = tuple(LogExpectation(name, name not in failing, "", "critical") for name in ("a", "b"))
     return {log.log: Results(0, 4, outcomes) for log in state.logs}
 
 

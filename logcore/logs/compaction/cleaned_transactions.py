@@ -14,7 +14,8 @@ Fed in the order of offsets over all segments of a round, and once more, by itse
 So a marker goes only in a round that finds nothing left of its transaction. Whether that is at once is not decided
 here: markers wait for their delete horizon (`retained_batch`).
 
-What is known between two groups of segments is a `TransactionState`: whoever cleans a group by itself begins with it.
+What is known between two groups of segments is a `CleanedTransactionState`: whoever cleans a group by itself begins
+with it.
 
 Source: Kafka CleanedTransactionMetadata.
 """
@@ -31,7 +32,7 @@ from logcore.segments.transaction_index import AbortedTransaction
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionState:
+class CleanedTransactionState:
     """What is known at one place of the log; all tuples in a canonical order, so that equal states are equal.
 
     waiting: aborted transactions that begin further on. aborting: those that began, and whether data of them was seen.
@@ -51,7 +52,7 @@ class TransactionState:
         }
 
     @classmethod
-    def from_dict(cls, stated: Mapping[str, Any]) -> TransactionState:
+    def from_dict(cls, stated: Mapping[str, Any]) -> CleanedTransactionState:
         """The state that `as_dict` was made of."""
         return cls(
             tuple(AbortedTransaction(*each) for each in stated["waiting"]),
@@ -69,16 +70,16 @@ class _Aborting:
 class CleanedTransactions:
     """The tracker. `add` what the transaction indexes say in front of a segment, then tell it every batch."""
 
-    def __init__(self, state: TransactionState | None = None) -> None:
-        start = TransactionState() if state is None else state
+    def __init__(self, state: CleanedTransactionState | None = None) -> None:
+        start = CleanedTransactionState() if state is None else state
         self._waiting = [(each.first_offset, astuple(each), each) for each in start.waiting]
         heapify(self._waiting)
         self._aborting = {each.producer_id: _Aborting(each, seen) for each, seen in start.aborting}
         self._committing = set(start.committing)
 
-    def state(self) -> TransactionState:
+    def state(self) -> CleanedTransactionState:
         """What is known now. Transactions that were added more than once are in it once."""
-        return TransactionState(
+        return CleanedTransactionState(
             tuple(each for _, _, each in sorted({entry[1]: entry for entry in self._waiting}.values())),
             tuple((each.transaction, each.seen) for _, each in sorted(self._aborting.items())),
             tuple(sorted(self._committing)),

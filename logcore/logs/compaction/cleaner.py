@@ -15,7 +15,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, TransactionState
+from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, CleanedTransactionState
 from logcore.logs.compaction.cleaning_round import CleanedSegment, CleaningRound, SourceSegment
 from logcore.logs.compaction.newest_offsets import NewestOffsets
 from logcore.logs.compaction.output_indexes import OutputIndexes, check_room
@@ -45,7 +45,7 @@ class PlainCleaner:
     transactions: what is known of transactions in front of the first group, if that is not the log's first.
     """
 
-    def __init__(self, transactions: TransactionState | None = None, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, transactions: CleanedTransactionState | None = None, limits: Limits = DEFAULT_LIMITS) -> None:
         self.transactions = CleanedTransactions(transactions)
         self._limits = limits
         self._round: CleaningRound | None = None

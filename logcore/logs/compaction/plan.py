@@ -48,7 +48,7 @@ from logcore.logs.partition_directory import (
     RootLines,
     Write,
 )
-from logcore.logs.retention import SegmentFacts
+from logcore.logs.retention import RetentionFacts
 from logcore.logs.started_directory import start_of, started_files
 from logcore.logs.topic_config import TopicConfig
 from logcore.segments.filenames import (
@@ -193,8 +193,8 @@ def _root_lines(directory: PartitionDirectory, first_dirty_offset: int | None) -
     )
 
 
-def _facts(segment: SurveyedSegment) -> SegmentFacts:
-    return SegmentFacts(
+def _facts(segment: SurveyedSegment) -> RetentionFacts:
+    return RetentionFacts(
         segment_id=str(segment.base_offset),
         base_offset=segment.base_offset,
         size=segment.log.size,
@@ -222,7 +222,7 @@ def _source(log: SurveyedLog, number: int, log_start: int, chosen: CleanableRang
     )
 
 
-def _legacy_horizon(facts: Sequence[SegmentFacts], first_dirty: int, delete_retention_ms: int) -> int:
+def _legacy_horizon(facts: Sequence[RetentionFacts], first_dirty: int, delete_retention_ms: int) -> int:
     """Tombstones of v0 and v1 go by the age of the clean part's last segment; without a clean part by none."""
     clean = [each for each in facts if each.base_offset < first_dirty]
     return clean[-1].modified_ms - delete_retention_ms if clean else 0

@@ -60,7 +60,7 @@ class Retention(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RetentionVerdict:
     """discards: no record stays. is_marker_without_data: of a transaction of which nothing is left."""
 
     retention: Retention
@@ -70,7 +70,7 @@ class Verdict:
 
 def judge(
     header: BatchHeader, kind: ControlType | None, transactions: CleanedTransactions, round: CleaningRound
-) -> tuple[Verdict, AbortedTransaction | None]:
+) -> tuple[RetentionVerdict, AbortedTransaction | None]:
     """What is to become of a batch, and of an ABORT marker the entry that the cleaned segment's transaction index gets.
 
     kind: of its control record. The tracker is told of the batch here, so batches come in order, each once.
@@ -96,7 +96,7 @@ def judge(
         retention = Retention.DELETE
     else:
         retention = Retention.DELETE_EMPTY
-    return Verdict(retention, discards, discardable and header.is_control), aborted
+    return RetentionVerdict(retention, discards, discardable and header.is_control), aborted
 
 
 def _kept_end(round: CleaningRound) -> int:
@@ -132,7 +132,7 @@ def retained(
     position: int,
     header: BatchHeader,
     records: Sequence[Record],
-    verdict: Verdict,
+    verdict: RetentionVerdict,
     newest: NewestOffsets,
     round: CleaningRound,
 ) -> RetainedBatch:
@@ -176,7 +176,7 @@ def _stays(
     record: Record,
     header: BatchHeader,
     segment: SourceSegment,
-    verdict: Verdict,
+    verdict: RetentionVerdict,
     newest: NewestOffsets,
     round: CleaningRound,
 ) -> bool:

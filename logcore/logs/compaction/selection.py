@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from logcore.logs.retention import SegmentFacts, check_order
+from logcore.logs.retention import RetentionFacts, check_order
 
 
 class RefusalReason(StrEnum):
@@ -35,7 +35,7 @@ class CleanableRange:
     clean_bytes and cleanable_bytes: a segment that holds first_dirty in its middle counts in both, as in Kafka.
     """
 
-    segments: tuple[SegmentFacts, ...]
+    segments: tuple[RetentionFacts, ...]
     first_dirty: int
     end_offset: int
     clean_bytes: int
@@ -54,7 +54,7 @@ def dirty_ratio(clean_bytes: int, cleanable_bytes: int) -> float:
 
 
 def cleanable_range(
-    segments: Sequence[SegmentFacts],
+    segments: Sequence[RetentionFacts],
     *,
     first_dirty: int | None,
     limit_offset: int,
@@ -94,7 +94,7 @@ def cleanable_range(
     )
 
 
-def _holding(segments: Sequence[SegmentFacts], offset: int) -> int:
+def _holding(segments: Sequence[RetentionFacts], offset: int) -> int:
     """Index of the segment whose offsets hold this one; the first where it lies before all."""
     return max(sum(segment.base_offset <= offset for segment in segments) - 1, 0)
 

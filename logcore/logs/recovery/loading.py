@@ -31,7 +31,7 @@ from logcore.logs.recovery.segment_recovery import (
     Recover,
     WouldNotStart,
 )
-from logcore.logs.recovery.working_files import Step, WorkingFiles
+from logcore.logs.recovery.working_files import RecoveryStep, WorkingFiles
 from logcore.logs.topic_config import TopicConfig
 from logcore.records.legacy import unfold
 from logcore.segments import checkpoints, leader_epochs, offset_index, time_index, transaction_index
@@ -217,7 +217,7 @@ class Loading:
         name = segment_file_name(segment.base_offset)
         states = ProducerStates(self.disk, self._expiry)
         states.rebuild(segments, self.log_start_checkpoint, segment.base_offset, is_clean=False)
-        self.disk.steps.append(Step("recover", name, reason))
+        self.disk.steps.append(RecoveryStep("recover", name, reason))
         begun_with = states.replay.entries()
         ended_with = segment.recovered_from(begun_with, self.epochs)
         if ended_with is not None and segment.recovered is not None:  # a broker does it a second time
@@ -254,7 +254,9 @@ class Loading:
         name = segment_file_name(segment.base_offset)
         nbytes = segment.size - cut.kept_bytes
         self.disk.cut(name, cut.kept_bytes)
-        self.disk.steps.append(Step("cut", name, f"{nbytes} bytes from position {cut.kept_bytes} on: {cut.reason}"))
+        self.disk.steps.append(
+            RecoveryStep("cut", name, f"{nbytes} bytes from position {cut.kept_bytes} on: {cut.reason}")
+        )
         self.cuts.append(cut)
         segment.held = self.disk.file(name).held
 
@@ -304,7 +306,9 @@ class Loading:
         if min(parts) < 0 or max(parts) > MAX_OFFSET:
             message = "it cannot be split: a batch in it begins at an offset that no segment can begin at"
             raise WouldNotStart(message, file=name)
-        self.disk.steps.append(Step("split", name, f"its offsets span too much for an index; {len(parts)} segments"))
+        self.disk.steps.append(
+            RecoveryStep("split", name, f"its offsets span too much for an index; {len(parts)} segments")
+        )
         self.segments.pop(segment.base_offset, None)
         for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
             self.disk.remove(segment_file_name(segment.base_offset, suffix), "its segment was split")
@@ -346,7 +350,7 @@ class Loading:
             end = self.log_start_checkpoint
             for suffix in (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
                 self.disk.write(segment_file_name(end, suffix), b"")
-            self.disk.steps.append(Step("create", segment_file_name(end), "there is no segment"))
+            self.disk.steps.append(RecoveryStep("create", segment_file_name(end), "there is no segment"))
             self.segments[end] = LoadedSegment(end, b"", b"")
         assert end is not None
         self.log_end_offset = end

@@ -50,7 +50,7 @@ from logcore.logs.recovery.segment_recovery import (
     WouldNotStart,
     recover_segment,
 )
-from logcore.logs.recovery.working_files import Step
+from logcore.logs.recovery.working_files import RecoveryStep
 from logcore.logs.remote_tier import below_start, remote_range
 from logcore.logs.topic_config import TopicConfig
 from logcore.segments import filenames, offset_index
@@ -74,7 +74,7 @@ class RecoveryPlan:
 
     files: Proposal
     dropped: dict[str, str] = field(default_factory=dict)
-    steps: tuple[Step, ...] = ()
+    steps: tuple[RecoveryStep, ...] = ()
     losses: tuple[Loss, ...] = ()
     root: RootLines = RootLines()  # noqa: RUF009 - a frozen value
     leader_epochs: Epochs = ()

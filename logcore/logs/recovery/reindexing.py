@@ -26,7 +26,7 @@ from logcore.logs.recovery.segment_recovery import (
     WouldNotStart,
     recover_segment,
 )
-from logcore.logs.recovery.working_files import Step
+from logcore.logs.recovery.working_files import RecoveryStep
 from logcore.logs.topic_config import TopicConfig
 from logcore.records.varint import Buffer
 from logcore.segments.fetched_bytes import FetchedBytes
@@ -102,7 +102,7 @@ def _one_by_one(
     sound, made = _indexes(logs, rules, recover, losses, as_of_ms)
     first_damaged = next((int(name[:20]) for name in logs if name not in sound), None)
     believed = {name: file for name, file in sound.items() if first_damaged is None or int(name[:20]) < first_damaged}
-    steps: tuple[Step, ...] = ()
+    steps: tuple[RecoveryStep, ...] = ()
     if believed:
         try:
             derived, steps = _derived(directory, believed, config, as_of_ms, recover)
@@ -147,7 +147,7 @@ def _plan(
     directory: PartitionDirectory,
     made: dict[str, ProposedFile],
     first_damaged: int | None,
-    steps: tuple[Step, ...],
+    steps: tuple[RecoveryStep, ...],
     losses: list[Loss],
 ) -> RecoveryPlan:
     files, dropped = _with_the_rest(directory, made, first_damaged)
@@ -208,7 +208,7 @@ def _derived(
     config: TopicConfig,
     as_of_ms: int,
     recover: Recover,
-) -> tuple[dict[str, ProposedFile], tuple[Step, ...]]:
+) -> tuple[dict[str, ProposedFile], tuple[RecoveryStep, ...]]:
     """All side files of segments, by a recovery of them alone. Raises WouldNotStart."""
     alone = replace(directory, files=logs, recovery_point=0, is_clean=False)
     loading = Loading(alone, config, as_of_ms, recover, is_clean=False)

@@ -37,7 +37,7 @@ from logcore.logs.recovery.missing_offsets import missing_offsets
 from logcore.logs.recovery.plan import RecoveryPlan, root_lines
 from logcore.logs.recovery.segment_pieces import NewFile, Zeros, header_of, segment_pieces
 from logcore.logs.recovery.segment_recovery import Recover, WouldNotStart
-from logcore.logs.recovery.working_files import Step
+from logcore.logs.recovery.working_files import RecoveryStep
 from logcore.logs.topic_config import TopicConfig
 from logcore.records.model import LENGTH_AT
 from logcore.records.varint import Buffer
@@ -145,7 +145,7 @@ def _loaded(
     for name in directory.files:
         if name not in result and name not in dropped and not name.endswith(SWAP_SUFFIX):
             dropped[name] = "side files are all made again"
-    steps = tuple(Step("cut out", loss.file, loss.message) for loss in losses) + tuple(loading.disk.steps)
+    steps = tuple(RecoveryStep("cut out", loss.file, loss.message) for loss in losses) + tuple(loading.disk.steps)
     root = replace(
         root_lines(loading, salvaged), recovery_point=min(directory.recovery_point or 0, loading.log_end_offset)
     )

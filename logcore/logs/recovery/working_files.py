@@ -33,7 +33,7 @@ from logcore.segments.startup import is_plain_name, kept_at_start, misnamed
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RecoveryStep:
     """Something the start does: to which file, and why."""
 
     action: str
@@ -48,7 +48,7 @@ class WorkingFiles:
         self._directory, self._as_of_ms, self._line = directory, as_of_ms, line
         self.files: dict[str, ProposedFile] = {}
         self.dropped: dict[str, str] = {}
-        self.steps: list[Step] = []
+        self.steps: list[RecoveryStep] = []
         self._snapshots = SnapshotOffsets()
 
     def clean_up(self) -> None:
@@ -64,7 +64,7 @@ class WorkingFiles:
         for name, now in start.kept.items():
             self.files[name] = Keep(now)
             if name != now:
-                self.steps.append(Step("rename", now, "an interrupted cleaning had finished writing it"))
+                self.steps.append(RecoveryStep("rename", now, "an interrupted cleaning had finished writing it"))
         for name, reason in start.dropped.items():
             self._drop(name, str(reason))
         found_offsets = (snapshot_end_offset(name) for name in self.files)
@@ -130,7 +130,7 @@ class WorkingFiles:
 
     def _drop(self, name: str, reason: str) -> None:
         self.dropped[name] = reason
-        self.steps.append(Step("drop", name, reason))
+        self.steps.append(RecoveryStep("drop", name, reason))
 
     def snapshot_offsets(self) -> SnapshotOffsets:
         """Of the producer snapshots, as they are at any time: what changes the files changes these."""

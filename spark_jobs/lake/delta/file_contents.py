@@ -45,7 +45,7 @@ class FileUnreadable(Exception):
         self.is_lost = is_lost
 
 
-class Offsets:
+class OffsetCounts:
     """The offsets of rows, each as often as there are rows with it: where that number changes, and by how much."""
 
     __slots__ = ("_before", "_levels", "positions", "steps")
@@ -58,7 +58,7 @@ class Offsets:
         self._before = np.concatenate(([0], np.cumsum(self._levels[:-1] * np.diff(positions)))).astype(np.int64)
 
     @classmethod
-    def of(cls, offsets: Integers) -> Offsets:
+    def of(cls, offsets: Integers) -> OffsetCounts:
         """Of rows in any order."""
         rising = np.sort(offsets)
         begins = np.flatnonzero(np.diff(rising) != 1) + 1
@@ -69,7 +69,7 @@ class Offsets:
         )
 
     @classmethod
-    def together(cls, several: Iterable[Offsets]) -> Offsets:
+    def together(cls, several: Iterable[OffsetCounts]) -> OffsetCounts:
         """Rows of all of them."""
         parts = list(several)
         empty = np.zeros(0, dtype=np.int64)
@@ -119,7 +119,7 @@ class Offsets:
         found = self.positions[changes].tolist()
         yield from zip(found[::2], found[1::2], strict=True)
 
-    def clipped(self, start: int, end: int) -> Offsets:
+    def clipped(self, start: int, end: int) -> OffsetCounts:
         """Rows with offsets in [start, end)."""
         low, high = (int(np.searchsorted(self.positions, bound, side="left")) for bound in (start, end))
         level = int(self._levels[low - 1]) if low else 0
@@ -134,21 +134,21 @@ class Offsets:
         return hashlib.sha256(self.positions.astype("<i8").tobytes() + self.steps.astype("<i8").tobytes()).hexdigest()
 
 
-def _normal(positions: Integers, steps: Integers) -> Offsets:
+def _normal(positions: Integers, steps: Integers) -> OffsetCounts:
     order = np.argsort(positions, kind="stable")
     positions, steps = positions[order], steps[order]
     if len(positions):
         first = np.flatnonzero(np.concatenate(([True], positions[1:] != positions[:-1])))
         positions, steps = positions[first], np.add.reduceat(steps, first)
     chosen = steps != 0
-    return Offsets(positions[chosen], steps[chosen])
+    return OffsetCounts(positions[chosen], steps[chosen])
 
 
 @dataclass(frozen=True, slots=True)
 class FileContents:
     """What a file has of each log."""
 
-    logs: Mapping[LogKey, Offsets]
+    logs: Mapping[LogKey, OffsetCounts]
     is_ordered: bool
     """Whether its offsets never fall from one row to the next; of several logs it never is."""
 
@@ -256,7 +256,7 @@ def _remember(key: tuple[str, int, int], contents: FileContents) -> None:
 
 
 def _contents(file: pq.ParquetFile) -> FileContents:
-    parts: dict[LogKey, list[Offsets]] = {}
+    parts: dict[LogKey, list[OffsetCounts]] = {}
     is_ordered, reached = True, -1
     for chunk in file.iter_batches(CHUNK_ROWS, columns=list(COLUMNS), use_threads=False):
         if not chunk.num_rows:
@@ -266,10 +266,10 @@ def _contents(file: pq.ParquetFile) -> FileContents:
         reached = int(offsets[-1])
         for key, chosen in by_log(chunk):
             held = parts.setdefault(key, [])
-            held.append(Offsets.of(offsets[chosen]))
+            held.append(OffsetCounts.of(offsets[chosen]))
             if len(held) == 64:  # neighbours join: a log without gaps is one range however many chunks it has
-                parts[key] = [Offsets.together(held)]
-    logs = {key: Offsets.together(held) for key, held in parts.items()}
+                parts[key] = [OffsetCounts.together(held)]
+    logs = {key: OffsetCounts.together(held) for key, held in parts.items()}
     return FileContents(logs, is_ordered and len(logs) < 2)
 
 

@@ -52,7 +52,7 @@ class TableState:
 
 
 @dataclass(frozen=True, slots=True)
-class LakeState:
+class TablesFile:
     """What ``tables.json`` says; nothing where it is not there or can't be understood."""
 
     run_id: str | None = None
@@ -68,13 +68,13 @@ class LakeState:
         return self.tables[name].version if name in self.tables else -1
 
 
-def read_state(lake: str) -> LakeState:
+def read_state(lake: str) -> TablesFile:
     """What the last run recorded. Raises StorageError."""
     try:
         content = json.loads(storage.read(storage.join(lake, STATE_FILE)))
         if content["version"] != VERSION:
-            return LakeState()
-        return LakeState(
+            return TablesFile()
+        return TablesFile(
             run_id=content["run_id"],
             as_of_ms=content["as_of_ms"],
             tables={name: TableState(**table) for name, table in content["tables"].items()},
@@ -82,12 +82,12 @@ def read_state(lake: str) -> LakeState:
             archive=dict(content.get("archive", {})),
         )
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
-        return LakeState()
+        return TablesFile()
 
 
 def record_state(
     lake: str, run_id: str, as_of_ms: int, foreign: Mapping[str, Mapping[str, Proof]] | None = None
-) -> LakeState:
+) -> TablesFile:
     """Record the tables as they are now; where nothing has changed, the file stays as it is.
 
     Args:
@@ -118,7 +118,7 @@ def record_state(
     archive = _archive_times(lake) if storage.is_remote(lake) else {}
     if (tables, answers, archive) == (before.tables, before.foreign, before.archive):
         return before
-    state = LakeState(run_id, as_of_ms, tables, answers, archive)
+    state = TablesFile(run_id, as_of_ms, tables, answers, archive)
     content = {
         "version": VERSION,
         "run_id": run_id,
@@ -257,7 +257,7 @@ def _digest_of_commit(lake: str, name: str, version: int) -> str | None:
     return hashlib.sha256(content).hexdigest()
 
 
-def _check_table(lake: str, name: str, state: LakeState) -> Iterator[Finding]:
+def _check_table(lake: str, name: str, state: TablesFile) -> Iterator[Finding]:
     before = state.tables.get(name)
     uri = table_uri(lake, name)
     table = open_table(lake, name)
@@ -363,7 +363,7 @@ def _archive_times(lake: str) -> dict[str, int]:
     }
 
 
-def _check_archive(lake: str, state: LakeState) -> Iterator[Finding]:
+def _check_archive(lake: str, state: TablesFile) -> Iterator[Finding]:
     """The archive's files against ``segments``; those registered at their source are the source's matter."""
     columns = ["segment_id", "topic", "partition", "base_offset", "next_offset", "path", "start", "size"]
     columns += ["modified_ms", "retired_ms", "deleted_ms"]
@@ -395,7 +395,7 @@ def _harmed(
     lake: str,
     segments: Iterable[Mapping[str, Any]],
     listed: Mapping[str, storage.StoredFile],
-    state: LakeState,
+    state: TablesFile,
 ) -> Iterator[tuple[str, Mapping[str, Any], str]]:
     for segment in segments:
         file = listed.get(segment["path"])

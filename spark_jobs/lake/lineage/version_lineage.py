@@ -22,7 +22,7 @@ from spark_jobs.lake.segments.archive import Segment
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentRows:
+class CommittedRows:
     """Rows of a commit that came from one segment."""
 
     segment_id: str
@@ -44,7 +44,7 @@ class LogRows:
     start_offset: int
     end_offset: int
     """Exclusive."""
-    segments: tuple[SegmentRows, ...]
+    segments: tuple[CommittedRows, ...]
 
     @property
     def log(self) -> str:
@@ -135,9 +135,9 @@ def _group(lake: str, name: str, commit: Commit) -> tuple[_Found, list[str]]:
 
 
 def _by_log(found: _Found, segments: Mapping[str, Segment]) -> tuple[LogRows, ...]:
-    by_log: dict[tuple[str, int, str], list[SegmentRows]] = {}
+    by_log: dict[tuple[str, int, str], list[CommittedRows]] = {}
     for (topic, partition, log_id, segment_id), (rows, low, high) in found.items():
-        of_segment = SegmentRows(segment_id, segments.get(segment_id), rows, low, high)
+        of_segment = CommittedRows(segment_id, segments.get(segment_id), rows, low, high)
         by_log.setdefault((topic, partition, log_id), []).append(of_segment)
     return tuple(
         LogRows(

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from spark_jobs.lake.delta.file_contents import FileUnreadable, LogKey, Offsets, read_contents
+from spark_jobs.lake.delta.file_contents import FileUnreadable, LogKey, OffsetCounts, read_contents
 from spark_jobs.lake.delta.live_files import LiveFile, newest_files
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
@@ -51,14 +51,14 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FileShare:
     """What a file has of one log."""
 
     file: LiveFile
     least: int
     greatest: int
     rows: int
-    offsets: Offsets | None
+    offsets: OffsetCounts | None
     """None: its statistics tell enough."""
 
 
@@ -71,7 +71,7 @@ def differences(lake: str, logs: Sequence[str] | None = None) -> tuple[Differenc
     ledger = frontier.read_ledger(lake, logs)
     frontiers = frontier.read_frontiers(lake, list(ledger))
     keys = {(row.log_id, row.partition) for rows in ledger.values() for row in rows[:1]}
-    parts: dict[str, list[Part]] = {}
+    parts: dict[str, list[FileShare]] = {}
     topics: dict[str, tuple[str, int]] = {}
     found: list[Difference] = []
     for file in newest_files(lake, "records"):
@@ -99,19 +99,19 @@ def _may_hold(file: LiveFile, key: LogKey) -> bool:
     return file.may_hold("log_id", key[0]) and file.may_hold("partition", key[1])
 
 
-def _parts(lake: str, file: LiveFile) -> dict[LogKey, Part]:
+def _parts(lake: str, file: LiveFile) -> dict[LogKey, FileShare]:
     """What a file has of each log, by its statistics if it is of one log and these say so."""
     least, greatest = file.min_offset, file.max_offset
     is_of_one = file.log_id is not None and file.partition is not None
     if is_of_one and least is not None and greatest is not None and file.rows >= 0:
-        return {(str(file.log_id), int(file.partition or 0)): Part(file, least, greatest, file.rows, None)}
+        return {(str(file.log_id), int(file.partition or 0)): FileShare(file, least, greatest, file.rows, None)}
     return {
-        key: Part(file, offsets.start, offsets.end - 1, offsets.rows, offsets)
+        key: FileShare(file, offsets.start, offsets.end - 1, offsets.rows, offsets)
         for key, offsets in read_contents(lake, "records", file.path).logs.items()
     }
 
 
-def _sections(lake: str, log: str, parts: list[Part]) -> tuple[list[Section], list[tuple[LiveFile, str]]]:
+def _sections(lake: str, log: str, parts: list[FileShare]) -> tuple[list[Section], list[tuple[LiveFile, str]]]:
     """A log's parts in the order of its offsets, those that overlap cut where one goes on instead of the other."""
     sections: list[Section] = []
     unreadable: list[tuple[LiveFile, str]] = []
@@ -135,8 +135,8 @@ def _sections(lake: str, log: str, parts: list[Part]) -> tuple[list[Section], li
     return sections, unreadable
 
 
-def _overlapping(parts: Sequence[Part]) -> Iterator[list[Part]]:
-    group: list[Part] = []
+def _overlapping(parts: Sequence[FileShare]) -> Iterator[list[FileShare]]:
+    group: list[FileShare] = []
     reached = -1
     for part in parts:
         if group and part.least > reached:
@@ -148,7 +148,7 @@ def _overlapping(parts: Sequence[Part]) -> Iterator[list[Part]]:
         yield group
 
 
-def _cut(lake: str, log: str, part: Part) -> Iterator[Section]:
+def _cut(lake: str, log: str, part: FileShare) -> Iterator[Section]:
     offsets = part.offsets
     if offsets is None:
         held = read_contents(lake, "records", part.file.path).logs

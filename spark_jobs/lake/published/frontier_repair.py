@@ -27,7 +27,7 @@ from spark_jobs.lake.delta.tables import open_table
 from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
-from spark_jobs.lake.published.present_offsets import Offsets, present_offsets
+from spark_jobs.lake.published.present_offsets import PresentOffsets, present_offsets
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow
 
@@ -143,7 +143,7 @@ def apply(lake: str, made: FrontierPlan, run_id: str) -> None:
     frontier.sync_published(lake, run_id, [log.row.log for log in made.mendable if log.table == "records"])
 
 
-def _of_records(row: LogRow, ledger: Sequence[LedgerRow], offsets: Offsets) -> LostFrontier:
+def _of_records(row: LogRow, ledger: Sequence[LedgerRow], offsets: PresentOffsets) -> LostFrontier:
     end = _border(ledger, max(frontier.published_end(ledger), offsets.end))
     known = ledger[-1].end_offset
     published = frontier.with_published(ledger, min(end, known))
@@ -153,7 +153,7 @@ def _of_records(row: LogRow, ledger: Sequence[LedgerRow], offsets: Offsets) -> L
     return LostFrontier("records", row, min(end, known), tuple(problems))
 
 
-def _of_uncommitted(row: LogRow, ledger: Sequence[LedgerRow], offsets: Offsets, end: int) -> LostFrontier | None:
+def _of_uncommitted(row: LogRow, ledger: Sequence[LedgerRow], offsets: PresentOffsets, end: int) -> LostFrontier | None:
     """Of rows below the frontier of ``records``; None where they differ: publishing makes the rows again then."""
     decided = [each for each in frontier.with_published(ledger, end) if each.end_offset <= end]
     differ = [*_differences(decided, offsets, lambda each: each.state in _IN_UNCOMMITTED and not each.withdrawn)]
@@ -166,7 +166,7 @@ def _border(ledger: Sequence[LedgerRow], end: int) -> int:
 
 
 def _differences(
-    ledger: Sequence[LedgerRow], offsets: Offsets, has_rows: Callable[[LedgerRow], bool]
+    ledger: Sequence[LedgerRow], offsets: PresentOffsets, has_rows: Callable[[LedgerRow], bool]
 ) -> Iterator[Disagreement]:
     for each in ledger:
         start, end = each.start_offset, each.end_offset

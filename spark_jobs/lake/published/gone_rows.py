@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from logcore.errors import LogError
 from logcore.logs.offset_ledger import OffsetState
 from spark_jobs.lake.ledger.frontier import LedgerRow
-from spark_jobs.lake.published.present_offsets import Offsets
+from spark_jobs.lake.published.present_offsets import PresentOffsets
 from spark_jobs.lake.segments import removals
 
 _NEVER_ROWS = frozenset(
@@ -50,7 +50,7 @@ class Unclear:
 
 
 def gone_pieces(
-    lake: str, ledger: Sequence[LedgerRow], offsets: Offsets, start: int, end: int | None
+    lake: str, ledger: Sequence[LedgerRow], offsets: PresentOffsets, start: int, end: int | None
 ) -> tuple[list[Gone], list[Unclear]]:
     """What of a log's published offsets in [start, end) has no row, cut where the ledger's ranges are.
 
@@ -74,7 +74,7 @@ def gone_pieces(
 
 
 def _gone_among_gaps(
-    lake: str, row: LedgerRow, start: int, end: int, offsets: Offsets
+    lake: str, row: LedgerRow, start: int, end: int, offsets: PresentOffsets
 ) -> tuple[list[Gone], list[Unclear]]:
     """The same in a range of which only some offsets have a record: batch by batch, and only a batch that lost some of
     its records is read, because nothing else tells which offsets those had."""
@@ -114,7 +114,7 @@ def _gone_among_gaps(
     return joined, unclear
 
 
-def gone_ranges(pieces: Sequence[Gone], ledger: Sequence[LedgerRow], offsets: Offsets) -> list[Gone]:
+def gone_ranges(pieces: Sequence[Gone], ledger: Sequence[LedgerRow], offsets: PresentOffsets) -> list[Gone]:
     """Neighbouring pieces as one range, also where only offsets without records lie between them: the markers of
     transactions would make a range of each."""
     ranges: list[Gone] = []
@@ -126,7 +126,7 @@ def gone_ranges(pieces: Sequence[Gone], ledger: Sequence[LedgerRow], offsets: Of
     return ranges
 
 
-def _may_go_over(ledger: Sequence[LedgerRow], start: int, end: int, offsets: Offsets) -> bool:
+def _may_go_over(ledger: Sequence[LedgerRow], start: int, end: int, offsets: PresentOffsets) -> bool:
     if start == end:
         return True
     at = bisect_right(ledger, start, key=lambda row: row.end_offset)

@@ -27,7 +27,7 @@ Array = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Offsets:
+class PresentOffsets:
     """Offsets of a log that have a row: ascending runs [starts, ends)."""
 
     starts: Array
@@ -36,7 +36,7 @@ class Offsets:
     """More than there are offsets where some have several."""
 
     @classmethod
-    def none(cls) -> Offsets:
+    def none(cls) -> PresentOffsets:
         """No row at all."""
         nothing = np.empty(0, dtype=np.int64)
         return cls(nothing, nothing, 0)
@@ -73,7 +73,7 @@ class Offsets:
             yield at, end
 
 
-def present_offsets(table: DeltaTable | None, logs: Sequence[LogRow]) -> Iterator[tuple[LogRow, Offsets]]:
+def present_offsets(table: DeltaTable | None, logs: Sequence[LogRow]) -> Iterator[tuple[LogRow, PresentOffsets]]:
     """The offsets of each log that have rows in this version of ``records``, or of ``records_uncommitted``; None: the
     table is not there.
 
@@ -88,7 +88,7 @@ def present_offsets(table: DeltaTable | None, logs: Sequence[LogRow]) -> Iterato
         for topic in topics:
             for log in by_topic[topic]:
                 collected = found.pop((topic, log.partition, log.log_id), None)
-                yield log, Offsets.none() if collected is None else collected.offsets()
+                yield log, PresentOffsets.none() if collected is None else collected.offsets()
 
 
 class _Collected:
@@ -109,9 +109,9 @@ class _Collected:
         if len(self._parts) >= PARTS_HELD:
             self._parts = [_joined(self._parts)]
 
-    def offsets(self) -> Offsets:
+    def offsets(self) -> PresentOffsets:
         """All of them."""
-        return Offsets(*_joined(self._parts), self._rows)
+        return PresentOffsets(*_joined(self._parts), self._rows)
 
 
 def _joined(parts: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:

@@ -29,7 +29,7 @@ from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import clipped, holds, merged
 from spark_jobs.lake.published.gone_rows import Gone, Unclear, gone_pieces, gone_ranges
-from spark_jobs.lake.published.present_offsets import Offsets, present_offsets
+from spark_jobs.lake.published.present_offsets import PresentOffsets, present_offsets
 from spark_jobs.lake.segments import archive, removals
 from spark_jobs.lake.segments.archive import LogRow
 
@@ -68,7 +68,7 @@ class LogWithdrawal:
     """The same, cut where the ledger's ranges are."""
     unclear: tuple[Unclear, ...]
     ledger: tuple[LedgerRow, ...]
-    offsets: Offsets
+    offsets: PresentOffsets
 
     @property
     def records(self) -> int:
@@ -232,7 +232,7 @@ def take_back(lake: str, ranges: Mapping[str, Sequence[Span]], run_id: str) -> N
 
 
 def _of_log(
-    lake: str, row: LogRow, ledger: Sequence[LedgerRow], offsets: Offsets, start: int, end: int | None
+    lake: str, row: LogRow, ledger: Sequence[LedgerRow], offsets: PresentOffsets, start: int, end: int | None
 ) -> LogWithdrawal:
     pieces, unclear = gone_pieces(lake, ledger, offsets, start, end)
     ranges = pieces if unclear else gone_ranges(pieces, ledger, offsets)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from logcore.logs.retention import SegmentFacts
+from logcore.logs.retention import RetentionFacts
 from spark_jobs.lake.delta.tables import read_rows
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.segments import archive
@@ -35,10 +35,10 @@ class LogSegment:
         return self.slices[-1].next_offset
 
     @property
-    def facts(self) -> SegmentFacts:
+    def facts(self) -> RetentionFacts:
         """What retention and compaction decide by; named by its first slice."""
         timestamps = [s.max_timestamp for s in self.slices if s.max_timestamp is not None]
-        return SegmentFacts(
+        return RetentionFacts(
             segment_id=self.slices[0].segment_id,
             base_offset=self.base_offset,
             size=sum(s.size for s in self.slices),

@@ -11,7 +11,7 @@ import pytest
 from logcore.columns.offset_map import HashKey
 from spark_jobs.compaction.aborted_offsets import Aborted
 from spark_jobs.compaction.cleaning_proof import not_a_part, not_newest, rows
-from spark_jobs.compaction.newest_by_key import ExactNewest, HashedNewest, NewestByKey
+from spark_jobs.compaction.newest_by_key import ExactNewest, HashedNewestByKey, NewestByKey
 from tests import handmade
 
 Row = tuple[bytes | None, bytes | None]
@@ -38,7 +38,7 @@ def newest(request) -> Told:
     def told(kept: dict[int, Row], end: int = 6, aborted: Aborted | None = None) -> NewestByKey:
         is_hashed = request.param == "hashed"
         seen = (
-            HashedNewest(end, aborted or Aborted(), hash_key=secret)
+            HashedNewestByKey(end, aborted or Aborted(), hash_key=secret)
             if is_hashed
             else ExactNewest(end, aborted or Aborted())
         )
@@ -131,7 +131,7 @@ def test_hashes_say_what_the_keys_themselves_say(seed):
             }
         )
         exact.append(ExactNewest(900, aborted))
-        hashed.append(HashedNewest(900, aborted, hash_key=secret))
+        hashed.append(HashedNewestByKey(900, aborted, hash_key=secret))
         for start in range(0, batch.num_rows, 128):
             for each in (exact[-1], hashed[-1]):
                 each.add(batch.slice(start, 128))
@@ -144,6 +144,6 @@ def test_hashes_say_what_the_keys_themselves_say(seed):
 
 
 def test_sides_that_hash_with_other_secrets_are_not_compared():
-    one, other = (HashedNewest(6, Aborted(), hash_key=HashKey.of(bytes([n] * 16))) for n in (1, 2))
+    one, other = (HashedNewestByKey(6, Aborted(), hash_key=HashKey.of(bytes([n] * 16))) for n in (1, 2))
     with pytest.raises(ValueError, match="one secret"):
         one.beside(other)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from logcore.logs.offset_ledger import OffsetState
-from spark_jobs.lake.delta.file_contents import FileContents, Offsets, read_contents
+from spark_jobs.lake.delta.file_contents import FileContents, OffsetCounts, read_contents
 from spark_jobs.lake.delta.live_files import LiveFile
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.published import completeness
@@ -47,7 +47,7 @@ def contents_of(lake: str, name: str, path: str) -> FileContents:
     if len(bounds) != 2 or not all(map(str.isdecimal, bounds)):
         return read_contents(lake, name, path)
     low, high = map(int, bounds)
-    return FileContents({("a.0", 0): Offsets.of(np.arange(low, high + 1))}, True)
+    return FileContents({("a.0", 0): OffsetCounts.of(np.arange(low, high + 1))}, True)
 
 
 @pytest.fixture

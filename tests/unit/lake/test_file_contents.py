@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_jobs.lake.delta import file_contents
-from spark_jobs.lake.delta.file_contents import FileUnreadable, Offsets, read_contents
+from spark_jobs.lake.delta.file_contents import FileUnreadable, OffsetCounts, read_contents
 from spark_jobs.lake.delta.tables import table_uri
 
 
@@ -20,15 +20,15 @@ def some(chance: random.Random) -> list[int]:
     return [chance.randrange(60) for _ in range(chance.randrange(1, 80))]
 
 
-def counted(offsets: list[int]) -> Offsets:
-    return Offsets.of(np.array(offsets, dtype=np.int64))
+def counted(offsets: list[int]) -> OffsetCounts:
+    return OffsetCounts.of(np.array(offsets, dtype=np.int64))
 
 
 def test_rows_are_counted_as_a_counter_counts_them():
     chance = random.Random(5)
     for _ in range(300):
         left, right = some(chance), some(chance)
-        both = Offsets.together([counted(left), counted(right)])
+        both = OffsetCounts.together([counted(left), counted(right)])
         rows = sorted(left + right)
         assert (both.rows, both.start, both.end) == (len(rows), rows[0], rows[-1] + 1)
         assert [both.below(o) for o in range(62)] == [sum(each < o for each in rows) for o in range(62)]

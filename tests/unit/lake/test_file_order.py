@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from spark_jobs.lake.delta.file_contents import FileContents, Offsets
+from spark_jobs.lake.delta.file_contents import FileContents, OffsetCounts
 from spark_jobs.lake.delta.live_files import LiveFile
 from spark_jobs.row_files.file_order import Order, orders_of, to_open
 
@@ -21,7 +21,7 @@ def file(path: str, rows: Rows, size: int = 1000) -> tuple[LiveFile, FileContent
     least = {"partition": min(p for _, p in rows), "log_id": min(i for i, _ in rows), "offset": min(offsets)}
     greatest = {"partition": max(p for _, p in rows), "log_id": max(i for i, _ in rows), "offset": max(offsets)}
     live = LiveFile(path, size, len(offsets), {"topic": "t"}, least, greatest)
-    logs = {key: Offsets.of(np.array(found, dtype=np.int64)) for key, found in rows.items()}
+    logs = {key: OffsetCounts.of(np.array(found, dtype=np.int64)) for key, found in rows.items()}
     return live, FileContents(logs, len(rows) == 1 and offsets == sorted(offsets))
 
 
@@ -109,8 +109,8 @@ def test_whatever_files_hold_all_their_rows_go_into_outputs_once():
             for output in order.outputs:
                 key = output.log_id, output.partition
                 parts = [contents[path].logs[key].clipped(output.start, output.end) for path in output.paths]
-                assert Offsets.together(parts).digest() == output.digest
-                held = Offsets.together(parts)
+                assert OffsetCounts.together(parts).digest() == output.digest
+                held = OffsetCounts.together(parts)
                 spans_after.setdefault(key, []).append((held.start, held.end))
                 assert ends is None or key != ("a", 0) or not held.start < ends["a/0"] < held.end
             assert sum(output.rows for output in order.outputs) == order.rows

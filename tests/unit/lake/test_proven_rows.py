@@ -13,7 +13,7 @@ import pytest
 from spark_jobs.lake.delta import commits, row_digest, table_state
 from spark_jobs.lake.delta.live_files import newest_files
 from spark_jobs.lake.delta.tables import TABLES, table_uri
-from spark_jobs.row_files.merged_file import MergeTask, merge_files
+from spark_jobs.row_files.merged_file import FileMergeTask, merge_files
 
 LOG_ID = "AAAAAAAAAAAAAAAAAAAAAA.0"
 
@@ -43,7 +43,7 @@ def written_again_by_another(lake: str, name: str, path: str) -> None:
 def merge(lake: str, *paths: str) -> dict[str, Any]:
     """The result of merging files of one log."""
     sizes = tuple(Path(table_uri(lake, "records"), path).stat().st_size for path in paths)
-    task = MergeTask(
+    task = FileMergeTask(
         lake=lake,
         table="records",
         partition_values={"topic": "orders"},

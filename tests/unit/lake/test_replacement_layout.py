@@ -14,9 +14,9 @@ from spark_jobs.lake.delta.parquet_files import write_file
 from spark_jobs.lake.delta.tables import TABLES, open_table, table_uri
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.replace.layout import FileSpan, LogOf, MixedFile, RecordFiles, connected, parts_of
-from spark_jobs.row_files.pieces import Held
+from spark_jobs.row_files.pieces import ArchivedBytes
 from spark_jobs.row_files.records_file import WriteTask
-from spark_jobs.row_files.rewritten_file import OURS, Stretch, _old_rows
+from spark_jobs.row_files.rewritten_file import OURS, RowStretch, _old_rows
 
 LOG = LogOf("t", 0, "l.0")
 
@@ -37,7 +37,7 @@ def spans(lake: Path, *ranges: tuple[int, int]) -> list[str]:
     return [span.path for span in RecordFiles(str(lake), [("t", 0)]).of(live_files(table), LOG, ranges)]
 
 
-def held(*segments: tuple[int, int]) -> Held:
+def held(*segments: tuple[int, int]) -> ArchivedBytes:
     rows = [
         Segment(
             f"s{start}", "l.0/0", "t", "l.0", 0, start, end, f"archive/{start}", 0, 100, True, "d", 0, None, 0, "o", 0,
@@ -45,7 +45,7 @@ def held(*segments: tuple[int, int]) -> Held:
         )
         for start, end in segments
     ]  # fmt: skip
-    return Held("/lake", {"l.0/0": rows}, {}, {})
+    return ArchivedBytes("/lake", {"l.0/0": rows}, {}, {})
 
 
 def file(path: str, start: int, end: int) -> FileSpan:
@@ -89,5 +89,5 @@ def test_all_parts_of_a_file_are_written_again_or_none():
 def test_rows_that_somebody_left_out_of_order_are_read_in_order(tmp_path):
     first = write(tmp_path, ("l.0", 7), ("l.0", 3), ("l.1", 4))
     second = write(tmp_path, ("l.0", 5), ("l.0", 12))
-    stretch = Stretch(WriteTask(str(tmp_path), "t", "l.0", 0, (), ()), 0, 10, (), (first, second))
+    stretch = RowStretch(WriteTask(str(tmp_path), "t", "l.0", 0, (), ()), 0, 10, (), (first, second))
     assert [o for chunk in _old_rows(stretch, OURS) for o in chunk["offset"].to_pylist()] == [3, 5, 7]

@@ -8,7 +8,7 @@ import pytest
 
 from logcore.errors import LogError
 from logcore.logs.findings import Finding
-from logcore.logs.index_check import SegmentFacts, check_indexes
+from logcore.logs.index_check import WalkedSegment, check_indexes
 from logcore.logs.sources import SegmentFile
 from logcore.segments.scan import ScannedBatch, scan
 from logcore.storage.local import read_file
@@ -55,7 +55,7 @@ def check(tmp_path: Path) -> Check:
             walk = scan(LOG[:valid_end], base_offset=5, sealed=True, decode=False)
             return [item for item in walk if isinstance(item, ScannedBatch)]
 
-        facts = SegmentFacts(valid_end, is_damaged, is_sealed, max_timestamp=5000)
+        facts = WalkedSegment(valid_end, is_damaged, is_sealed, max_timestamp=5000)
         return list(check_indexes(segment, facts, batches, read_file))
 
     return run
@@ -128,7 +128,7 @@ def test_an_index_that_went_away_or_cannot_be_read_is_said(check: Check, tmp_pat
         raise LogError("no")
 
     segment = SegmentFile(5, str(tmp_path / f"{5:020d}.log"), len(LOG), 0, 0, None)
-    findings = list(check_indexes(segment, SegmentFacts(len(LOG), False, False, None), list, refuse))
+    findings = list(check_indexes(segment, WalkedSegment(len(LOG), False, False, None), list, refuse))
     assert [finding.rule for finding in findings] == ["unreadable", "unreadable"]
 
 

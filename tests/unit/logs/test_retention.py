@@ -2,17 +2,17 @@
 
 import pytest
 
-from logcore.logs.retention import RetentionRule, SegmentFacts, decide
+from logcore.logs.retention import RetentionFacts, RetentionRule, decide
 
 NOW = 10_000
 UNLIMITED = -1
 
 
-def segment(base: int, size: int = 100, timestamp: int | None = 0, modified: int = 0) -> SegmentFacts:
-    return SegmentFacts(f"s{base}", base, size, timestamp, modified)
+def segment(base: int, size: int = 100, timestamp: int | None = 0, modified: int = 0) -> RetentionFacts:
+    return RetentionFacts(f"s{base}", base, size, timestamp, modified)
 
 
-def deleted(*segments: SegmentFacts, end: int = 100, **given) -> list[tuple[int, str]]:
+def deleted(*segments: RetentionFacts, end: int = 100, **given) -> list[tuple[int, str]]:
     arguments = {
         "retention_ms": UNLIMITED,
         "retention_bytes": UNLIMITED,

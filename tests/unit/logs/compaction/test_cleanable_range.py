@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from logcore.logs.compaction.selection import RefusalReason, cleanable_range, dirty_ratio, is_overdue, why_not_now
-from logcore.logs.retention import SegmentFacts
+from logcore.logs.retention import RetentionFacts
 
 
-def facts(*bases: int, size: int = 100, timestamp: int = 0) -> list[SegmentFacts]:
-    return [SegmentFacts(f"s{base}", base, size, timestamp, 0) for base in bases]
+def facts(*bases: int, size: int = 100, timestamp: int = 0) -> list[RetentionFacts]:
+    return [RetentionFacts(f"s{base}", base, size, timestamp, 0) for base in bases]
 
 
-def chosen(segments: list[SegmentFacts], **given):
+def chosen(segments: list[RetentionFacts], **given):
     arguments = {
         "first_dirty": None,
         "limit_offset": 1000,

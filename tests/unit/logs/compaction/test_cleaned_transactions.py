@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, TransactionState
+from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, CleanedTransactionState
 from logcore.records.control import ControlType
 from tests.unit.logs.compaction.one_round import aborted
 
@@ -63,12 +63,12 @@ def test_the_state_taken_out_and_put_back_goes_on_as_if_nothing_had_been():
     tracker.data(10, 7, is_transactional=True)
     tracker.data(12, 5, is_transactional=True)
     state = tracker.state()
-    assert state == TransactionState(
+    assert state == CleanedTransactionState(
         waiting=(aborted(9, 50, 60),),
         aborting=((aborted(7, 10, 34), True), (aborted(8, 12, 30), False)),
         committing=(5,),
     )
-    assert TransactionState.from_dict(json.loads(json.dumps(state.as_dict()))) == state
+    assert CleanedTransactionState.from_dict(json.loads(json.dumps(state.as_dict()))) == state
     resumed = CleanedTransactions(state)
     assert resumed.state() == state
     assert resumed.control(30, 8, ControlType.ABORT) == (True, aborted(8, 12, 30))
