@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 
 import dagster as dg
 
-from logcore.logs.findings import Finding, Severity
-from logcore.logs.offset_ledger import OffsetState, first_hole
+from logcore.logs.model.findings import Finding, Severity
+from logcore.logs.model.offset_ledger import OffsetState, first_hole
 from pipelines.expectations import LogExpectation, Results
 from pipelines.open_transactions import duration
 from pipelines.questions import (

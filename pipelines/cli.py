@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from logcore.cli.arguments import high_watermark, natural, offset_range, time_ms
+from logcore.cli.reading.arguments import high_watermark, natural, offset_range, time_ms
 
 EXIT_NOT_CHECKED, EXIT_USAGE, EXIT_INTERRUPTED = 3, 64, 130
 

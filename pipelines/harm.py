@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from logcore.logs.findings import Finding, Severity
+from logcore.logs.model.findings import Finding, Severity
 from pipelines.questions import Failure
 from spark_jobs.lake.delta import table_state
 from spark_jobs.lake.delta.live_files import newest_files

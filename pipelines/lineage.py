@@ -37,8 +37,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from logcore.cli.arguments import natural
-from logcore.cli.record_lines import json_line
+from logcore.cli.output.record_lines import json_line
+from logcore.cli.reading.arguments import natural
 
 if TYPE_CHECKING:
     from spark_jobs.lake.delta.delta_log import Commit
@@ -324,6 +324,6 @@ def _said(before: str, fields: dict[str, Any], name: str) -> str:
 
 
 def _at(time_ms: int | None) -> str:
-    from logcore.cli.record_lines import time_text
+    from logcore.cli.output.record_lines import time_text
 
     return "" if time_ms is None else f" at {time_text(time_ms)}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import dagster as dg
 
-from logcore.logs.findings import Severity
+from logcore.logs.model.findings import Severity
 from pipelines.lakes import NoLakeError, lake_name
 from pipelines.questions import LAKE_PROVED, Failure
 from pipelines.resources import LAKE_TAG, JobLauncher, LakeResource

@@ -13,7 +13,7 @@ from typing import Any
 
 import dagster as dg
 
-from logcore.logs.findings import Severity
+from logcore.logs.model.findings import Severity
 
 ARCHIVED, VALIDATED, RECORDS = "archived_segments", "validated_segments", "records"
 WHOLE_LAKE = "whole_lake"

@@ -12,7 +12,7 @@ from importlib.machinery import ModuleSpec
 import dagster as dg
 from pydantic import Field
 
-from logcore.cli.arguments import OffsetRange, offset_range
+from logcore.cli.reading.arguments import OffsetRange, offset_range
 from pipelines import lakes
 from spark_jobs.contracts import JobConfig, JobReport
 from spark_jobs.lake.errors import UsageError

@@ -13,8 +13,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from logcore.logs.findings import Finding, Severity
-from logcore.logs.nearest_names import no_such_topic, unmatched
+from logcore.cli.reading.nearest_names import no_such_topic, unmatched
+from logcore.logs.model.findings import Finding, Severity
 from pipelines import lakes
 from pipelines.instance import check_outside_lakes, open_instance
 from pipelines.jobs import INTAKE_JOB, MAINTENANCE_JOB

@@ -11,7 +11,7 @@ from typing import Any
 
 import dagster as dg
 
-from logcore.logs.findings import Finding, Severity, found
+from logcore.logs.model.findings import Finding, Severity, found
 from pipelines.definitions import build_definitions
 from pipelines.instance import end_dead_runs, process_tags
 from pipelines.interrupts import INTERRUPTS

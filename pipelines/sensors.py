@@ -20,7 +20,6 @@ from dataclasses import dataclass
 import dagster as dg
 
 from logcore.errors import CorruptIndexError
-from logcore.segments.checkpoints import parse_offset_checkpoint
 from logcore.segments.filenames import (
     HIGH_WATERMARK_FILE,
     DirectoryKind,
@@ -28,6 +27,7 @@ from logcore.segments.filenames import (
     parse_partition_directory,
     segment_base_offset,
 )
+from logcore.segments.side_files.checkpoints import parse_offset_checkpoint
 from pipelines import lakes
 from pipelines.jobs import loglake, run_config
 from pipelines.resources import LAKE_TAG

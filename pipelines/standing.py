@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from logcore.logs.findings import RULES, Outcome
-from logcore.logs.offset_ledger import EVIDENCE_REMOTE, first_hole
+from logcore.logs.model.findings import RULES, Outcome
+from logcore.logs.model.offset_ledger import EVIDENCE_REMOTE, first_hole
 from pipelines.expectations import Stand, read_results
 from pipelines.harm import differing_files
 from spark_jobs.lake.delta.tables import read_rows, table_uri

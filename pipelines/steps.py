@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import dagster as dg
 
-from logcore.cli.arguments import OffsetRange
-from logcore.logs.findings import Finding, found
+from logcore.cli.reading.arguments import OffsetRange
+from logcore.logs.model.findings import Finding, found
 from pipelines import checks, expectations, harm, partitions
 from pipelines.questions import RECORDS
 from pipelines.resources import JobLauncher, LakeResource

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from logcore.logs.findings import Finding, Severity, exit_code, found
+from logcore.logs.model.findings import Finding, Severity, exit_code, found
 from pipelines.questions import sentence
 from pipelines.standing import ALARMING, alarming_ranges, standing_findings
 from pipelines.state import MEANINGS, STATES, LakeState, LogState, read_alarms, read_stops

@@ -131,7 +131,7 @@ def _build_parser(command: str | None, joined: dict[str, metadata.EntryPoint]) -
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, meaning in COMMANDS.items():
         if name == command:
-            import_module(f"logcore.cli.{name}").add_parser(subparsers, parent)
+            import_module(f"logcore.cli.commands.{name}").add_parser(subparsers, parent)
         else:
             subparsers.add_parser(name, help=meaning)
     for name, point in sorted(joined.items()):

@@ -1,4 +1,5 @@
-"""The batches of a table as Arrow columns, named and typed as the fields of `logcore.logs.validation.BatchVerdict`."""
+"""The batches of a table as Arrow columns, named and typed as the fields of
+`logcore.logs.checks.validation.BatchVerdict`."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 from logcore.columns.groups import Table
 from logcore.columns.kernels import slots
-from logcore.logs.batch_facts import VERDICT_OK
+from logcore.logs.model.batch_facts import VERDICT_OK
 from logcore.records.compression import Codec
 from logcore.records.control import ControlType
 from logcore.records.model import CONTROL_BIT, DELETE_HORIZON_BIT, MAGIC_V2, TRANSACTIONAL_BIT, TimestampType

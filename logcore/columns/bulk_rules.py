@@ -1,8 +1,8 @@
 """The rules on good batches, applied to a whole table of them.
 
-What has to be looked at one by one is told by array operations; then the rules of `logcore.logs.batch_rules` judge each
-batch of the table. Else the table is counted, and what those rules remember is brought up to its end. Either way the
-judgement comes out the same.
+What has to be looked at one by one is told by array operations; then the rules of `logcore.logs.checks.batch_rules`
+judge each batch of the table. Else the table is counted, and what those rules remember is brought up to its end.
+Either way the judgement comes out the same.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import numpy as np
 
 from logcore.columns.groups import Table
 from logcore.columns.kernels import slots
-from logcore.logs.batch_rules import SEQUENCES, BatchRules, LastBatch, RecordSums
-from logcore.logs.validation import SPLIT_BYTES, BatchVerdict, SegmentJudgement
+from logcore.logs.checks.batch_rules import SEQUENCES, BatchRules, LastBatch, RecordSums
+from logcore.logs.checks.validation import SPLIT_BYTES, BatchVerdict, SegmentJudgement
 from logcore.records.compression import Codec
 from logcore.records.control import ControlType
 from logcore.records.model import (
@@ -24,7 +24,7 @@ from logcore.records.model import (
     TRANSACTIONAL_BIT,
     BatchHeader,
 )
-from logcore.segments.scan import ScannedBatch
+from logcore.segments.scanning.scan import ScannedBatch
 
 _CONTROL_TYPES = {0: ControlType.ABORT, 1: ControlType.COMMIT}
 _KNOWN_V1, _KNOWN_V0 = 0x0F, 0x07

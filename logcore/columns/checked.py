@@ -1,4 +1,4 @@
-"""A segment judged in bulk: the same as `logcore.logs.validation`, for good batches a group at a time.
+"""A segment judged in bulk: the same as `logcore.logs.checks.validation`, for good batches a group at a time.
 
 The kernels look into every record of a group and leave sums over each batch's records in its row of the table. If the
 rules can have nothing to say about any of the rows, the group is counted as a whole; else, and for whatever the kernels
@@ -17,23 +17,23 @@ from logcore.columns.chunks import Chunk, Job, Owner, in_order, jobs, part_of
 from logcore.columns.groups import Groups, Table
 from logcore.columns.kernels import slots
 from logcore.errors import LogError
-from logcore.logs.batch_rules import RecordSums
-from logcore.logs.partition_directory import PartitionFile
-from logcore.logs.retained_segments import SegmentReading
-from logcore.logs.validation import BatchVerdict, SegmentJudgement
+from logcore.logs.checks.batch_rules import RecordSums
+from logcore.logs.checks.validation import BatchVerdict, SegmentJudgement
+from logcore.logs.model.partition_directory import PartitionFile
+from logcore.logs.retention.retained_segments import SegmentReading
 from logcore.records.model import DEFAULT_LIMITS, BatchHeader, Limits, Record
 from logcore.records.varint import Buffer
-from logcore.segments.fetched_bytes import FetchedBytes
 from logcore.segments.filenames import MAX_OFFSET
-from logcore.segments.resynchronization import Resynchronizer
-from logcore.segments.scan import MAX_RELATIVE_OFFSET, ScannedBatch, Stretch, scan
+from logcore.segments.scanning.fetched_bytes import FetchedBytes
+from logcore.segments.scanning.resynchronization import Resynchronizer
+from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET, ScannedBatch, Stretch, scan
 
 _Item = Table | Stretch | tuple[ScannedBatch, RecordSums]
 
 
 class CheckedSegment(SegmentJudgement):
     """Iterates once over a segment: tables of good batches, single ones, stretches of damage; the attributes are those
-    of `logcore.logs.validation.SegmentValidation` and complete afterwards.
+    of `logcore.logs.checks.validation.SegmentValidation` and complete afterwards.
 
     Or its `jobs` are done elsewhere, perhaps among those of other segments, and their results taken in order.
     """
@@ -243,7 +243,7 @@ def checked_extent(
 
 
 def checked_reading(file: PartitionFile, base_offset: int, next_base_offset: int | None) -> SegmentReading:
-    """`logcore.logs.retained_segments.read_segment`, compiled."""
+    """`logcore.logs.retention.retained_segments.read_segment`, compiled."""
     buf, fetched, sealed = file.content, file.fetched, next_base_offset is not None
     work = _Work(buf, base_offset, sealed, DEFAULT_LIMITS, next_base_offset, decode=False, fetched=fetched)
     greatest, next_offset, damage = -1, base_offset, None

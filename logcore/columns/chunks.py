@@ -22,7 +22,7 @@ from logcore.columns.kernels.library import library
 from logcore.columns.turns import Turn
 from logcore.errors import LogError
 from logcore.records.varint import Buffer
-from logcore.segments.fetched_bytes import FetchedBytes
+from logcore.segments.scanning.fetched_bytes import FetchedBytes
 
 CHUNK_BYTES = 8 << 20
 """Large enough that starting on a chunk costs nothing beside it, small enough to hold a few results in memory."""

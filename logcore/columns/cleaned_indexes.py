@@ -8,10 +8,10 @@ from logcore.columns.kernels import cleaning_slots as at_slot
 from logcore.columns.kernels.library import library
 from logcore.columns.offset_map import Offsets
 from logcore.logs.compaction.cleaning_round import Uncleanable
-from logcore.segments import offset_index, time_index, transaction_index
-from logcore.segments.scan import MAX_RELATIVE_OFFSET
-from logcore.segments.time_index import NO_TIMESTAMP
-from logcore.segments.transaction_index import AbortedTransaction
+from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET
+from logcore.segments.side_files import offset_index, time_index, transaction_index
+from logcore.segments.side_files.time_index import NO_TIMESTAMP
+from logcore.segments.side_files.transaction_index import AbortedTransaction
 
 
 class CleanedIndexes:

@@ -39,7 +39,7 @@ from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, Cl
 from logcore.logs.compaction.cleaning_round import CleanedSegment, CleaningRound, SourceSegment
 from logcore.logs.compaction.output_indexes import check_room
 from logcore.logs.compaction.retained_batch import Retention, RetentionVerdict, judge, retained
-from logcore.logs.partition_directory import ByteSink
+from logcore.logs.model.partition_directory import ByteSink
 from logcore.records.batch import CONTROL_BIT, DELETE_HORIZON_BIT, TRANSACTIONAL_BIT, BatchHeader, read_header
 from logcore.records.control import ControlType, control_type
 from logcore.records.record import DEFAULT_LIMITS, Limits, read_records

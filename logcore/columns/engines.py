@@ -23,15 +23,15 @@ from logcore.columns.kernels.library import ENGINE_VARIABLE, KernelsUnavailable,
 from logcore.columns.lanes import CarefulLane, FastLane, SegmentRows
 from logcore.columns.reference import to_columns
 from logcore.columns.wanted import EVERYTHING, Place, Wanted
+from logcore.logs.checks.validation import SegmentValidation, validate_segment
 from logcore.logs.compaction.cleaned_transactions import CleanedTransactionState
 from logcore.logs.compaction.cleaner import Cleaner, PlainCleaner
 from logcore.logs.recovery.segment_recovery import Recover, recover_segment
-from logcore.logs.retained_segments import ReadSegment, read_segment
-from logcore.logs.validation import SegmentValidation, validate_segment
+from logcore.logs.retention.retained_segments import ReadSegment, read_segment
 from logcore.records.model import DEFAULT_LIMITS, BatchHeader, Limits, Record
 from logcore.records.varint import Buffer
-from logcore.segments.fetched_bytes import FetchedBytes
-from logcore.segments.scan import ScannedBatch, scan
+from logcore.segments.scanning.fetched_bytes import FetchedBytes
+from logcore.segments.scanning.scan import ScannedBatch, scan
 
 if TYPE_CHECKING:
     from logcore.columns.checked import CheckedSegment
@@ -78,10 +78,10 @@ def decode_segment(
 ) -> SegmentRows[pa.RecordBatch]:
     """Rows of the good batches and stretches of damage, in the order of the file; iterate over the result.
 
-    base_offset, sealed, next_base_offset, start, next_offset: as `logcore.segments.scan.scan` takes them. stop: no
-    batch that begins there or behind is looked at. fetched: whoever brings the bytes of `buf` into memory; then the
-    walk may end in front of `stop`, and another one goes on from its `position` and `next_offset`. The lockstep engine
-    fetches all bytes at once.
+    base_offset, sealed, next_base_offset, start, next_offset: as `logcore.segments.scanning.scan.scan` takes them.
+    stop: no batch that begins there or behind is looked at. fetched: whoever brings the bytes of `buf` into memory;
+    then the walk may end in front of `stop`, and another one goes on from its `position` and `next_offset`. The
+    lockstep engine fetches all bytes at once.
 
     Rows are Arrow batches of the schema `wanted.schema`; how they are cut is the engine's choice, none is empty. Of a
     damaged batch there is no row. Memory is bounded by `limits` and does not grow with the segment.

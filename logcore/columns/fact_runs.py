@@ -4,8 +4,8 @@ A log may hold as many batches as records. Where batches follow one another with
 for transactions or ledger, one fact says it of all of them; `each_fact` makes one of every row and is the
 specification: a `TransactionWalk` over `fact_runs` and the ledger behind it come out the same.
 
-Belongs here: the columns of `logcore.logs.batch_facts.BatchFact` and how rows of them become facts. Where the columns
-come from (a table's files, a segment's headers) does not.
+Belongs here: the columns of `logcore.logs.model.batch_facts.BatchFact` and how rows of them become facts. Where the
+columns come from (a table's files, a segment's headers) does not.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logcore.logs.batch_facts import VERDICT_OK, BatchFact
+from logcore.logs.model.batch_facts import VERDICT_OK, BatchFact
 
 FACT_COLUMNS = tuple(field.name for field in fields(BatchFact))
 """Columns that the functions here ask of a chunk."""

@@ -31,7 +31,7 @@ from logcore.logs.compaction.cleaning_round import SourceSegment
 from logcore.records.batch import BatchHeader, read_header
 from logcore.records.model import DEFAULT_LIMITS, Limits
 from logcore.segments.filenames import MAX_OFFSET
-from logcore.segments.scan import MAX_RELATIVE_OFFSET
+from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET
 
 _SMALLEST_RECORD = 7
 

@@ -12,10 +12,10 @@ from logcore.columns.wanted import Wanted
 from logcore.records.model import BatchHeader, Limits, Record
 from logcore.records.record import read_records
 from logcore.records.varint import Buffer
-from logcore.segments.fetched_bytes import FetchedBytes
 from logcore.segments.filenames import MAX_OFFSET
-from logcore.segments.resynchronization import Resynchronizer
-from logcore.segments.scan import MAX_RELATIVE_OFFSET, ScannedBatch, Stretch, scan
+from logcore.segments.scanning.fetched_bytes import FetchedBytes
+from logcore.segments.scanning.resynchronization import Resynchronizer
+from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET, ScannedBatch, Stretch, scan
 
 Rows = TypeVar("Rows", covariant=True)
 

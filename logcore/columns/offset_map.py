@@ -29,7 +29,7 @@ import numpy.typing as npt
 from logcore.columns.kernels import cleaning_slots as at_slot
 from logcore.columns.kernels import slots
 from logcore.columns.kernels.library import library
-from logcore.storage.anonymous_memory import HUGE_PAGE, AnonymousMemory
+from logcore.storage.machine.anonymous_memory import HUGE_PAGE, AnonymousMemory
 
 _PART_BITS = 4
 _FIRST_SLOTS = 1 << 14

@@ -17,7 +17,7 @@ from logcore.columns.kernels import recovery_slots as at
 from logcore.columns.kernels import slots
 from logcore.columns.kernels.library import library
 from logcore.errors import InvalidRecordError
-from logcore.logs.producer_state import EndMarker, ProducerReplay
+from logcore.logs.model.producer_state import EndMarker, ProducerReplay
 from logcore.logs.recovery.segment_recovery import (
     DEFAULT_RULES,
     IndexRules,
@@ -26,8 +26,8 @@ from logcore.logs.recovery.segment_recovery import (
     WouldNotStart,
 )
 from logcore.records.varint import Buffer
-from logcore.segments import offset_index, time_index
-from logcore.segments.leader_epochs import Epochs
+from logcore.segments.side_files import offset_index, time_index
+from logcore.segments.side_files.leader_epochs import Epochs
 
 _ENTRIES = 1 << 15
 _EVENTS = 1 << 13

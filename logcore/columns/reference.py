@@ -1,7 +1,8 @@
 """Records as Arrow columns, the plain way: with the scan and the record reader this is the reference engine.
 
 It is the specification of what a faster engine gives. It is slow on purpose; nothing in it is clever. Belongs here:
-Record to columns. Reading bytes is in `logcore.records`, what is good and what is damage in `logcore.segments.scan`.
+Record to columns. Reading bytes is in `logcore.records`, what is good and what is damage in
+`logcore.segments.scanning.scan`.
 """
 
 import re

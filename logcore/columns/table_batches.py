@@ -12,7 +12,7 @@ import numpy as np
 
 from logcore.columns.groups import Table
 from logcore.columns.kernels import slots
-from logcore.logs.validation import BatchVerdict
+from logcore.logs.checks.validation import BatchVerdict
 from logcore.records.control import ControlType
 from logcore.records.model import CONTROL_BIT, DELETE_HORIZON_BIT, MAGIC_V2, TRANSACTIONAL_BIT
 
@@ -22,7 +22,7 @@ _RUN_COLUMNS = [slots.POSITION, slots.BASE_OFFSET, slots.LAST_OFFSET, slots.MAX_
 
 @dataclass(slots=True)
 class TableBatch:
-    """A good batch, or several; names as in `logcore.logs.validation.BatchVerdict`."""
+    """A good batch, or several; names as in `logcore.logs.checks.validation.BatchVerdict`."""
 
     position: int
     base_offset: int

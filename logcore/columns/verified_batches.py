@@ -9,10 +9,10 @@ from typing import cast
 from logcore.columns.engines import judge_segment
 from logcore.columns.table_batches import each_batch
 from logcore.errors import CorruptionReason
-from logcore.logs.validation import BatchVerdict
+from logcore.logs.checks.validation import BatchVerdict
 from logcore.records.varint import Buffer
-from logcore.segments.fetched_bytes import FetchedBytes
-from logcore.segments.scan import Stretch
+from logcore.segments.scanning.fetched_bytes import FetchedBytes
+from logcore.segments.scanning.scan import Stretch
 
 
 def read_verified(

@@ -29,11 +29,11 @@ from dataclasses import dataclass
 from logcore.errors import CorruptRecordError
 from logcore.records.record import Record, read_records
 from logcore.records.varint import Buffer
-from logcore.segments import offset_index, time_index
-from logcore.segments.leader_epochs import EpochEntry, epoch_for_offset
-from logcore.segments.offset_index import OffsetEntry
-from logcore.segments.scan import ScannedBatch, scan
-from logcore.segments.time_index import NO_TIMESTAMP, TimeEntry
+from logcore.segments.scanning.scan import ScannedBatch, scan
+from logcore.segments.side_files import offset_index, time_index
+from logcore.segments.side_files.leader_epochs import EpochEntry, epoch_for_offset
+from logcore.segments.side_files.offset_index import OffsetEntry
+from logcore.segments.side_files.time_index import NO_TIMESTAMP, TimeEntry
 
 LATEST = -1
 EARLIEST = -2

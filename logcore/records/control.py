@@ -9,7 +9,7 @@ They take up offsets and are never given to a consumer. A type from the future i
 ends no transaction. Versions above 0 are read with this layout, which is what Kafka promises.
 
 Source: org.apache.kafka.common.record.internal.{ControlRecordType, EndTransactionMarker}. Belongs here: telling control
-records apart. What a marker does to a transaction is in `logcore.logs.transactions`.
+records apart. What a marker does to a transaction is in `logcore.logs.model.transactions`.
 """
 
 import struct

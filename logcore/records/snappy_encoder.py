@@ -33,7 +33,7 @@ def jvm_encoder() -> int:
     """Address of the JVM's encoder, looked for once per process; 0 where there is none that is to be believed."""
     import ctypes
 
-    from logcore.storage.snappy_library import load_snappy_java
+    from logcore.storage.machine.snappy_library import load_snappy_java
 
     library = load_snappy_java()
     try:

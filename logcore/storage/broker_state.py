@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from logcore.errors import CorruptIndexError
-from logcore.logs.findings import Finding, found
-from logcore.segments import checkpoints, filenames
+from logcore.logs.model.findings import Finding, found
+from logcore.segments import filenames
 from logcore.segments.filenames import TopicPartition
-from logcore.segments.leader_epochs import EpochEntry
+from logcore.segments.side_files import checkpoints
+from logcore.segments.side_files.leader_epochs import EpochEntry
 from logcore.storage.files import SourceUnreadable, read_file, shown
 
 MAX_SMALL_FILE = 64 << 20

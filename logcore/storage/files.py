@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, TextIO
 
 from logcore.errors import LogError
-from logcore.logs.sources import SegmentFile
+from logcore.logs.model.sources import SegmentFile
 
 CHUNK = 8 << 20
 """Bytes read at a time from a source."""

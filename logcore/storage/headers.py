@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from logcore.errors import CorruptRecordError
-from logcore.logs.sources import SegmentFile
+from logcore.logs.model.sources import SegmentFile
 from logcore.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, crc_matches, read_header
 from logcore.records.legacy import unfold
 from logcore.storage.files import open_readonly, pread_range
 
 
 class LocalReader:
-    """Headers of batches in a source's files: what `logcore.logs.growth` and `divergence` ask to see. Reads 61 bytes a
-    batch, and a whole one only to check it."""
+    """Headers of batches in a source's files: what `logcore.logs.growth.growth` and `divergence` ask to see. Reads 61
+    bytes a batch, and a whole one only to check it."""
 
     def header_at(self, segment: SegmentFile, position: int) -> BatchHeader | None:
         """The header at a position; None if the file ends before the batch does, or no header stands there.

@@ -14,8 +14,8 @@ import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from logcore.logs.remote_tier import below_start
-from logcore.logs.sources import Discovery, SegmentFile, SourceLog
+from logcore.logs.model.remote_tier import below_start
+from logcore.logs.model.sources import Discovery, SegmentFile, SourceLog
 from logcore.segments import filenames
 from logcore.segments.filenames import DirectoryKind, TopicPartition
 from logcore.storage.broker_state import StateReader

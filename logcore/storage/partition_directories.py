@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from logcore.errors import LogError
-from logcore.logs.findings import Finding
-from logcore.logs.partition_directory import PartitionDirectory, PartitionFile
+from logcore.logs.model.findings import Finding
+from logcore.logs.model.partition_directory import PartitionDirectory, PartitionFile
 from logcore.segments.filenames import parse_partition_directory
 from logcore.storage.broker_lock import refuse_if_in_use
 from logcore.storage.broker_state import StateReader

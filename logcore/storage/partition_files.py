@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from logcore.errors import LogError
-from logcore.logs.findings import Finding, found
-from logcore.logs.sources import SegmentFile
+from logcore.logs.model.findings import Finding, found
+from logcore.logs.model.sources import SegmentFile
 from logcore.segments import filenames
 from logcore.segments.startup import DropReason, StartFiles, is_plain_name, kept_at_start
 from logcore.storage.files import SourceUnreadable, open_readonly, shown

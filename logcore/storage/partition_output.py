@@ -17,10 +17,11 @@ from types import TracebackType
 from typing import BinaryIO
 
 from logcore.errors import CorruptIndexError, LogError
-from logcore.logs.partition_directory import Cut, Keep, Proposal, RootLines, Write
+from logcore.logs.model.partition_directory import Cut, Keep, Proposal, RootLines, Write
 from logcore.records.varint import Buffer
-from logcore.segments import checkpoints, filenames
+from logcore.segments import filenames
 from logcore.segments.filenames import TopicPartition
+from logcore.segments.side_files import checkpoints
 from logcore.storage.broker_lock import refuse_if_in_use
 from logcore.storage.files import copy_range, read_file, shown
 

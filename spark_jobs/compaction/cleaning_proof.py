@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from logcore.columns.engines import decode_segment
 from logcore.columns.wanted import Place, Wanted
 from logcore.records.varint import Buffer
-from logcore.segments.scan import Stretch
+from logcore.segments.scanning.scan import Stretch
 from spark_jobs.compaction.newest_by_key import NewestByKey
 
 COMPARED = ("offset", "timestampType", "key", "value", "headers", "timestamp_ms", "leader_epoch")

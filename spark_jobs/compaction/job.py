@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from logcore.logs.compaction.selection import RefusalReason
-from logcore.logs.findings import found
+from logcore.logs.model.findings import found
 from spark_jobs.compaction.plan import CompactionJobPlan, CompactionLogPlan, cleaned_id, plan
 from spark_jobs.contracts import CompactionConfig, JobReport
 from spark_jobs.lake.delta import commits

@@ -22,15 +22,15 @@ import pyarrow as pa
 from logcore.columns.engines import judge_segment, new_cleaner
 from logcore.columns.verified_batches import read_verified
 from logcore.errors import LogError
-from logcore.logs.broker_line import BrokerLine
 from logcore.logs.compaction.cleaning_round import Uncleanable
 from logcore.logs.compaction.plan import CompactionPlan, NothingToClean, PlannedGroup, plan_compaction
 from logcore.logs.compaction.selection import Refusal, RefusalReason
 from logcore.logs.compaction.surveyed_log import Reader
-from logcore.logs.partition_directory import PartitionDirectory
-from logcore.logs.topic_config import TopicConfig
+from logcore.logs.model.broker_line import BrokerLine
+from logcore.logs.model.partition_directory import PartitionDirectory
+from logcore.logs.model.topic_config import TopicConfig
 from logcore.segments.filenames import is_coordinator_topic, segment_base_offset
-from logcore.segments.scan import End
+from logcore.segments.scanning.scan import End
 from spark_jobs.compaction.aborted_offsets import Aborted
 from spark_jobs.compaction.cleaning_proof import not_a_part, not_newest, rows, tally
 from spark_jobs.compaction.newest_by_key import NewestByKey, both_sides

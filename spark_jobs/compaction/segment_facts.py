@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from logcore.columns.table_batches import TableBatch
 from logcore.columns.verified_batches import read_verified
 from logcore.errors import CorruptionReason
-from logcore.logs.validation import BatchVerdict
+from logcore.logs.checks.validation import BatchVerdict
 from logcore.records.varint import Buffer
-from logcore.segments.scan import Stretch
+from logcore.segments.scanning.scan import Stretch
 from spark_jobs.lake.store import storage
 
 FACTS = pa.schema(

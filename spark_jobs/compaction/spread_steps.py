@@ -18,14 +18,14 @@ import numpy as np
 from logcore.columns.cleaning import CompiledCleaner
 from logcore.columns.offset_map import HashKey, OffsetMap
 from logcore.errors import LogError
-from logcore.logs.broker_line import BrokerLine
+from logcore.logs.checks.validation import BatchVerdict
 from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, CleanedTransactionState
 from logcore.logs.compaction.cleaning_round import ActiveProducer, CleaningRound, SourceSegment, Uncleanable
 from logcore.logs.compaction.plan import CompactionPlan, PlannedGroup
 from logcore.logs.compaction.selection import Refusal, RefusalReason
-from logcore.logs.validation import BatchVerdict
+from logcore.logs.model.broker_line import BrokerLine
 from logcore.records.control import ControlType
-from logcore.segments.transaction_index import AbortedTransaction
+from logcore.segments.side_files.transaction_index import AbortedTransaction
 from spark_jobs.compaction import key_pieces
 from spark_jobs.compaction.aborted_offsets import Aborted
 from spark_jobs.compaction.keyed_rows import keyed_rows

@@ -15,8 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from logcore.errors import CorruptionReason
-from logcore.logs.findings import found
-from logcore.logs.offset_ledger import publish_end
+from logcore.logs.model.findings import found
+from logcore.logs.model.offset_ledger import publish_end
 from spark_jobs.contracts import ExpectationsConfig, JobReport, LogChange
 from spark_jobs.expectations.published_rows import ByPlace, CountTask, count_rows
 from spark_jobs.lake.delta.live_files import newest_files

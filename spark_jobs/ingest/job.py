@@ -1,6 +1,6 @@
 """``ingest``: what is new at the end of each log, from read-only sources into the archive.
 
-    plan    look at the sources, decide by `logcore.logs.growth` what each log may take   (driver, no JVM)
+    plan    look at the sources, decide by `logcore.logs.growth.growth` what each log may take   (driver, no JVM)
     copy    one task a source segment: stat, read, stat, cut, digest, rename              (workers)
     commit  `findings`, then `segments`, then `logs`                                      (driver)
 
@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from logcore.logs.findings import Finding, found
+from logcore.logs.model.findings import Finding, found
 from logcore.segments.filenames import DirectoryKind
 from logcore.storage.local import Discovery, SourceLog, discover, source_path
 from logcore.storage.moved_logs import is_moved_by_its_broker

@@ -4,8 +4,8 @@
     inside of one       that one is retired as `filled`; what is good of it, the batches found, and damage that
                         nothing replaces are segments of their own
 
-Which bytes may fill a hole is decided in `logcore.logs.fillers`. Here is where the holes lie in the archive, and what
-stands in their place; the ingest job copies and commits it.
+Which bytes may fill a hole is decided in `logcore.logs.growth.fillers`. Here is where the holes lie in the archive,
+and what stands in their place; the ingest job copies and commits it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from logcore.logs.fillers import BatchIdentity, Filler, Hole, find_fillers
-from logcore.logs.findings import Finding, found
-from logcore.logs.sources import SegmentFile, SourceLog
+from logcore.logs.growth.fillers import BatchIdentity, Filler, Hole, find_fillers
+from logcore.logs.model.findings import Finding, found
+from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.storage.local import LocalReader
 from spark_jobs.lake.delta.tables import read_rows
 from spark_jobs.lake.segments import archive

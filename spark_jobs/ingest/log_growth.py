@@ -1,7 +1,7 @@
 """The ingest plan of one log: what it takes from its source, and its row in ``logs`` as of this look.
 
-Belongs here: from a decision of `logcore.logs.growth` to copy tasks and a row. What a source that changed its mind
-leads to is in ``source_changes``, offsets found later are in ``late_segments``.
+Belongs here: from a decision of `logcore.logs.growth.growth` to copy tasks and a row. What a source that changed its
+mind leads to is in ``source_changes``, offsets found later are in ``late_segments``.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from logcore.logs.findings import Finding, found
-from logcore.logs.growth import Growth, LogTail, Take
+from logcore.logs.growth.growth import Growth, LogTail, Take
+from logcore.logs.model.findings import Finding, found
 from logcore.storage.local import SourceLog
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest.late_segments import Range, without_held

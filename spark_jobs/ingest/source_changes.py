@@ -4,7 +4,8 @@
     wholly at or above everything published                           our tail is cut back and grows on from there
     below that, policy ``on_truncate: follow``                        incarnation n + 1 begins at the fork
     it is another topic under the name, ``on_recreate: append``       incarnation n + 1 begins, with its own topic id
-    otherwise                                                         the log stops, as `logcore.logs.growth` says
+    otherwise                                                         the log stops, as `logcore.logs.growth.growth`
+    says
 
 A new incarnation is a log of its own: its row in ``logs``, its frontier, its archive. At a fork it begins there: what
 lies below is of the incarnation before, which keeps its rows, and is ``trimmed`` in the new one's ledger.
@@ -16,9 +17,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from logcore.logs.divergence import Fork, HeldSegment, epochs_part_at, find_fork, only_ends_earlier, our_epochs
-from logcore.logs.findings import found
-from logcore.logs.growth import Growth, LogTail, Stop, decide_growth
+from logcore.logs.growth.divergence import Fork, HeldSegment, epochs_part_at, find_fork, only_ends_earlier, our_epochs
+from logcore.logs.growth.growth import Growth, LogTail, Stop, decide_growth
+from logcore.logs.model.findings import found
 from logcore.storage.local import LocalReader, SourceLog
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest.log_growth import IngestLogPlan, LakeSnapshot, epochs_of, observe, of_log, plan_growth

@@ -21,8 +21,8 @@ import sys
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from logcore.cli.arguments import natural, offset_range, time_ms
-from logcore.cli.record_lines import json_line
+from logcore.cli.output.record_lines import json_line
+from logcore.cli.reading.arguments import natural, offset_range, time_ms
 from spark_jobs.lake_commands.outcome import EXIT_CLEAN, EXIT_DAMAGE, EXIT_WARNING, guarded, lake_at
 
 if TYPE_CHECKING:

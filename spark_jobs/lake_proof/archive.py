@@ -15,9 +15,9 @@ from typing import Any
 
 from logcore.columns.engines import judge_segment
 from logcore.errors import LogError
-from logcore.logs.validation import SegmentJudgement
+from logcore.logs.checks.validation import SegmentJudgement
 from logcore.segments.filenames import PRODUCER_SNAPSHOT_SUFFIX, is_coordinator_topic
-from logcore.segments.scan import Stretch
+from logcore.segments.scanning.scan import Stretch
 from spark_jobs.lake.delta.tables import read_rows
 from spark_jobs.lake.segments.archive import GENERATION_INGESTED, Segment
 from spark_jobs.lake.segments.log_directory import SIDE_SUFFIXES, side_file

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logcore.logs.offset_ledger import EVIDENCE_FILLED, OffsetState, check_tiling
+from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, OffsetState, check_tiling
 from spark_jobs.lake.delta.live_files import LiveFile
 from spark_jobs.lake.delta.table_scan import scan
 from spark_jobs.lake.delta.tables import open_dataset, read_rows, table_uri

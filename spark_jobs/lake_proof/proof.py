@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
-from logcore.logs.findings import Finding, Severity, found
+from logcore.logs.model.findings import Finding, Severity, found
 from spark_jobs.lake.errors import StorageError, TableRefused
 
 
@@ -51,7 +51,7 @@ def finding(
     partition: int | None = None,
     **place: Any,
 ) -> LakeFinding:
-    """A finding about a lake; ``place`` as :func:`logcore.logs.findings.found` takes it."""
+    """A finding about a lake; ``place`` as :func:`logcore.logs.model.findings.found` takes it."""
     return LakeFinding(found(rule, message, **place), table, log, topic, partition)
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from logcore.logs.findings import Finding, Severity, exit_code
+from logcore.logs.model.findings import Finding, Severity, exit_code
 from logcore.storage.local import shown
 from spark_jobs.lake_proof.proof import LakeFinding
 from spark_jobs.lake_proof.proving import ProofResult

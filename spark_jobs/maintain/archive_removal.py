@@ -23,7 +23,7 @@ from posixpath import basename, dirname
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from logcore.logs.offset_ledger import restart_offset
+from logcore.logs.model.offset_ledger import restart_offset
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.tables import open_dataset, open_table, table_uri
 from spark_jobs.lake.ledger import frontier

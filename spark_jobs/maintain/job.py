@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from logcore.logs.findings import found
+from logcore.logs.model.findings import found
 from logcore.segments.filenames import segment_file_name
 from spark_jobs.contracts import JobReport, LogChange, MaintainConfig
 from spark_jobs.lake.delta import commits

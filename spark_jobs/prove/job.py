@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from logcore.logs.findings import found
+from logcore.logs.model.findings import found
 from spark_jobs.contracts import JobReport, ProveConfig
 from spark_jobs.lake.delta import table_state
 from spark_jobs.lake.delta.live_files import LiveFile, live_files, open_parquet

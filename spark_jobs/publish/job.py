@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable
 
-from logcore.logs.findings import found
-from logcore.logs.offset_ledger import OffsetState, first_hole, publish_end
+from logcore.logs.model.findings import found
+from logcore.logs.model.offset_ledger import OffsetState, first_hole, publish_end
 from logcore.segments.filenames import is_internal_topic
 from spark_jobs.contracts import JobReport, LogChange, PublishConfig
 from spark_jobs.lake.delta import commits

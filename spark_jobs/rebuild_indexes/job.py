@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any
 
 from logcore.columns.engines import segment_recovery
 from logcore.errors import LogError
-from logcore.logs.findings import found
-from logcore.logs.partition_directory import PartitionDirectory, Write
+from logcore.logs.model.findings import found
+from logcore.logs.model.partition_directory import PartitionDirectory, Write
+from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.recovery.reindexing import plan_reindex
-from logcore.logs.topic_config import TopicConfig
 from logcore.segments.filenames import (
     OFFSET_INDEX_SUFFIX,
     PRODUCER_SNAPSHOT_SUFFIX,
@@ -35,7 +35,7 @@ from logcore.segments.filenames import (
     TopicPartition,
     segment_file_name,
 )
-from logcore.segments.scan import End
+from logcore.segments.scanning.scan import End
 from spark_jobs.contracts import JobReport, LogChange, RebuildIndexesConfig
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import Guard

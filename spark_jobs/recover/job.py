@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from logcore.errors import LogError
-from logcore.logs.findings import found
-from logcore.logs.partition_directory import RootLines
+from logcore.logs.model.findings import found
+from logcore.logs.model.partition_directory import RootLines
 from logcore.segments.filenames import LOG_SUFFIX, TopicPartition
 from logcore.storage.partition_output import write_root_files
 from spark_jobs.contracts import JobReport, LogChange, RecoverConfig

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from logcore.logs.findings import found
+from logcore.logs.model.findings import found
 from spark_jobs.lake.delta.file_contents import FileUnreadable, read_contents
 from spark_jobs.lake.delta.live_files import LiveFile
 from spark_jobs.lake.delta.tables import table_uri

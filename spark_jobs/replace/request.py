@@ -15,8 +15,8 @@ from itertools import groupby
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logcore.logs.findings import found
-from logcore.logs.offset_ledger import OffsetState
+from logcore.logs.model.findings import found
+from logcore.logs.model.offset_ledger import OffsetState
 from spark_jobs.contracts import ReplaceConfig
 from spark_jobs.lake.delta.table_scan import scan
 from spark_jobs.lake.delta.tables import open_dataset, open_table

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from logcore.logs.retention import Decision, Deletion, RetentionFacts, RetentionRule, decide
+from logcore.logs.retention.retention import Decision, Deletion, RetentionFacts, RetentionRule, decide
 from spark_jobs.contracts import JobReport, RetentionConfig
 from spark_jobs.lake.segments import archive, removals
 from spark_jobs.lake.segments.archive import LogRow, Segment

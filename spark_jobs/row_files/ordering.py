@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
-from logcore.logs.findings import found
+from logcore.logs.model.findings import found
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import WrittenFile
 from spark_jobs.lake.delta.file_contents import FileContents, FileUnreadable, read_contents

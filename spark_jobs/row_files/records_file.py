@@ -15,7 +15,7 @@ import pyarrow as pa
 from logcore.columns.engines import decode_segment
 from logcore.columns.wanted import Place, Wanted
 from logcore.errors import LogError
-from logcore.segments.scan import Stretch
+from logcore.segments.scanning.scan import Stretch
 from spark_jobs.lake.delta.parquet_files import write_file
 from spark_jobs.lake.delta.tables import TABLES, table_uri
 from spark_jobs.lake.store import storage

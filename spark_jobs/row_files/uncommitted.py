@@ -24,9 +24,9 @@ import numpy as np
 import pyarrow as pa
 
 from logcore.errors import LogError
-from logcore.logs.findings import found
-from logcore.logs.offset_ledger import OffsetState
-from logcore.logs.transactions import TransactionState
+from logcore.logs.model.findings import found
+from logcore.logs.model.offset_ledger import OffsetState
+from logcore.logs.model.transactions import TransactionState
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import Guard, WrittenFile
 from spark_jobs.lake.delta.live_files import LiveFile, live_files

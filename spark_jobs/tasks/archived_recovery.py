@@ -14,12 +14,11 @@ from typing import Any
 
 from logcore.columns.engines import segment_recovery
 from logcore.errors import LogError
-from logcore.logs.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, Proposal, ProposedFile
+from logcore.logs.model.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, Proposal, ProposedFile
+from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.recovery.plan import plan_recovery
 from logcore.logs.recovery.segment_recovery import IndexRules, Recover
-from logcore.logs.topic_config import TopicConfig
 from logcore.records.varint import Buffer
-from logcore.segments import checkpoints
 from logcore.segments.filenames import (
     LEADER_EPOCH_FILE,
     OFFSET_INDEX_SUFFIX,
@@ -28,7 +27,8 @@ from logcore.segments.filenames import (
     TopicPartition,
     segment_file_name,
 )
-from logcore.segments.leader_epochs import EpochEntry
+from logcore.segments.side_files import checkpoints
+from logcore.segments.side_files.leader_epochs import EpochEntry
 from logcore.storage.partition_output import PartitionOutput
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.segment_files import segment_files

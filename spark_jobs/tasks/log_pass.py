@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from logcore.columns.fact_runs import fact_runs
 from logcore.errors import LogError
-from logcore.logs.batch_facts import BatchFact, fold
-from logcore.logs.findings import found
-from logcore.logs.gaps import GapRules
-from logcore.logs.ledger_builder import ledger_ranges
-from logcore.logs.offset_ledger import LedgerRange, check_tiling, ledger_findings
-from logcore.logs.transactions import Ongoing, Transaction, TransactionWalk
+from logcore.logs.ledger.ledger_builder import ledger_ranges
+from logcore.logs.model.batch_facts import BatchFact, fold
+from logcore.logs.model.findings import found
+from logcore.logs.model.gaps import GapRules
+from logcore.logs.model.offset_ledger import LedgerRange, check_tiling, ledger_findings
+from logcore.logs.model.transactions import Ongoing, Transaction, TransactionWalk
 from logcore.records.batch import read_header
 from logcore.records.record import read_records
 from spark_jobs.lake.segments.archive import LogRow

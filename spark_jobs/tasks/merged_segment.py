@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, BinaryIO
 
 from logcore.errors import LogError
-from logcore.segments.scan import End
+from logcore.segments.scanning.scan import End
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.store import storage

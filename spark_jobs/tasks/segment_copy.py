@@ -18,8 +18,8 @@ from typing import Any
 
 from logcore.columns.engines import segment_extent
 from logcore.errors import LogError
-from logcore.logs.findings import Finding, found
-from logcore.segments.scan import last_good_end
+from logcore.logs.model.findings import Finding, found
+from logcore.segments.scanning.scan import last_good_end
 from logcore.storage.local import LocalReader, SegmentFile, SourceChanged, copy_range, read_range
 from logcore.storage.source_bytes import SourceBytes
 from spark_jobs.lake.segments import archive

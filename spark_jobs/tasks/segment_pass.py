@@ -17,10 +17,10 @@ import pyarrow as pa
 from logcore.columns.batch_columns import batch_columns
 from logcore.columns.engines import judge_segment
 from logcore.errors import LogError
-from logcore.logs.findings import found
-from logcore.logs.validation import BatchVerdict
+from logcore.logs.checks.validation import BatchVerdict
+from logcore.logs.model.findings import found
 from logcore.segments.filenames import is_coordinator_topic
-from logcore.segments.scan import Stretch
+from logcore.segments.scanning.scan import Stretch
 from spark_jobs.lake.delta.parquet_files import write_file
 from spark_jobs.lake.delta.tables import TABLES, table_uri
 from spark_jobs.lake.segments.archive import Segment

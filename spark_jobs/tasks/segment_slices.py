@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from logcore.logs.findings import Finding, found
+from logcore.logs.model.findings import Finding, found
 from spark_jobs.lake.ledger.finding_rows import from_plain
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.tasks.segment_copy import CopyTask

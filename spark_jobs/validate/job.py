@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from logcore.logs.findings import Finding
-from logcore.logs.ledger_history import changed_findings, kept_borders, made_again, rebuild_offset
-from logcore.logs.offset_ledger import OffsetState
+from logcore.logs.ledger.ledger_history import changed_findings, kept_borders, made_again, rebuild_offset
+from logcore.logs.model.findings import Finding
+from logcore.logs.model.offset_ledger import OffsetState
 from spark_jobs.contracts import JobReport, LogChange, ValidateConfig
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import Standing, WrittenFile

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from logcore.columns.cleaning import CompiledCleaner
-from logcore.logs.broker_line import BrokerLine
 from logcore.logs.compaction.cleaning_round import CleanedSegment, CleaningRound, SourceSegment
-from logcore.logs.compaction.grouping import group_segments
+from logcore.logs.compaction.planned_round import group_segments
+from logcore.logs.model.broker_line import BrokerLine
 from tests.bench.corpora import MIB
 from tests.bench.decoding import Asked
 from tests.bench.dirty_logs import KEYS_A_RECORD, DirtyLog, dirty_log

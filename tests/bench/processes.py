@@ -35,7 +35,7 @@ rows = sum(
 assert rows == int(sys.argv[2]), rows
 """
 
-_UNPRIMED = "import logcore.storage.object_code as kept; kept._shared_folders = list\n"
+_UNPRIMED = "import logcore.storage.machine.object_code as kept; kept._shared_folders = list\n"
 """What `make setup` left in the environment is not looked at."""
 
 

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from logcore.columns.engines import Engine, decode_segment
 from logcore.columns.wanted import EVERYTHING, Place, Wanted
 from logcore.records.varint import Buffer
-from logcore.segments.scan import Stretch
+from logcore.segments.scanning.scan import Stretch
 from logcore.storage.files import mapped_file
 from tests.bench.corpora import Segment
 from tests.bench.rounds import Contender

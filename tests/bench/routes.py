@@ -149,7 +149,7 @@ def rows_of(path: str, topic: str, partition: int) -> Iterator[pa.RecordBatch]:
     """Rows of a segment with the columns of Spark's Kafka source."""
     from logcore.columns.engines import decode_segment
     from logcore.columns.wanted import Place, Wanted
-    from logcore.segments.scan import Stretch
+    from logcore.segments.scanning.scan import Stretch
     from logcore.storage.local import map_file
 
     with map_file(path) as mapped, memoryview(mapped) as content:

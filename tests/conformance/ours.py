@@ -15,14 +15,14 @@ from logcore.columns.engines import Engine, available, decode_segment
 from logcore.columns.reference import decode_header_name
 from logcore.columns.schema import RECORDS_SCHEMA
 from logcore.columns.wanted import Place, Wanted
-from logcore.logs.batch_facts import BatchFact, fact_of
-from logcore.logs.sources import SegmentFile, SourceLog
-from logcore.logs.transactions import TransactionState, TransactionView, derive_transactions
-from logcore.logs.validation import validate_segment
+from logcore.logs.checks.validation import validate_segment
+from logcore.logs.model.batch_facts import BatchFact, fact_of
+from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.logs.model.transactions import TransactionState, TransactionView, derive_transactions
 from logcore.records.batch import BatchHeader, TimestampType
 from logcore.records.record import Record
 from logcore.segments.filenames import MAX_OFFSET, segment_file_name
-from logcore.segments.scan import Accounting, ScannedBatch, Stretch, scan
+from logcore.segments.scanning.scan import Accounting, ScannedBatch, Stretch, scan
 from logcore.storage.local import discover
 from tests.conformance.oracles import Consumed
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from logcore.cli.looking import Notes
-from logcore.cli.offsets import lookup_log
+from logcore.cli.commands.offsets import lookup_log
+from logcore.cli.reading.looking import Notes
 from logcore.logs import lookup
-from logcore.logs.transactions import TransactionState
-from logcore.segments import producer_state, transaction_index
+from logcore.logs.model.transactions import TransactionState
 from logcore.segments.filenames import DirectoryKind
+from logcore.segments.side_files import producer_state, transaction_index
 from tests.conformance.snapshots import BOTH, SNAPSHOTS, Snapshot
 from tests.conformance.snapshots import snapshot as named
 from tests.conformance.test_records import APART

@@ -13,7 +13,7 @@ import pytest
 from logcore.records.compression import Codec, compress
 from logcore.records.model import MAGIC_V2
 from logcore.records.record import record_bytes
-from logcore.segments.scan import ScannedBatch, scan
+from logcore.segments.scanning.scan import ScannedBatch, scan
 from tests.conformance.snapshots import snapshot
 
 if TYPE_CHECKING:

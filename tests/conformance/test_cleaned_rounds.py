@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from logcore.columns.engines import new_cleaner
-from logcore.logs.broker_line import BrokerLine
 from logcore.logs.compaction.cleaner import Cleaner, PlainCleaner
 from logcore.logs.compaction.plan import CompactionOutcome, CompactionPlan, plan_compaction, run_compaction
 from logcore.logs.compaction.selection import Refusal, RefusalReason
-from logcore.logs.partition_directory import Keep, PartitionDirectory, Write
-from logcore.logs.topic_config import TopicConfig
-from logcore.segments import checkpoints, producer_state
+from logcore.logs.model.broker_line import BrokerLine
+from logcore.logs.model.partition_directory import Keep, PartitionDirectory, Write
+from logcore.logs.model.topic_config import TopicConfig
+from logcore.segments.side_files import checkpoints, producer_state
 from logcore.storage.partition_directories import partition_directory
 from tests.conformance.snapshots import Snapshot, snapshot
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from logcore.segments import transaction_index
+from logcore.segments.side_files import transaction_index
 from spark_jobs import launch
 from spark_jobs.contracts import CompactionConfig, IngestConfig, JobReport, PublishConfig, ValidateConfig
 from spark_jobs.lake.segments import archive

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from logcore.logs.producer_state import ProducerReplay
-from logcore.logs.validation import BatchVerdict
+from logcore.logs.checks.validation import BatchVerdict
+from logcore.logs.model.producer_state import ProducerReplay
 from logcore.records.control import coordinator_epoch
-from logcore.segments import offset_index, producer_state, time_index, transaction_index
-from logcore.segments.producer_state import ProducerEntry
+from logcore.segments.side_files import offset_index, producer_state, time_index, transaction_index
+from logcore.segments.side_files.producer_state import ProducerEntry
 from tests.conformance import ours
 from tests.conformance.snapshots import SNAPSHOTS, Snapshot
 from tests.conformance.snapshots import snapshot as named

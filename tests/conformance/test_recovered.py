@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from logcore.errors import CorruptIndexError
-from logcore.logs.findings import Finding
-from logcore.logs.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, Write
-from logcore.logs.recovery.plan import RecoveryPlan, plan_recovery, root_refusal
-from logcore.logs.topic_config import TopicConfig
-from logcore.segments import checkpoints, leader_epochs, producer_state
+from logcore.logs.model.findings import Finding
+from logcore.logs.model.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, Write
+from logcore.logs.model.topic_config import TopicConfig
+from logcore.logs.recovery.plan import plan_recovery
+from logcore.logs.recovery.proposal import RecoveryPlan, root_refusal
 from logcore.segments.filenames import LEADER_EPOCH_FILE, segment_file_name
+from logcore.segments.side_files import checkpoints, leader_epochs, producer_state
 from logcore.storage.partition_directories import partition_directory
 from tests.conformance.snapshots import snapshot
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from logcore.columns.engines import segment_recovery
+from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.recovery.reindexing import plan_reindex
-from logcore.logs.topic_config import TopicConfig
 from tests.conformance.snapshots import SNAPSHOTS, Snapshot
 from tests.conformance.test_recovered import held, written
 

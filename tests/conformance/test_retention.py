@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from logcore.cli.main import main
-from logcore.logs.broker_line import BrokerLine
-from logcore.logs.partition_directory import Keep, PartitionDirectory, PartitionFile, Write
-from logcore.logs.retention_plan import RetentionPlan, plan_retention
-from logcore.logs.topic_config import topic_config
+from logcore.logs.model.broker_line import BrokerLine
+from logcore.logs.model.partition_directory import Keep, PartitionDirectory, PartitionFile, Write
+from logcore.logs.model.topic_config import topic_config
+from logcore.logs.retention.retention_plan import RetentionPlan, plan_retention
 from logcore.segments.filenames import parse_topic_partition
 from tests.conformance.snapshots import snapshot as named
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from logcore.errors import CorruptIndexError, LogError, UnsupportedFormatError
-from logcore.segments import checkpoints, offset_index, producer_state, time_index, transaction_index
+from logcore.segments.side_files import checkpoints, offset_index, producer_state, time_index, transaction_index
 from tests.conformance.snapshots import SNAPSHOTS, Snapshot
 
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from logcore.cli.log_reading import read_log, records_from
-from logcore.cli.looking import Notes
 from logcore.cli.main import main
-from logcore.logs.ledger_builder import ledger_ranges
-from logcore.logs.offset_ledger import check_tiling
-from logcore.logs.producer_state import ProducerReplay
-from logcore.logs.validation import BatchVerdict, validate_segment
-from logcore.segments import producer_state
+from logcore.cli.reading.log_reading import read_log, records_from
+from logcore.cli.reading.looking import Notes
+from logcore.logs.checks.validation import BatchVerdict, validate_segment
+from logcore.logs.ledger.ledger_builder import ledger_ranges
+from logcore.logs.model.offset_ledger import check_tiling
+from logcore.logs.model.producer_state import ProducerReplay
+from logcore.segments.side_files import producer_state
 from logcore.storage.local import discover, read_file
 from tests.conformance.snapshots import SNAPSHOTS, Snapshot
 

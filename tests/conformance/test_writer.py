@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from logcore.logs.broker_line import BrokerLine
-from logcore.logs.partition_directory import PartitionDirectory
-from logcore.logs.topic_config import topic_config
-from logcore.logs.writer import LogWriter
+from logcore.logs.model.broker_line import BrokerLine
+from logcore.logs.model.partition_directory import PartitionDirectory
+from logcore.logs.model.topic_config import topic_config
+from logcore.logs.writer.writer import LogWriter
 from logcore.segments.filenames import parse_topic_partition
 from tests.conformance.snapshots import snapshot as named
 

@@ -10,7 +10,7 @@ import deltalake  # noqa: F401 - so that no child loads it again
 import pyarrow.parquet  # noqa: F401
 import pytest
 
-from logcore.logs.partition_directory import Cut, Keep, RootLines, Write
+from logcore.logs.model.partition_directory import Cut, Keep, RootLines, Write
 from logcore.segments.filenames import TopicPartition
 from logcore.storage.partition_output import PartitionOutput, write_root_files
 from tests.crash.side_effects import Happening, Order, SideEffects

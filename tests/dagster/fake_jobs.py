@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, write_deltalake
 
-from logcore.logs.findings import Finding, Severity
-from logcore.logs.offset_ledger import BLOCKING, OffsetState
+from logcore.logs.model.findings import Finding, Severity
+from logcore.logs.model.offset_ledger import BLOCKING, OffsetState
 from logcore.storage.local import discover
 from pipelines.resources import JobLauncher
 from spark_jobs.contracts import IngestConfig, JobConfig, JobReport, LogChange

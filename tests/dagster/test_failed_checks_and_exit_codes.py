@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 from deltalake import DeltaTable
 
-from logcore.logs.findings import RULES, Severity
+from logcore.logs.model.findings import RULES, Severity
 from pipelines.questions import QUESTIONS, Failure
 from pipelines.running import CheckOutcome, RunOutcome
 from pipelines.state import read_state

@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from logcore.logs.offset_ledger import OffsetState
+from logcore.logs.model.offset_ledger import OffsetState
 from pipelines.picture import COLOURS, ledger_picture
 from pipelines.reporting import escape, markdown_table, picture_metadata
 from pipelines.standing import ALARMING

@@ -10,8 +10,8 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from logcore.logs.findings import Finding, Severity
-from logcore.logs.offset_ledger import OffsetState
+from logcore.logs.model.findings import Finding, Severity
+from logcore.logs.model.offset_ledger import OffsetState
 from pipelines.open_transactions import duration
 from pipelines.run_lake import chosen_state
 from pipelines.standing import stands

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from logcore.logs.partition_directory import PartitionFile
+from logcore.logs.model.partition_directory import PartitionFile
 from tests.differential import directories, injuries
 from tests.differential.directories import Files
 from tests.differential.specifications import BEGIN_MS, Specification, specification

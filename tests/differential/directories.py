@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from logcore.logs.partition_directory import Cut, Keep, PartitionFile, Proposal, Write
+from logcore.logs.model.partition_directory import Cut, Keep, PartitionFile, Proposal, Write
 
 Files = dict[str, PartitionFile]
 

@@ -6,7 +6,7 @@ import random
 import struct
 from collections.abc import Callable
 
-from logcore.logs.partition_directory import PartitionFile
+from logcore.logs.model.partition_directory import PartitionFile
 from logcore.records.varint import Buffer
 from tests.differential.directories import Files
 

@@ -10,10 +10,10 @@ from logcore.errors import LogError
 from logcore.logs.compaction.cleaner import Cleaner, PlainCleaner
 from logcore.logs.compaction.plan import plan_compaction, run_compaction
 from logcore.logs.compaction.selection import Refusal
-from logcore.logs.partition_directory import PartitionFile
+from logcore.logs.model.partition_directory import PartitionFile
 from logcore.logs.recovery.plan import plan_recovery
-from logcore.logs.retention_plan import plan_retention
-from logcore.logs.writer import LogWriter
+from logcore.logs.retention.retention_plan import plan_retention
+from logcore.logs.writer.writer import LogWriter
 from logcore.segments.filenames import TopicPartition
 from tests.differential import directories
 from tests.differential.trials import Left, Trial

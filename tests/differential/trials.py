@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from logcore.logs.broker_line import BrokerLine
-from logcore.logs.partition_directory import PartitionDirectory, PartitionFile
-from logcore.logs.topic_config import TopicConfig, topic_config
+from logcore.logs.model.broker_line import BrokerLine
+from logcore.logs.model.partition_directory import PartitionDirectory, PartitionFile
+from logcore.logs.model.topic_config import TopicConfig, topic_config
 from logcore.segments.filenames import TopicPartition
 from tests.differential import directories
 from tests.differential.directories import Files

@@ -23,7 +23,7 @@ import zstandard
 from logcore.columns.engines import Engine, decode_segment
 from logcore.columns.wanted import Place
 from logcore.records.record import DEFAULT_LIMITS, Limits
-from logcore.segments.scan import Stretch
+from logcore.segments.scanning.scan import Stretch
 from tests import handmade
 from tests.fuzz import streams
 from tests.fuzz.canonical import CANONICAL, message

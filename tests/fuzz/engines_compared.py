@@ -9,7 +9,7 @@ from logcore.columns.engines import Engine, available, decode_segment
 from logcore.columns.kernels.library import library
 from logcore.columns.wanted import Place, Wanted
 from logcore.records.record import Limits
-from logcore.segments.scan import Stretch
+from logcore.segments.scanning.scan import Stretch
 from tests.fuzz.injuries import SMALL
 
 PLACE = Place("t", 0, "log", "segment")

@@ -23,10 +23,10 @@ from logcore.columns.cleaning import CompiledCleaner
 from logcore.columns.engines import Engine
 from logcore.columns.kernels import cleaning_slots as at_slot
 from logcore.errors import LogError
-from logcore.logs.broker_line import BrokerLine
 from logcore.logs.compaction.cleaner import Cleaner, PlainCleaner
 from logcore.logs.compaction.cleaning_round import CleaningRound, SourceSegment
-from logcore.segments.scan import Stretch, scan
+from logcore.logs.model.broker_line import BrokerLine
+from logcore.segments.scanning.scan import Stretch, scan
 from tests import handmade
 from tests.fuzz.canonical import CANONICAL
 from tests.fuzz.engines_compared import equal, outcome

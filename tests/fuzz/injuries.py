@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from logcore.records.batch import BatchHeader
 from logcore.records.record import Limits, Record
-from logcore.segments.scan import Accounting, ScannedBatch, Stretch, scan
+from logcore.segments.scanning.scan import Accounting, ScannedBatch, Stretch, scan
 from tests import handmade
 from tests.fuzz.canonical import Canonical, Row, message
 

@@ -4,7 +4,7 @@ import pytest
 
 from logcore.columns.engines import Engine, available
 from logcore.errors import CorruptionReason
-from logcore.segments.scan import Stretch
+from logcore.segments.scanning.scan import Stretch
 from tests import handmade
 from tests.fuzz import streams
 from tests.fuzz.engines_compared import equal, outcome

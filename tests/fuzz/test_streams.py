@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from logcore.columns.engines import Engine, available
-from logcore.segments.scan import Stretch
+from logcore.segments.scanning.scan import Stretch
 from tests import handmade
 from tests.fuzz import streams
 from tests.fuzz.canonical import message

@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from logcore.logs.broker_line import BrokerLine
-from logcore.logs.partition_directory import PartitionDirectory
-from logcore.logs.topic_config import topic_config
-from logcore.logs.writer import LogWriter
+from logcore.logs.model.broker_line import BrokerLine
+from logcore.logs.model.partition_directory import PartitionDirectory
+from logcore.logs.model.topic_config import topic_config
+from logcore.logs.writer.writer import LogWriter
 from logcore.segments.filenames import TopicPartition
 from tests import handmade
 from tests.kafka import distribution

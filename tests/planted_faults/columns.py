@@ -156,14 +156,14 @@ FAULTS = (
     ),
     Fault(
         "torn compiled code is run",
-        "logcore/storage/object_code.py",
+        "logcore/storage/machine/object_code.py",
         "return code if hashlib.sha256(code).digest() == content[:_DIGEST_BYTES] else None",
         "return code",
         ("tests/unit/storage/test_object_code.py",),
     ),
     Fault(
         "every worker compiles for itself",
-        "logcore/storage/object_code.py",
+        "logcore/storage/machine/object_code.py",
         "fcntl.flock(lock, fcntl.LOCK_EX)",
         "fcntl.flock(lock, fcntl.LOCK_SH)",
         ("tests/unit/storage/test_object_code.py", "-k", "at_once"),

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logcore.logs.broker_line import BrokerLine
-from logcore.logs.partition_directory import Keep, PartitionDirectory, PartitionFile, Write
-from logcore.logs.retention_plan import RetentionPlan, plan_retention
-from logcore.logs.topic_config import TopicConfig
+from logcore.logs.model.broker_line import BrokerLine
+from logcore.logs.model.partition_directory import Keep, PartitionDirectory, PartitionFile, Write
+from logcore.logs.model.topic_config import TopicConfig
+from logcore.logs.retention.retention_plan import RetentionPlan, plan_retention
 from logcore.segments.filenames import TopicPartition
 from tests import handmade
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from logcore.records.record import read_records
-from logcore.segments.scan import ScannedBatch, scan
+from logcore.segments.scanning.scan import ScannedBatch, scan
 from tests import handmade
 from tests.broker_directory import Partition
 from tests.spark.cycle import Lake

@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from logcore.records.record import read_records
-from logcore.segments.scan import ScannedBatch, scan
+from logcore.segments.scanning.scan import ScannedBatch, scan
 from spark_jobs import launch
 from spark_jobs.compaction import job as compaction
 from spark_jobs.contracts import CompactionConfig, JobReport

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from logcore.segments.producer_state import parse
+from logcore.segments.side_files.producer_state import parse
 from spark_jobs import launch
 from spark_jobs.contracts import JobReport, RebuildIndexesConfig
 from tests import handmade

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from logcore.logs.partition_directory import Keep
+from logcore.logs.model.partition_directory import Keep
+from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.recovery.plan import plan_recovery
-from logcore.logs.topic_config import TopicConfig
-from logcore.segments.checkpoints import parse_offset_checkpoint
 from logcore.segments.filenames import TopicPartition
+from logcore.segments.side_files.checkpoints import parse_offset_checkpoint
 from logcore.storage.partition_directories import partition_directory
 from spark_jobs import launch
 from spark_jobs.contracts import JobReport, RecoverConfig, RetentionConfig

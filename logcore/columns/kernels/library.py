@@ -19,7 +19,7 @@ from functools import cache
 from typing import Any
 
 from logcore.columns.kernels.tables import checksum_tables
-from logcore.storage.object_code import cached_object_code, source_digest
+from logcore.storage.machine.object_code import cached_object_code, source_digest
 
 _LOG = logging.getLogger(__name__)
 

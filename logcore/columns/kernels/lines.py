@@ -1,8 +1,8 @@
 """Records as lines of JSON, from the buffers that the record kernels fill.
 
-One line a record, in the form of `logcore.cli.record_lines.record_fields`: numbers in decimal, bytes in standard base64
-between quotes, null where there are none, record header names as text. What does not change from line to line is given
-as fragments, written by the caller.
+One line a record, in the form of `logcore.cli.output.record_lines.record_fields`: numbers in decimal, bytes in
+standard base64 between quotes, null where there are none, record header names as text. What does not change from line
+to line is given as fragments, written by the caller.
 """
 
 import numba as nb

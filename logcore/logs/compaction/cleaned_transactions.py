@@ -28,7 +28,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 from logcore.records.control import ControlType
-from logcore.segments.transaction_index import AbortedTransaction
+from logcore.segments.side_files.transaction_index import AbortedTransaction
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from logcore.logs.compaction.cleaning_round import CleanedSegment, CleaningRound
 from logcore.logs.compaction.newest_offsets import NewestOffsets
 from logcore.logs.compaction.output_indexes import OutputIndexes, check_room
 from logcore.logs.compaction.retained_batch import Retention, judge, retained
-from logcore.logs.partition_directory import ByteSink
+from logcore.logs.model.partition_directory import ByteSink
 from logcore.records.batch import BatchHeader, read_header
 from logcore.records.control import ControlType, control_type
 from logcore.records.record import DEFAULT_LIMITS, Limits, read_records

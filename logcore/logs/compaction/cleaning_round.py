@@ -5,7 +5,7 @@
     CleanedSegment   what a group of segments became; its log went into a sink meanwhile
 
 A round: `selection` chooses the range, `CleaningRound` fixes it, the map of newest offsets is made over the dirty part,
-`grouping` puts neighbours together, and each group becomes one segment at the base offset of its first.
+`group_segments` puts neighbours together, and each group becomes one segment at the base offset of its first.
 
 Source: Kafka Cleaner, LogToClean.
 """
@@ -16,11 +16,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from logcore.errors import LogError
-from logcore.logs.broker_line import BrokerLine
-from logcore.logs.partition_directory import BYTES, HeldElsewhere
+from logcore.logs.model.broker_line import BrokerLine
+from logcore.logs.model.partition_directory import BYTES, HeldElsewhere
 from logcore.records.varint import Buffer
-from logcore.segments.offset_index import DEFAULT_INTERVAL_BYTES
-from logcore.segments.transaction_index import AbortedTransaction
+from logcore.segments.side_files.offset_index import DEFAULT_INTERVAL_BYTES
+from logcore.segments.side_files.transaction_index import AbortedTransaction
 
 
 class Uncleanable(LogError):

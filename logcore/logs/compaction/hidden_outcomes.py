@@ -1,16 +1,16 @@
 """Transactions whose outcome damage hides: open where bytes are damaged, and their marker may have been there.
 
 The next marker of the producer may be another transaction's then, so it decides nothing (as in
-`logcore.logs.transactions`). What can tell is the transaction index of the damaged segment, and of the one with that
-marker: an abort that is not in them did not happen.
+`logcore.logs.model.transactions`). What can tell is the transaction index of the damaged segment, and of the one with
+that marker: an abort that is not in them did not happen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from logcore.logs.findings import Finding, found
-from logcore.logs.producer_state import Completed
+from logcore.logs.model.findings import Finding, found
+from logcore.logs.model.producer_state import Completed
 
 
 class HiddenOutcomes:

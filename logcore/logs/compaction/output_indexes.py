@@ -13,11 +13,11 @@ from bisect import bisect_right
 
 from logcore.logs.compaction.cleaning_round import CleanedSegment, Uncleanable
 from logcore.records.batch import BatchHeader
-from logcore.segments import offset_index, time_index, transaction_index
-from logcore.segments.offset_index import OffsetEntry
-from logcore.segments.scan import MAX_RELATIVE_OFFSET
-from logcore.segments.time_index import NO_TIMESTAMP, TimeEntry
-from logcore.segments.transaction_index import AbortedTransaction
+from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET
+from logcore.segments.side_files import offset_index, time_index, transaction_index
+from logcore.segments.side_files.offset_index import OffsetEntry
+from logcore.segments.side_files.time_index import NO_TIMESTAMP, TimeEntry
+from logcore.segments.side_files.transaction_index import AbortedTransaction
 
 
 class OutputIndexes:

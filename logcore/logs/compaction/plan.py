@@ -24,7 +24,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from logcore.errors import LogError
-from logcore.logs.broker_line import BrokerLine
 from logcore.logs.compaction.cleaner import Cleaner
 from logcore.logs.compaction.cleaning_round import CleanedSegment, CleaningRound, SourceSegment
 from logcore.logs.compaction.planned_round import CompactionPlan as CompactionPlan
@@ -38,8 +37,9 @@ from logcore.logs.compaction.selection import (
     why_not_now,
 )
 from logcore.logs.compaction.surveyed_log import Reader, SurveyedLog, SurveyedSegment, read_plainly, survey
-from logcore.logs.findings import Finding
-from logcore.logs.partition_directory import (
+from logcore.logs.model.broker_line import BrokerLine
+from logcore.logs.model.findings import Finding
+from logcore.logs.model.partition_directory import (
     ByteSink,
     Keep,
     PartitionDirectory,
@@ -48,9 +48,9 @@ from logcore.logs.partition_directory import (
     RootLines,
     Write,
 )
-from logcore.logs.retention import RetentionFacts
-from logcore.logs.started_directory import start_of, started_files
-from logcore.logs.topic_config import TopicConfig
+from logcore.logs.model.topic_config import TopicConfig
+from logcore.logs.retention.retention import RetentionFacts
+from logcore.logs.retention.started_directory import start_of, started_files
 from logcore.segments.filenames import (
     LOG_SUFFIX,
     MAX_OFFSET,

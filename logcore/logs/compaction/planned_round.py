@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from logcore.logs.compaction.cleaning_round import CleaningRound, SourceSegment
-from logcore.logs.compaction.grouping import group_segments
 from logcore.logs.compaction.selection import CleanableRange, Refusal
-from logcore.logs.findings import Finding
-from logcore.logs.partition_directory import PartitionDirectory
-from logcore.logs.topic_config import TopicConfig
+from logcore.logs.model.findings import Finding
+from logcore.logs.model.partition_directory import PartitionDirectory
+from logcore.logs.model.topic_config import TopicConfig
+from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET
 from logcore.segments.startup import StartFiles
 
 
@@ -124,3 +124,40 @@ def findings_told(findings: Sequence[Finding]) -> list[dict[str, Any]]:
 def _rounded(ratio: float) -> float:
     """To six places, so that a plan is told alike everywhere."""
     return float(f"{ratio:.6f}")
+
+
+def group_segments(
+    segments: Sequence[SourceSegment], *, segment_bytes: int, segment_index_bytes: int, upper_bound_offset: int
+) -> list[tuple[SourceSegment, ...]]:
+    """Neighbours that become one segment when a log is cleaned: all segments, oldest first, in groups.
+
+    From the oldest on, the next segment joins for as long as
+
+        bytes of the logs together              <= segment.bytes
+        bytes of the offset indexes, as trimmed <= segment.index.bytes, and so those of the time indexes
+        its last offset - the group's base      <= 2^31-1, unless it is empty
+
+    All sizes are those before cleaning: what a round makes small is put together a round later. The last offset is
+    taken to be the one in front of the next segment, for the last of them the one in front of the round's end.
+
+    Source: Kafka Cleaner.groupSegmentsBySize.
+    """
+    groups: list[list[SourceSegment]] = []
+    size = offset_index = time_index = 0
+    for number, segment in enumerate(segments):
+        following = segments[number + 1].base_offset if number + 1 < len(segments) else upper_bound_offset
+        joins = (
+            bool(groups)
+            and size + segment.size <= segment_bytes
+            and offset_index + segment.offset_index_size <= segment_index_bytes
+            and time_index + segment.time_index_size <= segment_index_bytes
+            and (segment.size == 0 or following - 1 - groups[-1][0].base_offset <= MAX_RELATIVE_OFFSET)
+        )
+        if not joins:
+            groups.append([])
+            size = offset_index = time_index = 0
+        groups[-1].append(segment)
+        size += segment.size
+        offset_index += segment.offset_index_size
+        time_index += segment.time_index_size
+    return [tuple(group) for group in groups]

@@ -48,7 +48,7 @@ from logcore.records.control import ControlType
 from logcore.records.header_names import rewritten
 from logcore.records.legacy_builder import build_message_set
 from logcore.records.record import Record
-from logcore.segments.transaction_index import AbortedTransaction
+from logcore.segments.side_files.transaction_index import AbortedTransaction
 
 
 class Retention(Enum):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from logcore.logs.retention import RetentionFacts, check_order
+from logcore.logs.retention.retention import RetentionFacts, check_order
 
 
 class RefusalReason(StrEnum):

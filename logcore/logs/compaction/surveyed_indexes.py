@@ -13,13 +13,13 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
 from logcore.errors import CorruptIndexError
-from logcore.logs.findings import Finding, found
-from logcore.logs.partition_directory import PartitionFile
-from logcore.logs.validation import BatchVerdict
-from logcore.segments import offset_index, time_index
+from logcore.logs.checks.validation import BatchVerdict
+from logcore.logs.model.findings import Finding, found
+from logcore.logs.model.partition_directory import PartitionFile
 from logcore.segments.filenames import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
-from logcore.segments.offset_index import OffsetEntry
-from logcore.segments.time_index import NO_TIMESTAMP
+from logcore.segments.side_files import offset_index, time_index
+from logcore.segments.side_files.offset_index import OffsetEntry
+from logcore.segments.side_files.time_index import NO_TIMESTAMP
 
 _Entries = TypeVar("_Entries")
 

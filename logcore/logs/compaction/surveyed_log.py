@@ -20,18 +20,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from logcore.errors import CorruptIndexError, CorruptionReason, UnsupportedFormatError
+from logcore.logs.checks.validation import BatchVerdict
 from logcore.logs.compaction.cleaning_round import ActiveProducer
 from logcore.logs.compaction.hidden_outcomes import HiddenOutcomes
 from logcore.logs.compaction.surveyed_indexes import SurveyedIndexes, index_ignored
-from logcore.logs.findings import Finding, found
-from logcore.logs.partition_directory import PartitionDirectory, PartitionFile
-from logcore.logs.producer_state import ProducerReplay, without_expired
-from logcore.logs.producers_at import newest_snapshot
-from logcore.logs.validation import BatchVerdict
+from logcore.logs.model.findings import Finding, found
+from logcore.logs.model.partition_directory import PartitionDirectory, PartitionFile
+from logcore.logs.model.producer_state import ProducerReplay, without_expired
+from logcore.logs.model.producers_at import newest_snapshot
 from logcore.records.control import ControlType
 from logcore.records.varint import Buffer
-from logcore.segments import transaction_index
-from logcore.segments.fetched_bytes import FetchedBytes
 from logcore.segments.filenames import (
     LOG_SUFFIX,
     MAX_OFFSET,
@@ -40,11 +38,13 @@ from logcore.segments.filenames import (
     TRANSACTION_INDEX_SUFFIX,
     segment_base_offset,
 )
-from logcore.segments.producer_state import ProducerEntry
-from logcore.segments.scan import Stretch, scan
+from logcore.segments.scanning.fetched_bytes import FetchedBytes
+from logcore.segments.scanning.scan import Stretch, scan
+from logcore.segments.side_files import transaction_index
+from logcore.segments.side_files.producer_state import ProducerEntry
+from logcore.segments.side_files.time_index import NO_TIMESTAMP
+from logcore.segments.side_files.transaction_index import AbortedTransaction
 from logcore.segments.startup import StartFiles
-from logcore.segments.time_index import NO_TIMESTAMP
-from logcore.segments.transaction_index import AbortedTransaction
 
 Reader = Callable[[Buffer, int, int | None, FetchedBytes | None], Iterable[BatchVerdict | Stretch]]
 """Walks over a segment and verifies all of it: bytes, base offset, that of the next segment or None, what knows more of

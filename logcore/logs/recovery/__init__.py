@@ -3,7 +3,8 @@
 segment_recovery   one segment: how far it is valid, and its three indexes (LogSegment.recover)
 producer_states    producer snapshots through a start: which are loaded, taken and removed (ProducerStateManager)
 loading            all passes of a start in their order (LogLoader)
-plan               the result as a value: files, what was dropped, steps, losses
+proposal           the result as a value: files, what was dropped, steps, losses
+plan               how that value is made for a start
 salvage            what a start would lose, kept instead
 reindexing         the side files alone, made again
 """

@@ -9,16 +9,16 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from logcore.logs.broker_line import DEFAULT_LINE, BrokerLine
-from logcore.logs.partition_directory import BYTES, HeldElsewhere
+from logcore.logs.model.broker_line import DEFAULT_LINE, BrokerLine
+from logcore.logs.model.partition_directory import BYTES, HeldElsewhere
 from logcore.logs.recovery.segment_recovery import RecoveredSegment
 from logcore.records.legacy import unfold
 from logcore.records.model import BatchHeader
 from logcore.records.varint import Buffer
-from logcore.segments import offset_index
-from logcore.segments.file_batches import file_batches
-from logcore.segments.leader_epochs import Epochs
-from logcore.segments.producer_state import ProducerEntry
+from logcore.segments.scanning.file_batches import file_batches
+from logcore.segments.side_files import offset_index
+from logcore.segments.side_files.leader_epochs import Epochs
+from logcore.segments.side_files.producer_state import ProducerEntry
 
 _ENTRY = struct.Struct(">ii")
 _WARM_ENTRIES = 8192 // offset_index.ENTRY_SIZE

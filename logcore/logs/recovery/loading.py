@@ -19,9 +19,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from logcore.errors import CorruptIndexError, CorruptRecordError
-from logcore.logs.broker_line import DEFAULT_LINE, BrokerLine
-from logcore.logs.partition_directory import PartitionDirectory, PartitionFile, Write
-from logcore.logs.producer_state import ProducerReplay
+from logcore.logs.model.broker_line import DEFAULT_LINE, BrokerLine
+from logcore.logs.model.partition_directory import PartitionDirectory, PartitionFile, Write
+from logcore.logs.model.producer_state import ProducerReplay
+from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.recovery.loaded_segment import LoadedSegment
 from logcore.logs.recovery.producer_states import Expiry, ProducerStates
 from logcore.logs.recovery.segment_recovery import (
@@ -32,10 +33,7 @@ from logcore.logs.recovery.segment_recovery import (
     WouldNotStart,
 )
 from logcore.logs.recovery.working_files import RecoveryStep, WorkingFiles
-from logcore.logs.topic_config import TopicConfig
 from logcore.records.legacy import unfold
-from logcore.segments import checkpoints, leader_epochs, offset_index, time_index, transaction_index
-from logcore.segments.file_batches import file_batches
 from logcore.segments.filenames import (
     LEADER_EPOCH_FILE,
     LOG_SUFFIX,
@@ -46,8 +44,10 @@ from logcore.segments.filenames import (
     TRANSACTION_INDEX_SUFFIX,
     segment_file_name,
 )
-from logcore.segments.leader_epochs import Epochs
-from logcore.segments.scan import MAX_RELATIVE_OFFSET
+from logcore.segments.scanning.file_batches import file_batches
+from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET
+from logcore.segments.side_files import checkpoints, leader_epochs, offset_index, time_index, transaction_index
+from logcore.segments.side_files.leader_epochs import Epochs
 from logcore.segments.startup import INDEX_SUFFIXES
 
 MAX_SEGMENT_BYTES = 2**31 - 1

@@ -11,17 +11,21 @@ Belongs here: the value and the counting. Which kinds of losses there are is in 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from logcore.errors import CorruptRecordError
-from logcore.logs.findings import Severity
+from logcore.logs.checks.beyond_log_end import times_of_change
+from logcore.logs.model.findings import Severity
+from logcore.logs.model.gaps import GapRules
+from logcore.logs.model.partition_directory import PartitionDirectory
 from logcore.logs.recovery.segment_pieces import NewFile, Piece, Zeros, header_of, segment_pieces
 from logcore.records.batch import crc_matches, read_header
 from logcore.records.legacy import unfold
 from logcore.records.model import MAGIC_V2
 from logcore.records.varint import Buffer
-from logcore.segments.scan import Stretch
+from logcore.segments.filenames import segment_file_name
+from logcore.segments.scanning.scan import Stretch
 
 _WARNINGS = {"torn-tail", "length-repaired", "offset-repaired", "time-index-empty", "metadata-missing"}
 
@@ -247,3 +251,46 @@ def uncovered(start: int, end: int, ranges: Sequence[tuple[int, int]]) -> Iterat
         start = behind
     if start < end:
         yield start, end
+
+
+def missing_offsets(
+    directory: PartitionDirectory,
+    ends: Mapping[int, int],
+    log_start_offset: int,
+    rules: GapRules,
+    losses: Sequence[Loss],
+) -> Iterator[Loss]:
+    """Losses of the kind `missing`, in the order of offsets.
+
+    directory: before it is recovered. ends: by the base offset of each segment that stays, the offset behind its last
+    batch that can be read. losses: those found before; offsets that one of them names are not missing too.
+    """
+    high_watermark = directory.high_watermark
+    known = lost_ranges(losses)
+    end: int | None = None
+    for base_offset in sorted(ends):
+        if end is not None and base_offset > end:
+            file = segment_file_name(base_offset)
+            message = f"no segment holds them: the one before it ends at offset {end}"
+            yield from _missing(max(end, log_start_offset), base_offset, file, message, rules, known)
+        end = max(end or 0, base_offset, ends[base_offset])
+    if end is not None and high_watermark is not None:
+        file = segment_file_name(max(ends))
+        message = f"the log ends at offset {end}, below its high watermark {high_watermark}{_times(directory)}"
+        yield from _missing(max(end, log_start_offset), high_watermark, file, message, None, known)
+
+
+def _times(directory: PartitionDirectory) -> str:
+    bases = directory.base_offsets
+    if directory.high_watermark_ms is None or not bases:
+        return ""
+    last = directory.files[segment_file_name(bases[-1])]
+    return f"; {times_of_change(directory.high_watermark_ms, last.name, last.modified_ms)}"
+
+
+def _missing(
+    start: int, end: int, file: str, message: str, rules: GapRules | None, known: Sequence[tuple[int, int]]
+) -> Iterator[Loss]:
+    for first, behind in uncovered(start, end, known):
+        if rules is None or rules.loss(first, behind) is not None:
+            yield Loss("missing", file, message, offset=first, first_offset=first, last_offset=behind - 1)

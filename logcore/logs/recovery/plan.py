@@ -24,22 +24,20 @@ Source: see `loading`; the losses were seen on brokers.
 
 from __future__ import annotations
 
-import posixpath
-from collections.abc import Collection, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
 from itertools import pairwise
-from typing import Any
 
 from logcore.errors import CorruptIndexError, CorruptRecordError
-from logcore.logs.broker_line import DEFAULT_LINE, BrokerLine
-from logcore.logs.findings import Finding, Severity
-from logcore.logs.gaps import GapRules
-from logcore.logs.partition_directory import Cut, Keep, PartitionDirectory, Proposal, RootLines, Write
+from logcore.logs.model.broker_line import DEFAULT_LINE, BrokerLine
+from logcore.logs.model.gaps import GapRules
+from logcore.logs.model.partition_directory import PartitionDirectory
+from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.recovery.loaded_segment import LoadedSegment
 from logcore.logs.recovery.loading import CutSegment, Loading
-from logcore.logs.recovery.losses import Bounds, Damage, Loss, lost_end, with_damage
-from logcore.logs.recovery.missing_offsets import missing_offsets
+from logcore.logs.recovery.losses import Bounds, Damage, Loss, lost_end, missing_offsets, with_damage
+from logcore.logs.recovery.proposal import RecoveryPlan, root_lines
+from logcore.logs.recovery.salvage import plan_salvage
 from logcore.logs.recovery.segment_pieces import header_of
 from logcore.logs.recovery.segment_recovery import (
     IndexRules,
@@ -50,87 +48,10 @@ from logcore.logs.recovery.segment_recovery import (
     WouldNotStart,
     recover_segment,
 )
-from logcore.logs.recovery.working_files import RecoveryStep
-from logcore.logs.remote_tier import below_start, remote_range
-from logcore.logs.topic_config import TopicConfig
-from logcore.segments import filenames, offset_index
-from logcore.segments.file_batches import file_batches
 from logcore.segments.filenames import OFFSET_INDEX_SUFFIX, PARTITION_METADATA_FILE, segment_file_name
-from logcore.segments.leader_epochs import Epochs
-from logcore.segments.scan import ScannedBatch, Stretch, scan
-
-_FATAL_ROOT_FILES = {
-    filenames.RECOVERY_POINT_FILE: "recovery_point",
-    filenames.LOG_START_FILE: "log_start_offset",
-    filenames.HIGH_WATERMARK_FILE: "high_watermark",
-    filenames.CLEANER_FILE: "first_dirty_offset",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class RecoveryPlan:
-    """files: the new directory. dropped: files that are not in it, and why. refusal: why a broker would not start; then
-    there are no files."""
-
-    files: Proposal
-    dropped: dict[str, str] = field(default_factory=dict)
-    steps: tuple[RecoveryStep, ...] = ()
-    losses: tuple[Loss, ...] = ()
-    root: RootLines = RootLines()  # noqa: RUF009 - a frozen value
-    leader_epochs: Epochs = ()
-    log_start_offset: int = 0
-    log_end_offset: int = 0
-    refusal: str | None = None
-
-    @property
-    def exit_code(self) -> int:
-        """0 nothing lost · 1 warnings · 2 something is lost · 3 a broker would not start."""
-        if self.refusal is not None:
-            return 3
-        if any(loss.severity is Severity.ERROR for loss in self.losses):
-            return 2
-        return 1 if self.losses else 0
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON, without any file's bytes."""
-        return {
-            "refusal": self.refusal,
-            "log_start_offset": self.log_start_offset,
-            "log_end_offset": self.log_end_offset,
-            "files": shown_files(self.files),
-            "dropped": dict(sorted(self.dropped.items())),
-            "steps": [asdict(step) for step in self.steps],
-            "losses": [{**asdict(loss), "severity": str(loss.severity)} for loss in self.losses],
-            "leader_epochs": [[entry.epoch, entry.start_offset] for entry in self.leader_epochs],
-            "root": asdict(self.root),
-        }
-
-
-def shown_files(files: Proposal) -> dict[str, dict[str, Any]]:
-    """A proposal for JSON: what is to become of each file, its bytes left out."""
-    shown: dict[str, dict[str, Any]] = {}
-    for name, file in sorted(files.items()):
-        match file:
-            case Keep(source):
-                shown[name] = {"keep": source}
-            case Cut(source, size, modified_ms):
-                shown[name] = {"cut": source, "size": size, "modified_ms": modified_ms}
-            case Write(content, modified_ms):
-                shown[name] = {"write": len(content), "modified_ms": modified_ms}
-    return shown
-
-
-def root_refusal(findings: Iterable[Finding], stated: Collection[str] = ()) -> str | None:
-    """Why a broker would not start with the root files that gave rise to these findings; None if it would.
-
-    stated: attributes of `RootLines` that are known otherwise, so that their file does not matter here.
-    """
-    for finding in findings:
-        name = posixpath.basename(finding.file or "")
-        is_fatal = finding.rule == "broken-root-file" and name in _FATAL_ROOT_FILES
-        if is_fatal and _FATAL_ROOT_FILES[name] not in stated:
-            return f"A broker would not start with this: file {name}: {finding.message}"
-    return None
+from logcore.segments.scanning.file_batches import file_batches
+from logcore.segments.scanning.scan import ScannedBatch, Stretch, scan
+from logcore.segments.side_files import offset_index
 
 
 def plan_recovery(
@@ -155,8 +76,6 @@ def plan_recovery(
     segment. Indexes of the active segment are as the next stop trims them. Never raises for what the files hold.
     """
     if salvage:
-        from logcore.logs.recovery.salvage import plan_salvage
-
         return plan_salvage(directory, config, as_of_ms=as_of_ms, recover=recover, gaps=gaps)
     is_clean = heeds_clean_mark and directory.is_clean
     loading = Loading(
@@ -180,24 +99,6 @@ def plan_recovery(
         loading.epochs,
         loading.log_start_offset,
         loading.log_end_offset,
-    )
-
-
-def root_lines(loading: Loading, directory: PartitionDirectory) -> RootLines:
-    """What the root files are to say of a log once it is started."""
-    watermark = directory.high_watermark
-    if watermark is not None:
-        watermark = min(max(watermark, loading.log_start_offset), loading.log_end_offset)
-    first_base = min(loading.segments)
-    log_start_offset = loading.log_start_offset if loading.log_start_offset > first_base else None
-    remote = remote_range(below_start(directory.log_start_offset, first_base, loading.epochs))
-    if remote is not None:  # a tiered log begins there, and the line alone says so
-        log_start_offset = remote[0]
-    return RootLines(
-        loading.recovery_point,
-        log_start_offset,
-        watermark,
-        directory.first_dirty_offset,
     )
 
 

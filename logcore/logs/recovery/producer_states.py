@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from logcore.errors import CorruptIndexError, CorruptRecordError, InvalidRecordError
-from logcore.logs.producer_state import ProducerReplay, read_end_marker, without_expired
+from logcore.logs.model.producer_state import ProducerReplay, read_end_marker, without_expired
 from logcore.logs.recovery.segment_recovery import WouldNotStart
 from logcore.logs.recovery.snapshot_offsets import SnapshotOffsets
 from logcore.records.model import BatchHeader
 from logcore.records.varint import Buffer
-from logcore.segments.producer_state import encode, java_order, parse
+from logcore.segments.side_files.producer_state import encode, java_order, parse
 
 
 class SnapshotFiles(Protocol):

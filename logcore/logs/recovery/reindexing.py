@@ -12,12 +12,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from logcore.errors import LogError
-from logcore.logs.broker_line import DEFAULT_LINE, BrokerLine
-from logcore.logs.partition_directory import Keep, PartitionDirectory, PartitionFile, ProposedFile, RootLines, Write
-from logcore.logs.producer_state import ProducerReplay
+from logcore.logs.model.broker_line import DEFAULT_LINE, BrokerLine
+from logcore.logs.model.partition_directory import (
+    Keep,
+    PartitionDirectory,
+    PartitionFile,
+    ProposedFile,
+    RootLines,
+    Write,
+)
+from logcore.logs.model.producer_state import ProducerReplay
+from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.recovery.loading import Loading
 from logcore.logs.recovery.losses import Loss
-from logcore.logs.recovery.plan import RecoveryPlan
+from logcore.logs.recovery.proposal import RecoveryPlan
 from logcore.logs.recovery.segment_recovery import (
     DEFAULT_RULES,
     IndexRules,
@@ -27,9 +35,7 @@ from logcore.logs.recovery.segment_recovery import (
     recover_segment,
 )
 from logcore.logs.recovery.working_files import RecoveryStep
-from logcore.logs.topic_config import TopicConfig
 from logcore.records.varint import Buffer
-from logcore.segments.fetched_bytes import FetchedBytes
 from logcore.segments.filenames import (
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
@@ -39,7 +45,8 @@ from logcore.segments.filenames import (
     TRANSACTION_INDEX_SUFFIX,
     segment_file_name,
 )
-from logcore.segments.leader_epochs import Epochs
+from logcore.segments.scanning.fetched_bytes import FetchedBytes
+from logcore.segments.side_files.leader_epochs import Epochs
 from logcore.segments.startup import INDEX_SUFFIXES, is_plain_name
 
 _SIDE_SUFFIXES = (*INDEX_SUFFIXES, PRODUCER_SNAPSHOT_SUFFIX)

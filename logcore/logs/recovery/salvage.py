@@ -3,13 +3,14 @@
 What is kept, precisely:
 
     files of interrupted work     as a start treats them: see `logcore.segments.startup`
-    batches                       every batch that is good by `logcore.segments.scan`: its checksum is right, its
+    batches                       every batch that is good by `logcore.segments.scanning.scan`: its checksum is right,
+    its
                                   offsets rise above all that was kept before it and stay below the next segment's
                                   base. Whole batches, never parts, in their order, their bytes unchanged
     a wrong length field          set right, where the bytes up to what follows make the batch's checksum hold
     a compressed message at 0     v0, v1: one that says offset 0, and holds others, gets the offset of its last message
     damaged bytes                 cut out of their segment, each stretch named as a loss. Where the next batch begins is
-                                  for `logcore.segments.resynchronization` to say, as it is for `verify`
+                                  for `logcore.segments.scanning.resynchronization` to say, as it is for `verify`
     later segments                kept, whatever happened in front of them
     a segment too wide            batches that lie further above a segment's base than an index can say begin a new file
     a segment without a batch     is left out, unless there is no other; so its offsets are given out again
@@ -29,21 +30,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from logcore.errors import CorruptIndexError
-from logcore.logs.gaps import GapRules
-from logcore.logs.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, ProposedFile, Write
+from logcore.logs.model.gaps import GapRules
+from logcore.logs.model.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, ProposedFile, Write
+from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.recovery.loading import Loading
-from logcore.logs.recovery.losses import Bounds, Damage, Loss, with_damage
-from logcore.logs.recovery.missing_offsets import missing_offsets
-from logcore.logs.recovery.plan import RecoveryPlan, root_lines
+from logcore.logs.recovery.losses import Bounds, Damage, Loss, missing_offsets, with_damage
+from logcore.logs.recovery.proposal import RecoveryPlan, root_lines
 from logcore.logs.recovery.segment_pieces import NewFile, Zeros, header_of, segment_pieces
 from logcore.logs.recovery.segment_recovery import Recover, WouldNotStart
 from logcore.logs.recovery.working_files import RecoveryStep
-from logcore.logs.topic_config import TopicConfig
 from logcore.records.model import LENGTH_AT
 from logcore.records.varint import Buffer
-from logcore.segments import checkpoints
-from logcore.segments.damaged_batch import repaired_bytes
-from logcore.segments.fetched_bytes import FetchedBytes
 from logcore.segments.filenames import (
     LEADER_EPOCH_FILE,
     LOG_SUFFIX,
@@ -51,7 +48,10 @@ from logcore.segments.filenames import (
     SWAP_SUFFIX,
     segment_file_name,
 )
-from logcore.segments.scan import ScannedBatch, Stretch, scan
+from logcore.segments.scanning.damaged_batch import repaired_bytes
+from logcore.segments.scanning.fetched_bytes import FetchedBytes
+from logcore.segments.scanning.scan import ScannedBatch, Stretch, scan
+from logcore.segments.side_files import checkpoints
 from logcore.segments.startup import is_plain_name, kept_at_start, misnamed
 
 

@@ -1,7 +1,8 @@
 """The pieces of a segment's file as a salvage takes them: good batches, damage, zeros at the end.
 
-What is good is for `logcore.segments.scan` to say. Beyond it, a walk goes on behind a batch whose length field alone is
-wrong, and at a batch that is bad only for lying too far above its segment's base: there a file of its own begins.
+What is good is for `logcore.segments.scanning.scan` to say. Beyond it, a walk goes on behind a batch whose length
+field alone is wrong, and at a batch that is bad only for lying too far above its segment's base: there a file of its
+own begins.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from logcore.records.batch import check_header, crc_matches, read_header
 from logcore.records.legacy import unfold
 from logcore.records.model import BatchHeader
 from logcore.records.varint import Buffer
-from logcore.segments.damaged_batch import repaired_bytes
-from logcore.segments.fetched_bytes import FetchedBytes
 from logcore.segments.filenames import MAX_OFFSET
-from logcore.segments.resynchronization import Resynchronizer
-from logcore.segments.scan import MAX_RELATIVE_OFFSET, ScannedBatch, Stretch, scan
+from logcore.segments.scanning.damaged_batch import repaired_bytes
+from logcore.segments.scanning.fetched_bytes import FetchedBytes
+from logcore.segments.scanning.resynchronization import Resynchronizer
+from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET, ScannedBatch, Stretch, scan
 
 
 @dataclass(frozen=True, slots=True)

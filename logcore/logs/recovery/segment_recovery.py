@@ -27,15 +27,15 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from logcore.errors import CorruptRecordError, InvalidRecordError, LogError
-from logcore.logs.producer_state import DataBatch, EndMarker, ProducerReplay, read_end_marker
+from logcore.logs.model.producer_state import DataBatch, EndMarker, ProducerReplay, read_end_marker
 from logcore.records.model import MAGIC_V2, BatchHeader
 from logcore.records.varint import Buffer
-from logcore.segments import leader_epochs, offset_index, time_index, transaction_index
-from logcore.segments.file_batches import ensure_valid, file_batches
 from logcore.segments.filenames import MAX_OFFSET
-from logcore.segments.leader_epochs import Epochs
-from logcore.segments.scan import MAX_RELATIVE_OFFSET
-from logcore.segments.transaction_index import AbortedTransaction
+from logcore.segments.scanning.file_batches import ensure_valid, file_batches
+from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET
+from logcore.segments.side_files import leader_epochs, offset_index, time_index, transaction_index
+from logcore.segments.side_files.leader_epochs import Epochs
+from logcore.segments.side_files.transaction_index import AbortedTransaction
 
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")

@@ -8,15 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from logcore.errors import CorruptRecordError
-from logcore.logs.broker_line import DEFAULT_LINE, BrokerLine
-from logcore.logs.partition_directory import (
-    Cut,
-    Keep,
-    PartitionDirectory,
-    PartitionFile,
-    ProposedFile,
-    Write,
-)
+from logcore.logs.model.broker_line import DEFAULT_LINE, BrokerLine
+from logcore.logs.model.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, ProposedFile, Write
 from logcore.logs.recovery.loaded_segment import LoadedSegment
 from logcore.logs.recovery.segment_recovery import WouldNotStart
 from logcore.logs.recovery.snapshot_offsets import SnapshotOffsets

@@ -15,7 +15,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from logcore.logs.findings import Finding, found
+from logcore.logs.model.findings import Finding, found
 from spark_jobs.lake.delta import delta_log
 from spark_jobs.lake.delta.delta_log import Commit
 from spark_jobs.lake.delta.live_files import LOG_DIRECTORY, LiveFile, live_files

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from logcore.logs.findings import Finding, Severity
+from logcore.logs.model.findings import Finding, Severity
 from spark_jobs.contracts import Scalar
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.tables import FINDINGS, read_rows

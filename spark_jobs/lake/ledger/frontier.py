@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from logcore.logs.offset_ledger import EVIDENCE_HIGH_WATERMARK, LedgerRange, OffsetState, mark_published
+from logcore.logs.model.offset_ledger import EVIDENCE_HIGH_WATERMARK, LedgerRange, OffsetState, mark_published
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import Standing
 from spark_jobs.lake.delta.table_scan import scan

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from logcore.cli.record_lines import time_text
+from logcore.cli.output.record_lines import time_text
 from logcore.errors import LogError
-from logcore.logs.offset_ledger import BLOCKING, EVIDENCE_HIGH_WATERMARK, OffsetState
+from logcore.logs.model.offset_ledger import BLOCKING, EVIDENCE_HIGH_WATERMARK, OffsetState
 from spark_jobs.lake.delta import commits, delta_log
 from spark_jobs.lake.delta.delta_log import Commit
 from spark_jobs.lake.delta.table_scan import scan_file

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from logcore.logs.offset_ledger import OffsetState
+from logcore.logs.model.offset_ledger import OffsetState
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import Guard, Standing
 from spark_jobs.lake.delta.tables import open_table

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from logcore.errors import LogError
-from logcore.logs.offset_ledger import OffsetState
+from logcore.logs.model.offset_ledger import OffsetState
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.published.present_offsets import PresentOffsets
 from spark_jobs.lake.segments import removals

@@ -20,7 +20,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from logcore.logs.offset_ledger import EVIDENCE_FILLED, GAPS_COMPACTED, OffsetState
+from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, GAPS_COMPACTED, OffsetState
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import Standing
 from spark_jobs.lake.delta.tables import WITHDRAWALS, open_table, read_rows

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 
 import pyarrow as pa
 
-from logcore.logs.growth import LogTail
+from logcore.logs.growth.growth import LogTail
 from logcore.segments.filenames import segment_file_name
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.tables import LOGS, SEGMENTS, read_rows

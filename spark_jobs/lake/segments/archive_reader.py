@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from logcore.logs.sources import SegmentFile
+from logcore.logs.model.sources import SegmentFile
 from logcore.records.batch import BatchHeader
 from logcore.storage.local import LocalReader, SourceChanged, file_digest
 from spark_jobs.lake.segments.archive import Segment

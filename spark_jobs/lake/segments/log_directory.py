@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 
 from logcore.errors import CorruptionReason, CorruptRecordError, LogError
-from logcore.logs.partition_directory import PartitionDirectory, PartitionFile
+from logcore.logs.model.partition_directory import PartitionDirectory, PartitionFile
 from logcore.records.batch import read_header
 from logcore.records.varint import Buffer
 from logcore.segments.filenames import (

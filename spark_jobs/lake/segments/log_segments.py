@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from logcore.logs.retention import RetentionFacts
+from logcore.logs.retention.retention import RetentionFacts
 from spark_jobs.lake.delta.tables import read_rows
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.segments import archive

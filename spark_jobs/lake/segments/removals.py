@@ -31,10 +31,10 @@ import pyarrow.compute as pc
 
 from logcore.columns.engines import decode_segment
 from logcore.columns.wanted import Place, Wanted
-from logcore.logs.offset_ledger import GAPS_COMPACTED
+from logcore.logs.model.offset_ledger import GAPS_COMPACTED
 from logcore.records.batch import read_header
 from logcore.records.record import read_records
-from logcore.segments.scan import Stretch
+from logcore.segments.scanning.scan import Stretch
 from spark_jobs.contracts import LogChange, Scalar
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.table_scan import scan

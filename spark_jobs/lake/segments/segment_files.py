@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from logcore.logs.partition_directory import PartitionFile
+from logcore.logs.model.partition_directory import PartitionFile
 from logcore.segments.filenames import segment_file_name
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.log_directory import segment_bytes

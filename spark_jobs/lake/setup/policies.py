@@ -24,7 +24,7 @@ taking and publishing are spoken of it may be left out, and nothing is ever remo
 default, with one exception:
 ``retention.ms`` is unlimited where it is not stated, not seven days, because nothing here is deleted by default.
 
-Belongs here: reading and checking the file. Does not: what a policy leads to (``logcore.logs.retention``, …).
+Belongs here: reading and checking the file. Does not: what a policy leads to (``logcore.logs.retention.retention``, …).
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from typing import NoReturn
 
 import yaml
 
-from logcore.logs.broker_line import DEFAULT_LINE, BrokerLine
-from logcore.logs.topic_config import TopicConfig
+from logcore.logs.model.broker_line import DEFAULT_LINE, BrokerLine
+from logcore.logs.model.topic_config import TopicConfig
 from logcore.segments.filenames import is_internal_topic
 from spark_jobs.lake.errors import UsageError
 

@@ -14,10 +14,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from logcore.errors import LogError
-from logcore.logs.broker_line import BrokerLine
 from logcore.logs.compaction.cleaner import Cleaner
 from logcore.logs.compaction.cleaning_round import ActiveProducer, CleanedSegment, CleaningRound, SourceSegment
-from logcore.segments.transaction_index import AbortedTransaction
+from logcore.logs.model.broker_line import BrokerLine
+from logcore.segments.side_files.transaction_index import AbortedTransaction
 from tests import handmade
 from tests.fuzz import streams
 

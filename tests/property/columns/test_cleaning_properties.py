@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from logcore.columns.cleaning import CompiledCleaner
 from logcore.logs.compaction.cleaner import PlainCleaner
-from logcore.segments.scan import Stretch, scan
+from logcore.segments.scanning.scan import Stretch, scan
 from tests import handmade
 from tests.property.columns.cleaned_logs import Scene, outcome, scenes, with_content
 

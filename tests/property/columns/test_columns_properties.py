@@ -9,7 +9,7 @@ from logcore.columns.reference import decode_header_name, is_utf8
 from logcore.columns.schema import RECORDS_SCHEMA
 from logcore.columns.wanted import Place, Wanted
 from logcore.records.record import DEFAULT_LIMITS, Limits
-from logcore.segments.scan import Stretch
+from logcore.segments.scanning.scan import Stretch
 from tests import handmade
 from tests.property.strategies import batch_bytes, injured_batch_bytes
 

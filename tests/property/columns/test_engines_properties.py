@@ -14,7 +14,7 @@ from logcore.records.batch import TimestampType
 from logcore.records.builder import build_batch
 from logcore.records.compression import Codec
 from logcore.records.record import Record
-from logcore.segments.scan import Stretch
+from logcore.segments.scanning.scan import Stretch
 from tests import handmade
 from tests.fuzz import streams
 from tests.fuzz.engines_compared import ALL, PLACE, Outcome, equal, outcome

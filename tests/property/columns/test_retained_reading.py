@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logcore.columns.checked import checked_reading
-from logcore.logs.partition_directory import PartitionFile
-from logcore.logs.retained_segments import read_segment
+from logcore.logs.model.partition_directory import PartitionFile
+from logcore.logs.retention.retained_segments import read_segment
 from tests import handmade
 
 _PIECES = st.sampled_from(["plain", "marker", "v1", "wrapper"])

@@ -14,10 +14,10 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from logcore.columns.fact_runs import FACT_COLUMNS, each_fact, fact_runs
-from logcore.logs.batch_facts import BatchFact, fold
-from logcore.logs.gaps import GapRules
-from logcore.logs.ledger_builder import ledger_ranges
-from logcore.logs.transactions import TransactionWalk
+from logcore.logs.ledger.ledger_builder import ledger_ranges
+from logcore.logs.model.batch_facts import BatchFact, fold
+from logcore.logs.model.gaps import GapRules
+from logcore.logs.model.transactions import TransactionWalk
 
 SCHEMA = pa.schema(
     [

@@ -12,12 +12,12 @@ import pyarrow as pa
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
-from logcore.logs.batch_facts import fold
-from logcore.logs.gaps import GapRules
-from logcore.logs.ledger_builder import ledger_ranges
-from logcore.logs.ledger_history import kept_borders, made_again, rebuild_offset
-from logcore.logs.offset_ledger import LedgerRange, OffsetState, check_tiling, mark_published
-from logcore.logs.transactions import Ongoing, TransactionView, TransactionWalk
+from logcore.logs.ledger.ledger_builder import ledger_ranges
+from logcore.logs.ledger.ledger_history import kept_borders, made_again, rebuild_offset
+from logcore.logs.model.batch_facts import fold
+from logcore.logs.model.gaps import GapRules
+from logcore.logs.model.offset_ledger import LedgerRange, OffsetState, check_tiling, mark_published
+from logcore.logs.model.transactions import Ongoing, TransactionView, TransactionWalk
 from spark_jobs.lake.delta.tables import TRANSACTIONS
 from spark_jobs.lake.ledger.log_transactions import LogTransactions
 from tests.property.logs.test_transactions_and_ledger import History, derive, facts, histories

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from hypothesis import event, given, settings
 
-from logcore.logs.producer_state import ProducerReplay, ongoing
-from logcore.logs.transactions import Ongoing, TransactionState
+from logcore.logs.model.producer_state import ProducerReplay, ongoing
+from logcore.logs.model.transactions import Ongoing, TransactionState
 from tests.property.logs.test_transactions_and_ledger import Entry, History, derive, histories
 
 TOLD = settings(derandomize=True, max_examples=300, deadline=None)

@@ -9,10 +9,10 @@ from itertools import pairwise
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
-from logcore.logs.batch_facts import BatchFact, fold
-from logcore.logs.ledger_builder import build_ledger
-from logcore.logs.offset_ledger import LedgerRange, check_tiling, restart_offset
-from logcore.logs.transactions import TransactionView, derive_transactions
+from logcore.logs.ledger.ledger_builder import build_ledger
+from logcore.logs.model.batch_facts import BatchFact, fold
+from logcore.logs.model.offset_ledger import LedgerRange, check_tiling, restart_offset
+from logcore.logs.model.transactions import TransactionView, derive_transactions
 
 PRODUCERS = (1, 2, 3)
 

@@ -3,9 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logcore.logs.validation import validate_segment
+from logcore.logs.checks.validation import validate_segment
 from logcore.records.record import Limits
-from logcore.segments.scan import End, ScannedBatch, SegmentScan, Stretch, last_good_end, scan
+from logcore.segments.scanning.scan import End, ScannedBatch, SegmentScan, Stretch, last_good_end, scan
 from tests import handmade
 
 SMALL = Limits(decoded_batch_bytes=1 << 20, headers_per_record=100)

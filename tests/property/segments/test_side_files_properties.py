@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logcore.errors import CorruptIndexError, LogError
-from logcore.segments import checkpoints, offset_index, producer_state, time_index, transaction_index
 from logcore.segments.filenames import parse_partition_directory
-from logcore.segments.leader_epochs import assign, epoch_for_offset, truncate_from_end, truncate_from_start
-from logcore.segments.producer_state import ProducerEntry
+from logcore.segments.side_files import checkpoints, offset_index, producer_state, time_index, transaction_index
+from logcore.segments.side_files.leader_epochs import assign, epoch_for_offset, truncate_from_end, truncate_from_start
+from logcore.segments.side_files.producer_state import ProducerEntry
+from logcore.segments.side_files.transaction_index import AbortedTransaction
 from logcore.segments.startup import kept_at_start
-from logcore.segments.transaction_index import AbortedTransaction
 from tests import handmade
 
 PARSERS: dict[str, Callable[[bytes], object]] = {

@@ -10,7 +10,7 @@ import pytest
 from logcore.records.batch import TimestampType
 from logcore.records.compression import Codec
 from logcore.records.record import Record
-from logcore.segments.scan import ScannedBatch, scan
+from logcore.segments.scanning.scan import ScannedBatch, scan
 from tests.bench.corpora import MIB, SEGMENT_NAME, Segment, named, segment
 from tests.bench.segments import FIRST_TIMESTAMP, XERIAL
 from tests.bench.totals import Totals

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from logcore.segments.scan import ScannedBatch, scan
+from logcore.segments.scanning.scan import ScannedBatch, scan
 from tests.bench import many
 
 

@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from logcore.cli.arguments import time_ms
+from logcore.cli.reading.arguments import time_ms
 
 DAY = 86_400_000
 

@@ -25,7 +25,8 @@ SECTOR = 4096
 
 CHILD = """
 import contextlib, os, sys
-from logcore.cli import main, maintenance
+from logcore.cli import main
+from logcore.cli.maintenance import maintenance
 from logcore.storage import source_bytes
 
 harm, moment, victim, *arguments = sys.argv[1:]

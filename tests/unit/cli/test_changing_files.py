@@ -18,7 +18,8 @@ HOLE = 1 << 40
 
 CHILD = """
 import os, sys
-from logcore.cli import looking, main
+from logcore.cli import main
+from logcore.cli.reading import looking
 harm, victim, *arguments = sys.argv[1:]
 harmed_already = []
 
@@ -40,7 +41,7 @@ def harmed(opened):
 
 for name in ("segment_bytes", "open_segment"):
     whole = harmed(getattr(looking, name))
-    for module in ("looking", "checked_logs", "dump", "log_reading"):
+    for module in ("reading.looking", "output.checked_logs", "commands.dump", "reading.log_reading"):
         __import__("logcore.cli." + module)
         if hasattr(sys.modules["logcore.cli." + module], name):
             setattr(sys.modules["logcore.cli." + module], name, whole)

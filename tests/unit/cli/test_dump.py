@@ -262,7 +262,7 @@ class TestDamage:
     def test_a_segment_that_goes_away_is_said_and_the_rest_goes_on(
         self, root: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from logcore.cli import looking
+        from logcore.cli.reading import looking
         from logcore.storage.local import SourceUnreadable
         from logcore.storage.source_bytes import SourceBytes
 

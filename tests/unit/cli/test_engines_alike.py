@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from logcore.cli import bulk
 from logcore.cli.main import main
+from logcore.cli.output import bulk
 from logcore.columns import chunks, groups
 from logcore.columns.chunks import Chunk
 from logcore.columns.engines import Engine

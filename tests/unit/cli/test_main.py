@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from logcore.cli import ls, main
+from logcore.cli import main
+from logcore.cli.commands import ls
 from logcore.errors import LogError
 
 REPOSITORY = Path(__file__).parents[3]
@@ -91,7 +92,8 @@ def test_an_unforeseen_error_is_one_line_without_its_text(monkeypatch: pytest.Mo
 
 FAILS = """
 import sys
-from logcore.cli import ls, main
+from logcore.cli import main
+from logcore.cli.commands import ls
 def fails(_):
     raise RuntimeError("secret payload")
 def run(arguments):

@@ -206,7 +206,7 @@ def test_a_question_that_no_directory_answers_is_wrong_usage(known: Path, capsys
 def test_a_segment_that_goes_away_is_said_and_the_other_logs_go_on(
     known: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from logcore.cli import offsets
+    from logcore.cli.commands import offsets
     from logcore.storage.local import SourceUnreadable, read_file
 
     (known / "later-0").mkdir()

@@ -17,9 +17,9 @@ from logcore.columns.checked import CheckedSegment
 from logcore.columns.engines import Engine, judge_segment
 from logcore.columns.groups import Table
 from logcore.columns.kernels import slots
-from logcore.logs import batch_rules, validation
-from logcore.logs.validation import BatchVerdict, SegmentJudgement, SegmentValidation, validate_segment
-from logcore.segments.scan import Stretch
+from logcore.logs.checks import batch_rules, validation
+from logcore.logs.checks.validation import BatchVerdict, SegmentJudgement, SegmentValidation, validate_segment
+from logcore.segments.scanning.scan import Stretch
 from tests import handmade
 from tests.conftest import Sample
 
@@ -42,7 +42,7 @@ RULES = {
     "inner-bytes-left",
     "wrapper-offset-zero",
 }
-"""Of `logcore.logs.batch_rules`: each is provoked below."""
+"""Of `logcore.logs.checks.batch_rules`: each is provoked below."""
 
 
 def opened(fast: CheckedSegment) -> tuple[Items, list[Table]]:

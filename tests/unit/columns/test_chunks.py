@@ -13,7 +13,7 @@ import pytest
 from logcore.columns.chunks import Chunk, Job, in_order, jobs, plan_chunks
 from logcore.columns.engines import Engine, decode_segment
 from logcore.columns.wanted import Place, Wanted
-from logcore.segments.scan import Stretch
+from logcore.segments.scanning.scan import Stretch
 from tests import handmade
 from tests.conftest import Sample
 

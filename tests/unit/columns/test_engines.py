@@ -16,7 +16,7 @@ import zstandard
 from logcore.columns.engines import Engine, available, decode_segment
 from logcore.columns.schema import RECORDS_SCHEMA
 from logcore.columns.wanted import EVERYTHING, Place, Wanted
-from logcore.segments.scan import Stretch
+from logcore.segments.scanning.scan import Stretch
 from tests import handmade
 from tests.conftest import Sample
 from tests.fuzz import streams

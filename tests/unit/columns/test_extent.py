@@ -7,7 +7,7 @@ import random
 import pytest
 
 from logcore.columns.engines import ENGINE_VARIABLE, segment_extent
-from logcore.segments.scan import ScannedBatch
+from logcore.segments.scanning.scan import ScannedBatch
 from tests import handmade
 
 WHOLE = (

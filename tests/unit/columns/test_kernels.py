@@ -25,9 +25,9 @@ from logcore.columns.kernels.library import KernelsUnavailable, Library
 from logcore.columns.kernels.processor import Processor, this_processor
 from logcore.columns.kernels.tables import checksum_tables
 from logcore.columns.wanted import Place
-from logcore.logs.broker_line import BrokerLine
 from logcore.logs.compaction.cleaner import PlainCleaner
 from logcore.logs.compaction.cleaning_round import CleaningRound, SourceSegment
+from logcore.logs.model.broker_line import BrokerLine
 from logcore.records.model import DEFAULT_LIMITS
 from tests import handmade
 from tests.conftest import REPOSITORY, Sample
@@ -225,7 +225,7 @@ import hashlib, json, sys
 for hidden in sys.argv[2].split():
     sys.modules[hidden] = None
 if sys.argv[3:]:
-    import logcore.storage.object_code as kept
+    import logcore.storage.machine.object_code as kept
     kept._shared_folders = list  # what setup left in the environment
 import logcore
 from logcore.columns.engines import available, decode_segment, default_engine

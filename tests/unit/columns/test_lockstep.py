@@ -12,7 +12,7 @@ from logcore.columns import lockstep, lockstep_records
 from logcore.columns.engines import Engine, decode_segment
 from logcore.columns.wanted import EVERYTHING, Place, Wanted
 from logcore.records.model import Limits
-from logcore.segments.scan import Stretch
+from logcore.segments.scanning.scan import Stretch
 from tests import handmade
 from tests.conftest import Sample
 

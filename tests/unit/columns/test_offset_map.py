@@ -12,8 +12,8 @@ import pytest
 from logcore.columns.kernels import cleaning_slots as at_slot
 from logcore.columns.keyed_batches import hashes_in, hashes_of
 from logcore.columns.offset_map import HELD_AT_LEAST, MOST_BYTES_A_KEY, HashKey, OffsetMap
-from logcore.storage import anonymous_memory
-from logcore.storage.anonymous_memory import AnonymousMemory
+from logcore.storage.machine import anonymous_memory
+from logcore.storage.machine.anonymous_memory import AnonymousMemory
 
 Hashes = npt.NDArray[np.uint64]
 SECRET = bytes(range(16))

@@ -10,7 +10,7 @@ from logcore.columns.schema import RECORDS_SCHEMA
 from logcore.columns.wanted import Place, Wanted
 from logcore.errors import CorruptionReason
 from logcore.records.record import DEFAULT_LIMITS, Limits
-from logcore.segments.scan import Stretch
+from logcore.segments.scanning.scan import Stretch
 from tests import handmade
 
 # Bytes of a name, and the UTF-16 units of `new String(bytes, UTF_8)` in Java 17.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from logcore.segments.scan import Stretch
+from logcore.segments.scanning.scan import Stretch
 from spark_jobs.compaction.segment_facts import SegmentFacts, read_facts, read_transactions, write_facts
 from tests import handmade
 

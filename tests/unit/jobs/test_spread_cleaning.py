@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from logcore.logs.broker_line import BrokerLine
-from logcore.logs.topic_config import TopicConfig
+from logcore.logs.model.broker_line import BrokerLine
+from logcore.logs.model.topic_config import TopicConfig
 from spark_jobs.compaction import spread_cleaning
 from spark_jobs.compaction.aborted_offsets import Aborted
 from spark_jobs.compaction.log_cleaning import CleaningTask, clean_log

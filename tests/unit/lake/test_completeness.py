@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from logcore.logs.offset_ledger import OffsetState
+from logcore.logs.model.offset_ledger import OffsetState
 from spark_jobs.lake.delta.file_contents import FileContents, OffsetCounts, read_contents
 from spark_jobs.lake.delta.live_files import LiveFile
 from spark_jobs.lake.ledger.frontier import LedgerRow

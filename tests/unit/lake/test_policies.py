@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from logcore.logs.broker_line import BrokerLine
-from logcore.logs.topic_config import TopicConfig
+from logcore.logs.model.broker_line import BrokerLine
+from logcore.logs.model.topic_config import TopicConfig
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.setup.policies import TopicPolicy, parse_policies, read_policies
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from logcore.logs.offset_ledger import OffsetState
+from logcore.logs.model.offset_ledger import OffsetState
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.removals import Archived, Removal, _removals, archived_pieces, cut

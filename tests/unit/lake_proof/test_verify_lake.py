@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from logcore.cli.main import main
-from logcore.logs.findings import Severity
+from logcore.logs.model.findings import Severity
 from spark_jobs.lake.delta.tables import TABLES
 from spark_jobs.lake_proof import footers
 from spark_jobs.lake_proof.comparison import Archive

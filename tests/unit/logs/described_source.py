@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from logcore.errors import LogError
-from logcore.logs.findings import Severity
-from logcore.logs.growth import Growth, LogTail, decide_growth
-from logcore.logs.sources import SegmentFile, SourceLog
+from logcore.logs.growth.growth import Growth, LogTail, decide_growth
+from logcore.logs.model.findings import Severity
+from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.records.batch import BatchHeader
 from logcore.segments.filenames import DirectoryKind, TopicPartition
-from logcore.segments.leader_epochs import EpochEntry
+from logcore.segments.side_files.leader_epochs import EpochEntry
 
 SIZE = 100
 """Every batch here has this many bytes."""

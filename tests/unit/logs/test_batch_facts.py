@@ -2,7 +2,7 @@
 
 import pytest
 
-from logcore.logs.batch_facts import BatchFact, fold
+from logcore.logs.model.batch_facts import BatchFact, fold
 
 
 def plain(first: int, last: int, records: int | None = None, producer: int = -1) -> BatchFact:

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from logcore.logs.divergence import Fork, HeldSegment, epochs_part_at, find_fork, only_ends_earlier
-from logcore.logs.sources import SegmentFile
+from logcore.logs.growth.divergence import Fork, HeldSegment, epochs_part_at, find_fork, only_ends_earlier
+from logcore.logs.model.sources import SegmentFile
 from logcore.records.batch import BatchHeader
-from logcore.segments.leader_epochs import EpochEntry
+from logcore.segments.side_files.leader_epochs import EpochEntry
 from tests.unit.logs.described_source import DAMAGE, SIZE, Source, batch
 
 Headers = list[BatchHeader | None]

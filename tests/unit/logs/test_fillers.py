@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from logcore.logs.fillers import Filler, Hole, find_fillers
-from logcore.logs.sources import SegmentFile
+from logcore.logs.growth.fillers import Filler, Hole, find_fillers
+from logcore.logs.model.sources import SegmentFile
 from logcore.records.batch import BatchHeader
 from tests.unit.logs.described_source import DAMAGE, SIZE, Source, batch
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from logcore.logs.gaps import GapRules
+from logcore.logs.model.gaps import GapRules
 
 
 @pytest.mark.parametrize(

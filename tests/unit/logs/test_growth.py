@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from logcore.logs.findings import Severity
-from logcore.logs.growth import Growth, LogTail, Stop, Take
+from logcore.logs.growth.growth import Growth, LogTail, Stop, Take
+from logcore.logs.model.findings import Severity
 from tests.unit.logs.described_source import DAMAGE, SIZE, TOPIC_ID, Source, assert_stops, batch, rules, tail_of
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from logcore.errors import LogError
-from logcore.logs.findings import Finding
-from logcore.logs.index_check import WalkedSegment, check_indexes
-from logcore.logs.sources import SegmentFile
-from logcore.segments.scan import ScannedBatch, scan
+from logcore.logs.checks.index_check import WalkedSegment, check_indexes
+from logcore.logs.model.findings import Finding
+from logcore.logs.model.sources import SegmentFile
+from logcore.segments.scanning.scan import ScannedBatch, scan
 from logcore.storage.local import read_file
 from tests import handmade
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from logcore.logs.ledger_history import (
+from logcore.logs.ledger.ledger_history import (
     changed_findings,
     kept_borders,
     made_again,
     published_spans,
     rebuild_offset,
 )
-from logcore.logs.offset_ledger import LedgerRange, OffsetState
+from logcore.logs.model.offset_ledger import LedgerRange, OffsetState
 
 
 def held(start: int, end: int, state: str = "present", gaps: int = 0, **given: object) -> LedgerRange:

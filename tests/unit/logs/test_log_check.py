@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from logcore.logs.findings import Finding
-from logcore.logs.gaps import GapRules
-from logcore.logs.log_check import check_log
-from logcore.logs.validation import validate_segment
+from logcore.logs.checks.log_check import check_log
+from logcore.logs.checks.validation import validate_segment
+from logcore.logs.model.findings import Finding
+from logcore.logs.model.gaps import GapRules
 from logcore.storage.local import discover, read_file
 from tests import handmade
 

@@ -16,9 +16,9 @@ from logcore.logs.lookup import (
     list_offsets,
     translate_offset,
 )
-from logcore.segments.leader_epochs import EpochEntry
-from logcore.segments.offset_index import OffsetEntry
-from logcore.segments.time_index import TimeEntry
+from logcore.segments.side_files.leader_epochs import EpochEntry
+from logcore.segments.side_files.offset_index import OffsetEntry
+from logcore.segments.side_files.time_index import TimeEntry
 from tests import handmade
 
 

@@ -1,6 +1,6 @@
 """Names that are near to what was asked for, and patterns that match none."""
 
-from logcore.logs.nearest_names import nearest, unmatched
+from logcore.cli.reading.nearest_names import nearest, unmatched
 
 TOPICS = ("orders", "orders-eu", "payments", "__consumer_offsets")
 

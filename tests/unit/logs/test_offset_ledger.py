@@ -3,8 +3,8 @@
 import pytest
 
 from logcore.errors import InvalidRecordError
-from logcore.logs.ledger_builder import build_ledger
-from logcore.logs.offset_ledger import (
+from logcore.logs.ledger.ledger_builder import build_ledger
+from logcore.logs.model.offset_ledger import (
     LedgerRange,
     OffsetState,
     check_tiling,
@@ -13,12 +13,7 @@ from logcore.logs.offset_ledger import (
     publish_end,
     restart_offset,
 )
-from logcore.logs.transactions import (
-    BatchFact,
-    Transaction,
-    TransactionState,
-    TransactionView,
-)
+from logcore.logs.model.transactions import BatchFact, Transaction, TransactionState, TransactionView
 
 HELD_BY_BATCH = {10: [10, 13, 17], 20: [20, 29]}
 """Offsets of the records of batches that have gaps, by base offset."""

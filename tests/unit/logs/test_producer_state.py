@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import pytest
 
 from logcore.errors import InvalidRecordError
-from logcore.logs.producer_state import Completed, ProducerReplay, last_sequence, ongoing
-from logcore.logs.producers_at import producers_at
-from logcore.logs.transactions import Ongoing
-from logcore.segments.producer_state import ProducerEntry
-from logcore.segments.transaction_index import AbortedTransaction
+from logcore.logs.model.producer_state import Completed, ProducerReplay, last_sequence, ongoing
+from logcore.logs.model.producers_at import producers_at
+from logcore.logs.model.transactions import Ongoing
+from logcore.segments.side_files.producer_state import ProducerEntry
+from logcore.segments.side_files.transaction_index import AbortedTransaction
 from tests import handmade
 
 

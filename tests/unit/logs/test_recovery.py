@@ -5,8 +5,10 @@ import struct
 import crc32c
 import pytest
 
-from logcore.logs.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, Write
-from logcore.logs.recovery.plan import RecoveryPlan, plan_recovery
+from logcore.logs.model.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, Write
+from logcore.logs.model.topic_config import TopicConfig
+from logcore.logs.recovery.plan import plan_recovery
+from logcore.logs.recovery.proposal import RecoveryPlan
 from logcore.logs.recovery.segment_recovery import (
     IndexRules,
     OffsetsDoNotRise,
@@ -14,7 +16,6 @@ from logcore.logs.recovery.segment_recovery import (
     WouldNotStart,
     recover_segment,
 )
-from logcore.logs.topic_config import TopicConfig
 from logcore.records import batch as batch_module
 from logcore.segments.filenames import TopicPartition
 from tests import handmade

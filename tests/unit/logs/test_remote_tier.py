@@ -2,10 +2,16 @@
 
 import pytest
 
-from logcore.logs.growth import Take
-from logcore.logs.offset_ledger import EVIDENCE_REMOTE, EVIDENCE_STALE_START, LedgerRange, OffsetState, publish_end
-from logcore.logs.remote_tier import below_start
-from logcore.segments.leader_epochs import EpochEntry
+from logcore.logs.growth.growth import Take
+from logcore.logs.model.offset_ledger import (
+    EVIDENCE_REMOTE,
+    EVIDENCE_STALE_START,
+    LedgerRange,
+    OffsetState,
+    publish_end,
+)
+from logcore.logs.model.remote_tier import below_start
+from logcore.segments.side_files.leader_epochs import EpochEntry
 from tests.unit.logs.described_source import Source, batch, rules, tail_of
 from tests.unit.logs.test_offset_ledger import batch as fact
 from tests.unit.logs.test_offset_ledger import ledger

@@ -2,7 +2,7 @@
 
 import pytest
 
-from logcore.logs.retention import RetentionFacts, RetentionRule, decide
+from logcore.logs.retention.retention import RetentionFacts, RetentionRule, decide
 
 NOW = 10_000
 UNLIMITED = -1

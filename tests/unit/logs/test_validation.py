@@ -5,11 +5,11 @@ import zlib
 import pytest
 
 from logcore.columns import schema
-from logcore.logs import batch_rules, validation
-from logcore.logs.batch_facts import BatchFact, fact_of
-from logcore.logs.findings import Severity
-from logcore.logs.validation import BatchVerdict, SegmentValidation, validate_segment
-from logcore.segments.scan import Accounting, End, Stretch, scan
+from logcore.logs.checks import batch_rules, validation
+from logcore.logs.checks.validation import BatchVerdict, SegmentValidation, validate_segment
+from logcore.logs.model.batch_facts import BatchFact, fact_of
+from logcore.logs.model.findings import Severity
+from logcore.segments.scanning.scan import Accounting, End, Stretch, scan
 from tests import handmade
 
 HORIZON = handmade.DELETE_HORIZON

@@ -5,11 +5,11 @@ import struct
 import pytest
 
 from logcore.errors import CorruptRecordError
-from logcore.logs.broker_line import BrokerLine
-from logcore.logs.open_segment import RollReason
-from logcore.logs.partition_directory import PartitionDirectory
-from logcore.logs.topic_config import TopicConfig, topic_config
-from logcore.logs.writer import LogWriter, Roll
+from logcore.logs.model.broker_line import BrokerLine
+from logcore.logs.model.partition_directory import PartitionDirectory
+from logcore.logs.model.topic_config import TopicConfig, topic_config
+from logcore.logs.writer.open_segment import RollReason
+from logcore.logs.writer.writer import LogWriter, Roll
 from logcore.segments.filenames import TopicPartition
 from tests import handmade
 

@@ -12,7 +12,7 @@ from logcore.records import batch as fields
 from logcore.records import legacy
 from logcore.records.batch import HEADER, HEADER_SIZE, LOG_OVERHEAD, crc_matches, read_header
 from logcore.records.record import read_records, record_bytes
-from logcore.segments import offset_index, time_index
+from logcore.segments.side_files import offset_index, time_index
 
 PAGE = (Path(logcore.__file__).parent / "FORMAT.md").read_text(encoding="utf-8")
 

@@ -14,7 +14,7 @@ import snappy
 from logcore.records import snappy_encoder
 from logcore.records.compression import Codec, compress, decompress
 from logcore.records.snappy_encoder import compressed_block, is_the_brokers, jvm_encoder, largest_block
-from logcore.storage import snappy_library
+from logcore.storage.machine import snappy_library
 
 TEXT = b" ".join(b"%d" % (number * number) for number in range(20_000))
 """Of whose first 4,000 bytes the two make different blocks."""
@@ -135,7 +135,8 @@ def test_what_cannot_be_made_smaller_fits_its_room() -> None:
 def test_it_is_not_looked_for_before_something_is_compressed() -> None:
     code = (
         "import sys; from logcore.records import compression, snappy_encoder as found; "
-        "print(found.jvm_encoder.cache_info().misses, 'logcore.storage.snappy_library' in sys.modules, end=' '); "
+        "library = 'logcore.storage.machine.snappy_library'; "
+        "print(found.jvm_encoder.cache_info().misses, library in sys.modules, end=' '); "
         "compression.compress(2, b'something'); compression.compress(2, b'something'); "
         "print(found.jvm_encoder.cache_info().misses, 'pyspark' in sys.modules)"
     )

@@ -3,7 +3,8 @@
 import pytest
 
 from logcore.errors import CorruptIndexError
-from logcore.segments.checkpoints import (
+from logcore.segments.filenames import TopicPartition
+from logcore.segments.side_files.checkpoints import (
     format_leader_epochs,
     format_meta_properties,
     format_offset_checkpoint,
@@ -16,8 +17,7 @@ from logcore.segments.checkpoints import (
     parse_partition_metadata,
     parse_quorum_state,
 )
-from logcore.segments.filenames import TopicPartition
-from logcore.segments.leader_epochs import EpochEntry
+from logcore.segments.side_files.leader_epochs import EpochEntry
 
 OFFSETS = b"0\n2\norders 0 42\norders-eu 11 9223372036854775807\n"
 EPOCHS = b"0\n3\n0 0\n2 17\n5 17\n"

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from logcore.logs.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, Write
+from logcore.logs.model.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, Write
+from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.recovery.plan import plan_recovery
-from logcore.logs.topic_config import TopicConfig
-from logcore.segments import sound_batches
-from logcore.segments.fetched_bytes import FetchedBytes
 from logcore.segments.filenames import TopicPartition
-from logcore.segments.scan import ScannedBatch, Stretch, scan
+from logcore.segments.scanning import sound_batches
+from logcore.segments.scanning.fetched_bytes import FetchedBytes
+from logcore.segments.scanning.scan import ScannedBatch, Stretch, scan
 from logcore.storage.source_bytes import SourceBytes
 from tests import handmade
 from tests.executed import executed

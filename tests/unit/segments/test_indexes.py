@@ -5,10 +5,10 @@ import struct
 import pytest
 
 from logcore.errors import CorruptIndexError, InvalidRecordError
-from logcore.segments import offset_index, time_index
-from logcore.segments.offset_index import OffsetEntry
-from logcore.segments.scan import ScannedBatch, scan
-from logcore.segments.time_index import TimeEntry
+from logcore.segments.scanning.scan import ScannedBatch, scan
+from logcore.segments.side_files import offset_index, time_index
+from logcore.segments.side_files.offset_index import OffsetEntry
+from logcore.segments.side_files.time_index import TimeEntry
 from tests import handmade
 
 BASE = 100

@@ -2,7 +2,7 @@
 
 import pytest
 
-from logcore.segments.leader_epochs import (
+from logcore.segments.side_files.leader_epochs import (
     EpochEntry,
     Epochs,
     assign,

@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from logcore.errors import CorruptIndexError
-from logcore.segments.producer_state import ProducerEntry, encode, parse
+from logcore.segments.side_files.producer_state import ProducerEntry, encode, parse
 from tests import handmade
 
 ROWS = (

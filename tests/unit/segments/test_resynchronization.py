@@ -9,14 +9,15 @@ import pytest
 from logcore.columns import engines
 from logcore.columns.engines import Engine, available
 from logcore.errors import CorruptionReason
-from logcore.logs.findings import Severity, exit_code
-from logcore.logs.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, Write
-from logcore.logs.recovery.plan import RecoveryPlan, plan_recovery
-from logcore.logs.topic_config import TopicConfig
-from logcore.logs.validation import SegmentJudgement, validate_segment
-from logcore.segments import damaged_batch, sound_batches
+from logcore.logs.checks.validation import SegmentJudgement, validate_segment
+from logcore.logs.model.findings import Severity, exit_code
+from logcore.logs.model.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, Write
+from logcore.logs.model.topic_config import TopicConfig
+from logcore.logs.recovery.plan import plan_recovery
+from logcore.logs.recovery.proposal import RecoveryPlan
 from logcore.segments.filenames import TopicPartition
-from logcore.segments.scan import ScannedBatch, Stretch, scan
+from logcore.segments.scanning import damaged_batch, sound_batches
+from logcore.segments.scanning.scan import ScannedBatch, Stretch, scan
 from logcore.storage import source_bytes
 from logcore.storage.source_bytes import SourceBytes
 from tests import handmade

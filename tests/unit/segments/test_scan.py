@@ -7,7 +7,7 @@ import pytest
 from logcore.errors import CorruptionReason
 from logcore.records.control import ControlType
 from logcore.records.record import Limits
-from logcore.segments.scan import End, ScannedBatch, SegmentScan, Stretch, last_good_end, scan
+from logcore.segments.scanning.scan import End, ScannedBatch, SegmentScan, Stretch, last_good_end, scan
 from tests import handmade
 from tests.handmade import cut, fix_crc, flip, patch, zero_tail
 

@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from logcore.errors import CorruptIndexError, UnsupportedFormatError
-from logcore.segments.transaction_index import AbortedTransaction, collect, encode, parse, truncate
+from logcore.segments.side_files.transaction_index import AbortedTransaction, collect, encode, parse, truncate
 
 
 def packed(*entries: tuple[int, int, int, int], version: int = 0) -> bytes:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from logcore.storage import anonymous_memory
-from logcore.storage.anonymous_memory import HUGE_PAGE, AnonymousMemory
+from logcore.storage.machine import anonymous_memory
+from logcore.storage.machine.anonymous_memory import HUGE_PAGE, AnonymousMemory
 
 
 @pytest.mark.parametrize("size", [1, mmap.PAGESIZE, 3 * HUGE_PAGE - 5])
@@ -55,7 +55,7 @@ def test_a_system_that_makes_nothing_memory_before_it_is_touched_gives_it_all_th
 def test_a_limit_on_addresses_above_what_the_machine_has_is_left_to_the_rest_of_the_process(limit: str) -> None:
     everything = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     code = (
-        "import mmap, resource; from logcore.storage.anonymous_memory import AnonymousMemory; "
+        "import mmap, resource; from logcore.storage.machine.anonymous_memory import AnonymousMemory; "
         f"resource.setrlimit(resource.{limit}, ({everything + (1 << 29)},) * 2); "
         "memory = AnonymousMemory(100, grows=True); "
         "mmap.mmap(-1, 1 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS); print(memory.can_lengthen)"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from logcore.errors import LogError
-from logcore.logs.sources import SegmentFile
+from logcore.logs.model.sources import SegmentFile
 from logcore.storage import files
 from logcore.storage.local import (
     SourceChanged,

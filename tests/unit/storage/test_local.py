@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from logcore.logs.findings import Finding, Severity, exit_code
+from logcore.logs.model.findings import Finding, Severity, exit_code
 from logcore.segments.filenames import DirectoryKind
-from logcore.segments.leader_epochs import EpochEntry
+from logcore.segments.side_files.leader_epochs import EpochEntry
 from logcore.storage.local import Discovery, LocalReader, SegmentFile, SourceLog, discover
 from tests import handmade
 

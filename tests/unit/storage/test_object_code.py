@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from logcore.storage.object_code import cached_object_code, source_digest
+from logcore.storage.machine.object_code import cached_object_code, source_digest
 
 CODE = b"\x7fELF and so on" * 100
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from logcore.logs.findings import exit_code
-from logcore.logs.sources import Discovery, SourceLog
+from logcore.logs.model.findings import exit_code
+from logcore.logs.model.sources import Discovery, SourceLog
 from logcore.storage.local import discover, read_file
 from tests import handmade
 

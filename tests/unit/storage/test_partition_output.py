@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from logcore.errors import LogError
-from logcore.logs.findings import Finding
-from logcore.logs.partition_directory import Cut, Keep, RootLines, Write
+from logcore.logs.model.findings import Finding
+from logcore.logs.model.partition_directory import Cut, Keep, RootLines, Write
 from logcore.segments.filenames import TopicPartition
 from logcore.storage.files import SourceChanged, SourceUnreadable
 from logcore.storage.partition_directories import partition_directory

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from logcore.logs.partition_directory import RootLines
+from logcore.logs.model.partition_directory import RootLines
 from logcore.segments.filenames import TopicPartition
 from logcore.storage.partition_output import write_root_files
 

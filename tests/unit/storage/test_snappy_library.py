@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from logcore.storage import snappy_library
-from logcore.storage.snappy_library import load_snappy_java
+from logcore.storage.machine import snappy_library
+from logcore.storage.machine.snappy_library import load_snappy_java
 
 SYMBOL = "Java_org_xerial_snappy_SnappyNative_rawCompress__JJJ"
 MEMBER = "org/xerial/snappy/native/Linux/x86_64/libsnappyjava.so"

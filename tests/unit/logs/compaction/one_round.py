@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from io import BytesIO
 from typing import Any
 
-from logcore.logs.broker_line import BrokerLine
 from logcore.logs.compaction.cleaner import PlainCleaner
 from logcore.logs.compaction.cleaning_round import CleanedSegment, CleaningRound, SourceSegment
-from logcore.segments.transaction_index import AbortedTransaction
+from logcore.logs.model.broker_line import BrokerLine
+from logcore.segments.side_files.transaction_index import AbortedTransaction
 
 NOW = 1_000_000
 RETENTION = 500

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from logcore.logs.compaction.selection import RefusalReason, cleanable_range, dirty_ratio, is_overdue, why_not_now
-from logcore.logs.retention import RetentionFacts
+from logcore.logs.retention.retention import RetentionFacts
 
 
 def facts(*bases: int, size: int = 100, timestamp: int = 0) -> list[RetentionFacts]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from logcore.logs.compaction.cleaning_round import SourceSegment
-from logcore.logs.compaction.grouping import group_segments
+from logcore.logs.compaction.planned_round import group_segments
 
 
 def segment(base: int, next_base: int, size: int = 100, offset_index: int = 0, time_index: int = 0) -> SourceSegment:

@@ -9,9 +9,9 @@ from io import BytesIO
 import pytest
 
 from logcore.columns.cleaning import CompiledCleaner
-from logcore.logs.broker_line import BrokerLine
 from logcore.logs.compaction.cleaner import Cleaner, PlainCleaner
 from logcore.logs.compaction.cleaning_round import ActiveProducer, Uncleanable
+from logcore.logs.model.broker_line import BrokerLine
 from tests import handmade
 from tests.handmade import DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, batch, empty_batch, record, simple_batch
 from tests.unit.logs.compaction.one_round import HORIZON, NOW, a_round, aborted, cleaned, cleaned_log, segment

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from logcore.errors import LogError
-from logcore.logs.broker_line import BrokerLine
 from logcore.logs.compaction.cleaner import PlainCleaner
 from logcore.logs.compaction.cleaning_round import ActiveProducer, Uncleanable
 from logcore.logs.compaction.plan import CompactionOutcome, CompactionPlan, plan_compaction, run_compaction
 from logcore.logs.compaction.selection import Refusal, RefusalReason
-from logcore.logs.partition_directory import Keep, PartitionDirectory, PartitionFile, Write
-from logcore.logs.topic_config import TopicConfig
+from logcore.logs.model.broker_line import BrokerLine
+from logcore.logs.model.partition_directory import Keep, PartitionDirectory, PartitionFile, Write
+from logcore.logs.model.topic_config import TopicConfig
 from logcore.segments.filenames import TopicPartition
 from tests import handmade
 from tests.handmade import TRANSACTIONAL, simple_batch

@@ -2,7 +2,7 @@
 
 import pytest
 
-from logcore.logs.broker_line import BrokerLine
+from logcore.logs.model.broker_line import BrokerLine
 from logcore.logs.recovery.loaded_segment import LoadedSegment
 from tests.handmade import simple_batch
 

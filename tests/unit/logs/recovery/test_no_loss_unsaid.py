@@ -10,10 +10,11 @@ import random
 
 import pytest
 
-from logcore.logs.gaps import GapRules
-from logcore.logs.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, Write
-from logcore.logs.recovery.plan import RecoveryPlan, plan_recovery
-from logcore.logs.topic_config import TopicConfig
+from logcore.logs.model.gaps import GapRules
+from logcore.logs.model.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, Write
+from logcore.logs.model.topic_config import TopicConfig
+from logcore.logs.recovery.plan import plan_recovery
+from logcore.logs.recovery.proposal import RecoveryPlan
 from logcore.segments.filenames import TopicPartition
 from tests import handmade
 

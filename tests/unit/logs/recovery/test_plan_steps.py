@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from logcore.logs.partition_directory import PartitionDirectory, PartitionFile
+from logcore.logs.model.partition_directory import PartitionDirectory, PartitionFile
+from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.recovery.plan import plan_recovery
 from logcore.logs.recovery.reindexing import plan_reindex
-from logcore.logs.topic_config import TopicConfig
 from logcore.segments.filenames import TopicPartition
 from tests import handmade
 from tests.executed import executed

@@ -1,0 +1,166 @@
+"""`loglake ls`: topic partitions with segments, offsets, bytes, formats, codecs and time range, from batch headers."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from logcore.cli.output.record_lines import json_line, time_text
+from logcore.cli.reading import arguments as options
+from logcore.cli.reading.looking import Notes, cannot_read, find_logs
+from logcore.errors import LogError
+from logcore.logs.model.findings import found
+from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.records.batch import MAGIC_AT, BatchHeader
+from logcore.segments.filenames import DirectoryKind
+from logcore.storage.local import LocalReader, read_range, shown
+
+
+@dataclass(slots=True)
+class Summary:
+    """What the batch headers of a log say. log_end_offset: behind the last batch. first_timestamp: of the first batch
+    that has one; max_timestamp: the greatest; both None where no batch has any."""
+
+    log_end_offset: int
+    batches: int = 0
+    records: int = 0
+    formats: set[str] = field(default_factory=set)
+    codecs: set[str] = field(default_factory=set)
+    first_timestamp: int | None = None
+    max_timestamp: int | None = None
+
+    def add(self, header: BatchHeader) -> None:
+        self.log_end_offset = max(self.log_end_offset, header.next_offset)
+        self.batches += 1
+        self.formats.add(f"v{header.magic}")
+        if header.is_control:
+            return
+        self.records += header.record_count
+        self.codecs.add(header.codec.kafka_name)
+        if header.max_timestamp >= 0:
+            self.max_timestamp = max(self.max_timestamp or 0, header.max_timestamp)
+            if self.first_timestamp is None:
+                self.first_timestamp = header.max_timestamp if header.base_timestamp < 0 else header.base_timestamp
+
+
+def add_parser(
+    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], parent: argparse.ArgumentParser
+) -> None:
+    """Add `ls` to the command line."""
+    parser = subparsers.add_parser(
+        "ls",
+        parents=[parent],
+        help="topic partitions with segments, offsets, bytes, formats, codecs, time range",
+        description="List the topic partitions at some paths, from directory entries and batch headers alone.",
+    )
+    options.add_paths(parser)
+    options.add_choice(parser)
+    parser.add_argument("--format", choices=("text", "jsonl"), default="text")
+    parser.set_defaults(func=run, parser=parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command; returns its exit code."""
+    notes = Notes()
+    logs = find_logs(arguments, notes, with_aside=True)
+    rows = [_fields(log, summarize(log, notes)) for log in logs]
+    if arguments.format == "jsonl":
+        for row in rows:
+            sys.stdout.write(json_line(row))
+    elif rows:
+        sys.stdout.write(_table([_cells(row) for row in rows]))
+    return notes.exit_code
+
+
+def summarize(log: SourceLog, notes: Notes) -> Summary:
+    """What the headers of a log's batches say; where they cannot be followed is said."""
+    summary = Summary(log.segments[-1].base_offset if log.segments else log.log_start_offset)
+    for segment in log.segments:
+        try:
+            for position, header in LocalReader().headers(segment):
+                if header is None:
+                    _cannot_follow(log, segment, position, summary, notes)
+                else:
+                    summary.add(header)
+        except LogError as error:
+            cannot_read(segment, error, notes)
+    return summary
+
+
+def _cannot_follow(log: SourceLog, segment: SegmentFile, position: int, summary: Summary, notes: Notes) -> None:
+    file, left = shown(segment.path), segment.size - position
+    start = read_range(segment.path, position, min(segment.size, position + MAGIC_AT + 1)) if left > 0 else b""
+    if not any(start):
+        rule, what = "zero-tail" if log.is_sealed(segment) else "zero-padding", "begin with zeros"
+    elif log.is_sealed(segment):
+        rule, what = "corrupt-bytes", "hold no batch that can be followed"
+    else:
+        rule, what = "torn-tail", "are a batch that was being written"
+    message = f"{file}: {left} bytes from position {position} {what}."
+    notes.say(found(rule, message, file=file, position=position, nbytes=left))
+
+
+def _fields(log: SourceLog, summary: Summary) -> dict[str, object]:
+    return {
+        "topic": log.topic_partition.topic,
+        "partition": log.topic_partition.partition,
+        "directory": shown(log.directory),
+        "kind": str(log.kind),
+        "topic_id": log.topic_id,
+        "segments": len(log.segments),
+        "bytes": sum(segment.size for segment in log.segments),
+        "log_start_offset": log.log_start_offset,
+        "high_watermark": log.high_watermark,
+        "log_end_offset": summary.log_end_offset,
+        "batches": summary.batches,
+        "records": summary.records,
+        "formats": sorted(summary.formats),
+        "codecs": sorted(summary.codecs),
+        "first_timestamp": summary.first_timestamp,
+        "max_timestamp": summary.max_timestamp,
+    }
+
+
+_HEADINGS = ("TOPIC PARTITION", "SEGMENTS", "START", "HIGH WATERMARK", "END", "BYTES", "FORMAT", "CODECS", "FROM", "TO")
+_NUMBERS = range(1, 6)
+
+
+def _cells(row: dict[str, object]) -> tuple[str, ...]:
+    name = f"{row['topic']}-{row['partition']}"
+    if row["kind"] != DirectoryKind.LIVE:
+        name += f" ({row['kind']})"
+    return (
+        name,
+        str(row["segments"]),
+        str(row["log_start_offset"]),
+        "?" if row["high_watermark"] is None else str(row["high_watermark"]),
+        str(row["log_end_offset"]),
+        str(row["bytes"]),
+        _listed(row["formats"]),
+        _listed(row["codecs"]),
+        _moment(row["first_timestamp"]),
+        _moment(row["max_timestamp"]),
+    )
+
+
+def _listed(values: object) -> str:
+    return ",".join(values) if isinstance(values, list) and values else "-"
+
+
+def _moment(timestamp: object) -> str:
+    return time_text(timestamp) if isinstance(timestamp, int) else "-"
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> str:
+    table = [_HEADINGS, *rows]
+    widths = [max(len(row[column]) for row in table) for column in range(len(_HEADINGS))]
+    lines = []
+    for row in table:
+        cells = (
+            cell.rjust(width) if column in _NUMBERS else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        lines.append("  ".join(cells).rstrip() + "\n")
+    return "".join(lines)

@@ -1,0 +1,69 @@
+"""`loglake recover`: what a broker's unclean start would leave of logs, or more than it would leave.
+
+Exit codes: 0 nothing is lost · 1 warnings · 2 something is cut, dropped or hidden · 3 a broker would not start, or the
+directory cannot be read. The new directory is written with 0, 1 and 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from logcore.cli.maintenance import maintenance, recovered_logs
+from logcore.columns.engines import segment_recovery
+from logcore.logs.model.findings import Finding
+from logcore.logs.model.gaps import GapRules
+from logcore.logs.model.partition_directory import PartitionDirectory
+from logcore.logs.model.topic_config import TopicConfig
+from logcore.logs.recovery.plan import plan_recovery
+from logcore.logs.recovery.proposal import RecoveryPlan, root_refusal
+from logcore.segments.filenames import is_coordinator_topic
+
+_ROOT_OPTIONS = ("recovery_point", "log_start_offset", "high_watermark", "first_dirty_offset")
+_ADVICE = " With --salvage what is good in it is kept."
+
+
+def add_parser(
+    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], parent: argparse.ArgumentParser
+) -> None:
+    """Add `recover` to the command line."""
+    parser = subparsers.add_parser(
+        "recover",
+        parents=[parent],
+        help="what a broker's unclean start would leave",
+        description="Make a copy of a partition directory as a broker leaves it when it starts after a kill: the "
+        "valid prefix of the log from the recovery point on, side files rebuilt. Reported are what the broker loses by "
+        "that, damaged bytes that it leaves in the log, and offsets that no file has. With --salvage no good batch is "
+        "lost: damaged bytes are cut out, and good batches after them and later segments are kept. Of whole log "
+        "directories each chosen log is copied, from the directory where it reaches furthest.",
+    )
+    maintenance.add_arguments(parser, several=True)
+    parser.add_argument("--salvage", action="store_true", help="keep what a broker would lose")
+    parser.set_defaults(func=run, parser=parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command; returns its exit code."""
+    config = maintenance.check_arguments(arguments)
+    stated = [name for name in _ROOT_OPTIONS if getattr(arguments, name) is not None]
+
+    def plan_of(directory: PartitionDirectory, read: Sequence[Finding]) -> RecoveryPlan:
+        refusal = None if arguments.salvage else root_refusal(read, stated)
+        if refusal is not None:
+            return RecoveryPlan({}, refusal=refusal)
+        return plan_recovery(
+            directory,
+            config,
+            line=arguments.compat,
+            as_of_ms=maintenance.as_of_ms(arguments),
+            salvage=arguments.salvage,
+            gaps=_gap_rules(directory, config),
+            recover=segment_recovery(),
+        )
+
+    return recovered_logs.run(arguments, plan_of, "" if arguments.salvage else _ADVICE)
+
+
+def _gap_rules(directory: PartitionDirectory, config: TopicConfig) -> GapRules:
+    is_compacted = config.compacts or is_coordinator_topic(directory.topic_partition.topic)
+    return GapRules(directory.first_dirty_offset, is_compacted)

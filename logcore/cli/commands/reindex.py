@@ -1,0 +1,51 @@
+"""`loglake reindex`: index files and producer snapshots as a broker's recovery writes them; segments are copied as they
+are.
+
+Exit codes: 0 · 1 the log ends in a batch that is not whole · 2 a segment is damaged: its side files stay as they were ·
+3 not possible.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from logcore.cli.maintenance import maintenance, recovered_logs
+from logcore.columns.engines import segment_recovery
+from logcore.logs.model.findings import Finding
+from logcore.logs.model.partition_directory import PartitionDirectory
+from logcore.logs.recovery.proposal import RecoveryPlan
+from logcore.logs.recovery.reindexing import plan_reindex
+
+
+def add_parser(
+    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], parent: argparse.ArgumentParser
+) -> None:
+    """Add `reindex` to the command line."""
+    parser = subparsers.add_parser(
+        "reindex",
+        parents=[parent],
+        help="index files as a broker's recovery writes them",
+        description="Make a copy of a partition directory whose .index, .timeindex, .txnindex and .snapshot files are "
+        "made again from the segments, as a broker's recovery of all of them writes them. Segments are not touched; "
+        "beside one that is damaged everything stays as it is. Of whole log directories each chosen log is "
+        "copied, from where it reaches furthest.",
+    )
+    maintenance.add_arguments(parser, several=True)
+    parser.set_defaults(func=run, parser=parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command; returns its exit code."""
+    config = maintenance.check_arguments(arguments)
+
+    def plan_of(directory: PartitionDirectory, _: Sequence[Finding]) -> RecoveryPlan:
+        return plan_reindex(
+            directory,
+            config,
+            line=arguments.compat,
+            as_of_ms=maintenance.as_of_ms(arguments),
+            recover=segment_recovery(),
+        )
+
+    return recovered_logs.run(arguments, plan_of)

@@ -1,0 +1,92 @@
+"""`loglake retain`: the segments that are left after one round of retention, as a broker would have left them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+
+from logcore.cli.maintenance import maintenance
+from logcore.cli.reading.looking import Notes
+from logcore.errors import LogError
+from logcore.logs.model.findings import Finding
+from logcore.logs.retention.retention_plan import HIGH_WATERMARK, DeleteRecordsRefused, RetentionPlan, plan_retention
+from logcore.storage.files import shown
+
+
+def add_parser(
+    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], parent: argparse.ArgumentParser
+) -> None:
+    """Add `retain` to the command line."""
+    parser = subparsers.add_parser(
+        "retain",
+        parents=[parent],
+        help="the segments left after retention",
+        description="Make a copy of a partition directory without the segments that one round of retention deletes: "
+        "by the log start offset, by retention.bytes, by retention.ms, in this order, each from the oldest on. Kafka's "
+        "defaults hold for what --config does not name. Nothing at or above the high watermark goes, and nothing that "
+        "damage hides.",
+    )
+    maintenance.add_arguments(parser)
+    parser.add_argument(
+        "--delete-records-before",
+        type=_records_before,
+        metavar="N",
+        help="first do what deleteRecords up to offset N does; -1 means up to the high watermark",
+    )
+    parser.set_defaults(func=run, parser=parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command; returns its exit code."""
+    config = maintenance.check_arguments(arguments)
+    notes = Notes()
+    read: list[Finding] = []
+    with maintenance.source(arguments, read) as directory:
+        for finding in read:
+            # A high watermark that was given is one that is stated.
+            if finding.rule != "no-high-watermark" or arguments.high_watermark is None:
+                notes.say(finding)
+        from logcore.columns.engines import segment_reading  # slower to import than many a partition is to read
+
+        try:
+            plan = plan_retention(
+                directory,
+                config,
+                line=arguments.compat,
+                as_of_ms=maintenance.as_of_ms(arguments),
+                delete_records_before=arguments.delete_records_before,
+                read=segment_reading(),
+            )
+        except DeleteRecordsRefused as error:
+            raise LogError(f"{error}.", file=shown(arguments.source)) from error
+        for finding in plan.findings:
+            notes.say(finding)
+        if arguments.plan:
+            maintenance.print_plan(arguments, directory, plan.as_dict())
+            return notes.exit_code
+        maintenance.write(arguments, directory, plan.files, plan.root)
+        sys.stdout.write(_summary(plan, arguments.out))
+    return notes.exit_code
+
+
+def _summary(plan: RetentionPlan, out: str) -> str:
+    gone = plan.decision.deletions
+    lines = [f"{each.segment.log.name} goes by {each.rule}: {each.why}\n" for each in gone]
+    nbytes = sum(each.segment.log.size for each in gone)
+    kept = len(plan.decision.stays) + (plan.new_segment is not None)
+    rolled = "" if plan.new_segment is None else f", a new empty one at offset {plan.new_segment}"
+    lines.append(
+        f"{shown(os.path.normpath(out))}: {kept} segments{rolled}; {len(gone)} deleted with {nbytes} bytes; "
+        f"log start offset {plan.log_start_offset} -> {plan.new_log_start_offset}\n"
+    )
+    return "".join(lines)
+
+
+def _records_before(text: str) -> int:
+    if text == str(HIGH_WATERMARK):
+        return HIGH_WATERMARK
+    if not re.fullmatch(r"[0-9]{1,18}", text, re.ASCII):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither an offset nor -1")
+    return int(text)

@@ -1,0 +1,127 @@
+"""`loglake transactions`: which transactions of a log committed, aborted, are open, and where readers stop."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+
+from logcore.cli.output.record_lines import json_line, time_text
+from logcore.cli.reading import arguments as options
+from logcore.cli.reading import log_reading
+from logcore.cli.reading.looking import Notes, find_logs
+from logcore.errors import LogError
+from logcore.logs.model.findings import found
+from logcore.logs.model.sources import SourceLog
+from logcore.logs.model.transactions import Transaction, TransactionState
+from logcore.segments.filenames import DirectoryKind
+from logcore.storage.local import shown
+
+_Line = dict[str, object]
+
+
+def add_parser(
+    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], parent: argparse.ArgumentParser
+) -> None:
+    """Add `transactions` to the command line."""
+    parser = subparsers.add_parser(
+        "transactions",
+        parents=[parent],
+        help="committed, aborted, open and lost transactions; last stable offset",
+        description="List the transactions of logs from the markers below the high watermark alone, then for each log "
+        "how many there are in each state and its last stable offset.",
+    )
+    options.add_paths(parser)
+    options.add_choice(parser)
+    log_reading.add_meaning(parser)
+    parser.add_argument(
+        "--state",
+        action="append",
+        choices=[str(state) for state in TransactionState],
+        help="list only transactions in this state; repeatable",
+    )
+    parser.add_argument(
+        "--as-of", type=options.time_ms, metavar="TIME", help="the clock for the age of open transactions (now)"
+    )
+    parser.add_argument("--format", choices=("text", "jsonl"), default="text")
+    parser.set_defaults(func=run, parser=parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command; returns its exit code."""
+    notes = Notes()
+    now = arguments.now_ms if arguments.as_of is None else arguments.as_of
+    quiet = () if arguments.high_watermark == "checkpoint" else ("no-high-watermark",)
+    for log in find_logs(arguments, notes, quiet=quiet):
+        if log.kind is not DirectoryKind.LIVE:
+            continue
+        try:
+            reading = log_reading.read_log(log, arguments, notes)
+        except LogError as error:
+            message = f"{log.topic_partition} cannot be judged: {error}"
+            notes.say(found("log-not-judged", message, file=shown(log.directory)))
+            continue
+        for finding in reading.view.findings:
+            notes.say(finding)
+        _write(reading, arguments, now)
+    return notes.exit_code
+
+
+def _write(reading: log_reading.LogReading, arguments: argparse.Namespace, now: int) -> None:
+    log = reading.log
+    # What ended below the log start is there only by chance: a broker shows nothing of it.
+    listed = [t for t in reading.view.transactions if _end(t) >= log.log_start_offset or t.marker_offset is None]
+    for transaction in listed:
+        if arguments.state is None or transaction.state in arguments.state:
+            line = _fields(log, transaction, reading, now)
+            sys.stdout.write(json_line(line) if arguments.format == "jsonl" else _text(line))
+    counts = Counter(transaction.state for transaction in listed)
+    summary: _Line = {str(state): counts[state] for state in TransactionState}
+    summary |= {
+        "high_watermark": reading.high_watermark,
+        "last_stable_offset": reading.view.last_stable_offset,
+        "log_end_offset": reading.log_end_offset,
+    }
+    if arguments.format == "jsonl":
+        sys.stdout.write(json_line(_place(log) | {"summary": summary}))
+    else:
+        told = "  ".join(f"{name} {value}" for name, value in summary.items())
+        sys.stdout.write(f"{log.topic_partition}  {told}\n")
+
+
+def _end(transaction: Transaction) -> int:
+    return transaction.last_offset if transaction.marker_offset is None else transaction.marker_offset
+
+
+def _place(log: SourceLog) -> _Line:
+    return {"topic": log.topic_partition.topic, "partition": log.topic_partition.partition}
+
+
+def _fields(log: SourceLog, transaction: Transaction, reading: log_reading.LogReading, now: int) -> _Line:
+    since = None
+    if transaction.state is TransactionState.OPEN:
+        times = reading.opened.get((transaction.producer_id, transaction.first_offset))
+        since = times[0] if times is not None and times[0] >= 0 else None
+    return _place(log) | {
+        "producer_id": transaction.producer_id,
+        "producer_epoch": transaction.producer_epoch,
+        "first_offset": transaction.first_offset,
+        "last_offset": transaction.last_offset,
+        "marker_offset": transaction.marker_offset,
+        "state": str(transaction.state),
+        "since": since,
+        "age_ms": None if since is None else now - since,
+    }
+
+
+def _text(line: _Line) -> str:
+    told = (
+        f"{line['topic']}-{line['partition']}  producer {line['producer_id']} epoch {line['producer_epoch']}  "
+        f"offsets {line['first_offset']} to {line['last_offset']}  {line['state']}"
+    )
+    if line["marker_offset"] is not None:
+        told += f" at {line['marker_offset']}"
+    since, age = line["since"], line["age_ms"]
+    if isinstance(since, int) and isinstance(age, int):
+        told += f" since {time_text(since)}, {age / 1000:.0f} s"
+    return told + "\n"

@@ -1,0 +1,1 @@
+"""What `recover`, `reindex`, `retain` and `compact` share."""

@@ -1,0 +1,276 @@
+"""`recover` and `reindex` over one partition directory, or over the chosen logs of whole log directories.
+
+    loglake recover orders-0 --out DST                  DST becomes the new partition directory
+    loglake recover LOGDIR [LOGDIR2 ...] --out DST      each log becomes DST/<topic-partition>
+
+Of a topic partition that lies in several directories the copy that reaches furthest is taken. If several do, the one
+of which a recovery loses least; if several do, the one that begins lowest. A log that cannot be read, planned or
+written does not stop the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from logcore.cli.maintenance import maintenance
+from logcore.cli.reading.looking import Notes, find_logs
+from logcore.cli.reading.selection import is_chosen, nothing_chosen
+from logcore.errors import LogError
+from logcore.logs.model.findings import Finding, Severity
+from logcore.logs.model.partition_directory import PartitionDirectory, RootLines
+from logcore.logs.model.sources import SourceLog
+from logcore.logs.recovery.proposal import RecoveryPlan
+from logcore.segments.filenames import TopicPartition, parse_partition_directory
+from logcore.storage.broker_state import StateReader
+from logcore.storage.local import discover, shown
+from logcore.storage.partition_directories import partition_directory, refuse_changes
+from logcore.storage.partition_output import PartitionOutput, check_root_files, refuse_below, write_lines_of_logs
+
+Planner = Callable[[PartitionDirectory, Sequence[Finding]], RecoveryPlan]
+"""Makes the plan of one partition directory, with what its root files gave rise to say."""
+
+_OF_ONE_LOG = ("recovery_point", "log_start_offset", "high_watermark", "first_dirty_offset", "cleaner_upper_bound")
+
+
+def run(arguments: argparse.Namespace, plan_of: Planner, advice: str = "") -> int:
+    """Run a command; returns its exit code, the worst of all its logs.
+
+    advice: added after the reason why a broker would not start with a log.
+    """
+    sources: list[str] = arguments.sources
+    if _is_one_partition(sources):
+        arguments.source = sources[0]
+        return _run_one(arguments, plan_of, advice)
+    for name in _OF_ONE_LOG:
+        if getattr(arguments, name) is not None:
+            option = f"--{name.replace('_', '-')}"
+            arguments.parser.error(f"{option} belongs to one log: name its partition directory alone")
+    return _run_several(arguments, plan_of, advice)
+
+
+def _is_one_partition(sources: Sequence[str]) -> bool:
+    """Whether a partition directory alone is named. A log directory may have the name of one."""
+    if len(sources) != 1 or parse_partition_directory(os.path.basename(os.path.abspath(sources[0]))) is None:
+        return False
+    discovery = discover(sources)
+    whole = os.path.abspath(sources[0])
+    return all(os.path.abspath(log.directory) == whole for log in (*discovery.logs, *discovery.set_aside))
+
+
+# --- one partition directory ------------------------------------------------------------------------------------------
+
+
+def _run_one(arguments: argparse.Namespace, plan_of: Planner, advice: str) -> int:
+    notes = Notes()
+    read: list[Finding] = []
+    if not _is_the_chosen_one(arguments, notes):
+        return notes.exit_code
+    with maintenance.source(arguments, read) as directory:
+        log = directory.topic_partition
+        plan = plan_of(directory, read)
+        _say_read(read, plan, notes)
+        if arguments.plan:
+            maintenance.print_plan(arguments, directory, plan.as_dict())
+        if plan.refusal is not None:
+            sys.stderr.write(f"error: {log}: {_sentence(plan.refusal)} Nothing was written.{advice}\n")
+        elif not arguments.plan:
+            maintenance.write(arguments, directory, plan.files, plan.root)
+            sys.stdout.write(summary(plan, log, arguments.out))
+    return max(plan.exit_code, notes.exit_code)
+
+
+def _is_the_chosen_one(arguments: argparse.Namespace, notes: Notes) -> bool:
+    if not arguments.topic and not arguments.partition:
+        return True
+    discovery = discover([arguments.source])
+    logs = (*discovery.logs, *discovery.set_aside)
+    for finding in nothing_chosen(arguments, logs):
+        notes.say(finding)
+    return all(is_chosen(log.topic_partition, arguments.topic, arguments.partition) for log in logs)
+
+
+def _say_read(read: Sequence[Finding], plan: RecoveryPlan, notes: Notes) -> None:
+    for finding in read:
+        if finding.rule != "no-high-watermark" and plan.refusal is None:
+            notes.say(finding)
+
+
+def _sentence(refusal: str | None) -> str:
+    return f"{(refusal or '').rstrip('.')}."
+
+
+def summary(plan: RecoveryPlan, log: TopicPartition, out: str) -> str:
+    """What is lost of a log, line by line, and what the new directory holds."""
+    lines = []
+    for loss in plan.losses:
+        place = "" if loss.position is None else f", position {loss.position}"
+        told = "; ".join(part for part in (loss.counted, loss.message) if part)
+        lines.append(f"{loss.severity} {loss.kind}: {log}/{loss.file}{place}: {told}\n")
+    segments = sum(name.endswith(".log") for name in plan.files)
+    end = f"log end offset {plan.log_end_offset}"
+    lines.append(f"{shown(os.path.normpath(out))}: segments: {segments}, files: {len(plan.files)}, {end}\n")
+    return "".join(lines)
+
+
+# --- the logs of whole log directories --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A log in one directory, and what a recovery makes of it."""
+
+    log: SourceLog
+    directory: PartitionDirectory
+    plan: RecoveryPlan
+
+    @property
+    def rank(self) -> tuple[int, int, int, int, int]:
+        """The greatest is taken."""
+        plan = self.plan
+        lost = sum(loss.nbytes or 0 for loss in plan.losses if loss.severity is Severity.ERROR)
+        return plan.refusal is None, plan.log_end_offset, -plan.exit_code, -lost, -plan.log_start_offset
+
+    def why_not(self, taken: _Copy) -> str:
+        """Why another one is taken instead."""
+        mine, other = self.plan, taken.plan
+        if mine.refusal is not None:
+            return mine.refusal.rstrip(".")
+        if mine.log_end_offset != other.log_end_offset:
+            return f"it ends at offset {mine.log_end_offset}, not at {other.log_end_offset}"
+        if self.rank[:4] != taken.rank[:4]:
+            worst = max(mine.losses, key=lambda loss: loss.severity is Severity.ERROR)
+            return f"it reaches as far, and more of it is lost ({worst.kind}: {worst.counted})"
+        if mine.log_start_offset != other.log_start_offset:
+            return f"it reaches as far, and begins at offset {mine.log_start_offset}, not at {other.log_start_offset}"
+        return "it reaches as far, and was named later"
+
+
+def _run_several(arguments: argparse.Namespace, plan_of: Planner, advice: str) -> int:
+    notes = Notes()
+    arguments.paths = arguments.sources
+    logs = find_logs(arguments, notes, quiet=("no-high-watermark", "broken-root-file", "remote-tier"), is_check=True)
+    by_name: dict[TopicPartition, list[SourceLog]] = {}
+    for log in logs:
+        if log.named_files:
+            notes.refuse(f"{shown(log.directory)}: segments were named one by one; name the partition directory.")
+        else:
+            by_name.setdefault(log.topic_partition, []).append(log)
+    if not by_name and not notes.exit_code:
+        notes.refuse(f"{', '.join(map(shown, arguments.sources))}: no log lies there.")
+    if not arguments.plan:
+        _refuse_outputs(arguments, logs)
+    code = 0
+    states: dict[str, StateReader] = {}
+    lines: dict[TopicPartition, RootLines] = {}
+    try:
+        for name, copies in by_name.items():
+            if _are_of_one_topic(name, copies, notes):
+                code = max(code, _run_log(arguments, plan_of, advice, name, copies, notes, lines, states))
+    finally:
+        if lines and arguments.checkpoints_out is not None:
+            write_lines_of_logs(arguments.checkpoints_out, lines)
+    return max(code, notes.exit_code)
+
+
+def _refuse_outputs(arguments: argparse.Namespace, logs: Sequence[SourceLog]) -> None:
+    """LogError if something would be written into a directory that is read."""
+    roots = sorted({os.path.dirname(os.path.abspath(log.directory)) for log in logs})
+    for path in (*arguments.sources, *roots):
+        refuse_below(path, arguments.out)
+        if arguments.checkpoints_out is not None:
+            refuse_below(path, arguments.checkpoints_out)
+    for root in roots if arguments.checkpoints_out is not None else ():
+        check_root_files(root, arguments.checkpoints_out)
+
+
+def _are_of_one_topic(name: TopicPartition, copies: Sequence[SourceLog], notes: Notes) -> bool:
+    """Whether logs of one name may be copies of each other; reported if not."""
+    for what, known in (
+        ("topic ids", {log.topic_id for log in copies} - {None}),
+        ("clusters", {log.cluster_id for log in copies} - {None}),
+    ):
+        if len(known) > 1:
+            places = ", ".join(shown(log.directory) for log in copies)
+            notes.refuse(f"{name}: these are no copies of one log, they have different {what}: {places}. Name one.")
+            return False
+    return True
+
+
+def _run_log(
+    arguments: argparse.Namespace,
+    plan_of: Planner,
+    advice: str,
+    name: TopicPartition,
+    logs: Sequence[SourceLog],
+    notes: Notes,
+    lines: dict[TopicPartition, RootLines],
+    states: dict[str, StateReader],
+) -> int:
+    """Take the best copy of one log; into `lines` come those of its root files. Returns its exit code."""
+    with ExitStack() as stack:
+        copies = list(_copies(stack, logs, plan_of, notes, states, reads_around=getattr(arguments, "salvage", False)))
+        if not copies:
+            return 0  # the reason was reported, and is in the notes
+        taken = max(copies, key=lambda copy: copy.rank)  # of equals the first
+        others = [copy for copy in copies if copy is not taken]
+        plan, source = taken.plan, shown(taken.log.directory)
+        not_taken = [(shown(copy.log.directory), copy.why_not(taken)) for copy in others]
+        if arguments.plan:
+            told = [{"source": path, "why": why} for path, why in not_taken]
+            head = maintenance.plan_head(arguments, taken.directory)
+            decision = head | {"source": source, "not_taken": told} | plan.as_dict()
+            sys.stdout.write(json.dumps(decision) + "\n")
+        if plan.refusal is not None:
+            for copy in copies:
+                path = shown(copy.log.directory)
+                notes.refuse(f"{name} ({path}): {_sentence(copy.plan.refusal)} Nothing of it was written.{advice}")
+            return plan.exit_code
+        if arguments.plan:
+            return plan.exit_code
+        out = os.path.join(arguments.out, str(name))
+        try:
+            with PartitionOutput(taken.log.directory, out) as new:
+                maintenance.put(new, taken.directory, plan.files)
+        except LogError as error:
+            notes.refuse(f"{name} ({source}): {error}")
+            return plan.exit_code
+        lines[name] = plan.root
+        if not_taken:
+            sys.stdout.write(f"{name}: taken from {source}, which ends at offset {plan.log_end_offset}\n")
+        for path, why in not_taken:
+            sys.stdout.write(f"{name}: not taken from {path}: {why}\n")
+        sys.stdout.write(summary(plan, name, out))
+        return plan.exit_code
+
+
+def _copies(
+    stack: ExitStack,
+    logs: Sequence[SourceLog],
+    plan_of: Planner,
+    notes: Notes,
+    states: dict[str, StateReader],
+    *,
+    reads_around: bool,
+) -> Iterator[_Copy]:
+    """The copies of a log that can be read, each with its plan; what cannot be read is reported.
+
+    states: by log directory, whose root files are read once. reads_around: as in `partition_directory`.
+    """
+    for log in logs:
+        read: list[Finding] = []
+        state = states.setdefault(os.path.dirname(os.path.abspath(log.directory)), StateReader())
+        try:
+            directory = stack.enter_context(partition_directory(log.directory, read, state, reads_around=reads_around))
+            plan = plan_of(directory, read)
+            refuse_changes(directory)
+        except LogError as error:
+            notes.refuse(f"{log.topic_partition} ({shown(log.directory)}): {error}")
+            continue
+        _say_read(read, plan, notes)
+        yield _Copy(log, directory, plan)

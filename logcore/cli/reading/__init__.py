@@ -1,0 +1,1 @@
+"""What commands are given and how they read it: arguments, selections, logs."""

@@ -1,0 +1,230 @@
+"""A log read once from end to end, for the commands that say what it means: its transactions and its offsets.
+
+Headers and control records are read, and every crc is checked; other records stay closed. Unlike a consumer, who is
+not told why offsets are gone, these commands judge every gap.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from logcore.cli.reading.looking import Notes, cannot_read, open_segment, steps
+from logcore.errors import LogError
+from logcore.logs.checks.beyond_log_end import beyond_log_end
+from logcore.logs.model.batch_facts import BatchFact, fact_of, fold
+from logcore.logs.model.findings import found
+from logcore.logs.model.gaps import GapRules
+from logcore.logs.model.offset_ledger import EVIDENCE_HIGH_WATERMARK, LedgerRange, OffsetState
+from logcore.logs.model.producer_state import ongoing
+from logcore.logs.model.sources import SourceLog
+from logcore.logs.model.transactions import Ongoing, TransactionView, TransactionWalk
+from logcore.records.batch import read_header
+from logcore.records.control import ControlType
+from logcore.records.record import read_records
+from logcore.segments.filenames import MAX_OFFSET
+from logcore.segments.scanning.scan import ScannedBatch, Stretch
+from logcore.segments.side_files.producer_state import parse
+from logcore.storage.local import read_file, read_range, shown
+
+MAX_SNAPSHOT_BYTES = 1 << 30
+"""A snapshot holds 46 bytes for each producer; no broker holds millions."""
+
+UNREADABLE = "unreadable"
+"""Evidence of offsets in segments that are there and cannot be read."""
+
+ALWAYS_COMPACTED = frozenset({"__consumer_offsets", "__transaction_state"})
+"""Topics that a broker compacts whatever their configuration says."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogReading:
+    """What one pass over a log tells. facts: folded, to be cut at no other places than log start, high watermark and
+    last stable offset. high_watermark: of what is shown; at most the log end. lost: committed offsets behind the
+    log end, None without any. opened: for the (producer id, first offset) of an undecided transaction, greatest
+    timestamp of its first and of its last batch in ms."""
+
+    log: SourceLog
+    facts: tuple[BatchFact, ...]
+    view: TransactionView
+    rules: GapRules
+    high_watermark: int
+    log_end_offset: int
+    opened: dict[tuple[int, int], tuple[int, int]]
+    lost: LedgerRange | None = None
+
+
+def add_meaning(parser: argparse.ArgumentParser) -> None:
+    """The options that decide what a log means."""
+    from logcore.cli.reading import arguments as options
+
+    parser.add_argument(
+        "--high-watermark",
+        type=options.high_watermark,
+        default="checkpoint",
+        metavar="checkpoint|log-end|N",
+        help="up to where offsets are committed (default: a directory's replication-offset-checkpoint)",
+    )
+    parser.add_argument(
+        "--config",
+        action="append",
+        default=[],
+        type=topic_setting,
+        metavar="NAME=VALUE",
+        help="topic configuration by Kafka's names; cleanup.policy=compact makes gaps legal",
+    )
+
+
+def topic_setting(text: str) -> tuple[str, str]:
+    """`cleanup.policy=` compact, delete, or both with a comma."""
+    name, _, value = text.partition("=")
+    if name != "cleanup.policy":
+        raise argparse.ArgumentTypeError(f"{name!r} plays no part here; cleanup.policy does")
+    policies = {part.strip() for part in value.split(",")}
+    if not policies or not policies <= {"compact", "delete"}:
+        raise argparse.ArgumentTypeError(f"{value!r} is no cleanup.policy: compact, delete, or compact,delete")
+    return name, value
+
+
+def is_compacted(log: SourceLog, settings: list[tuple[str, str]]) -> bool:
+    """Whether the topic's cleanup policy makes gaps legal."""
+    stated = [value for name, value in settings if name == "cleanup.policy"]
+    if stated:
+        return "compact" in stated[-1]
+    return log.topic_partition.topic in ALWAYS_COMPACTED
+
+
+def gap_rules(log: SourceLog, compacted: bool) -> GapRules:
+    """What explains gaps in a log, and which gaps are only of what was named or can be read."""
+    held = [segment.base_offset for segment in log.segments]
+    evidence: list[tuple[int, int, str]] = []
+    for bases, why in ((log.unreadable, UNREADABLE), (log.unnamed, "not-named")):
+        others = sorted({*held, *log.unreadable, *log.unnamed})
+        for base in bases:
+            end = next((other for other in others if other > base), MAX_OFFSET)
+            evidence.append((base, end, why))
+    return GapRules(log.cleaner_checkpoint, compacted, (*evidence, *log.below_start))
+
+
+def high_watermark_of(log: SourceLog, asked: str | int) -> int | None:
+    """The high watermark that is asked for; None where the log end stands for it."""
+    if isinstance(asked, int):
+        return asked
+    if asked == "log-end" or log.named_files or log.high_watermark is None:
+        return None
+    # A broker never serves below its log start, whatever the checkpoint says.
+    return max(log.high_watermark, log.log_start_offset)
+
+
+def read_log(log: SourceLog, arguments: argparse.Namespace, notes: Notes) -> LogReading:
+    """Read a log and derive its transactions; what is wrong with its bytes is said, the view's findings are not."""
+    rules = gap_rules(log, is_compacted(log, arguments.config))
+    stated = high_watermark_of(log, arguments.high_watermark)
+    limit = MAX_OFFSET if stated is None else stated
+    first = log.segments[0].base_offset if log.segments else log.log_start_offset
+    # Batches below the log start count too: they tell where a transaction began.
+    walk = TransactionWalk(
+        high_watermark=limit, rules=rules, ongoing=_in_progress(log, first, notes), start_offset=first
+    )
+    facts = _Facts(log, notes, limit)
+    folded = tuple(fold(walk.over(facts), (log.log_start_offset, limit)))
+    view = walk.view()
+    end = max([facts.end, *(segment.base_offset for segment in log.segments[-1:])])
+    high_watermark = min(limit, end)
+    lost = _lost_end(log, facts, end, stated)
+    if lost is not None and lost.evidence != UNREADABLE:  # that was reported
+        notes.say(
+            found(
+                "high-watermark-beyond-log-end",
+                f"{log.topic_partition}: {beyond_log_end(log, lost.start_offset, lost.end_offset)}.",
+                file=shown(log.directory),
+                start_offset=lost.start_offset,
+                end_offset=lost.end_offset,
+            )
+        )
+    # Like a broker, which moves it up with the log start.
+    stable = min(high_watermark, max(view.last_stable_offset, log.log_start_offset))
+    view = replace(view, last_stable_offset=stable)
+    return LogReading(log, folded, view, rules, high_watermark, end, facts.opened, lost)
+
+
+def _lost_end(log: SourceLog, facts: _Facts, end: int, high_watermark: int | None) -> LedgerRange | None:
+    """The committed offsets behind the log's end; None if there are none, or if that cannot be told, as something was
+    not named or not read to its end."""
+    if high_watermark is None or high_watermark <= end or log.is_metadata:
+        return None
+    if any(base >= end for base in log.unreadable):
+        return LedgerRange(end, high_watermark, OffsetState.MISSING, evidence=UNREADABLE)
+    if facts.is_partial or any(base >= end for base in log.unnamed):
+        return None
+    if facts.damage_at_end is not None:
+        return LedgerRange(end, high_watermark, OffsetState.CORRUPT, evidence=facts.damage_at_end)
+    return LedgerRange(end, high_watermark, OffsetState.MISSING, evidence=EVIDENCE_HIGH_WATERMARK)
+
+
+def records_from(fact: BatchFact, cut: int) -> int:
+    """Records of a batch at or above an offset, told by reading it. Raises LogError."""
+    content = read_range(fact.segment_id, fact.position, fact.position + fact.size)
+    header = read_header(content, 0)
+    return sum(record.offset >= cut for record in read_records(content, 0, header))
+
+
+class _Facts:
+    """The facts of a log's batches; while they are iterated over, when undecided transactions began."""
+
+    def __init__(self, log: SourceLog, notes: Notes, high_watermark: int) -> None:
+        self._log, self._notes, self._high_watermark = log, notes, high_watermark
+        self._current: dict[int, tuple[int, int]] = {}
+        self.end = 0
+        self.is_partial = False
+        """A segment was not read to its end."""
+        self.damage_at_end: str | None = None
+        """Why the bytes behind the last batch cannot be trusted; None if there are none, or a write under way."""
+        self.opened: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def __iter__(self) -> Iterator[BatchFact]:
+        for segment in self._log.segments:
+            try:
+                source, walk = open_segment(self._log, segment)
+            except LogError as error:
+                cannot_read(segment, error, self._notes)
+                self.is_partial = True
+                continue
+            said = len(self._notes.findings)
+            for item in steps(self._log, segment, source, walk, self._notes):
+                if isinstance(item, Stretch):
+                    self.damage_at_end = None if item.tail else str(item.reason)
+                else:
+                    self.end, self.damage_at_end = item.header.next_offset, None
+                    if item.header.is_transactional:
+                        self._note_time(item)
+                yield fact_of(item, segment.path)
+            # A finding without a position concerns the whole file.
+            self.is_partial |= any(each.position is None for each in self._notes.findings[said:])
+
+    def _note_time(self, batch: ScannedBatch) -> None:
+        header = batch.header
+        if header.is_control:
+            if batch.control_type not in (ControlType.COMMIT, ControlType.ABORT):
+                return
+            key = self._current.pop(header.producer_id, None)
+            if key is not None and header.base_offset < self._high_watermark:
+                del self.opened[key]
+            return
+        key = self._current.setdefault(header.producer_id, (header.producer_id, header.base_offset))
+        first, _ = self.opened.get(key, (header.max_timestamp, 0))
+        self.opened[key] = (first, header.max_timestamp)
+
+
+def _in_progress(log: SourceLog, first: int, notes: Notes) -> tuple[Ongoing, ...]:
+    """The transactions in progress where the log's files begin, if a snapshot there tells."""
+    path = dict(log.snapshots).get(first)
+    if first == 0 or path is None:
+        return ()
+    try:
+        return ongoing(parse(read_file(path, MAX_SNAPSHOT_BYTES)), first)
+    except LogError as error:
+        message = f"{shown(path)} cannot be used: {error.message}."
+        notes.say(found("broken-snapshot", message, file=shown(path)))
+        return ()

@@ -1,0 +1,1 @@
+"""What `verify` checks: batches, indexes, whole logs."""

@@ -1,0 +1,207 @@
+"""What may be said against a batch that can be trusted: rules on its header, and on sums over its records.
+
+    rule                      severity  says
+    unknown-attribute-bits    warning   attribute bits without a meaning in the batch's format version
+    control-batch-shape       warning   a transaction marker that is not alone, or without its producer
+    unknown-control-type      warning   a control record from the future; it decides nothing
+    leader-epoch-regression   warning   the epoch lies outside of the crc, so this is all that shows a flip
+    max-timestamp-differs     warning   the batch's greatest timestamp is not that of its records (CreateTime), or none
+                                        (LogAppendTime, where it is every record's)
+    negative-timestamp        warning   below -1, which no broker takes from a producer
+    timestamp-out-of-range    info      outside of the years 1 to 9999; -1 means none and is fine
+    sequence-gap              warning   a producer's batch that does not follow its last one, though no offset is
+    sequence-duplicate        warning   missing between them: records were lost on the way in, or written twice
+    unusual-encoding          warning   v2: numbers longer than needed, and nulls that are not -1
+    header-name-not-utf8      info      v2: kept as bytes; readers that decode names see U+FFFD
+    inner-crc-differs         warning   v0, v1: a message inside a compressed one fails its own checksum
+    inner-magic-differs       warning   v0, v1: a message inside a compressed one is of the other version (KAFKA-4298)
+    inner-bytes-left          warning   v0, v1: the last message inside a compressed one is not whole; it is dropped
+    wrapper-offset-zero       warning   v0, v1: a compressed message says offset 0, and those inside reach further
+
+A rule about records asks for nothing but sums over them, so that a faster reader can bring the same sums. Batches come
+in the order of their segment. Belongs here: a good batch to findings. What makes a batch bad is `segments.scan`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from logcore.records.batch import TimestampType
+from logcore.records.control import ControlType
+from logcore.records.record import Oddities, Record
+from logcore.segments.scanning.scan import ScannedBatch
+
+MIN_TIMESTAMP_MS = -62_135_596_800_000
+"""0001-01-01T00:00:00Z, the earliest a Delta table holds."""
+MAX_TIMESTAMP_MS = 253_402_300_799_999
+"""9999-12-31T23:59:59.999Z, the latest."""
+
+PRODUCERS = 100_000
+"""How many producers of a segment are remembered, those that wrote last; each takes some 200 bytes."""
+
+_NO_TIMESTAMP = -1
+SEQUENCES = 1 << 31
+"""Sequence numbers begin again at 0 behind the greatest int32."""
+_MARKERS = (ControlType.COMMIT, ControlType.ABORT)
+
+Say = Callable[[str, str, ScannedBatch], None]
+"""Takes a rule's id, a sentence and the batch it is about."""
+
+
+@dataclass(slots=True)
+class RecordSums:
+    """Of one batch's records. All timestamps are as a reader sees them: the batch's own with LogAppendTime."""
+
+    least: int | None = None
+    """Least timestamp, negative ones left out."""
+    greatest: int | None = None
+    negative: int = 0
+    """Records with a timestamp below -1."""
+    out_of_range: int = 0
+    """Records with a timestamp other than -1 that no table holds."""
+    names_not_utf8: int = 0
+    """Record headers."""
+    oddities: Oddities = field(default_factory=Oddities)
+
+    def take(self, record: Record) -> None:
+        """Count a record in."""
+        timestamp = record.timestamp
+        if self.greatest is None or timestamp > self.greatest:
+            self.greatest = timestamp
+        if timestamp >= 0 and (self.least is None or timestamp < self.least):
+            self.least = timestamp
+        if timestamp != _NO_TIMESTAMP:
+            self.negative += timestamp < 0
+            self.out_of_range += not MIN_TIMESTAMP_MS <= timestamp <= MAX_TIMESTAMP_MS
+        for name, _ in record.headers:
+            self.names_not_utf8 += not _is_utf8(name)
+
+
+@dataclass(frozen=True, slots=True)
+class LastBatch:
+    """What a producer wrote last."""
+
+    epoch: int
+    next_sequence: int
+    base_offset: int
+
+
+class BatchRules:
+    """The rules of one segment, batch after batch; it remembers what a rule on neighbours needs."""
+
+    def __init__(self, say: Say, checks_sequences: bool = True) -> None:
+        self._say = say
+        self.checks_sequences = checks_sequences
+        """Whether producers number their batches without gaps; coordinators of the broker do not."""
+        self.epoch = -1
+        """Of the last batch that has one."""
+        self.producers: dict[int, LastBatch] = {}
+        """What each producer wrote last, those that wrote last at the end."""
+        self.next_offset = -1
+        self.whole_from = 0
+        """From here to the last batch no offset is missing between batches."""
+
+    def judge(self, batch: ScannedBatch, sums: RecordSums) -> None:
+        """Say what is to be said of the next batch."""
+        self._judge_header(batch)
+        self._judge_control(batch)
+        self._judge_sequence(batch)
+        self._judge_timestamps(batch, sums)
+        self._judge_content(batch, sums)
+
+    def _judge_header(self, batch: ScannedBatch) -> None:
+        header = batch.header
+        if header.unknown_attribute_bits:
+            message = f"attributes 0x{header.attributes & 0xFFFF:04x} have unknown bits"
+            self._say("unknown-attribute-bits", message, batch)
+        epoch = header.partition_leader_epoch
+        if 0 <= epoch < self.epoch:
+            self._say("leader-epoch-regression", f"leader epoch {epoch} behind a batch of epoch {self.epoch}", batch)
+        # One flipped epoch is one finding: what follows is compared with the flipped one only if it is lower.
+        self.epoch = epoch if epoch >= 0 else self.epoch
+
+    def _judge_control(self, batch: ScannedBatch) -> None:
+        header, kind = batch.header, batch.control_type
+        if not header.is_control or kind is None:
+            return
+        if kind is ControlType.UNKNOWN:
+            self._say("unknown-control-type", "a control record of a type that is not known", batch)
+        marker = kind in _MARKERS
+        if marker and header.record_count != 1:
+            self._say("control-batch-shape", f"a {kind} marker in a batch of {header.record_count} records", batch)
+        if marker and (header.producer_id < 0 or not header.is_transactional):
+            self._say("control-batch-shape", f"a {kind} marker that belongs to no transactional producer", batch)
+        if not marker and header.is_transactional:
+            self._say("control-batch-shape", f"a transactional control batch that is no marker but {kind}", batch)
+
+    def remember(self, producer_id: int, last: LastBatch) -> None:
+        """What a producer wrote last; the producer that did not write for longest is forgotten if there are many."""
+        if self.producers.pop(producer_id, None) is None and len(self.producers) >= PRODUCERS:
+            del self.producers[next(iter(self.producers))]
+        self.producers[producer_id] = last
+
+    def _judge_sequence(self, batch: ScannedBatch) -> None:
+        header = batch.header
+        if header.base_offset != self.next_offset:
+            # Compaction, damage or retention took something here: no producer's last batch is known any more.
+            self.whole_from = header.base_offset
+        self.next_offset = header.next_offset
+        is_numbered = header.producer_id >= 0 and header.base_sequence >= 0 and not header.is_control
+        if not is_numbered or not self.checks_sequences:
+            return
+        last = self.producers.get(header.producer_id)
+        if last is not None and last.epoch == header.producer_epoch and last.base_offset >= self.whole_from:
+            ahead = (header.base_sequence - last.next_sequence) % SEQUENCES
+            told = f"sequence {header.base_sequence} where {last.next_sequence} follows (producer {header.producer_id})"
+            if ahead >= SEQUENCES // 2:
+                self._say("sequence-duplicate", told, batch)
+            elif ahead:
+                self._say("sequence-gap", told, batch)
+        following = (header.base_sequence + header.last_offset_delta + 1) % SEQUENCES
+        self.remember(header.producer_id, LastBatch(header.producer_epoch, following, header.base_offset))
+
+    def _judge_timestamps(self, batch: ScannedBatch, sums: RecordSums) -> None:
+        header, greatest = batch.header, sums.greatest
+        stated = header.max_timestamp
+        if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+            if stated < 0:
+                self._say("max-timestamp-differs", f"LogAppendTime, but the append time is {stated}", batch)
+        elif greatest is not None and greatest != stated:
+            self._say("max-timestamp-differs", f"max timestamp {stated}, but its records reach {greatest}", batch)
+        if sums.negative:
+            self._say("negative-timestamp", f"{sums.negative} records with a timestamp below -1", batch)
+        if sums.out_of_range:
+            message = f"{sums.out_of_range} records with a timestamp outside of years 1 to 9999"
+            self._say("timestamp-out-of-range", message, batch)
+
+    def _judge_content(self, batch: ScannedBatch, sums: RecordSums) -> None:
+        odd = sums.oddities
+        if odd.unusual_encoding:
+            self._say("unusual-encoding", "its records hold numbers encoded otherwise than Kafka does", batch)
+        if sums.names_not_utf8:
+            message = f"{sums.names_not_utf8} names of record headers are not UTF-8"
+            self._say("header-name-not-utf8", message, batch)
+        if odd.inner_crcs_differ:
+            message = f"{odd.inner_crcs_differ} messages inside fail their own checksum"
+            self._say("inner-crc-differs", message, batch)
+        if odd.inner_magics_differ:
+            message = f"{odd.inner_magics_differ} messages inside are not of format v{batch.header.magic}"
+            self._say("inner-magic-differs", message, batch)
+        if odd.inner_bytes_left:
+            message = f"{odd.inner_bytes_left} bytes of a last message inside that is not whole"
+            self._say("inner-bytes-left", message, batch)
+        if odd.is_wrapper_at_zero:
+            message = (
+                f"it says offset 0, and the last message inside has offset {batch.header.last_offset}: a broker passes "
+                "over it for a consumer that begins behind 0"
+            )
+            self._say("wrapper-offset-zero", message, batch)
+
+
+def _is_utf8(name: bytes) -> bool:
+    try:
+        name.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True

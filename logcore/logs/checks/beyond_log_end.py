@@ -1,0 +1,44 @@
+"""The message for a log that ends below its high watermark: committed offsets are missing at its end.
+
+A checkpoint and a segment that were copied one after the other while a broker ran do not fit either. So the times at
+which both files were changed are told: where they lie close together, in a running broker's order, it may be the copy.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+
+from logcore.logs.model.sources import SourceLog
+from logcore.segments.filenames import HIGH_WATERMARK_FILE
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def beyond_log_end(log: SourceLog, log_end: int, high_watermark: int) -> str:
+    """One sentence, without its full stop.
+
+    log_end: offset behind the last batch that can be read. high_watermark: the one that counts; files have times only
+    for the one that the log's checkpoint states.
+    """
+    lost = high_watermark - log_end
+    text = f"the log ends at offset {log_end}; committed offsets from there on are missing: {lost}"
+    if high_watermark != log.high_watermark or log.high_watermark_ms is None or not log.segments:
+        return text
+    last = log.segments[-1]
+    return f"{text}. {times_of_change(log.high_watermark_ms, os.path.basename(last.path), last.modified_ms)}"
+
+
+def times_of_change(high_watermark_ms: int, name: str, modified_ms: int) -> str:
+    """When the checkpoint of high watermarks and the last segment were changed; times in epoch milliseconds."""
+    return (
+        f"{HIGH_WATERMARK_FILE} was written at {_time(high_watermark_ms)}, {name} changed last at {_time(modified_ms)}"
+    )
+
+
+def _time(time_ms: int) -> str:
+    try:
+        moment = _EPOCH + timedelta(milliseconds=time_ms)
+    except OverflowError:
+        return f"{time_ms} ms"
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"

@@ -1,0 +1,383 @@
+"""Rules about a log as a whole: its segments against each other, and what lies beside them against the batches.
+
+    rule                        severity  says
+    missing-offsets             error     offsets gone between two segments, or in front of the first batch
+    offset-gap                  warning   offsets gone inside a segment of a log that shows no sign of cleaning
+    leader-epoch-regression     warning   a segment that begins in a lower epoch than the one before ended in
+    leader-epoch-differs        warning   a batch whose epoch is not the one that leader-epoch-checkpoint has there
+    leader-epochs-unproven      info      no leader-epoch-checkpoint to compare with, or one that begins above the log
+                                          start; the epoch is under no checksum
+    producer-sequence           warning   a producer's batch that does not follow its last one (a gap, or a duplicate)
+    producer-epoch-regression   warning   a producer's batch of a lower epoch than it had
+    broken-snapshot             warning   a producer snapshot that cannot be used
+    snapshot-differs            warning   a producer snapshot that is not what the batches before it come to
+    checkpoint-beyond-log-end   warning   recovery point, snapshot, epoch or cleaner checkpoint behind the log end
+    high-watermark-beyond-…     error     committed offsets behind the log end
+    transaction-index-differs   warning   see `logcore.logs.checks.index_check`
+
+Everything beside the log is derived from it and is compared only as far as the log proves it. Where the log does not
+begin at offset 0 the producer snapshot at its first segment stands for what came before; without one, and behind
+damage, a gap or cleaned batches, neither sequences nor snapshots can be judged, and the transaction index only in part.
+
+A cut exactly between two batches leaves no trace in a segment: what points behind the end is the only witness. Belongs
+here: the walk over a whole log. Bytes and batches of one segment are judged in `logcore.logs.checks.validation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Protocol
+
+from logcore.errors import LogError
+from logcore.logs.checks.beyond_log_end import beyond_log_end
+from logcore.logs.checks.index_check import Read, compare_transactions, transaction_index_of
+from logcore.logs.model.findings import Finding, found
+from logcore.logs.model.gaps import GapRules
+from logcore.logs.model.producer_state import ProducerBatch, ProducerReplay
+from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.records.control import ControlType
+from logcore.segments.filenames import LEADER_EPOCH_FILE, MAX_OFFSET, is_coordinator_topic
+from logcore.segments.scanning.scan import Stretch
+from logcore.segments.side_files.producer_state import ProducerEntry, parse
+from logcore.segments.side_files.transaction_index import AbortedTransaction
+
+FINDINGS_PER_RULE = 100
+"""A log's findings of one rule beyond this many are only counted."""
+
+_MAX_SEQUENCE = 2**31 - 1
+
+
+class CheckedBatch(ProducerBatch, Protocol):
+    """What is looked at of a good batch; `logcore.logs.checks.validation.BatchVerdict` has it. Neighbours without a
+    producer, without gaps and of one leader epoch may be given as one."""
+
+    @property
+    def position(self) -> int: ...
+    @property
+    def leader_epoch(self) -> int: ...
+    @property
+    def delete_horizon_ms(self) -> int | None: ...
+
+
+def check_log(
+    log: SourceLog,
+    segments: Iterable[tuple[SegmentFile, Iterable[CheckedBatch | Stretch]]],
+    read: Read,
+    *,
+    rules: GapRules | None = None,
+) -> Iterator[Finding]:
+    """What is to be said of a log, its segments in order, each with its good batches and bad stretches in order.
+
+    read: the bytes of a file beside the log, by its path. rules: what explains gaps; by default the log's cleaner
+    checkpoint. A log that shows cleaned batches (fewer records than offsets, a delete horizon) explains every gap
+    below them itself. Files of findings are paths as the log has them.
+    """
+    check = _LogCheck(log, read, GapRules(log.cleaner_checkpoint) if rules is None else rules)
+    for segment, items in segments:
+        check.begin(segment)
+        for item in items:
+            if isinstance(item, Stretch):
+                check.take_stretch(item)
+            else:
+                check.take(item)
+        check.end_segment()
+        yield from check.told()
+    check.finish()
+    yield from check.told()
+
+
+class _LogCheck:
+    def __init__(self, log: SourceLog, read: Read, rules: GapRules) -> None:
+        self._log, self._read, self._rules = log, read, rules
+        self._checks_sequences = not is_coordinator_topic(log.topic_partition.topic)
+        self._said: list[Finding] = []
+        self._count: dict[str, int] = {}
+        self._segment: SegmentFile | None = None
+        self._expected: int | None = None
+        self._at_start = False
+        """No batch of the segment was taken yet."""
+        self._is_damaged = False
+        self._exact = True
+        """All of the log up to here was seen, and nothing of it was cleaned away."""
+        self._exact_below = MAX_OFFSET
+        self._gaps: list[tuple[int, int, bool, str, int]] = []
+        """Gaps that nothing explains so far: start, end, whether at a segment's beginning, file, position."""
+        self._epoch = -1
+        self._epochs = log.leader_epochs
+        self._epoch_at = -1
+        self._is_without_epoch = False
+        self._mismatch: tuple[int, int] | None = None
+        self._snapshots = list(log.snapshots)
+        self._replay = ProducerReplay()
+        self._indexed: dict[int, AbortedTransaction] | None = None
+        self._derived: dict[int, AbortedTransaction] = {}
+        self._markers: dict[int, int] = {}
+
+    def told(self) -> list[Finding]:
+        """What was found since the last call."""
+        said, self._said = self._said, []
+        return said
+
+    def begin(self, segment: SegmentFile) -> None:
+        if self._segment is None:
+            self._expected = segment.base_offset
+            self._start_from(segment.base_offset)
+        self._segment, self._at_start = segment, True
+        self._indexed, wrong = transaction_index_of(segment, self._read)
+        self._said += wrong
+        self._derived, self._markers = {}, {}
+
+    def _start_from(self, base_offset: int) -> None:
+        """The state that the log begins with: none at offset 0, else what the snapshot there says."""
+        if base_offset == 0:
+            return
+        entries = None
+        while self._snapshots and self._snapshots[0][0] <= base_offset:
+            offset, path = self._snapshots.pop(0)
+            entries = self._snapshot(path) if offset == base_offset else None
+        if entries is None:
+            self._doubt(base_offset)
+        else:
+            self._replay = ProducerReplay(entries)
+
+    def take_stretch(self, stretch: Stretch) -> None:
+        if stretch.tail:
+            return  # a write under way
+        self._is_damaged = True
+        self._doubt(stretch.offset)
+
+    def take(self, batch: CheckedBatch) -> None:
+        base, last = batch.base_offset, batch.last_offset
+        expected = base if self._expected is None else self._expected
+        if base > expected:
+            self._take_gap(expected, base, batch.position)
+        if batch.record_count <= last - base or batch.delete_horizon_ms is not None:
+            # Only the cleaner leaves such a batch, and it begins at the start of the log.
+            self._gaps.clear()
+            self._doubt(base)
+        while self._snapshots and self._snapshots[0][0] <= base:
+            self._compare_snapshot(*self._snapshots.pop(0), at=expected)
+        self._check_leader_epoch(batch)
+        if batch.producer_id >= 0:
+            self._take_producer(batch)
+        self._expected = last + 1
+        self._at_start = self._is_damaged = False
+
+    def end_segment(self) -> None:
+        segment = self._segment
+        if segment is None:
+            return
+        if self._at_start and not self._is_damaged and segment.base_offset > (self._expected or 0):
+            # No batch in it: an empty segment begins where the log ends.
+            self._take_gap(self._expected or 0, segment.base_offset, 0)
+            self._expected = segment.base_offset
+        if self._indexed is not None:
+            self._said += compare_transactions(
+                segment, self._indexed, self._derived, self._markers, exact_below=self._exact_below
+            )
+
+    def finish(self) -> None:
+        """What only the end of the log shows."""
+        for start, end, at_start, file, position in self._gaps:
+            what = f"no batch holds the {end - start} offsets from {start} on, and nothing explains it"
+            rule = "missing-offsets" if at_start else "offset-gap"
+            if self._log.cleaner_checkpoint is None:
+                what += " (of a compacted topic that would be ordinary)"
+            self._say(rule, what, file=file, position=position, start_offset=start, end_offset=end)
+        if self._epoch >= 0 and not self._epochs and not self._log.named_files:
+            message = "no leader-epoch-checkpoint to compare with, and no checksum covers a batch's leader epoch"
+            self._say("leader-epochs-unproven", message, file=self._log.directory)
+        if self._expected is not None and not self._is_damaged:
+            self._check_ends(self._expected)
+        for _, path in self._snapshots:
+            self._snapshot(path)
+        for rule, count in self._count.items():
+            if count > FINDINGS_PER_RULE:
+                more = f"{self._log.topic_partition}: and {count - FINDINGS_PER_RULE} more of these"
+                self._said.append(found(rule, more, file=self._log.directory))
+
+    def _take_gap(self, start: int, end: int, position: int) -> None:
+        self._doubt(start)
+        why = self._rules.loss(start, end)
+        if self._segment is None or self._is_damaged or why != "no-explanation":
+            return  # explained, or said already where the bytes were looked at
+        self._gaps.append((start, end, self._at_start, self._segment.path, position))
+
+    def _doubt(self, offset: int) -> None:
+        if self._exact:
+            self._exact, self._exact_below = False, offset
+
+    def _check_leader_epoch(self, batch: CheckedBatch) -> None:
+        epoch = batch.leader_epoch
+        if epoch < 0:
+            return
+        if self._at_start and epoch < self._epoch:
+            message = f"leader epoch {epoch} behind a segment that ends in epoch {self._epoch}"
+            self._say_of("leader-epoch-regression", message, batch)
+        self._epoch = epoch
+        following = self._epoch_at + 1
+        while following < len(self._epochs) and self._epochs[following].start_offset <= batch.base_offset:
+            self._epoch_at, following = following, following + 1
+        if self._epoch_at < 0:
+            self._say_without_epoch(batch)
+            return
+        stated = self._epochs[self._epoch_at].epoch
+        if stated == epoch:
+            self._mismatch = None
+        elif self._mismatch != (stated, epoch):
+            self._mismatch = (stated, epoch)
+            message = f"a batch of leader epoch {epoch} where leader-epoch-checkpoint has epoch {stated}"
+            self._say_of("leader-epoch-differs", message, batch)
+
+    def _say_without_epoch(self, batch: CheckedBatch) -> None:
+        """A broker removes epochs with the offsets that deleteRecords takes, and writes the new log start later."""
+        if self._is_without_epoch or not self._epochs or batch.base_offset < self._log.log_start_offset:
+            return
+        self._is_without_epoch = True
+        message = (
+            f"leader-epoch-checkpoint begins at offset {self._epochs[0].start_offset}, and the log at "
+            f"{self._log.log_start_offset}: the leader epochs of the batches between have nothing to be compared with"
+        )
+        path = f"{self._log.directory}/{LEADER_EPOCH_FILE}"
+        self._say("leader-epochs-unproven", message, file=path, start_offset=batch.base_offset)
+
+    def _take_producer(self, batch: CheckedBatch) -> None:
+        producer = batch.producer_id
+        before = self._replay.epoch_of(producer)
+        if before is not None and batch.producer_epoch < before:
+            message = f"producer {producer} wrote with epoch {batch.producer_epoch} after epoch {before}"
+            self._say_of("producer-epoch-regression", message, batch)
+        if not batch.is_control:
+            self._check_sequence(batch)
+        completed = self._replay.take(batch)
+        if batch.is_control and batch.control_type == ControlType.ABORT:
+            self._markers[batch.base_offset] = producer
+            if completed is not None:
+                self._derived[batch.base_offset] = self._replay.aborted(completed)
+
+    def _check_sequence(self, batch: CheckedBatch) -> None:
+        before = self._replay.last_data(batch.producer_id)
+        if (
+            not self._checks_sequences
+            or not self._exact
+            or before is None
+            or batch.base_sequence < 0
+            or before[0] != batch.producer_epoch
+        ):
+            return
+        expected = (before[1] + 1) & _MAX_SEQUENCE
+        if batch.base_sequence != expected:
+            behind = (batch.base_sequence - expected) & _MAX_SEQUENCE
+            what = "a gap" if behind < 2**30 else "written before"
+            sequence, producer = batch.base_sequence, batch.producer_id
+            message = f"producer {producer} goes on at sequence {sequence} where {expected} follows: {what}"
+            self._say_of("producer-sequence", message, batch)
+
+    def _snapshot(self, path: str) -> tuple[ProducerEntry, ...] | None:
+        try:
+            return parse(self._read(path))
+        except LogError as error:
+            self._say("broken-snapshot", error.message, file=path, position=error.position)
+            return None
+
+    def _compare_snapshot(self, offset: int, path: str, at: int) -> None:
+        """A snapshot named by an offset, where the next offset of the batches taken is `at`."""
+        entries = self._snapshot(path)
+        if entries is None or not self._exact or at > offset:
+            return
+        ours = self._replay.entries()
+        wrong = []
+        for entry in entries:
+            told = self._differing(entry, ours.pop(entry.producer_id, None))
+            if told is not None:
+                wrong.append(f"of producer {entry.producer_id} {told}")
+        # A broker forgets producers that were silent for long, but never one with an open transaction.
+        wrong += [
+            f"it lacks producer {entry.producer_id}, whose transaction is open since {entry.current_txn_first_offset}"
+            for entry in ours.values()
+            if entry.open_transaction is not None
+        ]
+        if wrong:
+            message = f"{len(wrong)} producers are not as the batches below offset {offset} left them: {wrong[0]}"
+            self._say("snapshot-differs", message, file=path, start_offset=offset)
+
+    def _differing(self, entry: ProducerEntry, ours: ProducerEntry | None) -> str | None:
+        if ours is None:
+            return "there is no batch"
+        if entry.last_offset == self._replay.last_marker(entry.producer_id):
+            ours = replace(ours, last_offset=entry.last_offset, offset_delta=0)  # as brokers of 0.11 did
+        if entry.timestamp == self._replay.last_data_timestamp(entry.producer_id):
+            ours = replace(ours, timestamp=entry.timestamp)  # as brokers of 1.0 did
+        names = [
+            "producer_epoch",
+            "last_sequence",
+            "last_offset",
+            "offset_delta",
+            "timestamp",
+            "current_txn_first_offset",
+        ]
+        if self._replay.knows_coordinator_epoch(entry.producer_id):
+            names.append("coordinator_epoch")
+        for name in names:
+            theirs, mine = getattr(entry, name), getattr(ours, name)
+            if theirs != mine:
+                return f"it says {name.replace('_', ' ')} {theirs}, the batches {mine}"
+        return None
+
+    def _check_ends(self, log_end: int) -> None:
+        log = self._log
+        while self._snapshots and self._snapshots[0][0] <= log_end:
+            self._compare_snapshot(*self._snapshots.pop(0), at=log_end)
+        if log.named_files:
+            return
+        for offset, path in self._snapshots:
+            self._beyond("a producer snapshot", offset, log_end, path)
+        if self._epochs:
+            self._beyond("the last leader epoch", self._epochs[-1].start_offset, log_end, log.directory)
+        if log.recovery_point is not None:
+            self._beyond("the recovery point", log.recovery_point, log_end, log.directory)
+        if log.cleaner_checkpoint is not None:
+            self._beyond("the cleaner's checkpoint", log.cleaner_checkpoint, log_end, log.directory)
+        self._beyond("the log start offset", log.log_start_offset, log_end, log.directory)
+        # KRaft's metadata log may end below its newest snapshot: a broker drops it then, and goes on from the snapshot.
+        if log.high_watermark is not None and log.high_watermark > log_end and not log.is_metadata:
+            self._say(
+                "high-watermark-beyond-log-end",
+                beyond_log_end(log, log_end, log.high_watermark),
+                file=log.directory,
+                start_offset=log_end,
+                end_offset=log.high_watermark,
+            )
+
+    def _beyond(self, what: str, offset: int, log_end: int, file: str) -> None:
+        if offset > log_end:
+            message = f"{what} is at offset {offset}, the log ends at {log_end}; its end may have been cut off"
+            self._say("checkpoint-beyond-log-end", message, file=file, start_offset=log_end, end_offset=offset)
+
+    def _say_of(self, rule: str, message: str, batch: CheckedBatch) -> None:
+        file = None if self._segment is None else self._segment.path
+        self._say(
+            rule,
+            message,
+            file=file,
+            position=batch.position,
+            start_offset=batch.base_offset,
+            end_offset=batch.last_offset + 1,
+        )
+
+    def _say(
+        self,
+        rule: str,
+        message: str,
+        *,
+        file: str | None = None,
+        position: int | None = None,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+    ) -> None:
+        self._count[rule] = self._count.get(rule, 0) + 1
+        if self._count[rule] <= FINDINGS_PER_RULE:
+            self._said.append(
+                found(rule, message, file=file, position=position, start_offset=start_offset, end_offset=end_offset)
+            )

@@ -1,0 +1,346 @@
+"""The pass over one segment: every rule over every byte, and a row for every batch.
+
+    rule                      severity  says
+    corrupt-bytes             error     bytes that cannot be trusted (offsets, crc, counts, codec, records)
+    zero-tail · zero-padding  error · info   zeros up to the end, in a sealed segment · in one still being written
+    torn-tail                 info      a partial batch at the end of a segment still being written
+    tail-hides-batches        error     an end that is no partial batch, or that contains whole batches
+    segment-without-batch     warning   a tail alone: no batch can be read
+    …                                   of batches that can be trusted: `logcore.logs.checks.batch_rules`
+
+What makes a batch trustworthy, and how the walk goes on behind one that is not, is `logcore.segments.scanning.scan`. A
+gap between offsets is no finding here: whether it is legal depends on the log (`logcore.logs.model.offset_ledger`).
+
+The pass holds one batch at a time, so memory does not grow with the segment; findings are capped for each rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from logcore.logs.checks.batch_rules import BatchRules, RecordSums
+from logcore.logs.model.batch_facts import VERDICT_OK
+from logcore.logs.model.findings import Finding, found
+from logcore.records.batch import BatchHeader
+from logcore.records.record import DEFAULT_LIMITS, Limits, Record
+from logcore.records.varint import Buffer
+from logcore.segments.scanning.fetched_bytes import FetchedBytes
+from logcore.segments.scanning.scan import Accounting, End, ScannedBatch, Stretch, scan
+
+SPLIT_BYTES = 64 * 1024 * 1024
+"""Distance between split points, at least; the next batch starts one."""
+
+FINDINGS_PER_RULE = 100
+"""A segment's findings of one rule beyond this many are only counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchVerdict:
+    """A batch that can be trusted, as a row of the table `batches`. Offsets are inclusive, position and size bytes of
+    the segment, timestamps milliseconds."""
+
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    codec: str
+    timestamp_type: str
+    base_timestamp: int
+    max_timestamp: int
+    delete_horizon_ms: int | None
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+    is_transactional: bool
+    is_control: bool
+    control_type: str | None
+    verdict: str = VERDICT_OK
+
+    @classmethod
+    def of(cls, batch: ScannedBatch) -> BatchVerdict:
+        """The row of a batch that a scan found good."""
+        header = batch.header
+        return cls(
+            position=batch.position,
+            size=header.size,
+            base_offset=header.base_offset,
+            last_offset=header.last_offset,
+            leader_epoch=header.partition_leader_epoch,
+            magic=header.magic,
+            crc=header.crc,
+            attributes=header.attributes,
+            codec=header.codec.kafka_name,
+            timestamp_type=header.timestamp_type.kafka_name,
+            base_timestamp=header.base_timestamp,
+            max_timestamp=header.max_timestamp,
+            delete_horizon_ms=header.delete_horizon_ms,
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            base_sequence=header.base_sequence,
+            record_count=header.record_count,
+            is_transactional=header.is_transactional,
+            is_control=header.is_control,
+            control_type=None if batch.control_type is None else str(batch.control_type),
+        )
+
+
+@dataclass(slots=True)
+class Counts:
+    """What the trusted batches hold. records: without control records. codecs: batches by codec name."""
+
+    batches: int = 0
+    records: int = 0
+    control_records: int = 0
+    codecs: dict[str, int] = field(default_factory=dict)
+
+
+def stretch_rule(stretch: Stretch) -> str:
+    """The rule that reports bytes that cannot be trusted. What is wrong with a batch whose end is proven is known;
+    it hides nothing."""
+    if stretch.tail:
+        return "torn-tail"
+    if stretch.unreadable:
+        return "unreadable"
+    return "corrupt-bytes" if stretch.hides is None or stretch.is_repaired else "tail-hides-batches"
+
+
+def validate_segment(
+    buf: Buffer,
+    *,
+    base_offset: int,
+    sealed: bool,
+    file: str,
+    limits: Limits = DEFAULT_LIMITS,
+    next_base_offset: int | None = None,
+    checks_sequences: bool = True,
+    fetched: FetchedBytes | None = None,
+) -> SegmentValidation:
+    """Judge a whole segment; iterate over the result to make it happen.
+
+    base_offset: what the file's name says. sealed: a later segment follows, so nothing may be missing at the end.
+    file: its name in findings. next_base_offset: base of the segment that follows, if one does; with it, batches that
+    overlap the next segment are refused. checks_sequences: False for topics that a coordinator writes. fetched: whoever
+    brings the bytes of `buf` into memory; None if they are all there. Damage never raises; `fetched` may, with a
+    LogError.
+    """
+    return SegmentValidation(buf, base_offset, sealed, file, limits, next_base_offset, checks_sequences, fetched)
+
+
+class SegmentJudgement:
+    """What is to be said of one segment, fed with what a walk over it finds, in the order of positions."""
+
+    def __init__(self, file: str, sealed: bool, base_offset: int, checks_sequences: bool = True) -> None:
+        self._sealed = sealed
+        self._findings = _CappedFindings(file)
+        self.rules = BatchRules(self._say, checks_sequences)
+        self._accounting: Accounting | None = None
+        self._valid = self._quarantined = self._unreadable = self._tail = 0
+        self.next_offset = base_offset
+        """Offset behind the last good batch so far, the segment's base offset before there is one."""
+        self.counts = Counts()
+        self.split_points: list[tuple[int, int]] = []
+        """(position, base offset) of the first batch, and of the first one at least 64 MiB behind each of these."""
+        self.min_timestamp: int | None = None
+        """Least timestamp of a data record, records without one (negative) left out."""
+        self.max_timestamp: int | None = None
+        """Greatest max timestamp of a batch, markers included, as Kafka's retention sees it; None if all are -1."""
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """In the order of positions, for each rule at most `FINDINGS_PER_RULE` and one that counts the rest."""
+        return self._findings.all()
+
+    @property
+    def accounting(self) -> Accounting:
+        """Where every byte went. ValueError before the walk ended."""
+        if self._accounting is None:
+            raise ValueError("the segment has not been walked to its end")
+        return self._accounting
+
+    @property
+    def end(self) -> End:
+        """How the segment ended. ValueError before the walk did."""
+        return _end(self.accounting, self._sealed)
+
+    def take(self, batch: ScannedBatch, sums: RecordSums) -> BatchVerdict:
+        """The next batch, and sums over its records."""
+        header = batch.header
+        codec = header.codec.kafka_name
+        data = 0 if header.is_control else header.record_count
+        self.count(codec, 1, data, header.record_count - data, header.size)
+        self.see_times(None if header.is_control else sums.least, header.max_timestamp)
+        self.see_position(batch.position, header.base_offset)
+        self.next_offset = header.next_offset
+        self.rules.judge(batch, sums)
+        return BatchVerdict.of(batch)
+
+    def count(self, codec: str, batches: int, records: int, control_records: int, nbytes: int) -> None:
+        """Add good batches of one codec to the counts."""
+        self.counts.batches += batches
+        self.counts.codecs[codec] = self.counts.codecs.get(codec, 0) + batches
+        self.counts.records += records
+        self.counts.control_records += control_records
+        self._valid += nbytes
+
+    def see_times(self, least: int | None, greatest: int) -> None:
+        """Least timestamp of data records, if they have any; greatest max timestamp of batches."""
+        if greatest >= 0:
+            self.max_timestamp = max(greatest, self.max_timestamp or 0)
+        if least is not None and (self.min_timestamp is None or least < self.min_timestamp):
+            self.min_timestamp = least
+
+    def see_position(self, position: int, base_offset: int) -> None:
+        """Where a batch begins."""
+        if not self.split_points or position - self.split_points[-1][0] >= SPLIT_BYTES:
+            self.split_points.append((position, base_offset))
+
+    def take_stretch(self, stretch: Stretch) -> None:
+        """The next bytes that cannot be trusted."""
+        if stretch.tail:
+            self._tail += stretch.size
+        else:
+            self._quarantined += stretch.size - stretch.unreadable
+            self._unreadable += stretch.unreadable
+        hides = "" if stretch.hides is None else f". No ordinary tail: {stretch.hides}"
+        if stretch.unreadable:
+            hides = f". The disk failed to read {stretch.unreadable} of them"
+        self._findings.add(
+            stretch_rule(stretch),
+            f"{stretch.size} bytes cannot be trusted ({stretch.reason}): {stretch.message}{hides}",
+            position=stretch.position,
+            nbytes=stretch.size,
+            start_offset=stretch.offset,
+        )
+
+    def finish(self, file_size: int, padding: int) -> None:
+        """The segment's end."""
+        self._accounting = Accounting(file_size, self._valid, self._quarantined, self._tail, padding, self._unreadable)
+        if not self.counts.batches and self._tail:
+            self._findings.add(
+                "segment-without-batch",
+                f"no batch can be read in all its {file_size} bytes",
+                position=0,
+                nbytes=file_size,
+                start_offset=self.next_offset,
+            )
+        if not padding:
+            return
+        where = "although a later segment follows" if self._sealed else "behind the last batch"
+        self._findings.add(
+            "zero-tail" if self._sealed else "zero-padding",
+            f"the last {padding} bytes are zeros, {where}",
+            position=file_size - padding,
+            nbytes=padding,
+            start_offset=self.next_offset,
+        )
+
+    def _say(self, rule: str, message: str, batch: ScannedBatch) -> None:
+        header = batch.header
+        self._findings.add(
+            rule,
+            message,
+            position=batch.position,
+            nbytes=header.size,
+            start_offset=header.base_offset,
+            end_offset=header.next_offset,
+        )
+
+
+class SegmentValidation(SegmentJudgement):
+    """Iterates once over a segment, in the order of positions; the attributes are complete afterwards."""
+
+    def __init__(
+        self,
+        buf: Buffer,
+        base_offset: int,
+        sealed: bool,
+        file: str,
+        limits: Limits,
+        next_base_offset: int | None,
+        checks_sequences: bool = True,
+        fetched: FetchedBytes | None = None,
+    ) -> None:
+        super().__init__(file, sealed, base_offset, checks_sequences)
+        self._scan = scan(
+            buf,
+            base_offset=base_offset,
+            sealed=sealed,
+            limits=limits,
+            next_base_offset=next_base_offset,
+            inspect=self._look_at,
+            fetched=fetched,
+        )
+        self._fetched = fetched
+        self._sums = RecordSums()
+        self._header: BatchHeader | None = None
+        self._walk = self._steps()
+
+    def __iter__(self) -> Iterator[BatchVerdict | Stretch]:
+        return self._walk
+
+    def _steps(self) -> Iterator[BatchVerdict | Stretch]:
+        for item in self._scan:
+            if self._fetched is not None:
+                self._fetched.release(item.position)
+            if isinstance(item, Stretch):
+                self.take_stretch(item)
+                yield item
+            else:
+                # A batch without records was never looked into.
+                sums = self._sums if item.header is self._header else RecordSums()
+                sums.oddities = self._scan.oddities
+                yield self.take(item, sums)
+        accounting = self._scan.accounting
+        self.finish(accounting.file_size, accounting.padding)
+
+    def _look_at(self, header: BatchHeader, record: Record) -> None:
+        if header is not self._header:
+            self._header = header
+            self._sums = RecordSums()
+        self._sums.take(record)
+
+
+def _end(accounting: Accounting, sealed: bool) -> End:
+    if accounting.quarantined or accounting.unreadable or (sealed and accounting.padding):
+        return End.CORRUPT
+    return End.TORN if accounting.tail else End.CLEAN
+
+
+class _CappedFindings:
+    """Findings of one file; of each rule the first ones in full, then their number."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._kept: list[Finding] = []
+        self._seen: dict[str, int] = {}
+
+    def add(
+        self, rule: str, message: str, *, position: int, nbytes: int, start_offset: int, end_offset: int | None = None
+    ) -> None:
+        seen = self._seen.get(rule, 0)
+        self._seen[rule] = seen + 1
+        if seen < FINDINGS_PER_RULE:
+            finding = found(
+                rule,
+                message,
+                file=self._file,
+                position=position,
+                nbytes=nbytes,
+                start_offset=start_offset,
+                end_offset=end_offset,
+            )
+            self._kept.append(finding)
+
+    def all(self) -> tuple[Finding, ...]:
+        more = (
+            found(rule, f"and {seen - FINDINGS_PER_RULE} more of these in the same segment", file=self._file)
+            for rule, seen in self._seen.items()
+            if seen > FINDINGS_PER_RULE
+        )
+        return (*self._kept, *more)

@@ -1,0 +1,1 @@
+"""What of a source is new, and whether it continues what is held."""

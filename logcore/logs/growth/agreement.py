@@ -1,0 +1,304 @@
+"""Whether a source still holds what the archive holds last, and where its log goes on if so.
+
+The archive's last batch is looked for where it lay, then elsewhere (a merged segment); where the source cleaned or
+dropped it, the leader epochs have to say that the log is the same up to its end (KIP-101, KIP-279). Base offset and
+leader epoch lie outside of a batch's crc, so all three are compared.
+
+Belongs here: the question of agreement. What is taken then, and what is said about it, is in
+`logcore.logs.growth.growth`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from logcore.logs.model.findings import Finding, found
+from logcore.logs.model.offset_ledger import EVIDENCE_REMOTE
+from logcore.logs.model.remote_tier import remote_finding
+from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.records.batch import BatchHeader
+from logcore.segments.filenames import MAX_OFFSET
+from logcore.segments.side_files.leader_epochs import EpochEntry, end_offset_for, epoch_for_offset
+
+Gap = tuple[int, int, str]
+"""Start offset, end offset, evidence: offsets absent in there are missing for that reason."""
+
+
+class SourceReader(Protocol):
+    """Headers of batches in a source's files; `logcore.storage.local.LocalReader` is one."""
+
+    def header_at(self, segment: SegmentFile, position: int) -> BatchHeader | None:
+        """The header at a position, or None if no whole batch with a readable header stands there."""
+
+    def headers(self, segment: SegmentFile, position: int = 0) -> Iterator[tuple[int, BatchHeader | None]]:
+        """Positions and headers from a position on; a last None says that nothing can be told from there."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogTail:
+    """What the archive holds at the end of a log.
+
+    next_offset: the offset expected next. last_batch_…: the last good batch, and its end in the source segment of base
+    offset last_batch_segment; all None if no good batch was ever taken. source_segment, source_position: the source
+    segment taken last, and the end of what was taken of it, which is behind the last good batch if damage follows.
+    """
+
+    next_offset: int
+    last_batch_base_offset: int | None
+    last_batch_epoch: int | None
+    last_batch_crc: int | None
+    last_batch_size: int | None
+    last_batch_end: int | None
+    last_batch_segment: int | None
+    source_segment: int
+    source_position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Why nothing more may be taken; `rule` is in the table of rules, and the finding is among the growth's."""
+
+    rule: str
+    message: str
+
+
+class Stopped(Exception):
+    """A decision to stop, on its way out."""
+
+    def __init__(self, rule: str, message: str) -> None:
+        self.stop = Stop(rule, message)
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Where to go on: a place in a segment, the offset expected there, and what is said about it."""
+
+    segment: SegmentFile
+    position: int
+    expected: int
+    findings: tuple[Finding, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+
+
+def walk(
+    source: SourceLog, reader: SourceReader, segment: SegmentFile, position: int = 0
+) -> Iterator[tuple[tuple[SegmentFile, int], BatchHeader | None]]:
+    """(segment, position) and header of every batch from a place on, through the later segments; None where the bytes
+    of a segment can no longer be told apart, and then on with the next segment. Stops at an unreadable segment."""
+    for later in source.segments:
+        if later.base_offset < segment.base_offset:
+            continue
+        hidden = [base for base in source.unreadable if segment.base_offset < base < later.base_offset]
+        if hidden:
+            raise Stopped(
+                "unreadable", f"the segment at offset {hidden[0]} cannot be read, and may hold what is needed"
+            )
+        start = position if later.base_offset == segment.base_offset else 0
+        for at, header in reader.headers(later, start):
+            yield (later, at), header
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """The question whether the source still holds what the archive holds last, and where the log goes on if so."""
+
+    tail: LogTail
+    source: SourceLog
+    reader: SourceReader
+    known_epochs: tuple[EpochEntry, ...]
+
+    def resume(self) -> Resume:
+        """Where to go on. Raises Stopped, and what the reader raises."""
+        if not self.source.segments:
+            raise Stopped("unreadable" if self.source.unreadable else "source-behind", "no segment can be read there")
+        self._require_readable_end()
+        resume = self._where_it_lay()
+        if self._first_available() > self.tail.next_offset:
+            return self._behind_the_gap(resume)
+        if resume is None:
+            resume = self._elsewhere()
+        return resume
+
+    def _require_readable_end(self) -> None:
+        """Stop if the segment that would hold our end is there but cannot be read."""
+        bases = [segment.base_offset for segment in self.source.segments]
+        floor = max((base for base in (*bases, *self.source.unreadable) if base < self.tail.next_offset), default=None)
+        if floor is not None and floor in self.source.unreadable:
+            raise Stopped(
+                "unreadable", f"the segment at offset {floor} cannot be read, and would hold the archive's end"
+            )
+
+    def _first_available(self) -> int:
+        return max(min([self.source.segments[0].base_offset, *self.source.unreadable]), self.source.log_start_offset)
+
+    def _where_it_lay(self) -> Resume | None:
+        """The ordinary case, told from one header: the source only grew."""
+        tail = self.tail
+        segment = self._segment(tail.source_segment)
+        if segment is None or segment.size < tail.source_position:
+            return None
+        if tail.last_batch_segment is not None and tail.last_batch_end is not None and tail.last_batch_size is not None:
+            holder = self._segment(tail.last_batch_segment)
+            if holder is None:
+                return None
+            header = self.reader.header_at(holder, tail.last_batch_end - tail.last_batch_size)
+            if header is None or not self._is_ours(header):
+                return None
+        took_damage = (tail.source_segment, tail.source_position) != (tail.last_batch_segment, tail.last_batch_end)
+        if took_damage and segment.size != tail.source_position:
+            # Damage is taken along only with a sealed segment, whole: a broker that cut it off writes over it.
+            raise Stopped("source-diverged", "a segment that ended in damage has another size now")
+        following = self.reader.header_at(segment, tail.source_position)
+        if following is not None and following.base_offset < tail.next_offset:
+            raise Stopped(
+                "source-diverged",
+                f"behind what was taken lies a batch of offset {following.base_offset}, below {tail.next_offset}",
+            )
+        return Resume(segment, tail.source_position, tail.next_offset)
+
+    def _elsewhere(self) -> Resume:
+        """The source was rewritten, or lost its head: look for our last batch by its offset."""
+        tail, source = self.tail, self.source
+        base_offset = tail.last_batch_base_offset
+        if base_offset is None:
+            raise Stopped("source-diverged", "the source changed, and nothing the archive holds of it can be compared")
+        steps = walk(source, self.reader, self._floor(base_offset))
+        dropped = agreed = self._first_available() > base_offset  # then there is nothing to compare
+        if dropped:
+            self._require_epochs("the batch the archive holds last was dropped at the source")
+        end: tuple[SegmentFile, int] | None = None
+        log_end = source.segments[-1].base_offset
+        for (segment, position), header in steps:
+            if header is None:
+                if not source.is_sealed(segment):
+                    break  # a write under way: the log ends here
+                if agreed and segment.base_offset >= tail.next_offset:
+                    return self._found(segment, position, dropped)
+                raise Stopped(
+                    "source-diverged",
+                    f"damage at position {position} of the segment at {segment.base_offset} hides what is needed",
+                )
+            end = (segment, position + header.size)
+            log_end = max(log_end, header.next_offset)
+            if header.last_offset < base_offset:
+                continue
+            if not agreed:
+                self._require_same(header)
+                agreed = True
+            if header.base_offset >= tail.next_offset:
+                return self._found(segment, position, dropped)
+            if header.last_offset >= tail.next_offset:
+                raise Stopped(
+                    "source-diverged",
+                    f"a batch of offsets {header.base_offset} to {header.last_offset} lies across the archive's end",
+                )
+        if log_end < tail.next_offset:
+            message = f"the source ends at offset {log_end}, the archive at {tail.next_offset}"
+            raise Stopped("source-behind", message)
+        if not agreed:
+            self._require_epochs("the batch the archive holds last was cleaned away at the source", cleaned=True)
+        last = source.segments[-1]
+        return self._found(last, end[1] if end is not None and end[0] == last else 0, dropped)
+
+    def _behind_the_gap(self, resume: Resume | None) -> Resume:
+        """The source begins above what the archive holds next: go on there, and say what was lost."""
+        tail, source, first = self.tail, self.source, self._first_available()
+        if source.named_files:
+            message = f"the files that were named begin at offset {first}, the archive goes on at {tail.next_offset}"
+            raise Stopped("segments-not-named", message)
+        epoch = epoch_for_offset(source.leader_epochs, first)
+        if epoch is not None and tail.last_batch_epoch is not None and epoch < tail.last_batch_epoch:
+            message = f"offset {first} is of leader epoch {epoch}, the archive ends with epoch {tail.last_batch_epoch}"
+            raise Stopped("source-diverged", message)
+        start = (self._floor(first), 0)
+        if resume is not None and resume.segment.base_offset >= start[0].base_offset:
+            start = (resume.segment, resume.position)
+        begin, place = self._first_batch_from(first, start)
+        if begin < tail.next_offset:
+            raise Stopped("source-diverged", f"a batch that begins at offset {begin} lies across the archive's end")
+        if begin == tail.next_offset:
+            return Resume(*place, begin)
+        findings: list[Finding] = []
+        gaps: list[tuple[int, int, str]] = []
+        remote_from = begin if source.remote is None else max(tail.next_offset, source.remote[0])
+        if tail.next_offset < remote_from:
+            span = f"offsets {tail.next_offset} to {remote_from}"
+            message = f"{source.topic_partition}: the source dropped {span} before they were taken"
+            lost = (tail.next_offset, remote_from, "trimmed-before-ingest")
+            findings.append(found(lost[2], message, start_offset=lost[0], end_offset=lost[1]))
+            gaps.append(lost)
+        if remote_from < begin:
+            findings.append(remote_finding(source.topic_partition, remote_from, begin))
+            gaps.append((remote_from, begin, EVIDENCE_REMOTE))
+        return Resume(*place, begin, tuple(findings), tuple(gaps))
+
+    def _first_batch_from(self, first: int, start: tuple[SegmentFile, int]) -> tuple[int, tuple[SegmentFile, int]]:
+        """Where the log goes on at or behind an offset: the offset, no higher than `first`, and the place."""
+        source = self.source
+        for (segment, position), header in walk(source, self.reader, *start):
+            if header is None and source.is_sealed(segment):
+                return first, (segment, position)  # damage is taken along, for validation to judge
+            if header is not None and header.last_offset >= first:
+                return min(first, header.base_offset), (segment, position)
+        last = source.segments[-1]
+        if last.base_offset < first:
+            message = (
+                f"its log start offset {first} lies above all it holds; the archive goes on at {self.tail.next_offset}"
+            )
+            raise Stopped("source-behind", message)
+        return first, (last, 0)
+
+    def _found(self, segment: SegmentFile, position: int, dropped: bool) -> Resume:
+        next_offset = self.tail.next_offset
+        if dropped:
+            return Resume(segment, position, next_offset)
+        message = f"{self.source.topic_partition}: the source was rewritten below offset {next_offset}; kept here"
+        return Resume(segment, position, next_offset, (found("source-compacted", message, end_offset=next_offset),))
+
+    def _is_ours(self, header: BatchHeader) -> bool:
+        """The same batch: base offset and leader epoch lie outside the crc, so all three are compared."""
+        tail = self.tail
+        return (header.base_offset, header.partition_leader_epoch, header.crc) == (
+            tail.last_batch_base_offset,
+            tail.last_batch_epoch,
+            tail.last_batch_crc,
+        )
+
+    def _require_same(self, header: BatchHeader) -> None:
+        if not self._is_ours(header):
+            self._require_epochs(f"another batch lies at offset {header.base_offset}", cleaned=True)
+
+    def _require_epochs(self, why: str, *, cleaned: bool = False) -> None:
+        """Stop unless the source's leader epochs say that its log is ours up to our end, and its cleaner was there."""
+        tail, epochs = self.tail, self.source.leader_epochs
+        checkpoint = self.source.cleaner_checkpoint
+        if cleaned and (checkpoint is None or checkpoint <= (tail.last_batch_base_offset or 0)):
+            raise Stopped("source-diverged", f"{why}, and the source's cleaner was not there")
+        epoch = tail.last_batch_epoch
+        if epoch is None or epoch < 0 or not epochs:
+            raise Stopped("source-diverged", f"{why}, and there are no leader epochs to compare")
+        answered, end = end_offset_for(epochs, epoch, MAX_OFFSET)
+        if answered != epoch or end < tail.next_offset or not self._same_epochs():
+            raise Stopped("source-diverged", f"{why}, and the leader epochs of source and archive differ")
+
+    def _same_epochs(self) -> bool:
+        """Whether what is still at the source was written in the same epochs as when it was last seen."""
+        first, end, epochs = self._first_available(), self.tail.next_offset, self.source.leader_epochs
+        if not self.known_epochs:
+            return True
+        borders = {entry.start_offset for entry in (*epochs, *self.known_epochs)} | {first}
+        return all(
+            epoch_for_offset(epochs, border) == epoch_for_offset(self.known_epochs, border)
+            for border in borders
+            if first <= border < end
+        )
+
+    def _segment(self, base_offset: int) -> SegmentFile | None:
+        return next((s for s in self.source.segments if s.base_offset == base_offset), None)
+
+    def _floor(self, offset: int) -> SegmentFile:
+        """The segment that would hold an offset; the first one if all begin above it."""
+        below = [segment for segment in self.source.segments if segment.base_offset <= offset]
+        return below[-1] if below else self.source.segments[0]

@@ -1,0 +1,296 @@
+"""Where a source and the archive part: the end of their common prefix, batch by batch.
+
+A broker that lost an election cuts its log back to where it agrees with its leader, and goes on with what the leader
+wrote (KIP-101, KIP-279). Seen from here that is a source whose batches differ from ours from some offset on. The same
+offset and leader epoch mean the same history up to there, so the newest segment of ours of which anything agrees is
+enough; base offset and leader epoch lie outside of a batch's crc, so all three are compared.
+
+    asked of the source                                              else
+    one of our batches is there, with base offset, epoch and crc     it never was this log, or was rewritten: no fork,
+                                                                     unless a newer leader's log begins where ours does
+    behind the last such batch another one follows                   it only ends earlier: no fork
+    that one passes its crc, lies behind, and its epoch is known     it may be damage: no fork
+    the leader epochs do not part below                              they contradict the batches: no fork
+
+Nothing is read here: headers come through a reader for each side. What becomes of our tail is the caller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from logcore.errors import LogError
+from logcore.logs.growth.agreement import LogTail, SourceReader, Stopped, walk
+from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.records.batch import BatchHeader
+from logcore.segments.filenames import MAX_OFFSET
+from logcore.segments.side_files.leader_epochs import (
+    UNDEFINED_EPOCH,
+    EpochEntry,
+    Epochs,
+    end_offset_for,
+    epoch_for_offset,
+    truncate_from_end,
+)
+
+
+class CheckingReader(SourceReader, Protocol):
+    """A reader that also looks at the bytes of a batch; `logcore.storage.local.LocalReader` is one."""
+
+    def is_good(self, segment: SegmentFile, position: int, header: BatchHeader) -> bool:
+        """Whether the batch of this header, at this position, passes its checksum."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldSegment:
+    """A segment of ours: batches between positions start and end of a file."""
+
+    base_offset: int
+    next_offset: int
+    file: SegmentFile
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """The first offset on which source and archive differ.
+
+    tail: what we would hold last if we held no more than what agrees, as it lies at the source; None if nothing does.
+    held: index of our segment that the fork lies in or behind; position: end of what agrees in its file.
+    """
+
+    offset: int
+    tail: LogTail | None = None
+    held: int | None = None
+    position: int | None = None
+
+
+Place = tuple[SegmentFile, int]
+_Found = tuple[Place, BatchHeader | None]
+
+
+def find_fork(
+    held: Sequence[HeldSegment],
+    source: SourceLog,
+    reader: CheckingReader,
+    archive: SourceReader,
+    *,
+    known_epochs: Sequence[tuple[int, int]] = (),
+    not_below: int | None = None,
+    is_whole: bool = False,
+) -> Fork | None:
+    """The fork of a source from what is held; None where there is none, or it cannot be told.
+
+    held: in offset order, those of an earlier incarnation before, read through `archive`. known_epochs: the leader
+    epochs that our log was written in. not_below: a fork below that offset is of no use to the caller, and is not
+    looked for; without it a source of which nothing agrees has a fork too, at its beginning. is_whole: nothing below
+    `held` was ever ours; then a fork may lie at its beginning too. Never raises for what either side holds.
+    """
+    try:
+        for index in reversed(range(len(held))):
+            if not_below is not None and held[index].next_offset < not_below:
+                return None
+            found = _fork_in(held, index, source, reader, archive)
+            if found is not None:
+                agreed, (place, header) = found
+                fork = _fork(held, index, agreed, source)
+                if header is None or header.base_offset < fork.offset:
+                    return None
+                if not _is_written(place, header, agreed.ours_behind, source, reader):
+                    return None
+                if not_below is not None and header.base_offset < (source.cleaner_checkpoint or 0):
+                    return None  # cleaning may have made it what it is: no reason to give up what we hold
+                if not_below is not None and fork.offset < not_below:
+                    return None
+                return fork if _epochs_allow(fork.offset, held[-1].next_offset, known_epochs, source) else None
+        if not_below is None:
+            return _fork_at_start(source, reader)
+        if is_whole and held and held[0].base_offset >= not_below:
+            return _fork_before(held, source, reader, archive, known_epochs)
+        return None
+    except (LogError, Stopped):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Agreed:
+    """The last batch on which both agree: header, end in our file, place at the source; and what we hold behind it."""
+
+    header: BatchHeader
+    our_end: int
+    place: Place
+    ours_behind: BatchHeader | None
+
+
+def _fork_in(
+    held: Sequence[HeldSegment], index: int, source: SourceLog, reader: SourceReader, archive: SourceReader
+) -> tuple[_Agreed, _Found] | None:
+    """The last batch of a segment that agrees, and what the source has behind it; None if not even its first does."""
+    agreed: _Agreed | None = None
+    theirs = _source_from(held[index].base_offset, source, reader)
+    their = next(theirs, None)
+    for ours, end in _headers_of(held[index], archive):
+        if their is None or ours is None or their[1] is None or not _same(ours, their[1]):
+            behind = (their if their is not None else (_end_of(source), None)) if agreed else None
+            return None if agreed is None or behind is None else (_with(agreed, ours), behind)
+        agreed = _Agreed(ours, end, their[0], None)
+        their = next(theirs, None)
+    if agreed is None:
+        return None
+    following = next((h for part in held[index + 1 :] for h, _ in _headers_of(part, archive)), None)
+    return _with(agreed, following), their if their is not None else (_end_of(source), None)
+
+
+def _with(agreed: _Agreed, ours_behind: BatchHeader | None) -> _Agreed:
+    return _Agreed(agreed.header, agreed.our_end, agreed.place, ours_behind)
+
+
+def _end_of(source: SourceLog) -> Place:
+    return source.segments[-1], source.segments[-1].size
+
+
+def _headers_of(part: HeldSegment, archive: SourceReader) -> Iterator[tuple[BatchHeader | None, int]]:
+    """Headers of our segment, each with the position behind its batch; None for damage, as the last one."""
+    try:
+        for position, header in archive.headers(part.file, part.start):
+            if position >= part.end:
+                return
+            yield header, position if header is None else position + header.size
+    except LogError:
+        yield None, part.start  # a retired segment's file may be deleted: nothing in it can be compared
+
+
+def _source_from(offset: int, source: SourceLog, reader: SourceReader) -> Iterator[_Found]:
+    """The source's batches that begin at or behind an offset, and damage."""
+    below = [segment for segment in source.segments if segment.base_offset <= offset]
+    if not source.segments:
+        return
+    for place, header in walk(source, reader, below[-1] if below else source.segments[0]):
+        if header is None or header.base_offset >= offset:
+            yield place, header
+
+
+def _fork(held: Sequence[HeldSegment], index: int, agreed: _Agreed, source: SourceLog) -> Fork:
+    header, (segment, position) = agreed.header, agreed.place
+    end = position + header.size
+    tail = LogTail(
+        next_offset=header.next_offset,
+        last_batch_base_offset=header.base_offset,
+        last_batch_epoch=header.partition_leader_epoch,
+        last_batch_crc=header.crc,
+        last_batch_size=header.size,
+        last_batch_end=end,
+        last_batch_segment=segment.base_offset,
+        source_segment=segment.base_offset,
+        source_position=end,
+    )
+    return Fork(header.next_offset, tail, index, agreed.our_end)
+
+
+def _fork_at_start(source: SourceLog, reader: CheckingReader) -> Fork | None:
+    """Nothing agrees: the source's log is another one from its first batch on."""
+    if not source.segments or source.unreadable:
+        return None
+    for (segment, position), header in walk(source, reader, source.segments[0]):
+        if header is None or not _is_written((segment, position), header, None, source, reader):
+            return None
+        return Fork(max(source.log_start_offset, source.segments[0].base_offset))
+    return None
+
+
+def _fork_before(
+    held: Sequence[HeldSegment],
+    source: SourceLog,
+    reader: CheckingReader,
+    archive: SourceReader,
+    known_epochs: Sequence[tuple[int, int]],
+) -> Fork | None:
+    """Nothing agrees, and both logs begin at one offset: a newer leader never had any of ours, and its history says so.
+
+    A follower truncates to its beginning then; without a history it may as well be another log.
+    """
+    begin, end = held[0].base_offset, held[-1].next_offset
+    ours = next((header for header, _ in _headers_of(held[0], archive)), None)
+    if not source.segments or source.unreadable or source.segments[0].base_offset != begin or ours is None:
+        return None
+    bound = epochs_part_at(our_epochs(known_epochs, end), source.leader_epochs, end)
+    if bound is None or bound > begin or begin < (source.cleaner_checkpoint or 0):
+        return None
+    for place, header in walk(source, reader, source.segments[0]):
+        is_newer = header is not None and header.partition_leader_epoch > ours.partition_leader_epoch
+        if header is None or header.base_offset != begin or not is_newer:
+            return None
+        return Fork(begin) if _is_written(place, header, ours, source, reader) else None
+    return None
+
+
+def _is_written(
+    place: Place, header: BatchHeader, ours: BatchHeader | None, source: SourceLog, reader: CheckingReader
+) -> bool:
+    """Whether the source's differing batch was written by a leader, rather than being one of ours with damage.
+
+    Base offset and leader epoch lie outside of the crc: with the content of ours it is another batch only where the
+    source's history says that another leader wrote it, as when a producer sent it again.
+    """
+    if not reader.is_good(*place, header):
+        return False
+    if ours is not None and ours.crc == header.crc:
+        is_again = (
+            header.base_offset == ours.base_offset and header.partition_leader_epoch != ours.partition_leader_epoch
+        )
+        if not is_again or not source.leader_epochs:
+            return False
+    if not source.leader_epochs:
+        return True
+    return epoch_for_offset(source.leader_epochs, header.base_offset) == header.partition_leader_epoch
+
+
+def _same(ours: BatchHeader, theirs: BatchHeader) -> bool:
+    return (ours.base_offset, ours.partition_leader_epoch, ours.crc) == (
+        theirs.base_offset,
+        theirs.partition_leader_epoch,
+        theirs.crc,
+    )
+
+
+def _epochs_allow(fork: int, our_end: int, known: Sequence[tuple[int, int]], source: SourceLog) -> bool:
+    bound = epochs_part_at(our_epochs(known, our_end), source.leader_epochs, our_end)
+    return bound is None or fork <= bound
+
+
+def our_epochs(known: Sequence[tuple[int, int]], our_end: int) -> Epochs:
+    """The history of a log that ends at an offset, from (epoch, start offset) as they were seen."""
+    return truncate_from_end(tuple(EpochEntry(*entry) for entry in known), our_end)
+
+
+def only_ends_earlier(known: Sequence[tuple[int, int]], source: SourceLog, our_end: int) -> bool:
+    """Whether the leader epochs say that a source that ends before us has nothing that we have not: an old copy."""
+    ours = our_epochs(known, our_end)
+    if not ours or not source.leader_epochs:
+        return False
+    bound = epochs_part_at(ours, source.leader_epochs, our_end)
+    return bound is None or bound >= our_end
+
+
+def epochs_part_at(ours: Epochs, theirs: Epochs, our_end: int, their_end: int = MAX_OFFSET) -> int | None:
+    """Where two histories of leader epochs say that their logs part; None where they cannot tell.
+
+    What a follower does with its leader's answers: from its newest epoch down, the lower of the two ends of the
+    newest epoch that both know. See Kafka AbstractFetcherThread.getOffsetTruncationState.
+    """
+    end = our_end
+    epoch = ours[-1].epoch if ours else UNDEFINED_EPOCH
+    while True:
+        answered, their_epoch_end = end_offset_for(theirs, epoch, their_end)
+        if answered == UNDEFINED_EPOCH:
+            return None
+        own, own_end = end_offset_for(ours, answered, our_end)
+        if own == UNDEFINED_EPOCH:
+            return min(their_epoch_end, end)
+        end = min(their_epoch_end, own_end, end)
+        if own == answered or own >= epoch:
+            return end
+        epoch = own

@@ -1,0 +1,128 @@
+"""Batches that fill a hole in the log: offsets that are `missing` or `corrupt` here, and good somewhere else.
+
+A hole is filled by whole batches that lie in it, pass their checksum and rise in offset and leader epoch between the
+batches beside the hole; one that reaches over an edge is refused. A copy that is not the log's own source has to be a
+copy of this log: of the batches beside the hole it holds at least one, and none of them differs.
+
+Belongs here: which bytes of a source fill a hole. What is done with them is the ingest job's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from logcore.errors import LogError
+from logcore.logs.growth.divergence import CheckingReader
+from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.records.batch import BatchHeader
+from logcore.segments.side_files.leader_epochs import epoch_for_offset
+
+BatchIdentity = tuple[int, int, int]
+"""Base offset, leader epoch and crc."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """Offsets [start, end) that are to be filled, and the batches beside it; None where there is none."""
+
+    start: int
+    end: int
+    before: BatchIdentity | None = None
+    after: BatchIdentity | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Filler:
+    """Batches back to back: positions [start, end) of a source's segment, offsets [base_offset, next_offset)."""
+
+    segment: SegmentFile
+    start: int
+    end: int
+    base_offset: int
+    next_offset: int
+
+
+def find_fillers(
+    hole: Hole,
+    source: SourceLog,
+    reader: CheckingReader,
+    *,
+    is_own: bool,
+    seen: Collection[str] = (),
+    begin_at: Mapping[str, int] | None = None,
+) -> tuple[Filler, ...]:
+    """What a source has for a hole, in offset order; nothing where it cannot be trusted to be the same log.
+
+    is_own: the log is kept to this source, and agrees with it. seen: paths of files that were taken as they are now.
+    begin_at: positions in files below which nothing of the hole lies. Never raises for what the source holds.
+    """
+    try:
+        return _find(hole, source, reader, is_own, seen, begin_at or {})
+    except LogError:
+        return ()
+
+
+def _find(
+    hole: Hole,
+    source: SourceLog,
+    reader: CheckingReader,
+    is_own: bool,
+    seen: Collection[str],
+    begin_at: Mapping[str, int],
+) -> tuple[Filler, ...]:
+    fillers: list[Filler] = []
+    expected, epoch = hole.start, hole.before[1] if hole.before else -1
+    anchors = 0
+    for segment, position, header in _around(hole, source, reader, seen, begin_at):
+        beside = next((b for b in (hole.before, hole.after) if b is not None and b[0] == header.base_offset), None)
+        if beside is not None:
+            if _identity(header) != beside:
+                return ()  # another history
+            anchors += 1
+        if header.base_offset < expected or header.next_offset > hole.end:
+            continue
+        if not _fits(header, epoch, hole, source) or not reader.is_good(segment, position, header):
+            continue
+        last = fillers[-1] if fillers else None
+        if last is not None and (last.segment, last.end, last.next_offset) == (segment, position, header.base_offset):
+            start, base_offset = last.start, last.base_offset
+            fillers.pop()
+        else:
+            start, base_offset = position, header.base_offset
+        fillers.append(Filler(segment, start, position + header.size, base_offset, header.next_offset))
+        expected, epoch = header.next_offset, header.partition_leader_epoch
+    return tuple(fillers) if is_own or anchors else ()
+
+
+def _around(
+    hole: Hole, source: SourceLog, reader: CheckingReader, seen: Collection[str], begin_at: Mapping[str, int]
+) -> Iterator[tuple[SegmentFile, int, BatchHeader]]:
+    """Readable headers from the batch before the hole to the one behind it."""
+    first = hole.start if hole.before is None else hole.before[0]
+    last = hole.end if hole.after is None else hole.after[0] + 1
+    for segment in source.segments:
+        following = source.next_base_offset(segment)
+        if segment.path in seen or segment.base_offset >= last or (following is not None and following <= first):
+            continue
+        start = begin_at.get(segment.path, 0)
+        if start and reader.header_at(segment, start) is None:
+            start = 0
+        for position, header in reader.headers(segment, start):
+            if header is None or header.base_offset >= last:
+                break
+            if header.last_offset >= first:
+                yield segment, position, header
+
+
+def _fits(header: BatchHeader, epoch: int, hole: Hole, source: SourceLog) -> bool:
+    """Whether a batch's leader epoch lies between its neighbours' and is the one the source's history has there."""
+    own = header.partition_leader_epoch
+    if own < epoch or (hole.after is not None and own > hole.after[1]):
+        return False
+    known = epoch_for_offset(source.leader_epochs, header.base_offset)
+    return known is None or own < 0 or known == own
+
+
+def _identity(header: BatchHeader) -> BatchIdentity:
+    return header.base_offset, header.partition_leader_epoch, header.crc

@@ -1,0 +1,1 @@
+"""Values that say what a log, its offsets, producers and transactions are."""

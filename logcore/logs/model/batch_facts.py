@@ -1,0 +1,116 @@
+"""What the log pass knows of a batch: the few facts that decide what became of its offsets.
+
+A log may hold as many batches as records (before v2 every uncompressed message is one), so `fold` makes one fact of
+neighbours that nothing tells apart any more; a plain log of millions of batches then is a handful of facts.
+
+Belongs here: the value and its folding. Where facts come from is `logcore.logs.checks.validation`, what they mean
+`logcore.logs.model.transactions` and `logcore.logs.model.offset_ledger`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from logcore.segments.scanning.scan import ScannedBatch, Stretch
+
+VERDICT_OK = "ok"
+"""Verdict of a batch that can be trusted; any other verdict is a corruption reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFact:
+    """What the log pass needs to know of one batch, or of a stretch of bytes that cannot be trusted.
+
+    last_offset: inclusive, None for a stretch. For a stretch `verdict` is the reason and `base_offset` the offset
+    that was expected there; its other fields say nothing.
+    control_type: None for data and for a control batch that cleaning left without a record.
+    """
+
+    base_offset: int
+    last_offset: int | None
+    record_count: int
+    producer_id: int
+    producer_epoch: int
+    is_transactional: bool
+    is_control: bool
+    control_type: str | None
+    verdict: str
+    segment_id: str
+    position: int
+    size: int
+    leader_epoch: int
+
+    @property
+    def next_offset(self) -> int:
+        """Offset behind the batch; for a stretch the offset expected where it begins."""
+        return self.base_offset if self.last_offset is None else self.last_offset + 1
+
+
+def fact_of(item: ScannedBatch | Stretch, segment_id: str) -> BatchFact:
+    """The facts of one step of a walk over a segment."""
+    if isinstance(item, Stretch):
+        reason = str(item.reason)
+        return BatchFact(
+            item.offset, None, 0, -1, -1, False, False, None, reason, segment_id, item.position, item.size, -1
+        )
+    header = item.header
+    return BatchFact(
+        header.base_offset,
+        header.last_offset,
+        header.record_count,
+        header.producer_id,
+        header.producer_epoch,
+        header.is_transactional,
+        header.is_control,
+        None if item.control_type is None else str(item.control_type),
+        VERDICT_OK,
+        segment_id,
+        item.position,
+        header.size,
+        header.partition_leader_epoch,
+    )
+
+
+def fold(facts: Iterable[BatchFact], cuts: Sequence[int] = ()) -> Iterator[BatchFact]:
+    """The facts with neighbours made one where a ledger says the same of them.
+
+    For facts that were looked at for transactions already (`logcore.logs.model.transactions`): which producer wrote a
+    batch without a transaction, and which marker a control batch is, is lost here. cuts: offsets where a ledger will
+    be cut; nothing with gaps is folded across one, because only the records of a single batch can be counted at a cut.
+    """
+    ordered = sorted(cuts)
+    held: BatchFact | None = None
+    count, end = 0, 0
+    for fact in facts:
+        if held is not None and fact.base_offset == end and _alike(held, fact):
+            whole = held.base_offset + count == end and fact.record_count == fact.next_offset - end
+            if whole or bisect_right(ordered, held.base_offset) == bisect_left(ordered, fact.next_offset):
+                count += fact.record_count
+                end = fact.next_offset
+                continue
+        if held is not None:
+            yield _run(held, count, end)
+        held, count, end = fact, fact.record_count, fact.next_offset
+    if held is not None:
+        yield _run(held, count, end)
+
+
+def _alike(first: BatchFact, second: BatchFact) -> bool:
+    if first.verdict != VERDICT_OK or second.verdict != VERDICT_OK:
+        return False
+    if first.is_control != second.is_control or (first.record_count == 0) != (second.record_count == 0):
+        return False
+    if first.is_control:
+        return True
+    # A transaction begins only where its producer's batches do, so the last stable offset is never inside a run.
+    return first.is_transactional == second.is_transactional and (
+        not first.is_transactional or first.producer_id == second.producer_id
+    )
+
+
+def _run(first: BatchFact, count: int, end: int) -> BatchFact:
+    if first.last_offset is None or first.last_offset + 1 == end:
+        return first
+    return replace(first, last_offset=end - 1, record_count=count)

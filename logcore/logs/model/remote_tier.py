@@ -1,0 +1,46 @@
+"""Offsets below a log's first local segment: are they in the remote tier (KIP-405), or gone?
+
+A broker with tiered storage writes a line below the first local segment into `log-start-offset-checkpoint`, for there
+its log begins. After deleteRecords and retention such a line is there too, until the next checkpoint: it is stale.
+The leader epochs tell them apart. They are cut where the log begins: at the first local segment where the rest is gone,
+below it where the rest is remote. So both files have to say so.
+
+Sources: Kafka LogManager.checkpointLogStartOffsetsInDir, UnifiedLog.maybeIncrementLogStartOffset,
+LeaderEpochFileCache.truncateFromStart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from logcore.logs.model.findings import Finding, found
+from logcore.logs.model.offset_ledger import EVIDENCE_REMOTE, EVIDENCE_STALE_START
+from logcore.segments.side_files.leader_epochs import EpochEntry
+
+Range = tuple[int, int, str]
+"""Start, end (exclusive) and what is known of the offsets between."""
+
+
+def below_start(line: int | None, first_base: int | None, epochs: Sequence[EpochEntry]) -> tuple[Range, ...]:
+    """What is known of the offsets between the log start that a checkpoint states and the first local segment.
+
+    line: the checkpoint's; None without one. first_base: base offset of the first local segment; None without any.
+    """
+    if line is None or first_base is None or line >= first_base:
+        return ()
+    is_remote = bool(epochs) and epochs[0].start_offset < first_base
+    return ((line, first_base, EVIDENCE_REMOTE if is_remote else EVIDENCE_STALE_START),)
+
+
+def remote_range(known: Sequence[Range]) -> tuple[int, int] | None:
+    """The offsets (start, end exclusive) that are in the remote tier, as `below_start` found them; None if none are."""
+    return next(((start, end) for start, end, why in known if why == EVIDENCE_REMOTE), None)
+
+
+def remote_finding(name: object, start: int, end: int) -> Finding:
+    """The finding for offsets of a topic partition that are in the remote tier only."""
+    message = (
+        f"{name}: offsets {start} to {end - 1} lie in the remote tier, which is not read; what is local begins at "
+        f"offset {end}."
+    )
+    return found("remote-tier", message, start_offset=start, end_offset=end)

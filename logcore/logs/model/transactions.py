@@ -1,0 +1,315 @@
+"""Transactions of a log, derived from its batches alone: which committed, which aborted, which are still open.
+
+    a transaction    the transactional batches of one producer id since its last marker
+    decided          by that producer's next COMMIT or ABORT marker, if the marker lies below the high watermark
+    open             no marker yet, or one that is not replicated everywhere
+    unknown          decided, but its marker was lost or cannot be told from another one's
+    last stable      the smaller of the first offset of any open transaction and the high watermark
+    offset (LSO)
+
+The transaction index of a broker (`.txnindex`) says only what was aborted and is a derived file; the markers in the log
+say it all. See Kafka ProducerStateManager, ProducerAppendInfo, UnifiedLog.firstUnstableOffset; KIP-98.
+
+Markers are taken at their word only where nothing is missing before them. If offsets between a producer's batches and
+its next marker were lost (corrupt bytes, a gap that cleaning does not explain), the lost part may have held another
+marker, and the one behind it may belong to a later transaction. Such a marker decides only the batches after the loss.
+The ones before stay `open` while the producer may still be in that same transaction, and hold the last stable offset.
+They are `unknown` as soon as something behind the loss and below the high watermark shows that the transaction is
+over: a marker of the producer (whichever transaction it ended, the earlier one was over by then), or data of a newer
+producer epoch, which begins a new transaction (KIP-890) or a new life of the producer. Nothing decides them any more,
+so they do not hold the last stable offset; the ledger's state `unknown` keeps them from being published.
+
+Belongs here: what the batches mean. Does not: reading them (`logcore.logs.checks.validation`), what becomes of each
+offset (`logcore.logs.model.offset_ledger`), what a broker remembers of producers (`logcore.logs.model.producer_state`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from logcore.errors import InvalidRecordError
+from logcore.logs.model.batch_facts import VERDICT_OK, BatchFact
+from logcore.logs.model.findings import Finding, found
+from logcore.logs.model.gaps import GapRules
+from logcore.records.control import ControlType
+
+__all__ = [
+    "VERDICT_OK",
+    "BatchFact",
+    "GapRules",
+    "Ongoing",
+    "Transaction",
+    "TransactionState",
+    "TransactionView",
+    "TransactionWalk",
+    "derive_transactions",
+]
+
+
+class TransactionState(StrEnum):
+    """Outcome of a transaction, as far as the log tells."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    OPEN = "open"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """One transaction that wrote data. first_offset, last_offset: of its data, inclusive; where the log start lies
+    inside of it, of what is at or above the log start, unless a snapshot says where it began (`Ongoing`).
+
+    marker_offset: of the marker that decided it, None while undecided.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    last_offset: int
+    marker_offset: int | None
+    state: TransactionState
+
+
+@dataclass(frozen=True, slots=True)
+class Ongoing:
+    """A transaction that was in progress where the batches begin, as a producer snapshot at that offset, or a walk that
+    began earlier, tells.
+
+    first_offset, last_offset: of its data so far, inclusive, all of it below where the batches begin.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    last_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionView:
+    """All transactions with data in the batches looked at, by first offset, and the last stable offset.
+
+    A transaction of unknown outcome does not hold the last stable offset, and is not to be read all the same.
+    """
+
+    transactions: tuple[Transaction, ...]
+    last_stable_offset: int
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(slots=True)
+class _InProgress:
+    producer_epoch: int
+    first_offset: int
+    last_offset: int
+    intruder: int | None = None
+    """First non-transactional batch of the producer while the transaction was in progress."""
+    lost: tuple[int, int] | None = None
+    """Offsets [start, end) behind its data that are lost, and its marker perhaps with them."""
+
+
+def derive_transactions(
+    batches: Iterable[BatchFact],
+    *,
+    high_watermark: int,
+    log_start_offset: int = 0,
+    cleaner_checkpoint: int | None = None,
+    compacted_by_policy: bool = False,
+    gap_evidence: Sequence[tuple[int, int, str]] = (),
+    ongoing: Iterable[Ongoing] = (),
+    start_offset: int | None = None,
+) -> TransactionView:
+    """Walk over the batches in offset order and tell every transaction's outcome.
+
+    The batches must begin where no transaction is in progress (at the log's first batch, or at the last stable offset
+    of an earlier view), or `ongoing` says which are. Where the log start moved past a transaction's beginning, its
+    remaining batches are decided by its marker all the same; what lies below `log_start_offset` plays no part, whether
+    it is still there or not. A broker that remembers an open transaction with data only there holds the last stable
+    offset at the log start: that is so here for what `ongoing` tells.
+
+    A marker at or above `high_watermark` decides nothing yet. A marker without data is a transaction that wrote
+    nothing to this partition and gives no row. Marker epochs are not compared: since KIP-890 a marker carries a newer
+    epoch than its data. Control types that are not COMMIT or ABORT decide nothing. Batches without a producer id, all
+    of formats v0 and v1 among them, are in no transaction.
+
+    `cleaner_checkpoint`, `compacted_by_policy`, `gap_evidence`: as for `offset_ledger.build_ledger`. They tell gaps
+    left by cleaning, which never takes the marker of data that is still there, from losses, behind which markers
+    decide only what follows. Without them every gap counts as a loss.
+    start_offset: where the first batch ought to begin, if a gap in front of it is one to judge.
+
+    Raises InvalidRecordError where offsets do not rise.
+    """
+    walk = TransactionWalk(
+        high_watermark=high_watermark,
+        log_start_offset=log_start_offset,
+        rules=GapRules(cleaner_checkpoint, compacted_by_policy, gap_evidence),
+        ongoing=ongoing,
+        start_offset=start_offset,
+    )
+    for _ in walk.over(batches):
+        pass
+    return walk.view()
+
+
+class TransactionWalk:
+    """A derivation on its way, for callers that pass the batches on meanwhile: iterate over `over`, then ask `view`.
+    Arguments as for `derive_transactions`."""
+
+    def __init__(
+        self,
+        *,
+        high_watermark: int,
+        log_start_offset: int = 0,
+        rules: GapRules,
+        ongoing: Iterable[Ongoing] = (),
+        start_offset: int | None = None,
+    ) -> None:
+        self._high_watermark = high_watermark
+        self._log_start = log_start_offset
+        self._rules = rules
+        self._expected = start_offset
+        self._in_progress = {
+            each.producer_id: _InProgress(each.producer_epoch, each.first_offset, each.last_offset) for each in ongoing
+        }
+        self._lost: dict[int, list[_InProgress]] = {}
+        """Transactions in progress where offsets were lost, and nothing yet shows that they are over."""
+        self._settled: list[Transaction] = []
+        self._findings: list[Finding] = []
+
+    @property
+    def open_producers(self) -> Collection[int]:
+        """Producer ids with a transaction in progress behind the batches taken so far."""
+        return self._in_progress.keys()
+
+    def over(self, batches: Iterable[BatchFact]) -> Iterator[BatchFact]:
+        """Take the batches, one at a time, and hand each on. Raises InvalidRecordError where offsets do not rise."""
+        damaged = False
+        for batch in batches:
+            expected = self._expected
+            if expected is not None:
+                if batch.base_offset < expected and batch.last_offset is not None:
+                    raise InvalidRecordError(
+                        f"a batch begins at offset {batch.base_offset} where {expected} is the lowest possible",
+                        position=batch.position,
+                        offset=batch.base_offset,
+                    )
+                if batch.base_offset > expected and (
+                    damaged or self._rules.loss(expected, batch.base_offset) is not None
+                ):
+                    self._lose_sight(expected, batch.base_offset)
+            if batch.last_offset is None or batch.verdict != VERDICT_OK:
+                # What is lost with it shows where the next good batch begins: it may be nothing.
+                damaged = True
+                self._expected = max(batch.base_offset, batch.base_offset if expected is None else expected)
+            else:
+                damaged = False
+                self._expected = batch.last_offset + 1
+                if batch.producer_id >= 0 and batch.last_offset >= self._log_start:
+                    self._take(batch, batch.last_offset)
+            yield batch
+
+    def _take(self, batch: BatchFact, last_offset: int) -> None:
+        if batch.is_control:
+            self._mark(batch)
+            return
+        current = self._in_progress.get(batch.producer_id)
+        if not batch.is_transactional:
+            if current is not None and current.intruder is None:
+                current.intruder = batch.base_offset
+                self._findings.append(
+                    found(
+                        "batch-outside-transaction",
+                        f"producer {batch.producer_id} wrote a batch outside of its transaction that is open since "
+                        f"offset {current.first_offset}; it is visible whatever becomes of the transaction",
+                        start_offset=batch.base_offset,
+                        end_offset=last_offset + 1,
+                    )
+                )
+            return
+        if batch.producer_id in self._lost and batch.base_offset < self._high_watermark:
+            self._give_up(batch.producer_id, before_epoch=batch.producer_epoch)
+        if current is None:
+            first_offset = max(batch.base_offset, self._log_start)
+            self._in_progress[batch.producer_id] = _InProgress(batch.producer_epoch, first_offset, last_offset)
+        else:
+            current.last_offset = last_offset
+            current.producer_epoch = batch.producer_epoch
+
+    def _mark(self, batch: BatchFact) -> None:
+        if batch.control_type == ControlType.COMMIT:
+            outcome = TransactionState.COMMITTED
+        elif batch.control_type == ControlType.ABORT:
+            outcome = TransactionState.ABORTED
+        else:
+            return
+        decides = batch.base_offset < self._high_watermark
+        if decides and batch.producer_id in self._lost:
+            self._give_up(batch.producer_id)
+        current = self._in_progress.pop(batch.producer_id, None)
+        if current is None:
+            return
+        if decides:
+            self._settle(batch.producer_id, current, outcome, batch.base_offset)
+        else:
+            # Data of this producer behind the marker is another transaction, whatever becomes of the marker.
+            self._settle(batch.producer_id, current, TransactionState.OPEN, None)
+
+    def _settle(self, producer_id: int, current: _InProgress, state: TransactionState, marker: int | None) -> None:
+        self._settled.append(
+            Transaction(producer_id, current.producer_epoch, current.first_offset, current.last_offset, marker, state)
+        )
+
+    def _lose_sight(self, start: int, end: int) -> None:
+        """Offsets [start, end) are lost: no marker behind them decides what is in progress now."""
+        for producer_id, current in self._in_progress.items():
+            current.lost = (start, end)
+            self._lost.setdefault(producer_id, []).append(current)
+        self._in_progress.clear()
+
+    def _give_up(self, producer_id: int, before_epoch: int | None = None) -> None:
+        """What the producer had open in front of a loss is over: of all epochs, or of those before one."""
+        waiting = []
+        for current in self._lost.pop(producer_id):
+            if before_epoch is None or current.producer_epoch < before_epoch:
+                self._settle_lost(producer_id, current, TransactionState.UNKNOWN)
+            else:
+                waiting.append(current)
+        if waiting:
+            self._lost[producer_id] = waiting
+
+    def _settle_lost(self, producer_id: int, current: _InProgress, state: TransactionState) -> None:
+        self._settle(producer_id, current, state, None)
+        if current.lost is None:
+            return
+        start, end = current.lost
+        meaning = (
+            "what the producer wrote later shows that it is over, and nothing tells how"
+            if state is TransactionState.UNKNOWN
+            else "it counts as open until its producer shows that it is over, and no later marker decides it"
+        )
+        self._findings.append(
+            found(
+                "transaction-outcome-lost",
+                f"the transaction of producer {producer_id} that began at offset {current.first_offset} was open "
+                f"where offsets {start} to {end - 1} are lost, its marker perhaps among them; {meaning}",
+                start_offset=current.first_offset,
+                end_offset=current.last_offset + 1,
+            )
+        )
+
+    def view(self) -> TransactionView:
+        """The outcome, once every batch was taken."""
+        for producer_id, current in self._in_progress.items():
+            self._settle(producer_id, current, TransactionState.OPEN, None)
+        self._in_progress.clear()
+        for producer_id, lost in self._lost.items():
+            for current in lost:
+                self._settle_lost(producer_id, current, TransactionState.OPEN)
+        self._lost.clear()
+        self._settled.sort(key=lambda transaction: transaction.first_offset)
+        undecided = (t.first_offset for t in self._settled if t.state is TransactionState.OPEN)
+        first_open = max(next(undecided, self._high_watermark), self._log_start)
+        self._findings.sort(key=lambda finding: finding.start_offset or 0)
+        return TransactionView(tuple(self._settled), min(self._high_watermark, first_open), tuple(self._findings))

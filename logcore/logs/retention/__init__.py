@@ -1,0 +1,1 @@
+"""One round of retention: which segments leave a log."""

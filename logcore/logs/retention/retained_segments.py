@@ -1,0 +1,192 @@
+"""Segments of a partition directory as retention looks at them: read as far as a decision needs it, and no further.
+
+What a broker goes by is the last entry of a segment's time index, without a look at the batches: one that is missing or
+empty makes it take the file's time of change, one that was never trimmed (zeros to its end) makes everything look as
+old as 1970. Here the batches are read, and where the time index would have a broker decide otherwise that is said.
+
+    largest timestamp     of a segment that can be read   greatest of its batches; none has one: the file's time;
+                                                          its time index's last entry where that is later, for then it
+                                                          may have lost batches at its end
+                          of a damaged one                its time index's last entry, if that is at least the greatest
+                                                          of the batches that can be read; else it cannot be known
+    size                  bytes of batches: no torn tail, no reserved room, nothing that cannot be trusted
+
+Source: Kafka LogSegment.largestTimestamp, readMaxTimestampAndOffsetSoFar, TimeIndex.lastEntry; UnifiedLog.size.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from logcore.errors import CorruptIndexError
+from logcore.logs.model.partition_directory import PartitionDirectory, PartitionFile
+from logcore.segments.filenames import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_base_offset, segment_file_name
+from logcore.segments.scanning.scan import End, ScannedBatch, Stretch, scan
+from logcore.segments.side_files import time_index
+from logcore.segments.startup import StartFiles
+
+NO_TIMESTAMP = time_index.NO_TIMESTAMP
+_TIME_ENTRY = struct.Struct(">qi")
+
+
+class TimestampSource(StrEnum):
+    """What a segment's largest timestamp was taken from."""
+
+    BATCHES = "batches"
+    TIME_INDEX = "time index"
+    FILE = "time of change of the file"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentReading:
+    """What a walk over a segment found.
+
+    valid: bytes of good batches. next_offset: behind the last of them. max_timestamp: greatest of them, -1 if none has
+    one. damage: the first stretch that cannot be trusted (a torn tail of an active segment is none).
+    """
+
+    valid: int
+    next_offset: int
+    max_timestamp: int
+    is_damaged: bool
+    damage: Stretch | None
+
+
+ReadSegment = Callable[[PartitionFile, int, int | None], SegmentReading]
+"""The form of `read_segment`, which there is in plain and compiled: file, base offset, that of the next segment."""
+
+
+def read_segment(file: PartitionFile, base_offset: int, next_base_offset: int | None) -> SegmentReading:
+    """Walk over a segment; a segment is sealed if another one follows."""
+    sealed = next_base_offset is not None
+    walk = scan(
+        file.content,
+        base_offset=base_offset,
+        sealed=sealed,
+        decode=False,
+        next_base_offset=next_base_offset,
+        fetched=file.fetched,
+    )
+    greatest, damage = NO_TIMESTAMP, None
+    for step in walk:
+        if isinstance(step, ScannedBatch):
+            greatest = max(greatest, step.header.max_timestamp)
+        elif damage is None and not step.tail:
+            damage = step
+    return SegmentReading(walk.accounting.valid, walk.next_offset, greatest, walk.end is End.CORRUPT, damage)
+
+
+class DirectorySegment:
+    """One segment of a directory; a `retention.RetainedSegment`. Its bytes are read once, when first asked about."""
+
+    def __init__(
+        self,
+        log: PartitionFile,
+        beside: Mapping[str, PartitionFile],
+        base_offset: int,
+        next_base_offset: int | None,
+        read: ReadSegment = read_segment,
+    ) -> None:
+        self.log = log
+        self.base_offset = base_offset
+        self.next_base_offset = next_base_offset
+        self._beside, self._read = beside, read
+        self._reading: SegmentReading | None = None
+        self._largest: tuple[int | None, TimestampSource] | None = None
+
+    @property
+    def reading(self) -> SegmentReading:
+        """What is in the file."""
+        if self._reading is None:
+            self._reading = self._read(self.log, self.base_offset, self.next_base_offset)
+        return self._reading
+
+    @property
+    def was_read(self) -> bool:
+        """Whether anyone had to know what is in the file."""
+        return self._reading is not None
+
+    @property
+    def size(self) -> int:
+        """Bytes of batches that can be trusted."""
+        return self.reading.valid
+
+    @property
+    def largest_timestamp(self) -> int | None:
+        """Kafka's LogSegment.largestTimestamp, had the time index been made anew; None if damage hides it."""
+        if self._largest is None:
+            self._largest = self._find_largest()
+        return self._largest[0]
+
+    @property
+    def timestamp_source(self) -> TimestampSource | None:
+        """What `largest_timestamp` was taken from; None if nobody asked for it."""
+        return None if self._largest is None else self._largest[1]
+
+    def _find_largest(self) -> tuple[int | None, TimestampSource]:
+        greatest, indexed = self.reading.max_timestamp, self._indexed()
+        if indexed is not None and (indexed > greatest or (self.reading.is_damaged and indexed == greatest)):
+            return indexed, TimestampSource.TIME_INDEX
+        if self.reading.is_damaged:
+            return None, TimestampSource.UNKNOWN
+        if greatest >= 0:
+            return greatest, TimestampSource.BATCHES
+        return self.log.modified_ms, TimestampSource.FILE
+
+    def _indexed(self) -> int | None:
+        """The last timestamp of a time index that makes sense; None if there is none."""
+        file = self._beside.get(TIME_INDEX_SUFFIX)
+        if file is None:
+            return None
+        try:
+            entries = time_index.parse(bytes(file.content), self.base_offset)
+        except CorruptIndexError:
+            return None
+        return entries[-1].timestamp if entries else None
+
+    def seen_by_broker(self) -> tuple[int, str] | None:
+        """The largest timestamp that a broker takes which starts on these very files, and why it differs from ours.
+        None if it does not, or if the broker makes the time index anew."""
+        if OFFSET_INDEX_SUFFIX not in self._beside:
+            return None  # it recovers the segment
+        file = self._beside.get(TIME_INDEX_SUFFIX)
+        content = b"" if file is None else bytes(file.content)
+        whole = len(content) - len(content) % _TIME_ENTRY.size
+        timestamp = NO_TIMESTAMP
+        if whole:
+            timestamp, _ = _TIME_ENTRY.unpack_from(content, whole - _TIME_ENTRY.size)
+        seen = timestamp if timestamp >= 0 else self.log.modified_ms
+        if seen == self.largest_timestamp:
+            return None
+        if file is None:
+            state = "its time index is missing"
+        elif not whole:
+            state = "its time index is empty"
+        elif not any(content[whole - _TIME_ENTRY.size : whole]):
+            state = "its time index ends in zeros"
+        else:
+            state = "its time index does not end in its greatest timestamp"
+        return seen, state
+
+
+def directory_segments(
+    directory: PartitionDirectory, start: StartFiles, read: ReadSegment = read_segment
+) -> tuple[DirectorySegment, ...]:
+    """The segments that a start would find, ascending. start: what it would make of the names."""
+    found = (segment_base_offset(name) for name in start.kept)
+    bases = sorted(base for base in found if base is not None)
+    following: Sequence[int | None] = [*bases[1:], None]
+    return tuple(
+        DirectorySegment(
+            directory.files[start.kept[segment_file_name(base)]],
+            {suffix: directory.files[now] for suffix, now in start.beside(base).items()},
+            base,
+            next_base,
+            read,
+        )
+        for base, next_base in zip(bases, following, strict=False)
+    )

@@ -1,0 +1,382 @@
+"""One round of retention over a partition directory, as a plan: what goes by which rule, what stays and why.
+
+    deleteRecords     moves the log start offset first, if it is asked for
+    log start, size, time         see `retention`
+    a new segment     where every segment goes, an empty one at the log end takes their place first
+    files             indexes, transaction index and producer snapshot of a segment's base go with it
+    leader epochs     the history is cut at the new log start offset, where that moved
+    root files        a line in log-start-offset-checkpoint only while the log start lies above the first segment's base
+
+The files that a broker's start removes before anything else (`*.deleted`, unfinished cleanings, stray snapshots) are
+left out too. Nothing else is changed: what stays is kept as it is, with its time of change.
+
+The new segment gets a log, an offset index and a time index, each of no bytes, and a snapshot of the producers at the
+log end. A 4.3 broker that nobody read from may have left the two indexes out; it would recover the segment for that at
+its next start, so they are written for every line.
+
+Source: Kafka UnifiedLog.deleteOldSegments, deleteSegments, maybeIncrementLogStartOffset, updateLogStartOffset;
+Partition.deleteRecordsOnLeader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from logcore.errors import CorruptIndexError, LogError
+from logcore.logs.model.broker_line import BrokerLine
+from logcore.logs.model.findings import Finding, found
+from logcore.logs.model.partition_directory import Keep, PartitionDirectory, Proposal, ProposedFile, RootLines, Write
+from logcore.logs.model.producers_at import newest_snapshot, producers_at
+from logcore.logs.model.topic_config import TopicConfig
+from logcore.logs.retention.retained_segments import (
+    DirectorySegment,
+    ReadSegment,
+    TimestampSource,
+    directory_segments,
+    read_segment,
+)
+from logcore.logs.retention.retention import Decision, decide
+from logcore.logs.retention.started_directory import start_of, started_files
+from logcore.segments.filenames import (
+    LEADER_EPOCH_FILE,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    PRODUCER_SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    segment_file_name,
+)
+from logcore.segments.side_files import checkpoints, leader_epochs, producer_state
+from logcore.segments.side_files.leader_epochs import Epochs
+from logcore.segments.startup import StartFiles
+
+HIGH_WATERMARK = -1
+"""As the offset to delete records before: whatever is committed."""
+
+
+class DeleteRecordsRefused(ValueError):
+    """What a broker answers to deleteRecords with an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionPlan:
+    """What one round makes of a directory.
+
+    log_start_offset, log_end_offset: before; new_log_start_offset: after. log_end_offset is None where damage at the
+    end hides it. high_watermark: what the round went by; assumed_high_watermark: nothing stated one, the log end stands
+    in. new_segment: base offset of the empty segment that takes the place of all. dropped: files that a broker's start
+    would have removed, and why. leader_epochs: after; None where there is no readable history.
+    """
+
+    directory: PartitionDirectory
+    line: BrokerLine
+    as_of_ms: int
+    decision: Decision[DirectorySegment]
+    files: Proposal
+    root: RootLines
+    log_start_offset: int
+    new_log_start_offset: int
+    log_end_offset: int | None
+    high_watermark: int
+    assumed_high_watermark: bool
+    new_segment: int | None
+    dropped: dict[str, str]
+    leader_epochs: Epochs | None
+    findings: tuple[Finding, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as plain values, for `--plan`."""
+        return {
+            "high_watermark": self.high_watermark,
+            "high_watermark_is_assumed": self.assumed_high_watermark,
+            "log_end_offset": self.log_end_offset,
+            "log_start_offset": {"before": self.log_start_offset, "after": self.new_log_start_offset},
+            "segments": [
+                *(
+                    _told(each.segment) | {"action": "delete", "rule": str(each.rule), "why": [each.why]}
+                    for each in self.decision.deletions
+                ),
+                *(
+                    _told(each.segment) | {"action": "keep", "rule": None, "why": list(each.why)}
+                    for each in self.decision.stays
+                ),
+            ],
+            "deleted_bytes": sum(each.segment.log.size for each in self.decision.deletions),
+            "new_segment": self.new_segment,
+            "leader_epochs": None
+            if self.leader_epochs is None
+            else [[entry.epoch, entry.start_offset] for entry in self.leader_epochs],
+            "files": {name: _file_told(name, file) for name, file in sorted(self.files.items())},
+            "removed": dict(sorted(self.removed().items())),
+            "checkpoints": {
+                "recovery-point-offset-checkpoint": self.root.recovery_point,
+                "log-start-offset-checkpoint": self.root.log_start_offset,
+                "replication-offset-checkpoint": self.root.high_watermark,
+                "cleaner-offset-checkpoint": self.root.first_dirty_offset,
+            },
+            "findings": [
+                {"rule": finding.rule, "severity": str(finding.severity), "message": finding.message}
+                for finding in self.findings
+            ],
+        }
+
+    def removed(self) -> dict[str, str]:
+        """Every file of the directory that is not in the new one, and why."""
+        kept = {file.source for file in self.files.values() if isinstance(file, Keep)} | set(self.files)
+        rules = {each.segment.base_offset: each.rule for each in self.decision.deletions}
+        return {
+            name: self.dropped[name] if name in self.dropped else f"its segment goes by {rules[int(name[:20])]}"
+            for name in self.directory.files
+            if name not in kept
+        }
+
+
+def plan_retention(
+    directory: PartitionDirectory,
+    config: TopicConfig,
+    *,
+    line: BrokerLine,
+    as_of_ms: int,
+    delete_records_before: int | None = None,
+    read: ReadSegment = read_segment,
+) -> RetentionPlan:
+    """What one round of retention at this clock makes of a directory.
+
+    delete_records_before: first do what deleteRecords up to this offset does; -1 stands for the high watermark.
+    read: how segments are walked over.
+
+    Raises DeleteRecordsRefused where a broker refuses deleteRecords: an offset above the high watermark, a topic that
+    is compacted and not deleted from. Raises LogError for a directory that a broker would begin anew, because its log
+    start offset lies behind its log end, and for one with the damaged output of a cleaning that was interrupted.
+    """
+    start = start_of(directory)
+    segments = directory_segments(directory, start, read)
+    findings: list[Finding] = []
+    log_end = _log_end(directory, segments)
+    high_watermark = _high_watermark(directory, segments, log_end)
+    log_start = max(directory.log_start_offset or 0, segments[0].base_offset if segments else 0)
+    start = start.without_old_snapshots(log_start)
+    if log_end is not None and segments and log_start > log_end:
+        raise LogError(
+            f"its log start offset {log_start} lies behind its log end {log_end}: a broker's start would drop every "
+            "segment and begin anew",
+            topic_partition=str(directory.topic_partition),
+            advice="See what `loglake recover` makes of it.",
+        )
+    new_start = _records_deleted_to(delete_records_before, config, log_start, high_watermark)
+    decision = decide(
+        segments,
+        retention_ms=config.retention_ms,
+        retention_bytes=config.retention_bytes,
+        as_of_ms=as_of_ms,
+        high_watermark=high_watermark,
+        log_start_offset=new_start,
+        log_end_offset=log_end,
+        cleanup_policy=config.cleanup_policy,
+    )
+    new_segment = log_end if decision.deletions and not decision.stays else None
+    first_base = decision.stays[0].segment.base_offset if decision.stays else new_segment
+    if decision.deletions and first_base is not None:
+        new_start = max(new_start, first_base)
+    files = _kept_files(directory, start, {each.segment.base_offset for each in decision.deletions})
+    if new_segment is not None:
+        files |= _new_segment(directory, start, segments, new_segment, config, as_of_ms)
+    epochs = _leader_epochs(directory, findings)
+    if epochs is not None and new_start > log_start:
+        cut = leader_epochs.truncate_from_start(epochs, new_start)
+        if cut != epochs:
+            files[LEADER_EPOCH_FILE] = Write(checkpoints.format_leader_epochs(cut), as_of_ms)
+        epochs = cut
+    findings += _findings(directory, decision, config, as_of_ms)
+    return RetentionPlan(
+        directory=directory,
+        line=line,
+        as_of_ms=as_of_ms,
+        decision=decision,
+        files=files,
+        root=_root_lines(directory, first_base, new_segment, log_start, new_start),
+        log_start_offset=log_start,
+        new_log_start_offset=new_start,
+        log_end_offset=log_end,
+        high_watermark=high_watermark,
+        assumed_high_watermark=directory.high_watermark is None,
+        new_segment=new_segment,
+        dropped={name: str(reason) for name, reason in start.dropped.items()},
+        leader_epochs=epochs,
+        findings=tuple(findings),
+    )
+
+
+def _log_end(directory: PartitionDirectory, segments: Sequence[DirectorySegment]) -> int | None:
+    """The offset behind the last batch; None where damage may hide more of them."""
+    if not segments:
+        return directory.log_start_offset or 0
+    reading = segments[-1].reading
+    # A broker that stopped in order leaves no torn tail, and never committed what it does not hold.
+    lost = segments[-1].log.size > reading.valid if directory.is_clean else False
+    lost = lost or (directory.high_watermark or 0) > reading.next_offset
+    return None if reading.is_damaged or lost else reading.next_offset
+
+
+def _high_watermark(directory: PartitionDirectory, segments: Sequence[DirectorySegment], log_end: int | None) -> int:
+    known = segments[-1].reading.next_offset if segments else 0
+    if directory.high_watermark is None:
+        return known if log_end is None else log_end
+    first = segments[0].base_offset if segments else 0
+    clamped = max(directory.high_watermark, directory.log_start_offset or 0, first)
+    return clamped if log_end is None else min(clamped, log_end)
+
+
+def _records_deleted_to(before: int | None, config: TopicConfig, log_start: int, high_watermark: int) -> int:
+    """The log start offset once deleteRecords was done."""
+    if before is None:
+        return log_start
+    if config.compacts and not config.deletes:
+        raise DeleteRecordsRefused(
+            "deleteRecords is refused where cleanup.policy is compact without delete (PolicyViolation)"
+        )
+    target = high_watermark if before == HIGH_WATERMARK else before
+    if not 0 <= target <= high_watermark:
+        raise DeleteRecordsRefused(
+            f"records before offset {target} cannot be deleted: the high watermark is {high_watermark} "
+            "(OffsetOutOfRange)"
+        )
+    return max(log_start, target)
+
+
+def _kept_files(directory: PartitionDirectory, start: StartFiles, gone: set[int]) -> dict[str, ProposedFile]:
+    files = started_files(directory, start)
+    for name in start.kept:
+        if _base_offset(name) in gone:
+            del files[name]
+    return files
+
+
+def _base_offset(name: str) -> int:
+    return int(name[:20])
+
+
+def _new_segment(
+    directory: PartitionDirectory,
+    start: StartFiles,
+    segments: Sequence[DirectorySegment],
+    base_offset: int,
+    config: TopicConfig,
+    as_of_ms: int,
+) -> dict[str, ProposedFile]:
+    """The files of an empty segment at the log end, with the snapshot that rolling it takes."""
+    files: dict[str, ProposedFile] = {
+        segment_file_name(base_offset, suffix): Write(b"", as_of_ms)
+        for suffix in (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+    }
+    snapshots = {name: directory.files[now] for name, now in start.kept.items() if name.endswith(".snapshot")}
+    name = segment_file_name(base_offset, PRODUCER_SNAPSHOT_SUFFIX)
+    known = newest_snapshot(snapshots.values(), base_offset)
+    if known is None or known[0] != base_offset:
+        contents = (each.log.content for each in segments)
+        entries = producers_at(known, contents, as_of_ms, config.producer_id_expiration_ms)
+        files[name] = Write(producer_state.encode(entries), as_of_ms)
+    return files
+
+
+def _leader_epochs(directory: PartitionDirectory, findings: list[Finding]) -> Epochs | None:
+    file = directory.files.get(LEADER_EPOCH_FILE)
+    if file is None:
+        return None
+    try:
+        return checkpoints.parse_leader_epochs(bytes(file.content))
+    except CorruptIndexError as error:
+        findings.append(found("broken-partition-file", f"{error}; it is kept as it is", file=LEADER_EPOCH_FILE))
+        return None
+
+
+def _root_lines(
+    directory: PartitionDirectory, first_base: int | None, new_segment: int | None, log_start: int, new_start: int
+) -> RootLines:
+    recovery_point, high_watermark = directory.recovery_point, directory.high_watermark
+    if new_start > log_start:  # neither lies below the log start offset
+        recovery_point = None if recovery_point is None else max(recovery_point, new_start)
+        high_watermark = None if high_watermark is None else max(high_watermark, new_start)
+    if new_segment is not None:
+        recovery_point = new_segment  # what is rolled is flushed
+    return RootLines(
+        recovery_point=recovery_point,
+        log_start_offset=new_start if first_base is not None and new_start > first_base else None,
+        high_watermark=high_watermark,
+        first_dirty_offset=directory.first_dirty_offset,
+    )
+
+
+def _findings(
+    directory: PartitionDirectory, decision: Decision[DirectorySegment], config: TopicConfig, as_of_ms: int
+) -> list[Finding]:
+    said: list[Finding] = []
+    segments = [each.segment for each in decision.deletions] + [each.segment for each in decision.stays]
+    for segment in segments:
+        damage = segment.reading.damage if segment.was_read else None
+        if damage is not None:
+            said.append(
+                found(
+                    "corrupt-bytes",
+                    f"{segment.log.name}: {damage.message}; what cannot be known of it keeps it from going",
+                    file=segment.log.name,
+                    position=damage.position,
+                    nbytes=damage.size,
+                    start_offset=damage.offset,
+                )
+            )
+        if segment.timestamp_source is not None and not _is_recovered(directory, segment):
+            said.extend(_index_finding(segment, config, as_of_ms))
+    return said
+
+
+def _is_recovered(directory: PartitionDirectory, segment: DirectorySegment) -> bool:
+    """Whether a broker's start makes the segment's indexes anew."""
+    end = segment.next_base_offset
+    return not directory.is_clean and (end is None or end > (directory.recovery_point or 0))
+
+
+def _index_finding(segment: DirectorySegment, config: TopicConfig, as_of_ms: int) -> Iterator[Finding]:
+    """What a broker would make of a time index that does not say what the batches do."""
+    if segment.timestamp_source is TimestampSource.TIME_INDEX and not segment.reading.is_damaged:
+        yield found(
+            "time-index-differs",
+            f"{segment.log.name}: its time index ends later than any of its batches, which may have been cut short; "
+            "the later time counts, as it does for a broker",
+            file=segment_file_name(segment.base_offset, TIME_INDEX_SUFFIX),
+        )
+    seen = segment.seen_by_broker()
+    if seen is None:
+        return
+    timestamp, state = seen
+    age = as_of_ms - timestamp
+    verdict = "delete" if age > config.retention_ms else "keep"
+    yield found(
+        "time-index-differs",
+        f"{segment.log.name}: {state}; a broker that starts on these files takes its newest record to be {age} ms old, "
+        f"and would {verdict} it by retention.ms {config.retention_ms} alone",
+        file=segment_file_name(segment.base_offset, TIME_INDEX_SUFFIX),
+    )
+
+
+def _told(segment: DirectorySegment) -> dict[str, Any]:
+    source = segment.timestamp_source
+    return {
+        "base_offset": segment.base_offset,
+        "next_base_offset": segment.next_base_offset,
+        "bytes": segment.log.size,
+        "modified_ms": segment.log.modified_ms,
+        "largest_timestamp": None if source is None else segment.largest_timestamp,
+        "largest_timestamp_from": None if source is None else str(source),
+    }
+
+
+def _file_told(name: str, file: ProposedFile) -> str:
+    match file:
+        case Keep(source):
+            return "keep" if source == name else f"keep, under its name without {source[len(name) :]}"
+        case Write(content, _):
+            return f"write {len(content)} bytes"
+        case _:
+            raise ValueError(f"retention cuts no file, and {name} was to be")

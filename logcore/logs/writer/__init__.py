@@ -1,0 +1,1 @@
+"""A log that is appended to, as a broker appends."""

@@ -1,0 +1,373 @@
+"""Writing a log as a broker does: append calls in, the files of a partition directory out.
+
+    append       a new segment first, if the active one is full (`open_segment`): by size, by time, by its indexes
+    roll         the new base is the offset of the append's first batch, or the log end if that is higher; the old
+                 segment's indexes are closed, a snapshot of the producers is taken at the new base, and what is below
+                 it is flushed
+    flush        every flush.messages messages, and when flush.ms went by: the recovery point follows
+    close        the active segment's indexes are closed, a snapshot is taken at the log end, all is flushed
+    kill         nothing of that: the active segment's indexes have their whole size, zeros behind the entries, and the
+                 root files say what the last checkpoint said
+
+Batches are taken as they are, as a follower takes them: offsets, timestamps and leader epochs are in them already. What
+a leader does to a producer's batches in front of that is `logcore.records.builder`'s callers' affair. A batch of format
+v0 or v1 clears the history of leaders. The clock is an argument of every step.
+
+A time of change is the clock of the step that changed the file last.
+
+Source: Kafka UnifiedLog, LocalLog.roll, ProducerStateManager, LogManager. Belongs here: a log from its beginning, in
+memory. Does not: reading one that exists, recovery, retention, compaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from logcore.logs.model.broker_line import BrokerLine
+from logcore.logs.model.partition_directory import PartitionDirectory, PartitionFile
+from logcore.logs.model.producer_state import Completed, ProducerReplay, without_expired
+from logcore.logs.model.producers_at import take
+from logcore.logs.model.topic_config import TopicConfig
+from logcore.logs.writer.open_segment import OpenSegment, PlacedBatch, RollReason, SegmentLimits
+from logcore.records.model import MAGIC_V2
+from logcore.segments.filenames import (
+    LEADER_EPOCH_FILE,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    PARTITION_METADATA_FILE,
+    PRODUCER_SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    TopicPartition,
+    segment_file_name,
+)
+from logcore.segments.scanning.file_batches import ensure_valid, file_batches
+from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET
+from logcore.segments.side_files import checkpoints, leader_epochs, producer_state, transaction_index
+from logcore.segments.side_files.leader_epochs import Epochs
+from logcore.segments.side_files.transaction_index import AbortedTransaction
+
+
+@dataclass(frozen=True, slots=True)
+class Roll:
+    """A segment that was begun because of an append, and why."""
+
+    base_offset: int
+    reason: RollReason
+
+
+class LogWriter:
+    """A log from its first byte on.
+
+    start_offset: where it begins. topic_id: gives a `partition.metadata`. jitter: asked once for each segment, for the
+    milliseconds that it rolls before segment.ms (Kafka draws them below segment.jitter.ms).
+    """
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        config: TopicConfig,
+        line: BrokerLine,
+        *,
+        as_of_ms: int,
+        start_offset: int = 0,
+        topic_id: str | None = None,
+        jitter: Callable[[], int] = int,
+    ) -> None:
+        self._name = topic_partition
+        self._config = config
+        self._line = line
+        self._limits = SegmentLimits.of(config)
+        self._jitter = jitter
+        self._segments = [OpenSegment(start_offset, self._limits, as_of_ms, jitter())]
+        self._segments[0].was_asked = True  # a start makes room in the indexes of the last segment
+        self._changed: dict[str, int] = {}
+        self._epochs: Epochs = ()
+        self._epoch_file = b""
+        self._topic_id = topic_id
+        self._producers = ProducerReplay()
+        self._open: set[int] = set()
+        """Producers that have a transaction open."""
+        self._ongoing: dict[int, int] = {}
+        """Producer id by first offset of each transaction that is open."""
+        self._snapshots: dict[int, bytes] = {}
+        self._last_snapshot = start_offset
+        self._flushed_ms = as_of_ms
+        self._checkpointed: tuple[int, int, int | None] | None = None
+        self.rolls: list[Roll] = []
+        self.log_start_offset = start_offset
+        self.log_end_offset = start_offset
+        self.recovery_point = start_offset
+        self._touch(as_of_ms, segment_file_name(start_offset), LEADER_EPOCH_FILE, PARTITION_METADATA_FILE)
+
+    @property
+    def base_offsets(self) -> tuple[int, ...]:
+        """Of the segments."""
+        return tuple(segment.base_offset for segment in self._segments)
+
+    def become_leader(self, epoch: int, as_of_ms: int) -> None:
+        """A leader of this epoch begins to write at the log end. ValueError for a negative epoch."""
+        self._set_epochs(leader_epochs.assign(self._epochs, epoch, self.log_end_offset), as_of_ms)
+
+    def append(self, data: bytes | Sequence[bytes], as_of_ms: int) -> None:
+        """One append call, of whole batches.
+
+        Raises CorruptRecordError for a batch whose size or checksum is not right; ValueError for none at all, for bytes
+        behind the last one, for offsets that do not rise from the log end on, for more than segment.bytes at once.
+        """
+        data = data if isinstance(data, bytes) else b"".join(data)
+        batches = self._checked(data)
+        for _, header in batches:
+            if header.magic < MAGIC_V2:
+                self._clear_epochs(as_of_ms)
+            elif header.partition_leader_epoch >= 0:
+                assigned = leader_epochs.assign(self._epochs, header.partition_leader_epoch, header.base_offset)
+                self._set_epochs(assigned, as_of_ms)
+        self._roll_if_full(len(data), batches, as_of_ms)
+        active = self._segments[-1]
+        active.append(data, batches)
+        self._touch(as_of_ms, segment_file_name(active.base_offset))
+        for entry in self._update_producers(data, batches):
+            active.aborted.append(entry)
+            self._touch(as_of_ms, segment_file_name(active.base_offset, TRANSACTION_INDEX_SUFFIX))
+        self.log_end_offset = batches[-1][1].last_offset + 1
+        if self.log_end_offset - self.recovery_point >= self._config.flush_messages:
+            self.flush(as_of_ms)
+
+    def _checked(self, data: bytes) -> list[PlacedBatch]:
+        batches = list(file_batches(data))
+        if not batches or batches[-1][0] + batches[-1][1].size != len(data):
+            raise ValueError("an append call is one whole batch or more, and nothing else")
+        expected = self.log_end_offset
+        for position, header in batches:
+            ensure_valid(data, position, header)
+            if header.base_offset < expected or header.last_offset < header.base_offset:
+                raise ValueError(f"a batch at offset {header.base_offset} where {expected} or more was expected")
+            expected = header.last_offset + 1
+        if len(data) > self._limits.segment_bytes:
+            raise ValueError(f"{len(data)} bytes in one append call, segment.bytes is {self._limits.segment_bytes}")
+        return batches
+
+    def _roll_if_full(self, size: int, batches: Sequence[PlacedBatch], as_of_ms: int) -> None:
+        last_offset = batches[-1][1].last_offset
+        greatest = max(header.max_timestamp for _, header in batches)
+        reason = self._segments[-1].full_for(size, greatest, last_offset, as_of_ms)
+        if reason is None:
+            return
+        first = batches[0][1]
+        # Of an older format the first offset would have to be unpacked; the lowest it could be stands in for it.
+        wanted = first.base_offset if first.magic >= MAGIC_V2 else last_offset - MAX_RELATIVE_OFFSET
+        self.rolls.append(Roll(self.roll(as_of_ms, wanted), reason))
+
+    def roll(self, as_of_ms: int, expected_next_offset: int = 0) -> int:
+        """Begin a segment at the log end, or at `expected_next_offset` if that is higher; returns its base offset.
+
+        An empty active segment of that base is made anew.
+        """
+        base_offset = max(expected_next_offset, self.log_end_offset)
+        active = self._segments[-1]
+        if active.base_offset == base_offset:
+            self._segments.pop()
+        else:
+            active.close()
+            self._touch_indexes(active, as_of_ms)
+        self._segments.append(OpenSegment(base_offset, self._limits, as_of_ms, self._jitter()))
+        self._touch(as_of_ms, segment_file_name(base_offset))
+        self._take_snapshot(base_offset, as_of_ms)
+        self._flush_up_to(base_offset, as_of_ms)
+        return base_offset
+
+    def _update_producers(self, data: bytes, batches: Sequence[PlacedBatch]) -> list[AbortedTransaction]:
+        """Account for a call's batches; the entries of the transaction index that its markers make.
+
+        A broker knows all transactions that a call begins before it completes the first that the call ends.
+        """
+        completed: list[Completed] = []
+        for position, header in batches:
+            done = take(self._producers, data, position, header)
+            if done is not None:
+                completed.append(done)
+                self._open.discard(done.producer_id)
+            elif header.is_transactional and not header.is_control and 0 <= header.producer_id not in self._open:
+                self._open.add(header.producer_id)
+                self._ongoing[header.base_offset] = header.producer_id
+        entries = []
+        for each in completed:
+            others = (first for first, producer in self._ongoing.items() if producer != each.producer_id)
+            stable = min(others, default=each.marker_offset + 1)
+            self._ongoing.pop(each.first_offset, None)
+            if each.is_aborted:
+                entries.append(AbortedTransaction(each.producer_id, each.first_offset, each.marker_offset, stable))
+        return entries
+
+    def flush(self, as_of_ms: int) -> None:
+        """Everything is on disk: the recovery point is the log end."""
+        self._flush_up_to(self.log_end_offset, as_of_ms)
+
+    def flush_if_due(self, as_of_ms: int) -> bool:
+        """What the scheduler does now and then: flush if flush.ms went by. Whether it did."""
+        if as_of_ms - self._flushed_ms < self._config.flush_ms:
+            return False
+        self.flush(as_of_ms)
+        return True
+
+    def _flush_up_to(self, offset: int, as_of_ms: int) -> None:
+        if offset > self.recovery_point:
+            self.recovery_point = offset
+            self._flushed_ms = as_of_ms
+
+    def checkpoint(self) -> None:
+        """The root files take note: what they say now is what is left when the broker is killed."""
+        self._checkpointed = (self.recovery_point, self.log_end_offset, self._stated_log_start())
+
+    def expire_producers(self, as_of_ms: int) -> None:
+        """Forget producers that were silent for producer.id.expiration.ms."""
+        known = self._producers.entries().values()
+        self._producers = ProducerReplay(
+            without_expired(known, as_of_ms, self._config.producer_id_expiration_ms).values()
+        )
+
+    def delete_records(self, before: int, as_of_ms: int) -> None:
+        """The log begins at an offset from now on. Nothing for one below its start; ValueError above its end."""
+        if before > self.log_end_offset:
+            raise ValueError(f"records before {before} cannot be deleted: the log ends at {self.log_end_offset}")
+        if before > self.log_start_offset:
+            self.log_start_offset = before
+            self.recovery_point = max(self.recovery_point, before)
+            self._set_epochs(leader_epochs.truncate_from_start(self._epochs, before), as_of_ms)
+
+    def truncate(self, offset: int, as_of_ms: int) -> None:
+        """Cut the log back, as a follower of a new leader does. The batch that holds the offset goes as a whole; the
+        log end is the offset all the same. ValueError for a negative offset."""
+        if offset < 0:
+            raise ValueError(f"a log cannot be cut back to offset {offset}")
+        self._set_epochs(leader_epochs.truncate_from_end(self._epochs, offset), as_of_ms)
+        if offset >= self.log_end_offset:
+            return
+        if offset < self._segments[0].base_offset:
+            self._begin_anew(offset, as_of_ms)
+            return
+        while self._segments[-1].base_offset > offset:
+            gone = self._segments.pop()
+            self._snapshots.pop(gone.base_offset, None)
+        active = self._segments[-1]
+        active.truncate(offset, as_of_ms)
+        self._touch(as_of_ms, segment_file_name(active.base_offset))
+        self._touch_indexes(active, as_of_ms)
+        self.log_end_offset = offset
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self.recovery_point = min(self.recovery_point, offset)
+        self._reload_producers(as_of_ms)
+
+    def _begin_anew(self, offset: int, as_of_ms: int) -> None:
+        self._segments = [OpenSegment(offset, self._limits, as_of_ms, self._jitter())]
+        self._touch(as_of_ms, segment_file_name(offset))
+        self._clear_epochs(as_of_ms)
+        self._snapshots.clear()
+        self._producers, self._open, self._ongoing = ProducerReplay(), set(), {}
+        self.log_start_offset = self.log_end_offset = self.recovery_point = self._last_snapshot = offset
+
+    def close(self, as_of_ms: int) -> PartitionDirectory:
+        """The directory that a clean stop leaves."""
+        active = self._segments[-1]
+        active.close()
+        self._touch_indexes(active, as_of_ms)
+        self._take_snapshot(self.log_end_offset, as_of_ms)
+        self.flush(as_of_ms)
+        self.checkpoint()
+        has_indexes = bool(active.content) or active.was_asked or self._line is BrokerLine.V4_4
+        return self._directory(is_clean=True, active_indexes=has_indexes, preallocated=False)
+
+    def kill(self) -> PartitionDirectory:
+        """The directory that is left of a broker which was killed, and a machine that went on."""
+        return self._directory(is_clean=False, active_indexes=self._segments[-1].was_asked, preallocated=True)
+
+    def restart(self, as_of_ms: int) -> None:
+        """A clean stop and a start: a time index may have gained an entry, the count of bytes towards the next one
+        begins anew, and snapshots that no start keeps are gone."""
+        self.close(as_of_ms)
+        self._segments[-1].reopen(as_of_ms, self._jitter())
+        bases = set(self.base_offsets)
+        strays = sorted(set(self._snapshots) - bases)
+        if strays and strays[-1] > max(bases):
+            strays.pop()
+        for offset in strays:
+            del self._snapshots[offset]
+        self._reload_producers(as_of_ms)
+
+    def _reload_producers(self, as_of_ms: int) -> None:
+        """The newest snapshot between log start and log end, and the batches behind it."""
+        for offset in [at for at in self._snapshots if not self.log_start_offset < at <= self.log_end_offset]:
+            del self._snapshots[offset]
+        start = max(self._snapshots, default=self.log_start_offset)
+        known = producer_state.parse(self._snapshots[start]) if self._snapshots else ()
+        alive = without_expired(known, as_of_ms, self._config.producer_id_expiration_ms)
+        self._producers = ProducerReplay(alive.values())
+        open_ones = [entry for entry in alive.values() if entry.open_transaction is not None]
+        self._open = {entry.producer_id for entry in open_ones}
+        self._ongoing = {entry.current_txn_first_offset: entry.producer_id for entry in open_ones}
+        self._last_snapshot = start
+        for segment in self._segments:
+            if segment.base_offset > start and segment.base_offset in self.base_offsets[-2:]:
+                self._take_snapshot(segment.base_offset, as_of_ms)
+            content = bytes(segment.content)
+            self._update_producers(content, [each for each in file_batches(content) if each[1].base_offset >= start])
+        self._take_snapshot(self.log_end_offset, as_of_ms)
+
+    def _take_snapshot(self, offset: int, as_of_ms: int) -> None:
+        if offset > self._last_snapshot:
+            entries = tuple(self._producers.entries().values())
+            self._snapshots[offset] = producer_state.encode(producer_state.java_order(entries))
+            self._last_snapshot = offset
+            self._touch(as_of_ms, segment_file_name(offset, PRODUCER_SNAPSHOT_SUFFIX))
+
+    def _set_epochs(self, epochs: Epochs, as_of_ms: int) -> None:
+        if epochs != self._epochs:
+            self._epochs = epochs
+            self._epoch_file = checkpoints.format_leader_epochs(epochs)
+            self._touch(as_of_ms, LEADER_EPOCH_FILE)
+
+    def _clear_epochs(self, as_of_ms: int) -> None:
+        self._set_epochs((), as_of_ms)
+
+    def _stated_log_start(self) -> int | None:
+        return self.log_start_offset if self.log_start_offset > self._segments[0].base_offset else None
+
+    def _touch(self, as_of_ms: int, *names: str) -> None:
+        self._changed.update(dict.fromkeys(names, as_of_ms))
+
+    def _touch_indexes(self, segment: OpenSegment, as_of_ms: int) -> None:
+        names = (segment_file_name(segment.base_offset, suffix) for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX))
+        self._touch(as_of_ms, *names)
+
+    def _directory(self, *, is_clean: bool, active_indexes: bool, preallocated: bool) -> PartitionDirectory:
+        files: dict[str, bytes] = {LEADER_EPOCH_FILE: self._epoch_file}
+        if self._topic_id is not None:
+            files[PARTITION_METADATA_FILE] = checkpoints.format_partition_metadata(self._topic_id)
+        for segment in self._segments:
+            is_active = segment is self._segments[-1]
+            files[segment_file_name(segment.base_offset, LOG_SUFFIX)] = bytes(segment.content)
+            if not is_active or active_indexes:
+                offsets, times = segment.index_files(preallocated=is_active and preallocated)
+                files[segment_file_name(segment.base_offset, OFFSET_INDEX_SUFFIX)] = offsets
+                files[segment_file_name(segment.base_offset, TIME_INDEX_SUFFIX)] = times
+            if segment.aborted:
+                name = segment_file_name(segment.base_offset, TRANSACTION_INDEX_SUFFIX)
+                files[name] = transaction_index.encode(segment.aborted)
+        for offset, content in self._snapshots.items():
+            files[segment_file_name(offset, PRODUCER_SNAPSHOT_SUFFIX)] = content
+        recovery_point, high_watermark, log_start = self._checkpointed or (None, None, None)
+        return PartitionDirectory(
+            self._name,
+            {name: PartitionFile(name, content, self._last_change(name)) for name, content in sorted(files.items())},
+            recovery_point,
+            log_start,
+            high_watermark,
+            None,
+            is_clean,
+        )
+
+    def _last_change(self, name: str) -> int:
+        """Of an index that is still open: that of its segment."""
+        return self._changed[name if name in self._changed else segment_file_name(int(name[:20]))]

@@ -1,0 +1,316 @@
+"""Where a walk over a segment goes on after damage, and what the damaged bytes still prove.
+
+One rule for every walk: `verify`, `ingest`, `dump --all` and `recover --salvage` all use
+`logcore.segments.scanning.scan`, and the scan uses this module. A scan never takes a byte of a stretch for data, and
+all bytes stay accounted for. What a broker itself does (`file_batches`, recovery, cleaning) does not use this module.
+
+A batch's length field lies outside its checksum. So first of all:
+
+    proven end      the bytes up to another end make the damaged batch's checksum hold: only the length field is wrong,
+                    and the batch is known to the last byte. Tried for every flipped bit of the field as far as batches
+                    usually reach, for every batch that is found behind it, and if none is, for all other flipped bits,
+                    for the zeros at the end and for the end of the file
+
+Without such a proof the declared extent is accepted if one of these is at its end. What is inside may then be the
+value of a record, and is no batch of this log:
+
+    a sound batch, the end of the file, or where the zeros begin that reach up to it
+    a damaged batch whose base offset is exactly the next offset that the batch before it claims
+    damaged batches of rising offsets, each where the one before it ends: eight of them, or fewer and one of the above
+
+An extent that runs past the file's end is a write under way in a segment still being written, if it begins like a
+batch; one that ends in the middle of the zeros at the end was perhaps never written whole. Sound batches in them may be
+values. They are part of the log only if both of these hold:
+
+    the first begins at exactly the offset at which the damaged batch claims to end. No record of that one, by the sizes
+    that records state, reaches into it; if they are compressed, their stream is whole up to there
+    two or more follow each other without a gap between their offsets, up to the end of the file, to zeros, or to what
+    begins as the batch of the next offset does. After a value the rest of its record would follow
+
+Any other extent is implausible. The walk goes on where the damaged batch's records end by the sizes that they state, if
+a sound batch is there; else at the first batch that counts:
+
+    counts          its checksum is right, its offsets lie above the last good batch, within the segment, and below the
+                    next good one, its leader epoch is not above that one's
+    next good one   the first batch found that another one, zeros or the file's end follows; looked for no further than
+                    64 KiB behind the first candidate
+
+Messages of v0 and v1 behind a compressed one of those whose end is not proven never count: the codecs leave messages in
+it as they were, with offsets that may be relative.
+
+A tail of a segment still being written is ordinary if it begins like a batch, or like a part of its header, and no
+batch that counts is in it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from logcore.errors import CorruptRecordError
+from logcore.records.batch import HEADER_SIZE, check_header, crc_matches, read_header
+from logcore.records.legacy import unfold
+from logcore.records.model import (
+    CODEC_MASK,
+    DEFAULT_LIMITS,
+    LENGTH_AT,
+    LOG_OVERHEAD,
+    MAGIC_AT,
+    MAGIC_V2,
+    BatchHeader,
+    Limits,
+)
+from logcore.records.varint import Buffer
+from logcore.segments.scanning.damaged_batch import SMALLEST_LENGTH, DamagedBatch, repaired_bytes, repaired_header
+from logcore.segments.scanning.fetched_bytes import FetchedBytes
+from logcore.segments.scanning.sound_batches import SoundBatches, TooManyLookalikes
+
+_ENDING_ZEROS = 9
+"""A batch may end in zeros itself; so many are tried."""
+_USUAL = 1 << 20
+_LONG = 16 << 20
+"""Bytes over which a checksum is summed at once, for an end further away than the declared one: behind a batch whose
+declared extent is plausible, and behind any other."""
+_ZEROS_SUMMED = 64 << 10
+_LINKS = 8
+"""Damaged batches in a row that are followed by their lengths."""
+_INT32 = struct.Struct(">i")
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What is known of the end of a damaged batch.
+
+    end: position where the walk goes on; None if nothing behind the damage can be trusted. is_repaired: the batch is
+    whole but for its length field, which should say that it ends there. hides: why the bytes up to the end of the file
+    are no ordinary tail; None if they are one.
+    """
+
+    end: int | None
+    is_repaired: bool = False
+    hides: str | None = None
+
+
+class Resynchronizer:
+    """Asked by walks over one segment, by one thread. What one answer took to find is not looked for again.
+
+    ceiling: last offset that a batch of the segment may hold. fetched: whoever brings the bytes of `buf` into memory;
+    None if they are all there.
+    """
+
+    def __init__(
+        self,
+        buf: Buffer,
+        ceiling: int,
+        sealed: bool,
+        limits: Limits = DEFAULT_LIMITS,
+        fetched: FetchedBytes | None = None,
+    ) -> None:
+        self._buf, self._size, self._ceiling, self._sealed = buf, len(buf), ceiling, sealed
+        self._limits, self._fetched = limits, fetched
+        self._sound = SoundBatches(buf, ceiling, limits, fetched)
+
+    def is_zero_rest(self, position: int) -> bool:
+        """Whether there are only zeros from a position to the end."""
+        return self._sound.is_zero_rest(position)
+
+    def extent(self, position: int, expected: int) -> Extent:
+        """How far a batch reaches whose size or checksum is wrong. position: where it begins.
+
+        expected: the lowest offset that a batch may have there.
+        """
+        self._sound.fetch(position, position + HEADER_SIZE)
+        damaged = DamagedBatch(self._buf, position, self._fetched)
+        declared = damaged.declared_end()
+        inside = declared is not None and declared <= self._size
+        is_plausible = inside and declared is not None and self._is_plausible_end(declared, expected, damaged)
+        reach = position + (_USUAL if is_plausible else _LONG)
+        reach = max(reach, declared) if inside and declared is not None else reach
+        near = [end for end in damaged.ends_by_one_bit() if end <= reach]
+        proven = self._proven_by_one_bit(position, expected, damaged, near)
+        if proven is not None:
+            return proven
+        unlike = self._not_like_a_batch(position, expected)
+        if is_plausible and declared is not None:
+            is_last = declared == self._size or self.is_zero_rest(declared)
+            proven = self._proven_far(position, expected, damaged) if is_last else None
+            return Extent(declared, hides=unlike) if proven is None else proven
+        return self._behind(position, expected, damaged, declared, unlike)
+
+    def _behind(
+        self, position: int, expected: int, damaged: DamagedBatch, declared: int | None, unlike: str | None
+    ) -> Extent:
+        """The extent of a batch that ends at nothing."""
+        framed = damaged.framed_end()
+        if framed is not None and framed < self._size and self._sound.at(framed, expected) is not None:
+            return self._proven(position, framed, expected) if damaged.holds_up_to(framed) else Extent(framed)
+        found = self._next_batch(position, expected, damaged)
+        if isinstance(found, Extent):
+            return found
+        is_begun = declared is not None and declared > self._size and not self._sealed
+        ends_in_zeros = declared is not None and declared <= self._size and self.is_zero_rest(declared)
+        if found is not None and (unlike is not None or not (is_begun or ends_in_zeros)):
+            return Extent(found)
+        if found is not None and self._goes_on(found, damaged):
+            return Extent(found)
+        proven = self._proven_far(position, expected, damaged)
+        if proven is not None:
+            return proven
+        if ends_in_zeros:
+            return Extent(declared, hides=unlike)
+        if found is not None:
+            return Extent(None, hides=f"it contains a whole batch of fitting offsets, at position {found}")
+        return Extent(None, hides=unlike)
+
+    def _proven_by_one_bit(
+        self, position: int, expected: int, damaged: DamagedBatch, ends: Iterable[int]
+    ) -> Extent | None:
+        for end in ends:
+            if not self._may_end(end, expected):
+                continue
+            if self.is_zero_rest(end) and end > self._sound.zeros_from() + _ZEROS_SUMMED:
+                continue
+            if damaged.holds_up_to(end):
+                return self._proven(position, end, expected)
+        return None
+
+    def _proven_far(self, position: int, expected: int, damaged: DamagedBatch) -> Extent | None:
+        """A proof by one bit however far away the end is. Only for what is the last of its file: it may cost a sum over
+        all that is left."""
+        for end in damaged.ends_by_one_bit():
+            if self._may_end(end, expected) and damaged.holds_up_to(end):
+                return self._proven(position, end, expected)
+        return None
+
+    def _proven(self, position: int, end: int, expected: int) -> Extent:
+        """The checksum holds up to an end: whether the batch is one that the log may hold."""
+        self._sound.fetch(position, end)
+        self._sound.fetch_batch(end)
+        header = repaired_header(self._buf, position, end)
+        try:
+            behind = read_header(self._buf, end)
+            ceiling = min(self._ceiling, behind.base_offset - 1) if crc_matches(self._buf, end, behind) else None
+        except CorruptRecordError:
+            ceiling = None
+        try:
+            content = repaired_bytes(self._buf, position, end)
+            header = unfold(content, 0, header, self._limits)
+            check_header(header, position)
+        except CorruptRecordError:
+            return Extent(end, hides="its checksum holds, its content does not")
+        top = self._ceiling if ceiling is None or header.is_wrapper else ceiling
+        fits = expected <= header.base_offset and header.last_offset <= top
+        return Extent(end, is_repaired=fits, hides="its length field is wrong, its checksum holds without it")
+
+    def _may_end(self, end: int, expected: int) -> bool:
+        """Whether a batch may end there, as far as is known without a checksum."""
+        if end == self._size or self.is_zero_rest(end):
+            return True
+        header = self._header(end)
+        if header is None:
+            return self._size - end < HEADER_SIZE
+        return expected <= header.base_offset <= self._ceiling
+
+    def _is_plausible_end(self, end: int, expected: int, damaged: DamagedBatch) -> bool:
+        """Whether the end that a length field declares is plausible, so that everything before it is in the batch."""
+        if end == self._size:
+            return True
+        if self.is_zero_rest(end):
+            return end <= self._sound.zeros_from() + _ENDING_ZEROS
+        claimed, least = damaged.claimed_next_offset(), expected
+        for _ in range(_LINKS):
+            if end == self._size or self.is_zero_rest(end) or self._sound.at(end, least) is not None:
+                return True
+            if claimed is not None and expected < claimed <= self._ceiling and self._states(end, claimed):
+                return True
+            header = self._header(end)
+            if header is None or not least <= header.base_offset <= self._ceiling or header.size > self._size - end:
+                return False
+            claimed = None if header.last_offset_delta < 0 else header.base_offset + header.last_offset_delta + 1
+            end, least = end + header.size, header.base_offset + 1
+        return True
+
+    def _states(self, position: int, offset: int) -> bool:
+        """Whether this base offset and a format of Kafka's are there, whatever the other fields are."""
+        self._sound.fetch(position, position + HEADER_SIZE)
+        stated = bytes(self._buf[position : position + MAGIC_AT + 1])
+        is_whole = len(stated) == MAGIC_AT + 1 and stated[MAGIC_AT] <= MAGIC_V2
+        return is_whole and stated[:LENGTH_AT] == offset.to_bytes(LENGTH_AT, "big")
+
+    def _header(self, position: int) -> BatchHeader | None:
+        """The header at a position, if the bytes have the shape of one; neither checksum nor length are checked."""
+        self._sound.fetch(position, position + HEADER_SIZE)
+        try:
+            return read_header(self._buf, position, whole=False)
+        except CorruptRecordError:
+            return None
+
+    def _goes_on(self, position: int, damaged: DamagedBatch) -> bool:
+        """Whether the sound batch at a position inside the extent of a damaged one is the log that goes on, and no
+        value: see above."""
+        expected = damaged.claimed_next_offset()
+        if expected is None or damaged.may_hold_inside(position, self._limits):
+            return False
+        count, at = 0, position
+        while (header := self._sound.at(at, expected)) is not None and header.base_offset == expected:
+            count, at, expected = count + 1, at + header.size, header.next_offset
+        if count < 2:
+            return False
+        if at == self._size or self.is_zero_rest(at):
+            return True
+        self._sound.fetch(at, at + HEADER_SIZE)
+        stated = bytes(self._buf[at : at + LENGTH_AT])
+        begins = expected.to_bytes(LENGTH_AT, "big").startswith(stated)
+        return begins and self._not_like_a_batch(at, expected) is None
+
+    def _next_batch(self, position: int, expected: int, damaged: DamagedBatch) -> Extent | int | None:
+        """The position of the first batch that counts, or the damaged one's proven end; None if there is neither."""
+        held: list[tuple[int, BatchHeader]] = []
+        search = self._sound.behind_wrapper if damaged.is_wrapper else self._sound.following
+        try:
+            for found in search(position + 1, expected):
+                if damaged.holds_up_to(found.position):
+                    return self._proven(position, found.position, expected)
+                if damaged.is_wrapper and found.header.magic < MAGIC_V2:
+                    continue  # a codec may leave a message in it as it was, and that may have a relative offset
+                if found.followed_by >= expected:
+                    kept = [each for each in held if _may_precede(each[1], found.header)]
+                    return kept[0][0] if kept else found.position
+                held.append((found.position, found.header))
+        except TooManyLookalikes:
+            return held[0][0] if held else None
+        if held:
+            return held[0][0]
+        end = self._sound.zeros_from()
+        for at in (*range(end, min(end + _ENDING_ZEROS, self._size)), self._size):
+            if at > position and damaged.holds_up_to(at):
+                return self._proven(position, at, expected)
+        return None
+
+    def _not_like_a_batch(self, position: int, expected: int) -> str | None:
+        """Why the bytes at a position do not begin like a batch that may be there; None if they do."""
+        self._sound.fetch(position, position + HEADER_SIZE)
+        left = self._size - position
+        head = bytes(self._buf[position : position + HEADER_SIZE])
+        first = int.from_bytes(head[:LENGTH_AT].ljust(LENGTH_AT, b"\0"), "big")
+        last = int.from_bytes(head[:LENGTH_AT].ljust(LENGTH_AT, b"\xff"), "big")
+        is_wrapper = left > MAGIC_AT + 1 and head[MAGIC_AT] < MAGIC_V2 and head[MAGIC_AT + 1] & CODEC_MASK
+        if not (first <= self._ceiling and last >= expected) and not is_wrapper:
+            return "no batch of such an offset may follow there"
+        if left >= LOG_OVERHEAD and _INT32.unpack_from(head, LENGTH_AT)[0] < SMALLEST_LENGTH:
+            return "its length field is smaller than any batch"
+        if left > MAGIC_AT and head[MAGIC_AT] > MAGIC_V2:
+            return "its magic byte is none that Kafka has written"
+        try:
+            if left >= HEADER_SIZE:
+                check_header(read_header(self._buf, position, whole=False), position)
+        except CorruptRecordError as error:
+            return error.message
+        return None
+
+
+def _may_precede(header: BatchHeader, good: BatchHeader) -> bool:
+    is_epoch_known = header.partition_leader_epoch >= 0 and good.partition_leader_epoch >= 0
+    rises = not is_epoch_known or header.partition_leader_epoch <= good.partition_leader_epoch
+    return header.last_offset < good.base_offset and rises

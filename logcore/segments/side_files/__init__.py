@@ -1,0 +1,1 @@
+"""The files beside segments: indexes, producer snapshots, leader epochs, checkpoints."""

@@ -1,0 +1,238 @@
+"""Small text files that a broker keeps beside its logs: checkpoints, topic ids, cluster properties.
+
+    checkpoint files      line 1  version, always 0
+                          line 2  number of entries
+                          line 3+ one entry a line, each line ends with a newline
+      offsets             `topic partition offset`      {replication,log-start,recovery-point,cleaner}-offset-…
+      leader epochs       `epoch startOffset`           leader-epoch-checkpoint, ascending
+    partition.metadata    `version: 0` newline `topic_id: <22 characters>`, no newline at the end
+    meta.properties       Java properties: version, cluster.id, node.id (version 1) or broker.id (0), directory.id
+    .kafka_cleanshutdown  `{"version":0,"brokerEpoch":<n>}`, zero bytes before Kafka 3.6; only its being there counts
+    quorum-state          JSON: the last vote of a KRaft voter, beside the metadata log
+
+A checkpoint of zero bytes has no entries: that is how brokers create them. No file carries a checksum, so each is
+either understood whole or refused whole with CorruptIndexError; only of the clean-shutdown marker no broker needs the
+content. Entries of offset checkpoints come in the order of a hash map: compare them as sets. A checkpoint names a
+topic, not its id, so it may speak of an earlier topic.
+
+Sources: Kafka CheckpointFile, OffsetCheckpointFile, LeaderEpochCheckpointFile, PartitionMetadataFile, MetaProperties,
+CleanShutdownFileHandler, FileQuorumStateStore.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from logcore.errors import CorruptIndexError
+from logcore.segments.filenames import MAX_OFFSET, MAX_PARTITION, TopicPartition, is_legal_topic
+from logcore.segments.side_files.leader_epochs import EpochEntry, assign
+
+_NUMBER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+_PLAIN_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def parse_offset_checkpoint(content: str | bytes) -> dict[TopicPartition, int]:
+    """Offsets of an offset checkpoint. CorruptIndexError if any line is not as the format says."""
+    offsets: dict[TopicPartition, int] = {}
+    for number, fields in _entries(content, fields=3):
+        topic, partition_text, offset_text = fields
+        partition = _number(partition_text, number, low=0, high=MAX_PARTITION)
+        if not is_legal_topic(topic):
+            raise CorruptIndexError(f"checkpoint line {number} names no legal topic")
+        topic_partition = TopicPartition(topic, partition)
+        if topic_partition in offsets:
+            raise CorruptIndexError(f"checkpoint line {number} names {topic_partition} a second time")
+        offsets[topic_partition] = _number(offset_text, number, low=0, high=MAX_OFFSET)
+    return offsets
+
+
+def format_offset_checkpoint(offsets: Mapping[TopicPartition, int]) -> bytes:
+    """Bytes of an offset checkpoint, entries sorted by topic partition."""
+    return _format((f"{key.topic} {key.partition} {offset}" for key, offset in sorted(offsets.items())), len(offsets))
+
+
+def parse_leader_epochs(content: str | bytes) -> tuple[EpochEntry, ...]:
+    """Entries of a leader-epoch-checkpoint. CorruptIndexError if malformed, or if epochs or offsets do not rise."""
+    entries: list[EpochEntry] = []
+    for number, entry in _leader_epochs(content):
+        if entries and (entry.epoch <= entries[-1].epoch or entry.start_offset < entries[-1].start_offset):
+            raise CorruptIndexError(f"checkpoint line {number}: epoch {entry.epoch} does not follow the one before")
+        entries.append(entry)
+    return tuple(entries)
+
+
+def load_leader_epochs(content: str | bytes) -> tuple[EpochEntry, ...]:
+    """What a broker makes of a leader-epoch-checkpoint: where entries do not rise, the later ones win.
+
+    CorruptIndexError if malformed: a broker does not start then.
+    """
+    entries: tuple[EpochEntry, ...] = ()
+    for _, entry in _leader_epochs(content):
+        entries = assign(entries, entry.epoch, entry.start_offset)
+    return entries
+
+
+def _leader_epochs(content: str | bytes) -> Iterator[tuple[int, EpochEntry]]:
+    for number, (epoch_text, offset_text) in _entries(content, fields=2):
+        epoch = _number(epoch_text, number, low=0, high=2**31 - 1)
+        yield number, EpochEntry(epoch, _number(offset_text, number, low=0, high=MAX_OFFSET))
+
+
+def format_leader_epochs(entries: Sequence[EpochEntry]) -> bytes:
+    """Bytes of a leader-epoch-checkpoint."""
+    return _format((f"{entry.epoch} {entry.start_offset}" for entry in entries), len(entries))
+
+
+def parse_partition_metadata(content: str | bytes) -> str:
+    """The topic id (22 characters of unpadded base64url) that a partition.metadata states."""
+    values: dict[str, str] = {}
+    for line in _text(content).split("\n"):
+        if line:
+            name, colon, value = line.partition(":")
+            if not colon or name in values:
+                raise CorruptIndexError("partition.metadata has a line that is not `name: value`")
+            values[name] = value.strip()
+    version, topic_id = values.get("version", ""), values.get("topic_id", "")
+    if not version.isascii() or not version.isdigit():
+        raise CorruptIndexError("partition.metadata states no version")
+    try:
+        raw = base64.b64decode(topic_id + "==", altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise CorruptIndexError("partition.metadata states no topic id") from None
+    # An id is also a folder's name and part of keys: only its one canonical spelling is taken.
+    if len(raw) != 16 or base64.urlsafe_b64encode(raw).decode("ascii").rstrip("=") != topic_id or not any(raw):
+        raise CorruptIndexError("partition.metadata states a topic id that is none")
+    return topic_id
+
+
+def format_partition_metadata(topic_id: str) -> bytes:
+    """Bytes of a partition.metadata, which ends without a newline."""
+    return f"version: 0\ntopic_id: {topic_id}".encode("ascii")
+
+
+def parse_meta_properties(content: str | bytes) -> dict[str, str]:
+    """Entries of a meta.properties; `cluster.id` is absent before Kafka 0.10.1. CorruptIndexError above version 1."""
+    values: dict[str, str] = {}
+    text = content if isinstance(content, str) else content.decode("latin-1")
+    for line in _logical_lines(text):
+        name, value = _split_property(line)
+        values[name] = value
+    version = values.get("version")
+    if version not in ("0", "1"):
+        raise CorruptIndexError("meta.properties states no version, or one newer than 1")
+    if "cluster.id" in values and not re.fullmatch(r"[\x21-\x7e]{1,255}", values["cluster.id"]):
+        raise CorruptIndexError("meta.properties states a cluster id that is none")
+    return values
+
+
+def format_meta_properties(values: Mapping[str, str]) -> bytes:
+    """Bytes of a meta.properties, without the comment lines that Java puts in front."""
+    for name, value in values.items():
+        if not re.fullmatch(r"[\x21-\x7e]+", name + value) or any(mark in name + value for mark in "\\#!:="):
+            raise ValueError(f"property {name!r} would need escapes")
+    return "".join(f"{name}={value}\n" for name, value in values.items()).encode("ascii")
+
+
+def parse_clean_shutdown(content: str | bytes) -> int | None:
+    """The broker's epoch that a clean-shutdown marker states, None where it states none. It is as clean either way."""
+    try:
+        epoch = _json_object(content, "").get("brokerEpoch")
+    except CorruptIndexError:
+        return None
+    return epoch if isinstance(epoch, int) and not isinstance(epoch, bool) else None
+
+
+def parse_quorum_state(content: str | bytes) -> dict[str, object]:
+    """What a quorum-state says, by Kafka's names: leaderId, leaderEpoch, votedId and more. CorruptIndexError if its
+    data_version is neither 0 nor 1."""
+    values = _json_object(content, "quorum-state")
+    if values.get("data_version") not in (0, 1) or isinstance(values["data_version"], bool):
+        raise CorruptIndexError("quorum-state states no data_version, or one newer than 1")
+    return values
+
+
+def _json_object(content: str | bytes, name: str) -> dict[str, object]:
+    try:
+        values = json.loads(_text(content))
+    except (ValueError, RecursionError):
+        raise CorruptIndexError(f"{name} holds no JSON") from None
+    if not isinstance(values, dict):
+        raise CorruptIndexError(f"{name} holds no JSON object")
+    return values
+
+
+def _text(content: str | bytes) -> str:
+    if isinstance(content, str):
+        return content
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise CorruptIndexError("not a text file") from None
+
+
+def _entries(content: str | bytes, *, fields: int) -> Iterable[tuple[int, list[str]]]:
+    """(line number, fields) of each entry, after version and count were checked."""
+    text = _text(content)
+    if not text:
+        return []
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    if len(lines) < 2 or lines[0].strip() != "0":
+        raise CorruptIndexError("checkpoint does not begin with version 0 and a count")
+    count = _number(lines[1].strip(), 2, low=0, high=2**31 - 1)
+    if count != len(lines) - 2:
+        raise CorruptIndexError(f"checkpoint states {count} entries and holds {len(lines) - 2}")
+    entries = [(number, line.split()) for number, line in enumerate(lines[2:], start=3)]
+    for number, found in entries:
+        if len(found) != fields:
+            raise CorruptIndexError(f"checkpoint line {number} has {len(found)} fields, expected {fields}")
+    return entries
+
+
+def _number(text: str, line: int, *, low: int, high: int) -> int:
+    if _NUMBER.fullmatch(text) is None or not low <= int(text) <= high:
+        raise CorruptIndexError(f"checkpoint line {line} holds no number from {low} to {high} where one belongs")
+    return int(text)
+
+
+def _format(lines: Iterable[str], count: int) -> bytes:
+    return "".join(f"{line}\n" for line in ("0", str(count), *lines)).encode("ascii")
+
+
+def _logical_lines(text: str) -> Iterable[str]:
+    """Lines of a Java properties file: comments and blanks left out, a line ending in a lone backslash continued."""
+    pending = ""
+    for line in re.split(r"\r\n|\r|\n", text):
+        line = line.lstrip(" \t\f")
+        if not pending and (not line or line[0] in "#!"):
+            continue
+        line = pending + line
+        trailing = len(line) - len(line.rstrip("\\"))
+        if trailing % 2 == 1:
+            pending = line[:-1]
+            continue
+        pending = ""
+        yield line
+    if pending:
+        yield pending
+
+
+def _split_property(line: str) -> tuple[str, str]:
+    match = re.match(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", line, re.DOTALL)
+    if match is None:
+        raise CorruptIndexError("meta.properties has a line that is no property")
+    return _unescape(match[1]), _unescape(match[2])
+
+
+def _unescape(text: str) -> str:
+    def replacement(match: re.Match[str]) -> str:
+        if match[1] is not None:
+            return chr(int(match[1], 16))
+        return _PLAIN_ESCAPES.get(match[2], match[2])
+
+    return re.sub(r"\\(?:u([0-9A-Fa-f]{4})|(.))", replacement, text, flags=re.DOTALL)

@@ -1,0 +1,130 @@
+"""The offset index of a segment: where in the file to start reading for an offset.
+
+    off len field
+    0   4   relative offset    int32, offset minus the segment's base offset: the LAST offset of the batch it points to
+    4   4   position           int32, byte of the segment where that batch starts
+
+Entries lie back to back, 8 bytes each, offsets rising. There is no checksum and no header: an index is derived from its
+segment, brokers never verify it, and one that is wrong makes readers skip records without a word. So it is rebuilt,
+never trusted. A new index is preallocated with zeros and trimmed when its segment is closed; after an unclean stop the
+zeros are still there. A partial entry at the end is ignored.
+
+An entry is added in front of a batch once more than `index.interval.bytes` were written since the last one, so the
+first batch never has one. The index of a live segment depends also on when its broker was restarted; what `build`
+gives is what a broker's recovery would write (LogSegment.recover), whatever the history.
+
+Older brokers wrote other offsets into the entry, at most one for all the batches of an append call, and such indexes
+are still served: 0.8 to 1.1 the first offset of the call, 2.x up to KAFKA-806 the call's last offset, beside the
+position where the call starts. A lookup works on all of them; `unexplained` accepts them all.
+
+Sources: Kafka OffsetIndex, AbstractIndex, LogSegment; KAFKA-806.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from logcore.errors import CorruptIndexError, InvalidRecordError
+from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET, ScannedBatch
+
+DEFAULT_INTERVAL_BYTES = 4096
+"""Kafka's default of `index.interval.bytes`."""
+
+_ENTRY = struct.Struct(">ii")
+ENTRY_SIZE = _ENTRY.size
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class OffsetEntry:
+    """A batch's last offset (absolute) and the position where the batch starts."""
+
+    offset: int
+    position: int
+
+
+def parse(data: bytes, base_offset: int) -> tuple[OffsetEntry, ...]:
+    """Entries of an offset index, without a preallocated tail of zeros.
+
+    Raises CorruptIndexError if offsets do not rise, or a field is negative.
+    """
+    whole = len(data) - len(data) % ENTRY_SIZE
+    used = len(data[:whole].rstrip(b"\0"))
+    if used == 0 and whole > ENTRY_SIZE:
+        return ()  # preallocated, and nothing written yet
+    entries: list[OffsetEntry] = []
+    for at in range(0, whole, ENTRY_SIZE):
+        if at >= used and at > 0:
+            break
+        relative, position = _ENTRY.unpack_from(data, at)
+        if relative < 0 or position < 0:
+            raise CorruptIndexError("an entry of the offset index is negative", position=at)
+        if entries and base_offset + relative <= entries[-1].offset:
+            raise CorruptIndexError("an entry of the offset index does not rise above the one before", position=at)
+        entries.append(OffsetEntry(base_offset + relative, position))
+    return tuple(entries)
+
+
+def encode(entries: Iterable[OffsetEntry], base_offset: int) -> bytes:
+    """Bytes of an offset index. ValueError if an entry does not fit."""
+    packed = bytearray()
+    for entry in entries:
+        relative = entry.offset - base_offset
+        if not (0 <= relative <= MAX_RELATIVE_OFFSET and 0 <= entry.position <= MAX_RELATIVE_OFFSET):
+            raise ValueError(f"{entry} does not fit the index of a segment based at {base_offset}")
+        packed += _ENTRY.pack(relative, entry.position)
+    return bytes(packed)
+
+
+def build(
+    batches: Iterable[ScannedBatch], base_offset: int, index_interval_bytes: int = DEFAULT_INTERVAL_BYTES
+) -> bytes:
+    """Bytes of the offset index that a broker's recovery of this segment would write.
+
+    Raises InvalidRecordError where recovery would fail: an offset that does not rise, or too far above the base.
+    """
+    entries: list[OffsetEntry] = []
+    last_entry_at = 0
+    for batch in batches:
+        last_offset = batch.header.last_offset
+        if not 0 <= last_offset - base_offset <= MAX_RELATIVE_OFFSET:
+            message = f"the batch ends at offset {last_offset}, which an index based at {base_offset} cannot hold"
+            raise InvalidRecordError(message, position=batch.position, offset=batch.header.base_offset)
+        if batch.position - last_entry_at > index_interval_bytes:
+            if entries and last_offset <= entries[-1].offset:
+                message = f"the batch ends at offset {last_offset}, not above the {entries[-1].offset} indexed before"
+                raise InvalidRecordError(message, position=batch.position, offset=batch.header.base_offset)
+            entries.append(OffsetEntry(last_offset, batch.position))
+            last_entry_at = batch.position
+    return encode(entries, base_offset)
+
+
+def unexplained(entries: Sequence[OffsetEntry], batches: Iterable[ScannedBatch]) -> tuple[OffsetEntry, ...]:
+    """The entries that no broker would have written for this segment: nothing starts at their position, or their offset
+    is neither of the batch there nor of one appended along with it. Batches in the order of the segment.
+
+    How far an append call reached is not on disk: at most up to the batch that the next entry points to.
+    """
+    at = {entry.position: number for number, entry in enumerate(entries)}
+    bounds: dict[int, tuple[int, int]] = {}  # number of an entry: its batch's base offset, last offset of the call
+    current: int | None = None
+    for batch in batches:
+        number = at.get(batch.position)
+        if number is not None:
+            current = number
+            bounds[number] = (batch.header.base_offset, batch.header.last_offset)
+        elif current is not None:
+            bounds[current] = (bounds[current][0], batch.header.last_offset)
+    return tuple(
+        entry
+        for number, entry in enumerate(entries)
+        if number not in bounds or not bounds[number][0] <= entry.offset <= bounds[number][1]
+    )
+
+
+def lookup(entries: Sequence[OffsetEntry], offset: int, base_offset: int) -> OffsetEntry:
+    """Where to start reading for an offset: the last entry at or below it, or the segment's start."""
+    at = bisect_right(entries, offset, key=lambda entry: entry.offset)
+    return entries[at - 1] if at else OffsetEntry(base_offset, 0)

@@ -1,0 +1,129 @@
+"""The time index of a segment: from which offset on to look for a timestamp.
+
+    off len field
+    0   8   timestamp          int64 ms: the greatest batch timestamp of the segment so far
+    8   4   relative offset    int32, offset minus the segment's base offset: the LAST offset of the first batch that
+                               reached this timestamp
+
+Entries lie back to back, 12 bytes each; timestamps rise strictly. What was said of the offset index holds here too: no
+checksum, derived, preallocated with zeros, rebuilt and never trusted. Retention reads the last entry as the segment's
+greatest timestamp, so a stale one deletes data or keeps it for ever.
+
+An entry is considered whenever the offset index gets one, and once more when the segment is closed; it is written only
+if the greatest timestamp has risen. `build` gives what a broker's recovery would write (LogSegment.recover).
+
+Brokers from 0.11 to 2.8 wrote the offset of the very record that reached the timestamp, where its batch is not
+compressed; `unexplained` accepts that too. Segments of format v0 have no timestamps, hence a time index of zero bytes;
+brokers before 0.10.1 wrote no time index at all.
+
+Sources: Kafka TimeIndex, AbstractIndex, LogSegment.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from logcore.errors import CorruptIndexError, InvalidRecordError
+from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET, ScannedBatch
+from logcore.segments.side_files.offset_index import DEFAULT_INTERVAL_BYTES
+
+_ENTRY = struct.Struct(">qi")
+ENTRY_SIZE = _ENTRY.size
+
+NO_TIMESTAMP = -1
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TimeEntry:
+    """The greatest timestamp (ms) up to an offset (absolute)."""
+
+    timestamp: int
+    offset: int
+
+
+def parse(data: bytes, base_offset: int) -> tuple[TimeEntry, ...]:
+    """Entries of a time index, without a preallocated tail of zeros.
+
+    Raises CorruptIndexError if timestamps do not rise, offsets fall, or an offset is below the base.
+    """
+    whole = len(data) - len(data) % ENTRY_SIZE
+    used = len(data[:whole].rstrip(b"\0"))
+    if used == 0 and whole > ENTRY_SIZE:
+        return ()  # preallocated, and nothing written yet; a lone entry of zeros is the first millisecond of 1970
+    entries: list[TimeEntry] = []
+    for at in range(0, whole, ENTRY_SIZE):
+        if at >= used and at > 0:
+            break
+        timestamp, relative = _ENTRY.unpack_from(data, at)
+        offset = base_offset + relative
+        if relative < 0 or timestamp < 0:
+            raise CorruptIndexError("an entry of the time index is negative", position=at)
+        if entries and (timestamp <= entries[-1].timestamp or offset < entries[-1].offset):
+            raise CorruptIndexError("an entry of the time index does not rise above the one before", position=at)
+        entries.append(TimeEntry(timestamp, offset))
+    return tuple(entries)
+
+
+def encode(entries: Iterable[TimeEntry], base_offset: int) -> bytes:
+    """Bytes of a time index. ValueError if an entry does not fit."""
+    packed = bytearray()
+    for entry in entries:
+        relative = entry.offset - base_offset
+        if not (0 <= relative <= MAX_RELATIVE_OFFSET and 0 <= entry.timestamp < 2**63):
+            raise ValueError(f"{entry} does not fit the index of a segment based at {base_offset}")
+        packed += _ENTRY.pack(entry.timestamp, relative)
+    return bytes(packed)
+
+
+def build(
+    batches: Iterable[ScannedBatch], base_offset: int, index_interval_bytes: int = DEFAULT_INTERVAL_BYTES
+) -> bytes:
+    """Bytes of the time index that a broker's recovery of this segment would write.
+
+    Raises InvalidRecordError for a batch whose offsets an index based there cannot hold.
+    """
+    entries: list[TimeEntry] = []
+    greatest = TimeEntry(NO_TIMESTAMP, base_offset)
+    last_entry_at = 0
+    for batch in batches:
+        header = batch.header
+        if not 0 <= header.last_offset - base_offset <= MAX_RELATIVE_OFFSET:
+            message = f"the batch ends at offset {header.last_offset}, which an index from {base_offset} cannot hold"
+            raise InvalidRecordError(message, position=batch.position, offset=header.base_offset)
+        if header.max_timestamp > greatest.timestamp:  # the first batch wins ties
+            greatest = TimeEntry(header.max_timestamp, header.last_offset)
+        if batch.position - last_entry_at > index_interval_bytes:
+            _consider(entries, greatest)
+            last_entry_at = batch.position
+    _consider(entries, greatest)
+    return encode(entries, base_offset)
+
+
+def unexplained(entries: Sequence[TimeEntry], batches: Iterable[ScannedBatch]) -> tuple[TimeEntry, ...]:
+    """The entries that no broker would have written for this segment: their offset lies in no batch that brought the
+    segment's greatest timestamp to theirs, or equalled it. Batches in the order of the segment."""
+    spans: dict[int, list[tuple[int, int]]] = {entry.timestamp: [] for entry in entries}
+    greatest = NO_TIMESTAMP
+    for batch in batches:
+        header = batch.header
+        if header.max_timestamp >= greatest:
+            greatest = header.max_timestamp
+            if greatest in spans:
+                spans[greatest].append((header.base_offset, header.last_offset))
+    return tuple(
+        entry for entry in entries if not any(first <= entry.offset <= last for first, last in spans[entry.timestamp])
+    )
+
+
+def lookup(entries: Sequence[TimeEntry], timestamp: int, base_offset: int) -> TimeEntry:
+    """The last entry at or below a timestamp: no record above it lies before that entry's offset."""
+    at = bisect_right(entries, timestamp, key=lambda entry: entry.timestamp)
+    return entries[at - 1] if at else TimeEntry(NO_TIMESTAMP, base_offset)
+
+
+def _consider(entries: list[TimeEntry], greatest: TimeEntry) -> None:
+    if greatest.timestamp > (entries[-1].timestamp if entries else NO_TIMESTAMP):
+        entries.append(greatest)
