@@ -153,8 +153,8 @@ FAULTS = (
     Fault(
         "rows of one log make up for those of another",
         "spark_jobs/lake/published/completeness.py",
-        "return {(str(file.log_id), int(file.partition or 0)): Part(",
-        "return {(str(file.log_id)[:1] + '.0', int(file.partition or 0)): Part(",
+        "return {(str(file.log_id), int(file.partition or 0)): FileShare(",
+        "return {(str(file.log_id)[:1] + '.0', int(file.partition or 0)): FileShare(",
         ("tests/unit/lake/test_completeness.py",),
     ),
     Fault(
