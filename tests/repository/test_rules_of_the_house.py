@@ -15,6 +15,7 @@ from tests.conftest import REPOSITORY
 
 PACKAGES = ("logcore", "spark_jobs", "pipelines")
 OPENS_A_FILE = {"open", "fdopen", "open_code", "mmap", "memmap"}
+MODULES_OF_A_FOLDER = 12
 METHODS_THAT_OPEN = {"open", "read_bytes", "read_text", "write_bytes", "write_text"}
 CLOCKS = {
     *(("time", name) for name in ("time", "time_ns", "localtime", "gmtime")),
@@ -173,3 +174,57 @@ def test_layers_hold():
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout
     assert "0 broken" in done.stdout
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    places: dict[str, list[str]] = {}
+    for name, tree in modules(*PACKAGES):
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(name)
+    assert len(places) > 300
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_a_folder_of_the_product_has_at_most_a_dozen_modules() -> None:
+    counts: dict[str, int] = {}
+    for name, _ in modules(*PACKAGES):
+        folder, _, module = name.rpartition("/")
+        counts[folder] = counts.get(folder, 0) + (module != "__init__.py")
+    assert len(counts) > 30
+    assert {folder: count for folder, count in counts.items() if count > MODULES_OF_A_FOLDER} == {}
+
+
+def test_modules_import_each_other_in_no_circle() -> None:
+    """Imports inside of functions count, those for the type checker alone do not."""
+    known = {_module_name(name): name for name, _ in modules(*PACKAGES)}
+    imports = {_module_name(name): _imported(tree) & set(known) for name, tree in modules(*PACKAGES)}
+    left = {name: used - {name} for name, used in imports.items()}
+    while free := [name for name, used in left.items() if not used & set(left)]:
+        for name in free:
+            del left[name]
+    assert sorted(left) == [], "these, or those that they lead to, are in a circle"
+
+
+def _module_name(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _imported(tree: ast.Module) -> set[str]:
+    """Names of modules, and names that may be modules."""
+    only_typed = {
+        node
+        for branch in ast.walk(tree)
+        if isinstance(branch, ast.If) and "TYPE_CHECKING" in ast.dump(branch.test)
+        for node in ast.walk(branch)
+    }
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if node in only_typed:
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inside = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= inside | {node.module}
+    return found
