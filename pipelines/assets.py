@@ -19,14 +19,15 @@ from itertools import pairwise
 import dagster as dg
 
 from logcore.errors import LogError
-from pipelines import questions, reporting, steps
-from pipelines.lakes import NoLakeError
-from pipelines.partitions import TOPIC_PARTITIONS, chosen_keys
+from pipelines import questions, steps
 from pipelines.questions import Question
-from pipelines.reporting import MetadataMap
 from pipelines.resources import LAKE_TAG, JobLauncher, LakeResource
-from pipelines.state import LogState, read_state
 from pipelines.steps import Run, StepResult, Work
+from pipelines.view import reporting
+from pipelines.view.lakes import NoLakeError
+from pipelines.view.partitions import TOPIC_PARTITIONS, chosen_keys
+from pipelines.view.reporting import MetadataMap
+from pipelines.view.state import LogState, read_state
 from spark_jobs.contracts import LogChange
 from spark_jobs.lake.errors import JobError, LeaseHeld, UsageError
 

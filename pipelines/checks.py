@@ -15,8 +15,6 @@ import dagster as dg
 
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.offset_ledger import OffsetState, first_hole
-from pipelines.expectations import LogExpectation, Results
-from pipelines.open_transactions import duration
 from pipelines.questions import (
     EVERY_OFFSET_ACCOUNTED_FOR,
     EXPECTATIONS_MET,
@@ -29,8 +27,10 @@ from pipelines.questions import (
     TABLES_UNHARMED,
     Failure,
 )
-from pipelines.reporting import alarm_table, inline_table, picture_metadata
-from pipelines.state import Alarm, LakeState, LogState
+from pipelines.view.expectations import LogExpectation, Results
+from pipelines.view.open_transactions import duration
+from pipelines.view.reporting import alarm_table, inline_table, picture_metadata
+from pipelines.view.state import Alarm, LakeState, LogState
 from spark_jobs.lake.published.completeness import Difference
 
 
@@ -202,7 +202,7 @@ def tables_unharmed(state: LakeState, failures: Sequence[Failure], notes: Sequen
 
 
 def expectations_met(state: LakeState, results: Mapping[str, Results], data_docs: str | None) -> dg.AssetCheckResult:
-    """``results``: the last ones by log key, as :mod:`pipelines.expectations` keeps them.
+    """``results``: the last ones by log key, as :mod:`pipelines.view.expectations` keeps them.
 
     ``data_docs``: the page to look at.
     """

@@ -95,15 +95,15 @@ demo_command = DemoCommand()
 
 
 def _run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str]) -> int:
-    with _uncollected("pipelines.run_lake"):
-        from pipelines.run_lake import run_lake
+    with _uncollected("pipelines.command.run_lake"):
+        from pipelines.command.run_lake import run_lake
 
     return run_lake(options, numbers, logs)
 
 
 def _run_demo(samples: str | None) -> int:
-    with _uncollected("pipelines.demo"):
-        from pipelines.demo import run_demo
+    with _uncollected("pipelines.command.demo"):
+        from pipelines.command.demo import run_demo
 
     return run_demo(samples)
 
@@ -246,8 +246,8 @@ def _partitions(said: Sequence[str]) -> tuple[list[int], list[str]]:
 
 def _guarded(work: Callable[[], int]) -> int:
     """Errors of ours become one paragraph and an exit code."""
-    from pipelines.interrupts import lost_interrupts_repeated
-    from pipelines.lakes import NoLakeError
+    from pipelines.command.interrupts import lost_interrupts_repeated
+    from pipelines.view.lakes import NoLakeError
     from spark_jobs.lake.errors import JobError, UsageError
 
     try:

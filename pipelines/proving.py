@@ -9,9 +9,9 @@ from typing import Any
 import dagster as dg
 
 from logcore.logs.model.findings import Severity
-from pipelines.lakes import NoLakeError, lake_name
 from pipelines.questions import LAKE_PROVED, Failure
 from pipelines.resources import LAKE_TAG, JobLauncher, LakeResource
+from pipelines.view.lakes import NoLakeError, lake_name
 from spark_jobs.contracts import JobReport, VerifyConfig
 from spark_jobs.lake.errors import JobError, UsageError
 

@@ -13,7 +13,7 @@ import dagster as dg
 from pydantic import Field
 
 from logcore.cli.reading.arguments import OffsetRange, offset_range
-from pipelines import lakes
+from pipelines.view import lakes
 from spark_jobs.contracts import JobConfig, JobReport
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.setup import registry

@@ -28,9 +28,9 @@ from logcore.segments.filenames import (
     segment_base_offset,
 )
 from logcore.segments.side_files.checkpoints import parse_offset_checkpoint
-from pipelines import lakes
 from pipelines.jobs import loglake, run_config
 from pipelines.resources import LAKE_TAG
+from pipelines.view import lakes
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.setup import registry
 from spark_jobs.lake.setup.policies import TopicPolicy, read_policies

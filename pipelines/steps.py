@@ -14,11 +14,12 @@ import dagster as dg
 
 from logcore.cli.reading.arguments import OffsetRange
 from logcore.logs.model.findings import Finding, found
-from pipelines import checks, expectations, harm, partitions
+from pipelines import checks
 from pipelines.questions import RECORDS
 from pipelines.resources import JobLauncher, LakeResource
-from pipelines.standing import DIFFERS, told
-from pipelines.state import LakeState, read_alarms, read_state, read_stops
+from pipelines.view import expectations, harm, partitions
+from pipelines.view.standing import DIFFERS, told
+from pipelines.view.state import LakeState, read_alarms, read_state, read_stops
 from spark_jobs.contracts import (
     CompactionConfig,
     ExpectationsConfig,

@@ -22,7 +22,7 @@ from typing import Any
 from tests.crash.side_effects import Order
 
 MODULES = (
-    *("pipelines.run_lake", "pipelines.definitions", "pipelines.lineage", "great_expectations", "pyspark.sql"),
+    *("pipelines.command.run_lake", "pipelines.definitions", "pipelines.lineage", "great_expectations", "pyspark.sql"),
     *(f"spark_jobs.lake_commands.{name}" for name in ("verify", "withdraw", "repair", "upgrade")),
     *("spark_jobs.launch", "spark_jobs.machine.session", "deltalake", "pyarrow.dataset", "pyarrow.parquet"),
 )

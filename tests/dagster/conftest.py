@@ -12,8 +12,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from pipelines.command.instance import settings_file
 from pipelines.definitions import build_definitions
-from pipelines.instance import settings_file
 from pipelines.jobs import run_config
 from tests.dagster.fake_jobs import WORLDS, FakeLauncher, World
 

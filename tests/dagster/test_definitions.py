@@ -11,9 +11,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from pipelines import columns
+from pipelines.command.instance import settings_file
 from pipelines.definitions import defs
-from pipelines.instance import settings_file
+from pipelines.view import columns
 from spark_jobs.lake.delta.tables import TABLES
 from tests.conftest import REPOSITORY
 
@@ -51,7 +51,7 @@ def test_workspace_yaml_is_valid_from_another_directory_and_without_a_network(tm
     assert "Validation successful for code location loglake" in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("module", ["pipelines.definitions", "pipelines.cli", "pipelines.demo"])
+@pytest.mark.parametrize("module", ["pipelines.definitions", "pipelines.cli", "pipelines.command.demo"])
 def test_loading_brings_neither_pyspark_nor_great_expectations(module: str) -> None:
     heavy = ("pyspark", "delta", "great_expectations", "py4j")
     code = f"import sys, {module}; print([m for m in sys.modules if m.split('.')[0] in {heavy}])"

@@ -10,10 +10,10 @@ import pytest
 from deltalake import DeltaTable
 
 from logcore.logs.model.findings import RULES, Severity
+from pipelines.command.running import CheckOutcome, RunOutcome
+from pipelines.command.summary import check_lines, checks_code, verdict
 from pipelines.questions import QUESTIONS, Failure
-from pipelines.running import CheckOutcome, RunOutcome
-from pipelines.state import read_state
-from pipelines.summary import check_lines, checks_code, verdict
+from pipelines.view.state import read_state
 from spark_jobs.lake.delta.tables import read_rows
 from tests.dagster.conftest import Execute, check_of
 from tests.dagster.fake_jobs import World, log_of

@@ -11,7 +11,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from pipelines.instance import HOST_TAG, PROCESS_TAG, end_dead_runs, open_instance, process_tags, settings_file
+from pipelines.command.instance import HOST_TAG, PROCESS_TAG, end_dead_runs, open_instance, process_tags, settings_file
 from spark_jobs.lake.errors import UsageError
 from tests.conftest import REPOSITORY
 
@@ -31,7 +31,7 @@ def started(definitions: dg.Definitions, instance: dg.DagsterInstance, tags: dic
 
 def tags_of_a_process_that_has_ended() -> dict[str, str]:
     """What such a process said of itself while it ran."""
-    code = "import json; from pipelines.instance import process_tags; print(json.dumps(process_tags()))"
+    code = "import json; from pipelines.command.instance import process_tags; print(json.dumps(process_tags()))"
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 

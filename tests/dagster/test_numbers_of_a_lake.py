@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pipelines import checks
-from pipelines.expectations import LogExpectation, Results
-from pipelines.state import LakeState, read_state
+from pipelines.view.expectations import LogExpectation, Results
+from pipelines.view.state import LakeState, read_state
 from tests.broker_directory import LogDirectory
 from tests.conftest import Sample
 from tests.spark.cycle import Lake

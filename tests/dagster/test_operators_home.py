@@ -10,9 +10,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from pipelines.lakes import NoLakeError, find_lake, lakes_of
 from pipelines.schedules import nightly_maintenance
 from pipelines.sensors import look, new_segments
+from pipelines.view.lakes import NoLakeError, find_lake, lakes_of
 from spark_jobs.lake.setup.identity import claim
 from spark_jobs.lake.setup.registry import (
     Intake,

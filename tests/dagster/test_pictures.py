@@ -9,10 +9,10 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from logcore.logs.model.offset_ledger import OffsetState
-from pipelines.picture import COLOURS, ledger_picture
-from pipelines.reporting import escape, markdown_table, picture_metadata
-from pipelines.standing import ALARMING
-from pipelines.state import STATES, LogState
+from pipelines.view.picture import COLOURS, ledger_picture
+from pipelines.view.reporting import escape, markdown_table, picture_metadata
+from pipelines.view.standing import ALARMING
+from pipelines.view.state import STATES, LogState
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.segments.archive import LogRow
 from tests.dagster.fake_jobs import blank

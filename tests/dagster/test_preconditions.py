@@ -123,7 +123,7 @@ def test_archived_segments_are_dumped_and_verified_where_they_lie(logs, tmp_path
 
 
 def test_a_lake_beside_a_partition_directory_that_no_broker_has_is_accepted(logs, tmp_path):
-    from pipelines.preconditions import check_run
+    from pipelines.command.preconditions import check_run
 
     (tmp_path / "copies").mkdir()
     alone = (logs.path / "orders-0").rename(tmp_path / "copies" / "orders-0")
@@ -156,7 +156,7 @@ def test_a_lake_that_cannot_be_written_is_said_before_anything_is_made(logs, tmp
 
 def test_a_folder_without_permission_to_write_is_said_before_anything_is_made():
     code = (
-        "import os, sys; from pipelines.preconditions import _check_writable as check; "
+        "import os, sys; from pipelines.command.preconditions import _check_writable as check; "
         "from spark_jobs.lake.errors import JobError\n"
         "if os.geteuid() == 0: os.setuid(65534)\n"
         "try: check(sys.argv[1])\n"

@@ -13,7 +13,7 @@ import pytest
 
 from pipelines import cli
 from pipelines.cli import run_command
-from pipelines.summary import describe
+from pipelines.command.summary import describe
 from spark_jobs.lake.store.lease import hold
 from tests.broker_directory import LogDirectory
 from tests.dagster.conftest import loglake
@@ -102,7 +102,7 @@ def test_of_a_long_plan_the_beginning_is_told_and_how_much_more_there_is() -> No
 
 def test_a_second_run_in_one_process_keeps_nothing_from_the_garbage_collector(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = SimpleNamespace(run_lake=lambda options, numbers, logs: gc.get_freeze_count())
-    monkeypatch.setitem(sys.modules, "pipelines.run_lake", loaded)
+    monkeypatch.setitem(sys.modules, "pipelines.command.run_lake", loaded)
     before = gc.get_freeze_count()
     assert cli._run_lake(argparse.Namespace(), (), ()) == before
     assert gc.isenabled()

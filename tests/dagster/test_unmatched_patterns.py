@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.run_lake import unmatched_lines
+from pipelines.command.run_lake import unmatched_lines
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest import job as ingest
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory

@@ -12,11 +12,11 @@ import pytest
 
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.offset_ledger import OffsetState
-from pipelines.open_transactions import duration
-from pipelines.run_lake import chosen_state
-from pipelines.standing import stands
-from pipelines.state import read_alarms, read_state
-from pipelines.summary import damage_lines, open_transaction_lines, verdict
+from pipelines.command.run_lake import chosen_state
+from pipelines.command.summary import damage_lines, open_transaction_lines, verdict
+from pipelines.view.open_transactions import duration
+from pipelines.view.standing import stands
+from pipelines.view.state import read_alarms, read_state
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.tables import BATCHES, TRANSACTIONS
 from spark_jobs.lake.ledger import frontier

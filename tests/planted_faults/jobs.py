@@ -306,7 +306,7 @@ FAULTS = (
     ),
     Fault(
         "damage that was filled alarms for ever",
-        "pipelines/standing.py",
+        "pipelines/view/standing.py",
         '        if f["segment_id"] not in gone\n        and stands',
         "        if stands",
         ("tests/dagster/test_what_still_stands.py", "-k", "filled"),

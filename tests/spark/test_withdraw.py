@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from pipelines.lineage import lineage_command
-from pipelines.state import read_state
+from pipelines.view.state import read_state
 from spark_jobs import launch
 from spark_jobs.contracts import ExpectationsConfig, PublishConfig, ReplaceConfig, ValidateConfig
 from spark_jobs.lake.delta import commits

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from pipelines.interrupts import lost_interrupts_repeated
+from pipelines.command.interrupts import lost_interrupts_repeated
 
 
 class Interrupted:

@@ -15,13 +15,10 @@ from typing import Any
 
 from logcore.cli.reading.nearest_names import no_such_topic, unmatched
 from logcore.logs.model.findings import Finding, Severity
-from pipelines import lakes
-from pipelines.instance import check_outside_lakes, open_instance
-from pipelines.jobs import INTAKE_JOB, MAINTENANCE_JOB
-from pipelines.preconditions import check_run
-from pipelines.running import Runner, RunOutcome, announcer
-from pipelines.state import LakeState, read_state
-from pipelines.summary import (
+from pipelines.command.instance import check_outside_lakes, open_instance
+from pipelines.command.preconditions import check_run
+from pipelines.command.running import Runner, RunOutcome, announcer
+from pipelines.command.summary import (
     EXIT_NOT_CHECKED,
     EXIT_USAGE,
     check_lines,
@@ -35,6 +32,9 @@ from pipelines.summary import (
     tables_lines,
     verdict,
 )
+from pipelines.jobs import INTAKE_JOB, MAINTENANCE_JOB
+from pipelines.view import lakes
+from pipelines.view.state import LakeState, read_state
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.setup import registry
 from spark_jobs.lake.setup.policies import read_policies

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from logcore.logs.model.findings import Finding, Severity, exit_code, found
 from pipelines.questions import sentence
-from pipelines.standing import ALARMING, alarming_ranges, standing_findings
-from pipelines.state import MEANINGS, STATES, LakeState, LogState, read_alarms, read_stops
+from pipelines.view.standing import ALARMING, alarming_ranges, standing_findings
+from pipelines.view.state import MEANINGS, STATES, LakeState, LogState, read_alarms, read_stops
 from spark_jobs.lake.delta.tables import table_uri
 from spark_jobs.lake.store import storage
 
 if TYPE_CHECKING:
+    from pipelines.command.running import CheckOutcome, RunOutcome
     from pipelines.questions import Failure
-    from pipelines.running import CheckOutcome, RunOutcome
 
 EXIT_CLEAN, EXIT_WARNINGS, EXIT_DAMAGE, EXIT_NOT_CHECKED, EXIT_USAGE = 0, 1, 2, 3, 64
 

@@ -13,12 +13,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipelines.instance import open_instance
+from pipelines.command.instance import open_instance
+from pipelines.command.running import Runner, RunOutcome, announcer
+from pipelines.command.summary import damage_lines, logs_table, meanings_line, shown_path
 from pipelines.jobs import INTAKE_JOB
-from pipelines.lakes import lake_name
-from pipelines.running import Runner, RunOutcome, announcer
-from pipelines.state import LakeState, read_state
-from pipelines.summary import damage_lines, logs_table, meanings_line, shown_path
+from pipelines.view.lakes import lake_name
+from pipelines.view.state import LakeState, read_state
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.setup import registry
 from spark_jobs.lake.setup.registry import Intake, remember
@@ -32,7 +32,7 @@ def run_demo(samples: str | None = None) -> int:
     begun = time.monotonic()
     home = Path(registry.home())
     os.environ["LOGLAKE_HOME"] = str(home)
-    archives = _archives(Path(samples) if samples else Path(__file__).resolve().parent.parent / "samples")
+    archives = _archives(Path(samples) if samples else Path(__file__).resolve().parents[2] / "samples")
     outcomes: dict[str, RunOutcome] = {}
     with open_instance(str(home / "dagster")) as instance:
         runner = Runner(instance, announcer())

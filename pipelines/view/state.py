@@ -12,11 +12,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from pipelines.expectations import results_file
-from pipelines.lakes import lake_name
-from pipelines.open_transactions import OpenTransaction, read_open_transactions
-from pipelines.partitions import natural_order
-from pipelines.standing import ABOUT_A_RANGE, ABOUT_ROWS, alarming_ranges, overlap, standing_findings
+from pipelines.view.expectations import results_file
+from pipelines.view.lakes import lake_name
+from pipelines.view.open_transactions import OpenTransaction, read_open_transactions
+from pipelines.view.partitions import natural_order
+from pipelines.view.standing import ABOUT_A_RANGE, ABOUT_ROWS, alarming_ranges, overlap, standing_findings
 from spark_jobs.lake.delta.table_state import STATE_FILE
 from spark_jobs.lake.delta.tables import TABLES, read_rows, table_uri
 from spark_jobs.lake.ledger.frontier import LedgerRow, read_ledger

@@ -1,7 +1,7 @@
 """The one partitions dimension: a key for every topic partition that any lake of this instance holds.
 
 Keys are Kafka's directory names (``orders-0``). Segments are data, not partitions: they roll by thousands. The key
-names no lake; which lake a chosen key means is found by :mod:`pipelines.lakes`.
+names no lake; which lake a chosen key means is found by :mod:`pipelines.view.lakes`.
 """
 
 from __future__ import annotations

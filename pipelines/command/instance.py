@@ -17,13 +17,13 @@ from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.setup import registry
 
 HOST_TAG, PROCESS_TAG = "loglake/host", "loglake/process"
-_HERE = Path(__file__).resolve().parent
+_PACKAGE = Path(__file__).resolve().parent.parent
 
 
 def settings_file() -> Path:
     """Our ``dagster.yaml``: in the package where it was installed from a wheel, else in ``deploy/``."""
-    packaged = _HERE / "dagster.yaml"
-    return packaged if packaged.exists() else _HERE.parent / "deploy" / "dagster.yaml"
+    packaged = _PACKAGE / "dagster.yaml"
+    return packaged if packaged.exists() else _PACKAGE.parent / "deploy" / "dagster.yaml"
 
 
 def open_instance(default_folder: str, lake: str | None = None) -> dg.DagsterInstance:

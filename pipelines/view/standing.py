@@ -11,8 +11,8 @@ from typing import Any
 
 from logcore.logs.model.findings import RULES, Outcome
 from logcore.logs.model.offset_ledger import EVIDENCE_REMOTE, first_hole
-from pipelines.expectations import Stand, read_results
-from pipelines.harm import differing_files
+from pipelines.view.expectations import Stand, read_results
+from pipelines.view.harm import differing_files
 from spark_jobs.lake.delta.tables import read_rows, table_uri
 from spark_jobs.lake.ledger.frontier import read_frontiers, read_ledger
 from spark_jobs.lake.published.completeness import Difference, differences

@@ -8,8 +8,8 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Mapping, Sequence
 
-from pipelines.standing import ALARMING
-from pipelines.state import MEANINGS, STATES, LogState
+from pipelines.view.standing import ALARMING
+from pipelines.view.state import MEANINGS, STATES, LogState
 
 COLOURS: Mapping[str, str] = {
     "present": "#5b8fb9",

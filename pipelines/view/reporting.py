@@ -14,10 +14,10 @@ from typing import Any
 
 import dagster as dg
 
-from pipelines import columns
-from pipelines.lakes import lake_name
-from pipelines.picture import ledger_picture, most_telling, states_seen
-from pipelines.state import MEANINGS, Alarm, LogState
+from pipelines.view import columns
+from pipelines.view.lakes import lake_name
+from pipelines.view.picture import ledger_picture, most_telling, states_seen
+from pipelines.view.state import MEANINGS, Alarm, LogState
 from spark_jobs.contracts import LogChange
 from spark_jobs.lake.delta.tables import TABLES, table_uri
 

@@ -12,9 +12,9 @@ from typing import Any
 import dagster as dg
 
 from logcore.logs.model.findings import Finding, Severity, found
+from pipelines.command.instance import end_dead_runs, process_tags
+from pipelines.command.interrupts import INTERRUPTS
 from pipelines.definitions import build_definitions
-from pipelines.instance import end_dead_runs, process_tags
-from pipelines.interrupts import INTERRUPTS
 from pipelines.jobs import run_config
 from pipelines.questions import FAILING, NOTES, UNANSWERED, WHAT_TO_DO, Failure
 from pipelines.resources import LAKE_TAG, JobLauncher

@@ -1,0 +1,1 @@
+"""`loglake run` and `loglake demo`: a run of Dagster in this process, and what it prints."""
