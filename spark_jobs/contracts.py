@@ -128,8 +128,6 @@ class PublishConfig(JsonContract):
     """Publish whatever is decided; without it a log waits until enough of it has come, or for long enough."""
     isolation_level: str = "read_committed"
     """``read_uncommitted`` also keeps ``records_uncommitted`` up to the high watermark."""
-    writer: str = "arrow"
-    """``arrow``: workers write the files. ``spark``: Spark's own Parquet writer does, more slowly."""
 
 
 @dataclass(frozen=True, slots=True)

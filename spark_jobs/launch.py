@@ -19,6 +19,7 @@ from spark_jobs.lake.delta import table_features
 from spark_jobs.lake.errors import ConcurrentChange, JobError, UsageError, said
 from spark_jobs.lake.setup import identity
 from spark_jobs.lake.store.lease import hold
+from spark_jobs.tasks.executor import Executor
 
 PLAN_ATTEMPTS = 3
 """How often a job looks again after another commit overtook its plan."""
@@ -111,24 +112,28 @@ def _run_once(config: JobConfig) -> JobReport:
     made = plan(config)
     if made.is_empty:
         return JobReport(config.JOB, config.run_id, config.lake, plan=made.as_dict())
-    session = None
-    if made.needs_spark:
-        from spark_jobs.machine.session import get_session
-
-        session = get_session(config.lake)
-    if session is None:
+    if not made.needs_spark:
         report: JobReport = job.apply(made, config, None)
         return report
+    executor = start_executor(config.lake)
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
-        report = job.apply(made, config, session)
+        report = job.apply(made, config, executor)
     except (PySparkException, Py4JError) as error:
         # Workers handle the faults of their input; what gets here is a fault of the machine or of this program.
         said = str(error).strip().splitlines() or [type(error).__name__]
         raise JobError(f"Spark could not finish the job {config.JOB}: {said[-1]}") from error
     return report
+
+
+def start_executor(lake: str) -> Executor:
+    """What runs the tasks of a job: Spark, with the one session of this process."""
+    from spark_jobs.machine.session import get_session
+    from spark_jobs.tasks.spark_executor import SparkExecutor
+
+    return SparkExecutor(get_session(lake))
 
 
 def _run_subprocess(config: JobConfig) -> JobReport:

@@ -40,7 +40,7 @@ from spark_jobs.lake.store import run_folder
 from spark_jobs.tasks.segment_pass import RULES_VERSION
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from spark_jobs.tasks.executor import Executor
 
 __all__ = ["apply", "plan"]
 
@@ -48,7 +48,7 @@ SWAP_ATTEMPTS = 5
 """How often the swap is tried where others commit to `segments` meanwhile."""
 
 
-def apply(plan: CompactionJobPlan, config: CompactionConfig, spark: SparkSession | None) -> JobReport:
+def apply(plan: CompactionJobPlan, config: CompactionConfig, executor: Executor | None) -> JobReport:
     """Clean, prove, swap in one commit, and tell of it; without ``config.apply`` only report the plan.
 
     Raises:
@@ -65,7 +65,7 @@ def apply(plan: CompactionJobPlan, config: CompactionConfig, spark: SparkSession
         return report
     if plan.has_leftovers:
         run_folder.remove(config.lake)
-    done = _clean(plan, config, spark)
+    done = _clean(plan, config, executor)
     _commit_validations(config, done)
     overtaken = _swap(config, done)
     new = finding_rows.record(config.lake, _findings_of(done), config.run_id, config.as_of_ms)
@@ -86,7 +86,7 @@ def apply(plan: CompactionJobPlan, config: CompactionConfig, spark: SparkSession
         report,
         changed=removals.changes(finished),
         findings=tuple(new),
-        used_spark=spark is not None,
+        used_spark=executor is not None,
         metrics=metrics,
     )
 
@@ -119,21 +119,20 @@ class Cleaned:
         return [Guard(cleaned_id(self.plan.row.log), self.plan.cleaned_version, self.first_dirty_offset)]
 
 
-def _clean(plan: CompactionJobPlan, config: CompactionConfig, spark: SparkSession | None) -> list[Cleaned]:
-    if not plan.logs or spark is None:
+def _clean(plan: CompactionJobPlan, config: CompactionConfig, executor: Executor | None) -> list[Cleaned]:
+    if not plan.logs or executor is None:
         return []
     from spark_jobs.compaction.log_cleaning import clean_log, task_of
-    from spark_jobs.tasks.spread import spread
 
     whole = [log for log in plan.logs if not log.is_spread]
     tasks = [asdict(task_of(config, log)) for log in whole]
-    results = spread(spark, tasks, clean_log, [log.bytes for log in whole])
+    results = executor.run(tasks, clean_log, [log.bytes for log in whole])
     done = [_cleaned(log, result) for log, result in zip(whole, results, strict=True)]
     for log in plan.logs:
         if log.is_spread:
             from spark_jobs.compaction.spread_cleaning import clean_spread
 
-            done.append(_cleaned(log, clean_spread(spark, task_of(config, log))))
+            done.append(_cleaned(log, clean_spread(executor, task_of(config, log))))
     return done
 
 

@@ -41,17 +41,17 @@ from spark_jobs.lake.segments.log_segments import LogSegment, log_segments
 from spark_jobs.lake.store import run_folder
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from spark_jobs.tasks.executor import Executor
 
 MAP_ROWS = 2_000_000
 """Rows that a task holds at a time."""
 
 
-def clean_spread(spark: SparkSession, task: CleaningTask) -> Values:
+def clean_spread(executor: Executor, task: CleaningTask) -> Values:
     """Clean one log with tasks all over the cluster; returns as :func:`~spark_jobs.compaction.log_cleaning.result`."""
     folder = run_folder.new_folder()
     try:
-        return _Spreading(spark, task, folder).run()
+        return _Spreading(executor, task, folder).run()
     except _Ended as ended:
         return ended.result
     finally:
@@ -69,8 +69,8 @@ class _Ended(Exception):
 class _Spreading:
     """The driver's side. `common` is what every task is told."""
 
-    def __init__(self, spark: SparkSession, task: CleaningTask, folder: str) -> None:
-        self._spark, self._task = spark, task
+    def __init__(self, executor: Executor, task: CleaningTask, folder: str) -> None:
+        self._executor, self._task = executor, task
         self._segments = log_segments(task.segments)
         secrets = [HashKey.random() for _ in range(2)]
         self._common: Values = {
@@ -119,9 +119,7 @@ class _Spreading:
         self, work: Callable[[Values], Values], tasks: Sequence[Values], sizes: Sequence[int] | None = None
     ) -> list[Values]:
         """Results in the order of tasks; the first that tells a fault ends it all."""
-        from spark_jobs.tasks.spread import spread
-
-        done = spread(self._spark, [self._common | task for task in tasks], work, sizes)
+        done = self._executor.run([self._common | task for task in tasks], work, sizes)
         for each in done:
             if each.get("fault") is not None:
                 raise _Ended(each["fault"])

@@ -32,9 +32,8 @@ from spark_jobs.lake.segments.removals import count_records, cut
 from spark_jobs.lake.store import storage
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from spark_jobs.expectations.suite import Evaluation
+    from spark_jobs.tasks.executor import Executor
 
 DOCS = "data_docs"
 
@@ -112,11 +111,11 @@ def plan(config: ExpectationsConfig) -> ExpectationsPlan:
     return ExpectationsPlan(tuple(ranges))
 
 
-def apply(plan: ExpectationsPlan, config: ExpectationsConfig, spark: SparkSession) -> JobReport:
+def apply(plan: ExpectationsPlan, config: ExpectationsConfig, executor: Executor) -> JobReport:
     """Measure, judge, and say so; ranges that were due are recorded as checked whatever the outcome."""
     from spark_jobs.expectations.suite import evaluate
 
-    frame = _frame(plan.ranges, _measure(spark, config.lake, plan.ranges))
+    frame = _frame(plan.ranges, _measure(executor, config.lake, plan.ranges))
     docs = storage.join(config.lake, DOCS)
     evaluation = evaluate(frame, len(plan.ranges), docs, config.run_id, config.as_of_ms)
     new = finding_rows.record(config.lake, _findings(plan, evaluation), config.run_id, config.as_of_ms)
@@ -193,10 +192,8 @@ def _published_records(lake: str, ledger: Sequence[LedgerRow], start: int, end: 
     return total
 
 
-def _measure(spark: SparkSession, lake: str, ranges: Sequence[RangePlan]) -> dict[str, Mapping[str, Any]]:
+def _measure(executor: Executor, lake: str, ranges: Sequence[RangePlan]) -> dict[str, Mapping[str, Any]]:
     """Counts by log key."""
-    from spark_jobs.tasks.spread import spread
-
     files = ByPlace(newest_files(lake, "records"))
     root = table_uri(lake, "records")
     chosen = [files.of(r.topic, r.partition, r.log_id, r.start_offset, r.end_offset) for r in ranges]
@@ -205,7 +202,7 @@ def _measure(spark: SparkSession, lake: str, ranges: Sequence[RangePlan]) -> dic
         for r, mine in zip(ranges, chosen, strict=True)
         for paths in [tuple(storage.join(root, file.path) for file in mine)]
     ]
-    results = spread(spark, tasks, count_rows, [sum(file.size for file in mine) for mine in chosen])
+    results = executor.run(tasks, count_rows, [sum(file.size for file in mine) for mine in chosen])
     return {r.log: result for r, result in zip(ranges, results, strict=True)}
 
 

@@ -37,7 +37,7 @@ from spark_jobs.tasks.segment_copy import CopyTask, copy_segment
 from spark_jobs.tasks.segment_slices import Swap
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from spark_jobs.tasks.executor import Executor
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,19 +129,17 @@ def plan(config: IngestConfig) -> IngestPlan:
     return IngestPlan(tuple(plans), tuple(unseen), cluster, _taken_back(held, plans), of_paths)
 
 
-def apply(plan: IngestPlan, config: IngestConfig, spark: SparkSession | None) -> JobReport:
+def apply(plan: IngestPlan, config: IngestConfig, executor: Executor | None) -> JobReport:
     """Copy, then commit.
 
     Raises:
         ConcurrentChange: another run moved a log since the plan; nothing of this run is visible then.
     """
-    from spark_jobs.tasks.spread import spread
-
     claim(config.lake, plan.cluster)
     tasks = [task for log in plan.logs for task in log.copies]
     results: Iterator[dict[str, Any]] = iter(())
-    if spark is not None:
-        results = iter(spread(spark, [asdict(task) for task in tasks], copy_segment, [_to_read(t) for t in tasks]))
+    if executor is not None:
+        results = iter(executor.run([asdict(task) for task in tasks], copy_segment, [_to_read(t) for t in tasks]))
     done = [_done(log, list(itertools.islice(results, len(log.copies)))) for log in plan.logs]
     _check_unpublished(config.lake, done)
     placed = [*plan.findings, *(finding for log in done for finding in log.placed)]
@@ -156,7 +154,7 @@ def apply(plan: IngestPlan, config: IngestConfig, spark: SparkSession | None) ->
         changed=tuple(_change(log) for log in done if log.rows or log.added),
         findings=tuple(new),
         plan=plan.as_dict(),
-        used_spark=spark is not None,
+        used_spark=executor is not None,
         metrics={
             "segments": len(added),
             "bytes": sum(segment.size for segment in added),

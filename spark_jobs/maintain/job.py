@@ -37,7 +37,7 @@ from spark_jobs.tasks.merged_segment import SegmentMergeTask, merge_slices
 from spark_jobs.tasks.segment_pass import RULES_VERSION
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from spark_jobs.tasks.executor import Executor
 
 LEAST_ORPHAN_MS = 7 * 86_400_000
 IN_PROCESS_BYTES = 64 << 20
@@ -145,7 +145,7 @@ def plan(config: MaintainConfig) -> MaintainPlan:
     )
 
 
-def apply(plan: MaintainPlan, config: MaintainConfig, spark: SparkSession | None = None) -> JobReport:
+def apply(plan: MaintainPlan, config: MaintainConfig, executor: Executor | None = None) -> JobReport:
     """Delete, merge, tell; without ``config.apply`` only report the plan.
 
     Raises:
@@ -163,7 +163,7 @@ def apply(plan: MaintainPlan, config: MaintainConfig, spark: SparkSession | None
     removed, failed = archive_removal.remove(lake, plan.removal, plan.versions, run_id, plan.clocks)
     moved = {segment.log for segment in plan.removal.segments}
     versions = {log: (version or 0) + 1 if log in moved else version for log, version in plan.versions.items()}
-    done, placed = _merge(plan, config, spark, versions)
+    done, placed = _merge(plan, config, executor, versions)
     segments = archive.read_segments(lake, live=False)
     upkeep_actions.tell(lake, run_id, upkeep_actions.untold(lake, segments))
     removals.mark_ledgers(lake, run_id, removals.unfinished(lake).ledgers)
@@ -174,7 +174,7 @@ def apply(plan: MaintainPlan, config: MaintainConfig, spark: SparkSession | None
         report,
         changed=tuple(_changes(plan.removal, done)),
         findings=tuple(finding_rows.record(lake, placed, run_id, config.as_of_ms)),
-        used_spark=spark is not None,
+        used_spark=executor is not None,
         metrics={
             "applied": True,
             "deleted_segments": len(plan.removal.segments),
@@ -230,16 +230,14 @@ def _forget(config: MaintainConfig, ids: Sequence[str]) -> None:
 
 
 def _merge(
-    plan: MaintainPlan, config: MaintainConfig, spark: SparkSession | None, versions: Mapping[str, int | None]
+    plan: MaintainPlan, config: MaintainConfig, executor: Executor | None, versions: Mapping[str, int | None]
 ) -> tuple[list[tuple[Slices, Segment]], list[PlacedFinding]]:
     """Join, make their rows, swap; what was joined to what, and what could not be."""
     tasks = [asdict(_task(plan, config.lake, slices)) for slices in plan.merges]
-    if spark is None:
+    if executor is None:
         results = [merge_slices(task) for task in tasks]
     else:
-        from spark_jobs.tasks.spread import spread
-
-        results = spread(spark, tasks, merge_slices, [slices.size for slices in plan.merges])
+        results = executor.run(tasks, merge_slices, [slices.size for slices in plan.merges])
     done: list[tuple[Slices, Segment, Mapping[str, Any] | None]] = []
     placed: list[PlacedFinding] = []
     for slices, result in zip(plan.merges, results, strict=True):

@@ -40,7 +40,7 @@ from spark_jobs.row_files.ordering import commit_in_place, damaged_files, incarn
 from spark_jobs.row_files.table_columns import extra_columns
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from spark_jobs.tasks.executor import Executor
 
 LEAST_VACUUM_MS = 7 * 86_400_000
 MOST_TARGET_BYTES = 512 << 20
@@ -138,14 +138,14 @@ def plan(config: OptimizeConfig) -> OptimizePlan:
     )
 
 
-def apply(plan: OptimizePlan, config: OptimizeConfig, spark: SparkSession | None) -> JobReport:
+def apply(plan: OptimizePlan, config: OptimizeConfig, executor: Executor | None) -> JobReport:
     """Merge, check off, remove; without ``config.apply`` only report the plan."""
     report = JobReport(
         config.JOB,
         config.run_id,
         config.lake,
         plan=plan.as_dict(),
-        used_spark=spark is not None,
+        used_spark=executor is not None,
         metrics={"applied": 0},
     )
     if not config.apply:
@@ -154,12 +154,12 @@ def apply(plan: OptimizePlan, config: OptimizeConfig, spark: SparkSession | None
     placed: list[PlacedFinding] = []
     merges: Sequence[Merge] = plan.merges
     overtaken: list[Merge] = []
-    in_order = put_in_order(config.lake, plan.orders, config.run_id, spark)
+    in_order = put_in_order(config.lake, plan.orders, config.run_id, executor)
     placed += in_order.failed
     if in_order.done:
         merges, _, _ = _plan_files(config, tuple(TABLES))
     for _ in range(ROUNDS):
-        committed, overtaken, failed = _merge(config, merges, spark)
+        committed, overtaken, failed = _merge(config, merges, executor)
         done += committed
         placed += failed
         if not overtaken:
@@ -271,19 +271,17 @@ def _due_checkpoints(lake: str) -> dict[str, int]:
 
 
 def _merge(
-    config: OptimizeConfig, merges: Sequence[Merge], spark: SparkSession | None
+    config: OptimizeConfig, merges: Sequence[Merge], executor: Executor | None
 ) -> tuple[list[tuple[Merge, list[WrittenFile]]], list[Merge], list[PlacedFinding]]:
     """Write and commit; what was committed, what another commit overtook, and what could not be merged."""
     written: list[tuple[Merge, list[WrittenFile]]] = []
     failed: list[PlacedFinding] = []
     extra = {name: extra_columns(config.lake, name) for name in {merge.table for merge in merges}}
     tasks = [asdict(_task(config.lake, merge, extra[merge.table])) for merge in merges]
-    if spark is None:
+    if executor is None:
         results = [merge_files(task) for task in tasks]
     else:
-        from spark_jobs.tasks.spread import spread
-
-        results = spread(spark, tasks, merge_files)
+        results = executor.run(tasks, merge_files)
     for merge, result in zip(merges, results, strict=True):
         if result["error"] is None:
             written.append((merge, [WrittenFile(**file) for file in result["files"]]))

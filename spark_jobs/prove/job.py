@@ -31,7 +31,7 @@ from spark_jobs.lake_proof.proof import DataUnreadable, readable
 from spark_jobs.lake_proof.runs import HeldOffsets, OffsetRuns
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from spark_jobs.tasks.executor import Executor
 
 TABLE = "records"
 THREADS = 2
@@ -84,7 +84,7 @@ def plan(config: ProveConfig) -> ProvePlan:
     return ProvePlan(tuple(new), {file.path: _beside(file, live) for file in new}, known)
 
 
-def apply(plan: ProvePlan, config: ProveConfig, spark: SparkSession | None) -> JobReport:
+def apply(plan: ProvePlan, config: ProveConfig, executor: Executor | None) -> JobReport:
     """Compare the files, remember the answers and say what differs."""
     logs = sorted(archive.read_logs(config.lake))
     archived = Archive.of(config.lake, logs) if plan.files else None

@@ -44,7 +44,7 @@ from spark_jobs.row_files.records_file import WriteTask, write_records
 from spark_jobs.row_files.uncommitted import READ_UNCOMMITTED, UncommittedPlan
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from spark_jobs.tasks.executor import Executor
 
 COMMIT_ATTEMPTS = 8
 
@@ -156,13 +156,13 @@ def plan(config: PublishConfig) -> PublishPlan:
     return PublishPlan(tuple(plans), tuple(waiting), tuple(sorted(stale)), tuple(unseen), tails)
 
 
-def apply(plan: PublishPlan, config: PublishConfig, spark: SparkSession | None) -> JobReport:
+def apply(plan: PublishPlan, config: PublishConfig, executor: Executor | None) -> JobReport:
     """Write, commit once, bring the ledger up to date; then, if asked for, what is not decided yet.
 
     Raises:
         ConcurrentChange: other commits kept coming between look and commit.
     """
-    results = iter(_write(config, [task for log in plan.logs for task in log.tasks], spark))
+    results = iter(_write(config, [task for log in plan.logs for task in log.tasks], executor))
     files: dict[str, list[WrittenFile]] = {}
     placed = list(plan.refused)
     for log in plan.logs:
@@ -182,7 +182,7 @@ def apply(plan: PublishPlan, config: PublishConfig, spark: SparkSession | None) 
         frontier.sync_published(config.lake, config.run_id, touched)
     # A tail stands on the frontier that its log was to have by now.
     behind = {log.log for log in plan.logs} - {log.log for log in committed}
-    tails = uncommitted.apply(plan.uncommitted.without(behind), config.lake, config.run_id, spark)
+    tails = uncommitted.apply(plan.uncommitted.without(behind), config.lake, config.run_id, executor)
     placed += tails.refused
     new = finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)
     return JobReport(
@@ -192,7 +192,7 @@ def apply(plan: PublishPlan, config: PublishConfig, spark: SparkSession | None) 
         changed=tuple(_change(log, files[log.log]) for log in committed),
         findings=tuple(new),
         plan=plan.as_dict(),
-        used_spark=spark is not None,
+        used_spark=executor is not None,
         metrics={
             "records": sum(log.records for log in committed),
             "files": sum(len(files[log.log]) for log in committed),
@@ -203,16 +203,10 @@ def apply(plan: PublishPlan, config: PublishConfig, spark: SparkSession | None) 
     )
 
 
-def _write(config: PublishConfig, tasks: Sequence[WriteTask], spark: SparkSession | None) -> list[dict[str, Any]]:
-    if spark is None or not tasks:
+def _write(config: PublishConfig, tasks: Sequence[WriteTask], executor: Executor | None) -> list[dict[str, Any]]:
+    if executor is None or not tasks:
         return []
-    if config.writer == "spark":
-        from spark_jobs.publish.spark_writer import write_records_with_spark
-
-        return write_records_with_spark(spark, config.lake, tasks)
-    from spark_jobs.tasks.spread import spread
-
-    return spread(spark, [asdict(task) for task in tasks], write_records, [task.size for task in tasks])
+    return executor.run([asdict(task) for task in tasks], write_records, [task.size for task in tasks])
 
 
 def _is_published(config: PublishConfig, topic: str) -> bool:

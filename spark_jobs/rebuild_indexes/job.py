@@ -50,7 +50,7 @@ from spark_jobs.lake.setup.policies import Policies, TopicPolicy, read_policies
 from spark_jobs.lake.store import storage
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from spark_jobs.tasks.executor import Executor
 
 INDEXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 """What every segment has; one that lacks them was not come to."""
@@ -151,11 +151,9 @@ def plan(config: RebuildIndexesConfig) -> RebuildPlan:
     )
 
 
-def apply(plan: RebuildPlan, config: RebuildIndexesConfig, spark: SparkSession | None) -> JobReport:
+def apply(plan: RebuildPlan, config: RebuildIndexesConfig, executor: Executor | None) -> JobReport:
     """Write the side files, one task a log."""
-    from spark_jobs.tasks.spread import spread
-
-    assert spark is not None  # a plan with something to do asks for it
+    assert executor is not None  # a plan with something to do asks for it
     passed = {(each.log, each.base_offset) for each in plan.skipped}
     tasks = [
         IndexTask(
@@ -169,7 +167,7 @@ def apply(plan: RebuildPlan, config: RebuildIndexesConfig, spark: SparkSession |
         for segments in plan.logs
     ]
     sizes = [sum(s.size for s in task.segments) for task in tasks]
-    results = spread(spark, [asdict(task) for task in tasks], write_side_files, sizes)
+    results = executor.run([asdict(task) for task in tasks], write_side_files, sizes)
     placed = [
         _not_rebuilt(task.segments, base_offset, why)
         for task, result in zip(tasks, results, strict=True)

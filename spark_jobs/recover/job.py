@@ -37,7 +37,7 @@ from spark_jobs.lake.store import storage
 from spark_jobs.tasks.archived_recovery import RecoverTask, recover_log
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from spark_jobs.tasks.executor import Executor
 
 IN_PROCESS_BYTES = 64 << 20
 """Less than this is read by the driver itself, before a JVM would be up."""
@@ -109,16 +109,14 @@ def plan(config: RecoverConfig) -> RecoverPlan:
     return RecoverPlan(tuple(plans), read_policies(config.policies))
 
 
-def apply(plan: RecoverPlan, config: RecoverConfig, spark: SparkSession | None = None) -> JobReport:
+def apply(plan: RecoverPlan, config: RecoverConfig, executor: Executor | None = None) -> JobReport:
     """Recover each log; write the directories only with ``config.apply``."""
     tasks = [_task(log, plan.policies, config) for log in plan.logs]
     values = [asdict(task) for task in tasks]
-    if spark is None:
+    if executor is None:
         results = [recover_log(value) for value in values]
     else:
-        from spark_jobs.tasks.spread import spread
-
-        results = spread(spark, values, recover_log, [sum(s.size for s in task.segments) for task in tasks])
+        results = executor.run(values, recover_log, [sum(s.size for s in task.segments) for task in tasks])
     done = list(zip(plan.logs, results, strict=True))
     placed = [_refused(log, result["error"]) for log, result in done if result["error"] is not None]
     if config.apply:
@@ -137,7 +135,7 @@ def apply(plan: RecoverPlan, config: RecoverConfig, spark: SparkSession | None =
                 for log, result in done
             ]
         },
-        used_spark=spark is not None,
+        used_spark=executor is not None,
         metrics={
             "applied": config.apply,
             "logs": len(done),

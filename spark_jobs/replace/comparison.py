@@ -22,7 +22,7 @@ from spark_jobs.row_files.rewritten_file import TABLE, compare_rows
 from spark_jobs.row_files.table_columns import extra_columns
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from spark_jobs.tasks.executor import Executor
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +81,12 @@ def shared_names(lake: str) -> list[tuple[str, int]]:
     return [name for name, count in names.items() if count > 1]
 
 
-def compared(requests: Sequence[LogRequest], lake: str, archived: ArchivedLogs, spark: SparkSession) -> list[Looked]:
+def compared(requests: Sequence[LogRequest], lake: str, archived: ArchivedLogs, executor: Executor) -> list[Looked]:
     """What the newest version of the table has of each request, and where it differs.
 
     Raises:
         NewlyLost: a file of the table cannot be read.
     """
-    from spark_jobs.tasks.spread import spread
-
     table = open_table(lake, TABLE)
     if table is None:
         raise OutputMismatch(f"Table {TABLE} is gone, and the frontiers with it; restore it, or begin a new lake.")
@@ -107,9 +105,7 @@ def compared(requests: Sequence[LogRequest], lake: str, archived: ArchivedLogs, 
         parts = parts_of(log.named, log.log, log.ranges, log.visible, spans, archived.held, begins=begins, extra=extra)
         laid.append(Laid(log, spans, tuple(parts)))
     asked = [part for each in laid if isinstance(each, Laid) for part in each.parts if part.stretch.ranges]
-    results = iter(
-        unless_lost(spread(spark, [asdict(p.stretch) for p in asked], compare_rows, [p.size for p in asked]))
-    )
+    results = iter(unless_lost(executor.run([asdict(p.stretch) for p in asked], compare_rows, [p.size for p in asked])))
     looked = []
     for request, each in zip(requests, laid, strict=True):
         if isinstance(each, str):

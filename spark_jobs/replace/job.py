@@ -54,7 +54,7 @@ from spark_jobs.row_files.rewritten_file import TABLE, rewrite_rows
 from spark_jobs.tasks.segment_pass import RULES_VERSION
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from spark_jobs.tasks.executor import Executor
 
 COMMIT_ATTEMPTS = 8
 
@@ -135,15 +135,15 @@ def _in_vain(refused: Sequence[PlacedFinding]) -> dict[tuple[str, str], list[tup
     return {key: merged(sorted(found)) for key, found in ranges.items()}
 
 
-def apply(plan: ReplacePlan, config: ReplaceConfig, spark: SparkSession | None) -> JobReport:
+def apply(plan: ReplacePlan, config: ReplaceConfig, executor: Executor | None) -> JobReport:
     """Compare, rewrite what differs, one commit a topic; then bring the ledger up to date.
 
     Raises:
         ConcurrentChange: other commits kept coming between look and commit.
     """
     done = ReplaceResult(refused=list(plan.refused))
-    if spark is not None:
-        _replace(plan, config, spark, done)
+    if executor is not None:
+        _replace(plan, config, executor, done)
     mark_published(config.lake, done.ranges, config.run_id, include_withdrawn=config.include_withdrawn)
     new = finding_rows.record(config.lake, done.refused, config.run_id, config.as_of_ms)
     return JobReport(
@@ -153,7 +153,7 @@ def apply(plan: ReplacePlan, config: ReplaceConfig, spark: SparkSession | None) 
         changed=tuple(done.changed),
         findings=tuple(new),
         plan=plan.as_dict(),
-        used_spark=spark is not None,
+        used_spark=executor is not None,
         metrics={
             "compared_records": sum(log.records for topic in plan.topics for log in topic.logs),
             "records": sum(int(change.metrics["records"] or 0) for change in done.changed),
@@ -161,7 +161,7 @@ def apply(plan: ReplacePlan, config: ReplaceConfig, spark: SparkSession | None) 
     )
 
 
-def _replace(plan: ReplacePlan, config: ReplaceConfig, spark: SparkSession, done: ReplaceResult) -> None:
+def _replace(plan: ReplacePlan, config: ReplaceConfig, executor: Executor, done: ReplaceResult) -> None:
     """Compare everything at once, then rewrite and commit topic by topic where something differs.
 
     A file that turns out to be lost on the way makes it begin again with the topics that are left.
@@ -170,7 +170,7 @@ def _replace(plan: ReplacePlan, config: ReplaceConfig, spark: SparkSession, done
     reasons = missing_or_cut(config.lake, _live_files(config.lake, _topics(left, in_vain)))
     while left or in_vain:
         try:
-            _replace_left(left, in_vain, reasons, config, spark, done)
+            _replace_left(left, in_vain, reasons, config, executor, done)
             return
         except NewlyLost as lost:
             if lost.reasons.keys() <= reasons.keys():
@@ -187,7 +187,7 @@ def _replace_left(
     in_vain: dict[tuple[str, str], list[tuple[int, int]]],
     reasons: Mapping[str, str],
     config: ReplaceConfig,
-    spark: SparkSession,
+    executor: Executor,
     done: ReplaceResult,
 ) -> None:
     """Take topics off ``left`` and ``in_vain`` as they are done.
@@ -195,7 +195,7 @@ def _replace_left(
     Raises:
         NewlyLost: a file of the table cannot be read.
     """
-    _order_mixed(left, reasons, config, spark)
+    _order_mixed(left, reasons, config, executor)
     live = _live_files(config.lake, _topics(left, in_vain))
     left[:], lost, not_replaced = widened(config.lake, left, in_vain, lost_files(config.lake, live, reasons))
     readable = [file for file in live if file.path not in reasons]
@@ -207,18 +207,18 @@ def _replace_left(
         RecordFiles(config.lake, shared_names(config.lake)),
         lost,
     )
-    found_at_first = iter(compared([log for topic in left for log in topic.logs], config.lake, archived, spark))
+    found_at_first = iter(compared([log for topic in left for log in topic.logs], config.lake, archived, executor))
     for topic in list(left):
         looked = [next(found_at_first) for _ in topic.logs]
         for attempt in range(COMMIT_ATTEMPTS):
             mine = ReplaceResult()
             try:
-                _settle(topic.topic, looked, config, archived, spark, mine)
+                _settle(topic.topic, looked, config, archived, executor, mine)
                 break
             except ConcurrentChange:
                 time.sleep(0.05 * 2**attempt)
-                _order_mixed([topic], reasons, config, spark)
-                looked = compared(topic.logs, config.lake, archived, spark)
+                _order_mixed([topic], reasons, config, executor)
+                looked = compared(topic.logs, config.lake, archived, executor)
         else:
             raise ConcurrentChange(
                 f"Table {TABLE}: {COMMIT_ATTEMPTS} attempts were overtaken by other commits; run again."
@@ -237,7 +237,7 @@ def _live_files(lake: str, topics: Collection[str]) -> list[LiveFile]:
 
 
 def _order_mixed(
-    topics: Sequence[TopicRequest], reasons: Mapping[str, str], config: ReplaceConfig, spark: SparkSession
+    topics: Sequence[TopicRequest], reasons: Mapping[str, str], config: ReplaceConfig, executor: Executor
 ) -> None:
     """Put in order what another engine mixed, where a request meets such a file: rows of one log are replaced only in
     files that hold no other's. What cannot be put in order is refused when it is compared.
@@ -250,7 +250,7 @@ def _order_mixed(
         if not mixed:
             return
         orders, _unplaced = plan_orders(config.lake, TABLE, mixed, PART_BYTES, incarnations(config.lake))
-        ordered = put_in_order(config.lake, orders, config.run_id, spark)
+        ordered = put_in_order(config.lake, orders, config.run_id, executor)
         if ordered.lost:
             raise NewlyLost(ordered.lost)
         if ordered.failed:
@@ -277,7 +277,7 @@ def _settle(
     looked: Sequence[Looked],
     config: ReplaceConfig,
     archived: ArchivedLogs,
-    spark: SparkSession,
+    executor: Executor,
     done: ReplaceResult,
 ) -> None:
     """Refuse, leave or rewrite each request.
@@ -300,7 +300,7 @@ def _settle(
         again = {rewrite.laid.request.log: rewrite.laid.request.ranges[0][0] for rewrite in rewrites}
         uncommitted.begin_again(config.lake, again, config.run_id)
     if rewrites or lost:
-        _rewrite(topic, rewrites, requests, config, archived, spark, done)
+        _rewrite(topic, rewrites, requests, config, archived, executor, done)
 
 
 def _removable(lost: Sequence[LostFile], requests: Sequence[LogRequest], done: ReplaceResult) -> list[LostFile]:
@@ -325,14 +325,12 @@ def _rewrite(
     requests: Sequence[LogRequest],
     config: ReplaceConfig,
     archived: ArchivedLogs,
-    spark: SparkSession,
+    executor: Executor,
     done: ReplaceResult,
 ) -> None:
-    from spark_jobs.tasks.spread import spread
-
     parts = [part for rewrite in chosen for part in rewrite.parts]
     tasks = [asdict(p.stretch) for p in parts]
-    results = iter(unless_lost(spread(spark, tasks, rewrite_rows, [p.size for p in parts])) if tasks else ())
+    results = iter(unless_lost(executor.run(tasks, rewrite_rows, [p.size for p in parts])) if tasks else ())
     written: dict[str, list[WrittenFile]] = {}
     for rewrite in chosen:
         request = rewrite.laid.request

@@ -27,7 +27,7 @@ from spark_jobs.lake.segments.removals import Told, Unfinished
 from spark_jobs.lake.setup.policies import TopicPolicy, read_policies
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from spark_jobs.tasks.executor import Executor
 
 _ANY_OFFSET = 2**63 - 1
 
@@ -132,7 +132,7 @@ def plan(config: RetentionConfig) -> RetentionJobPlan:
     )
 
 
-def apply(plan: RetentionJobPlan, config: RetentionConfig, spark: SparkSession | None = None) -> JobReport:
+def apply(plan: RetentionJobPlan, config: RetentionConfig, executor: Executor | None = None) -> JobReport:
     """Retire what is due in one commit and tell of it; without ``config.apply`` only report the plan.
 
     Raises:

@@ -28,7 +28,7 @@ from spark_jobs.row_files.ordered_files import OrderTask, order_files
 from spark_jobs.row_files.table_columns import extra_columns
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from spark_jobs.tasks.executor import Executor
 
 COMMIT_ATTEMPTS = 8
 
@@ -82,7 +82,7 @@ class Ordered:
     """Files that cannot be read, by path, with the reason."""
 
 
-def put_in_order(lake: str, orders: Sequence[Order], run_id: str, spark: SparkSession | None) -> Ordered:
+def put_in_order(lake: str, orders: Sequence[Order], run_id: str, executor: Executor | None) -> Ordered:
     """Write and commit: what was committed, and what could not be read as it was when it was planned."""
     extra = {name: extra_columns(lake, name) for name in {order.table for order in orders}}
     tasks = [
@@ -90,12 +90,10 @@ def put_in_order(lake: str, orders: Sequence[Order], run_id: str, spark: SparkSe
         for order in orders
         for outputs in order.tasks
     ]
-    if spark is None:
+    if executor is None:
         results = iter([order_files(task) for task in tasks])
     else:
-        from spark_jobs.tasks.spread import spread
-
-        results = iter(spread(spark, tasks, order_files))
+        results = iter(executor.run(tasks, order_files))
     written: list[tuple[Order, list[WrittenFile]]] = []
     outcome = Ordered()
     for order in orders:

@@ -41,7 +41,7 @@ from spark_jobs.row_files.records_file import WriteTask, decoded
 from spark_jobs.tasks.segment_pass import RULES_VERSION
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from spark_jobs.tasks.executor import Executor
 
 READ_UNCOMMITTED = "read_uncommitted"
 TABLE = "records_uncommitted"
@@ -138,7 +138,7 @@ def plan(
     return UncommittedPlan(tuple(plans))
 
 
-def apply(plan: UncommittedPlan, lake: str, run_id: str, spark: SparkSession | None) -> UncommittedResult:
+def apply(plan: UncommittedPlan, lake: str, run_id: str, executor: Executor | None) -> UncommittedResult:
     """Write the rows and put them in their places, one commit for all logs.
 
     Raises:
@@ -148,12 +148,10 @@ def apply(plan: UncommittedPlan, lake: str, run_id: str, spark: SparkSession | N
     if plan.is_empty:
         return outcome
     results: Iterator[dict[str, Any]] = iter(())
-    if spark is not None:
-        from spark_jobs.tasks.spread import spread
-
+    if executor is not None:
         tasks = [asdict(task) | {"states": states_of(task, log.states)} for log in plan.logs for task in log.tasks]
         sizes = [task.size for log in plan.logs for task in log.tasks]
-        results = iter(spread(spark, tasks, write_uncommitted, sizes))
+        results = iter(executor.run(tasks, write_uncommitted, sizes))
     removed: list[str] = []
     added: list[WrittenFile] = []
     guards: list[Guard] = []

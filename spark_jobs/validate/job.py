@@ -43,7 +43,7 @@ from spark_jobs.tasks.log_pass import LogFacts, LogTask, judge_log
 from spark_jobs.tasks.segment_pass import RULES_VERSION, validate_one
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from spark_jobs.tasks.executor import Executor
 
 
 LOG_FIELDS = ("log", "topic", "log_id", "partition")
@@ -189,17 +189,15 @@ def _changed_from(row: LogRow, moved: Sequence[Segment], ledger: Sequence[Ledger
     return min(changed, default=None)
 
 
-def apply(plan: ValidatePlan, config: ValidateConfig, spark: SparkSession) -> JobReport:
+def apply(plan: ValidatePlan, config: ValidateConfig, executor: Executor) -> JobReport:
     """Judge the new segments, then make transactions and ledger again from each log's first open offset."""
-    from spark_jobs.tasks.spread import spread
-
     standing = Standing(plan.versions)
     segments = [segment for log in plan.logs for segment in log.segments]
     if plan.unfinished:
         for table in ("batches", "quarantine"):
             commits.delete(config.lake, table, ("segment_id", plan.unfinished), config.run_id, standing)
     tasks = [asdict(segment) | {"lake": config.lake} for segment in segments]
-    results = spread(spark, tasks, validate_one, [segment.size for segment in segments])
+    results = executor.run(tasks, validate_one, [segment.size for segment in segments])
     placed = [
         _of_segment(segment, result["failed"])
         for segment, result in zip(segments, results, strict=True)
@@ -213,7 +211,7 @@ def apply(plan: ValidatePlan, config: ValidateConfig, spark: SparkSession) -> Jo
         files = [WrittenFile(**file) for _, result in judged for file in result[table]]
         commits.add_files(config.lake, table, files, config.run_id, standing=standing)
 
-    passes = _log_passes(plan, config, spark)
+    passes = _log_passes(plan, config, executor)
     refused = {log for log, result in passes.items() if result["failed"]}
     placed += [_of_log(log.row, passes[log.row.log]["failed"]) for log in plan.logs if log.row.log in refused]
     plan = replace(plan, logs=tuple(log for log in plan.logs if log.row.log not in refused))
@@ -250,10 +248,8 @@ def apply(plan: ValidatePlan, config: ValidateConfig, spark: SparkSession) -> Jo
     )
 
 
-def _log_passes(plan: ValidatePlan, config: ValidateConfig, spark: SparkSession) -> dict[str, dict[str, Any]]:
+def _log_passes(plan: ValidatePlan, config: ValidateConfig, executor: Executor) -> dict[str, dict[str, Any]]:
     """Transactions and ledger of each log, made in workers from the log's batches behind its resume offset."""
-    from spark_jobs.tasks.spread import spread
-
     root = table_uri(config.lake, "batches")
     files = ByLog(newest_files(config.lake, "batches")) if plan.logs else ByLog(())
     tasks, sizes = [], []
@@ -266,7 +262,7 @@ def _log_passes(plan: ValidatePlan, config: ValidateConfig, spark: SparkSession)
         opened = tuple(BatchFile(storage.join(root, f.path), f.least.get("base_offset")) for f in chosen)
         tasks.append(asdict(LogTask(log.facts, tuple(places), opened)))
         sizes.append(sum(file.size for file in chosen))
-    results = spread(spark, tasks, judge_log, sizes)
+    results = executor.run(tasks, judge_log, sizes)
     return {log.row.log: result for log, result in zip(plan.logs, results, strict=True)}
 
 

@@ -16,7 +16,7 @@ from spark_jobs.lake_proof.proof import LakeFinding
 from spark_jobs.lake_proof.proving import Sample, prove_lake
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from spark_jobs.tasks.executor import Executor
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def plan(config: VerifyConfig) -> VerifyPlan:
     return VerifyPlan(config.part, config.parts)
 
 
-def apply(plan: VerifyPlan, config: VerifyConfig, spark: SparkSession | None) -> JobReport:
+def apply(plan: VerifyPlan, config: VerifyConfig, executor: Executor | None) -> JobReport:
     """Prove it.
 
     Raises:

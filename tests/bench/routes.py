@@ -116,10 +116,10 @@ class Routes:
         return seconds
 
     def seconds_without_spark(self) -> float:
-        def spread(_: object, tasks: Sequence[dict[str, Any]], work: Callable[..., Any], *_more: object) -> list[Any]:
+        def run(_: object, tasks: Sequence[dict[str, Any]], work: Callable[..., Any], *_more: object) -> list[Any]:
             return self.pool.map(work, tasks, 1)
 
-        with mock.patch("spark_jobs.tasks.spread.spread", spread):
+        with mock.patch("spark_jobs.tasks.spark_executor.SparkExecutor.run", run):
             return self.seconds_of_publish()
 
     def contenders(self) -> dict[str, tuple[Callable[[], float], Path]]:

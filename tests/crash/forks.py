@@ -102,7 +102,7 @@ def serve() -> None:
     import spark_jobs.publish.job
     import spark_jobs.tasks.log_pass
     import spark_jobs.tasks.segment_pass
-    import spark_jobs.tasks.spread
+    import spark_jobs.tasks.spark_executor
     import spark_jobs.validate.job  # noqa: F401
     from logcore.columns.engines import decode_segment
     from logcore.columns.wanted import Place
@@ -186,26 +186,23 @@ def configuration(turn: Turn, job: str) -> Any:
 
 def stand_in_for_spark(shuffled: int | None = None) -> None:
     """Tasks run here, one after another, in their order or one that comes of a seed; no JVM."""
-    import spark_jobs.machine.session
-    import spark_jobs.tasks.spread
+    from spark_jobs import launch
 
-    def spread(
-        _: object,
-        tasks: Sequence[dict[str, Any]],
-        work: Callable[[dict[str, Any]], dict[str, Any]],
-        sizes: object = None,
+    launch.start_executor = lambda _: _InProcess(shuffled)
+
+
+@dataclass(frozen=True, slots=True)
+class _InProcess:
+    shuffled: int | None
+
+    def run(
+        self, tasks: Sequence[dict[str, Any]], work: Callable[..., Any], sizes: Sequence[int] | None = None
     ) -> list[dict[str, Any]]:
         order = list(range(len(tasks)))
-        if shuffled is not None:
-            random.Random(shuffled).shuffle(order)
+        if self.shuffled is not None:
+            random.Random(self.shuffled).shuffle(order)
         done = {at: json.loads(json.dumps(work(json.loads(json.dumps(tasks[at]))))) for at in order}
         return [done[at] for at in range(len(tasks))]
-
-    original = spark_jobs.tasks.spread.spread
-    for module in list(sys.modules.values()):
-        if getattr(module, "spread", None) is original:
-            module.spread = spread  # type: ignore[attr-defined]
-    spark_jobs.machine.session.get_session = lambda *_, **__: object()  # type: ignore[assignment, return-value]
 
 
 if __name__ == "__main__":

@@ -10,19 +10,19 @@ from pipelines.command.run_lake import unmatched_lines
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest import job as ingest
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
+from tests.in_process import InProcessExecutor
 
 pytestmark = pytest.mark.dagster
 
 
 @pytest.fixture
-def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def lake(tmp_path: Path) -> str:
     """A lake with a log of `orders` and one of `payments`."""
-    monkeypatch.setattr("spark_jobs.tasks.spread.spread", lambda _, tasks, work, __: [work(task) for task in tasks])
     source = LogDirectory(tmp_path / "kafka-logs")
     source.partition("orders-0").append(3)
     source.partition("payments-0", OTHER_TOPIC_ID).append(3)
     config = IngestConfig(lake=str(tmp_path / "lake"), run_id="run", as_of_ms=0, sources=(str(source.path),))
-    ingest.apply(ingest.plan(config), config, object())  # type: ignore[arg-type]
+    ingest.apply(ingest.plan(config), config, InProcessExecutor())
     return config.lake
 
 

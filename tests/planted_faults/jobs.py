@@ -63,13 +63,6 @@ FAULTS = (
         ("tests/spark/test_salvage.py", "-k", "leaves_little_for_later"),
     ),
     Fault(
-        "Spark's files are taken for another task's",
-        "spark_jobs/publish/spark_writer.py",
-        "written = _place(stored.path, root, tasks[int(part[1])].topic)",
-        "written = _place(stored.path, root, tasks[-1].topic)",
-        ("tests/spark/test_writers.py",),
-    ),
-    Fault(
         "a replacement reaches beyond its range",
         "spark_jobs/row_files/rewritten_file.py",
         "return (at >= 0) & (offsets < ends[np.maximum(at, 0)])",

@@ -315,7 +315,7 @@ def test_a_log_that_was_touched_since_its_plan_is_planned_again_and_the_other_is
 def test_what_cannot_be_proven_is_not_swapped(lake, monkeypatch):
     before = live(lake, "customers")
     result = {"refusal": None, "unproven": "offset 7 is gone", "damage": [], "replaced": [], "first_dirty_offset": None}
-    monkeypatch.setattr("spark_jobs.tasks.spread.spread", lambda *_: [result])
+    monkeypatch.setattr("spark_jobs.tasks.spark_executor.SparkExecutor.run", lambda *_: [result])
     report = compact(lake, CUSTOMERS)
     assert live(lake, "customers") == before
     assert [(f["rule"], f["severity"]) for f in report.findings] == [("compaction-unproven", "error")]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs import launch
-from spark_jobs.contracts import ExpectationsConfig, OptimizeConfig, PublishConfig, ReplaceConfig
+from spark_jobs.contracts import ExpectationsConfig, OptimizeConfig, ReplaceConfig
 from spark_jobs.lake.delta import delta_location
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.store import storage
@@ -52,17 +52,6 @@ def test_a_lake_with_unusual_characters_in_its_path_takes_in_grows_replaces_and_
     assert copied(lake, tmp_path / "plain").published("orders") == orders.rows
     top = Path(name).parts[0]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([top, "plain", "source"])
-
-
-def test_sparks_own_writer_finds_a_lake_with_unusual_characters_in_its_path(tmp_path):
-    source = LogDirectory(tmp_path / "source")
-    orders = source.partition("orders-0")
-    orders.append(10)
-    source.high_watermarks(orders_0=10)
-    lake = Lake(tmp_path / "p%20c" / "lake #1?")
-    lake.turn(source.path, publish=False)
-    launch.run("publish", PublishConfig(str(lake.path), "publish", AS_OF_MS, writer="spark"))
-    assert copied(lake, tmp_path / "plain").published("orders") == orders.rows
 
 
 def test_folders_that_stand_in_for_tables_are_gone_when_the_process_ends(tmp_path):

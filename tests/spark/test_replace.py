@@ -15,8 +15,7 @@ from spark_jobs.contracts import JobReport, PublishConfig, ReplaceConfig, Valida
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.tables import OFFSET_LEDGER
 from spark_jobs.lake.ledger import frontier
-from spark_jobs.launch import run
-from spark_jobs.machine.session import get_session
+from spark_jobs.launch import run, start_executor
 from spark_jobs.replace import job as replace
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory, Partition
@@ -218,13 +217,13 @@ def test_of_two_requests_planned_at_one_version_the_second_finds_what_the_first_
     spoil(published, "offset >= 5 AND offset < 25")
     one, two = config(published, start_offset=0, end_offset=20), config(published, start_offset=10, end_offset=30)
     first, second = replace.plan(one), replace.plan(two)
-    spark = get_session(one.lake)
-    replace.apply(first, one, spark)
+    executor = start_executor(one.lake)
+    replace.apply(first, one, executor)
     version = published.versions()["records"]
-    replace.apply(second, two, spark)
+    replace.apply(second, two, executor)
     assert published.versions()["records"] == version + 1
     assert published.published("orders") == {o: r for o, r in orders.rows.items() if o < 30}
-    replace.apply(first, one, spark)
+    replace.apply(first, one, executor)
     assert published.versions()["records"] == version + 1
 
 

@@ -17,6 +17,7 @@ from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
 from tests.crash.alone import Step, finish, start
 from tests.crash.forks import Turn
+from tests.in_process import InProcessExecutor
 from tests.spark.archived import Keyed, append_segment, files, live
 from tests.spark.cycle import AS_OF_MS, Lake
 
@@ -129,11 +130,8 @@ def test_a_group_whose_newest_record_was_lost_is_not_swapped(built, monkeypatch)
         finally:
             hashed_newest.HashedNewest.find_chunk = find
 
-    def here(_: object, tasks: list[dict[str, object]], work: object, sizes: object = None) -> list[object]:
-        return [work(task) for task in tasks]
-
     monkeypatch.setattr(spread_cleaning, "clean_group", forgetful)
-    monkeypatch.setattr("spark_jobs.tasks.spread.spread", here)
+    monkeypatch.setattr("spark_jobs.launch.start_executor", lambda *_: InProcessExecutor())
     lake, report = compacted(built, "forgetful", spread_bytes=0)
     assert [finding["rule"] for finding in report.findings] == ["compaction-unproven"]
     assert "is the newest of its key and is gone" in str(report.findings[0]["message"])

@@ -10,8 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_jobs.contracts import IngestConfig, JobReport, PublishConfig, ReplaceConfig, ValidateConfig
-from spark_jobs.launch import run
-from spark_jobs.machine.session import get_session
+from spark_jobs.launch import run, start_executor
 from spark_jobs.publish import job as publish
 from spark_jobs.row_files import pieces, uncommitted
 from tests import handmade
@@ -148,9 +147,9 @@ def test_of_two_plans_of_one_tail_only_the_first_to_commit_replaces_it(source, r
     reading.validate(source.path)
     config = reading.config()
     first, second = publish.plan(config), publish.plan(config)
-    spark = get_session(config.lake)
-    publish.apply(first, config, spark)
-    publish.apply(second, config, spark)
+    executor = start_executor(config.lake)
+    publish.apply(first, config, executor)
+    publish.apply(second, config, executor)
     assert reading.values("orders") == orders.rows
 
 

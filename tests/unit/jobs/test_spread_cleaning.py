@@ -4,7 +4,6 @@ meet."""
 from __future__ import annotations
 
 import hashlib
-import json
 import struct
 from collections.abc import Callable
 from dataclasses import asdict
@@ -20,6 +19,7 @@ from spark_jobs.compaction.aborted_offsets import Aborted
 from spark_jobs.compaction.log_cleaning import CleaningTask, clean_log
 from spark_jobs.lake.segments.archive import Segment
 from tests import handmade
+from tests.in_process import InProcessExecutor
 
 NOW = 1_700_000_000_000
 BEFORE = NOW - 100_000_000
@@ -89,15 +89,9 @@ def archived(lake: Path, log: Log, transaction_indexes: dict[int, bytes]) -> tup
     return tuple(segments)
 
 
-def here(_: object, tasks: list[dict[str, Any]], work: Callable[..., Any], sizes: object = None) -> list[Any]:
-    """In the place of a cluster."""
-    return [json.loads(json.dumps(work(json.loads(json.dumps(task))))) for task in tasks]
-
-
 @pytest.fixture(params=["one task", "many tasks"])
-def result_of(request, tmp_path, monkeypatch) -> Callable[..., dict[str, Any]]:
+def result_of(request, tmp_path) -> Callable[..., dict[str, Any]]:
     """Cleans a log."""
-    monkeypatch.setattr("spark_jobs.tasks.spread.spread", here)
 
     def clean(log: Log, *, first_dirty: int | None = None, indexes: dict[int, bytes] | None = None) -> dict[str, Any]:
         end = max(log) + 1
@@ -114,7 +108,7 @@ def result_of(request, tmp_path, monkeypatch) -> Callable[..., dict[str, Any]]:
         )
         if request.param == "one task":
             return clean_log(asdict(task))
-        return spread_cleaning.clean_spread(None, task)
+        return spread_cleaning.clean_spread(InProcessExecutor(), task)
 
     return clean
 

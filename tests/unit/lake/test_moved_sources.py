@@ -10,13 +10,9 @@ from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest import job as ingest
 from spark_jobs.lake.segments import archive
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
+from tests.in_process import InProcessExecutor
 
 UUID = "478272f0a33c41a18c274462e3ef6713"
-
-
-@pytest.fixture(autouse=True)
-def copies_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_jobs.tasks.spread.spread", lambda _, tasks, work, __: [work(task) for task in tasks])
 
 
 @pytest.fixture
@@ -29,7 +25,7 @@ def turn(lake: Path, *sources: Path) -> list[str]:
     """One ingest; the rules of what it says."""
     config = IngestConfig(lake=str(lake), run_id="run", as_of_ms=0, sources=tuple(map(str, sources)))
     plan = ingest.plan(config)
-    report = ingest.apply(plan, config, object())  # type: ignore[arg-type]
+    report = ingest.apply(plan, config, InProcessExecutor())
     return sorted({finding["rule"] for finding in report.findings})
 
 

@@ -11,11 +11,7 @@ from spark_jobs.ingest import job as ingest
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow
 from tests.broker_directory import LogDirectory, Partition
-
-
-@pytest.fixture(autouse=True)
-def copies_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_jobs.tasks.spread.spread", lambda _, tasks, work, __: [work(task) for task in tasks])
+from tests.in_process import InProcessExecutor
 
 
 @pytest.fixture
@@ -37,7 +33,7 @@ def orders(source: LogDirectory) -> Partition:
 
 def turn(lake: Path, source: LogDirectory) -> JobReport:
     config = IngestConfig(lake=str(lake), run_id="run", as_of_ms=0, sources=(str(source.path),))
-    return ingest.apply(ingest.plan(config), config, object())  # type: ignore[arg-type]
+    return ingest.apply(ingest.plan(config), config, InProcessExecutor())
 
 
 def row_of(lake: Path) -> LogRow:

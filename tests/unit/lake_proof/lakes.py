@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,24 +11,14 @@ from typing import Any
 import pytest
 
 from logcore.cli.main import main
-
-
-def spread_here(
-    _: object,
-    tasks: Sequence[dict[str, Any]],
-    work: Callable[[dict[str, Any]], dict[str, Any]],
-    sizes: Sequence[int] | None = None,
-) -> list[dict[str, Any]]:
-    """What ``spark_jobs.tasks.spread.spread`` does, task after task; values go through JSON as they do there."""
-    return [json.loads(json.dumps(work(json.loads(json.dumps(task))))) for task in tasks]
+from tests.in_process import InProcessExecutor
 
 
 @contextmanager
 def without_spark() -> Iterator[None]:
-    """Jobs that ask for a session get a value that only :func:`spread_here` takes."""
+    """Jobs run their tasks in this process."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("spark_jobs.tasks.spread.spread", spread_here)
-        patched.setattr("spark_jobs.machine.session.get_session", lambda *_: object())
+        patched.setattr("spark_jobs.launch.start_executor", lambda *_: InProcessExecutor())
         yield
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.tasks.spread import SHARED_BYTES, SHARED_TASKS, WAVE_CHARACTERS, shared, waves
+from spark_jobs.tasks.spark_executor import SHARED_BYTES, SHARED_TASKS, WAVE_CHARACTERS, shared, waves
 
 
 @given(st.lists(st.integers(0, 2 * SHARED_BYTES), max_size=400))

@@ -1,4 +1,4 @@
-"""The files of ``records`` as Spark's own Parquet writer writes them: the fallback, and the oracle of the fast path.
+"""The files of ``records`` as Spark's own Parquet writer writes them: the oracle of ours.
 
 Workers decode and hand their rows to Spark, which writes one file a task into a staging folder of the table's directory
 that no reader looks into. From there each file gets its name and place, synced, and the same commit adds it as adds the

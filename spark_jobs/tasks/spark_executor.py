@@ -1,4 +1,4 @@
-"""Independent tasks spread over Spark's workers: one JSON value in, one JSON value out, in task order.
+"""Independent tasks on Spark's workers: one JSON value in, one JSON value out, in task order.
 
 Jobs describe their work as small frozen tasks and get small results back; bytes go from the worker to files, never
 through the driver. Only DataFrame operations are used, so the same code runs on Spark Connect.
@@ -11,10 +11,13 @@ a wave's descriptions twice.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
+
+from spark_jobs.tasks.executor import Values, Work
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,24 +31,19 @@ WAVE_CHARACTERS = 4 << 20
 """Descriptions sent with one Spark job, as JSON text."""
 
 
-def spread(
-    spark: SparkSession,
-    tasks: Sequence[dict[str, Any]],
-    work: Callable[[dict[str, Any]], dict[str, Any]],
-    sizes: Sequence[int] | None = None,
-) -> list[dict[str, Any]]:
-    """Run ``work`` on every task and return the results in the order of ``tasks``.
+@dataclass(frozen=True, slots=True)
+class SparkExecutor:
+    """Runs tasks on the workers of a Spark session."""
 
-    Args:
-        work: a module-level function of an importable module (workers import it by name). It handles the faults of
-            its own input; an exception out of it fails the whole job.
-        sizes: bytes that each task reads, so that small ones share a Spark task; without it each has its own.
-    """
-    texts = [json.dumps(task) for task in tasks]
-    results: list[dict[str, Any]] = []
-    for wave in waves(shared(len(tasks), sizes), texts):
-        results += _run(spark, [[texts[position] for position in group] for group in wave], work)
-    return results
+    session: SparkSession
+
+    def run(self, tasks: Sequence[Values], work: Work, sizes: Sequence[int] | None = None) -> list[Values]:
+        """As :meth:`spark_jobs.tasks.executor.Executor.run`; the work is sent by name."""
+        texts = [json.dumps(task) for task in tasks]
+        results: list[Values] = []
+        for wave in waves(shared(len(tasks), sizes), texts):
+            results += _run(self.session, [[texts[position] for position in group] for group in wave], work)
+        return results
 
 
 def shared(count: int, sizes: Sequence[int] | None) -> list[range]:
@@ -78,9 +76,7 @@ def waves(groups: Sequence[range], texts: Sequence[str]) -> Iterator[list[range]
         yield wave
 
 
-def _run(
-    spark: SparkSession, groups: Sequence[Sequence[str]], work: Callable[[dict[str, Any]], dict[str, Any]]
-) -> list[dict[str, Any]]:
+def _run(spark: SparkSession, groups: Sequence[Sequence[str]], work: Work) -> list[Values]:
     def run(chunks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for chunk in chunks:
             for position in chunk.column("id").to_pylist():
