@@ -24,7 +24,7 @@ from logcore.storage.object_code import cached_object_code, source_digest
 _LOG = logging.getLogger(__name__)
 
 NAMES = (
-    *("walk", "hop", "inspect", "emit", "inflate", "judge_gzip", "deflate", "unfold"),
+    *("walk", "hop", "inspect", "emit", "inflate", "judge_gzip", "unfold"),
     *("emit_messages", "lines"),
     *("hash_keys", "hash_bytes", "put_newest", "find_newest", "spread_part", "move_part", "take_part"),
     *("mark_newest", "newest_rows", "survivors", "rewrite", "index", "recover"),
@@ -51,10 +51,6 @@ class Library:
         self.tables_address = ctypes.addressof(self.tables)
         self._result = ctypes.c_int64()
         self._error = ctypes.c_void_p()
-
-    def address(self, name: str) -> int:
-        """Of a kernel, for one that calls it: with a place for a result, one for an error, and the frame."""
-        return int(ctypes.cast(self._functions[name], ctypes.c_void_p).value or 0)  # type: ignore[arg-type]
 
     def call(self, name: str, frame: int) -> None:
         """Call a kernel with the frame at an address."""
