@@ -106,8 +106,8 @@ def _run(arguments: list[str]) -> int:
     parser = _build_parser(command, joined)
     parsed = parser.parse_args(arguments)
     engine = os.environ.get("LOGLAKE_ENGINE", "kernels")
-    if engine not in ("kernels", "lockstep", "reference"):
-        parser.error(f"LOGLAKE_ENGINE is {engine!r}; it may be kernels, lockstep or reference")
+    if engine not in ("kernels", "reference"):
+        parser.error(f"LOGLAKE_ENGINE is {engine!r}; it may be kernels or reference")
     _set_up_logging(getattr(parsed, "log_level", "warning"))
     _speak_utf8()
     parsed.now_ms = time.time_ns() // 1_000_000  # the one look at the clock

@@ -1,4 +1,4 @@
-"""Where the fast engines decompress into: one buffer, used again for every group of batches.
+"""Where the kernels decompress into: one buffer, used again for every group of batches.
 
 The libraries' own functions are found in the packages that we have anyway and called by address; where they are not
 found, and for gzip and snappy, the packages' Python functions are called, a batch at a time.

@@ -1,7 +1,7 @@
 """The bytes of a chunk's batches after cleaning: copied as they are, or written anew by one kernel call.
 
-They are compressed in the kernel by the libraries' own functions, called by address, gzip by a kernel of ours, and come
-out as `compress` makes them; where a library is not at hand, by `compress` itself, a batch at a time.
+They are compressed in the kernel by the libraries' own functions, called by address, and come out as `compress` makes
+them; where a library is not at hand, by `compress` itself, a batch at a time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from logcore.columns.arena import GzipEncoder, ZstdEncoder, lz4_encoder
-from logcore.columns.deflater import Deflater
 from logcore.columns.groups import Table
 from logcore.columns.kernels import cleaning_slots as at_slot
 from logcore.columns.kernels import slots
@@ -50,13 +49,9 @@ class BatchWriter:
         self._library = library()
         self._frame = np.zeros(at_slot.SLOTS, np.int64)
         self._target = self._scratch = np.empty(0, np.uint8)
-        encoder = ZstdEncoder()
+        encoder, gzip = ZstdEncoder(), GzipEncoder()
         weakref.finalize(self, encoder.close)
-        gzip: Deflater | GzipEncoder | None = Deflater.like_zlib(self._library)
-        if gzip is None:
-            gzip = GzipEncoder()
-            weakref.finalize(self, gzip.close)
-        self._gzip = gzip
+        weakref.finalize(self, gzip.close)
         frame = self._frame
         frame[at_slot.CHECKSUM_TABLES] = self._library.tables_address
         frame[at_slot.LZ4] = lz4_encoder()

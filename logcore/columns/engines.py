@@ -1,12 +1,11 @@
-"""One way to ask for a segment's records as Arrow columns, and three engines that answer it alike.
+"""One way to ask for a segment's records as Arrow columns, and two engines that answer it alike.
 
-    reference   record by record, in plain Python: the specification
-    lockstep    NumPy: one cursor a batch, all advanced together; needs no compiler
-    kernels     Numba: one pass over the bytes; the default
+    kernels     compiled by Numba: one pass over the bytes; the default where they work
+    reference   record by record, in plain Python: the specification, and what is used where the kernels do not work
 
-The two fast ones take only batches that are good beyond doubt. In front of anything else they stop, the scan judges one
-batch (or stretch of damage), slowly and by the book, and they go on behind it. So all three give the same rows and the
-same stretches on any bytes; and a fast one can only be too strict, which costs time and nothing else.
+The kernels take only batches that are valid beyond doubt. Before anything else they stop, the scan validates one batch
+(or stretch of damage), slowly and by the book, and they continue after it. So both engines give the same rows and the
+same stretches on any bytes. The kernels can only be too strict, which costs time and nothing else.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from logcore.columns.chunks import Chunk, Part, part_of
-from logcore.columns.kernels.library import ENGINE_VARIABLE, KernelsUnavailable, library
+from logcore.columns.kernels.library import ENGINE_VARIABLE, is_available
 from logcore.columns.lanes import CarefulLane, FastLane, SegmentRows
 from logcore.columns.reference import to_columns
 from logcore.columns.wanted import EVERYTHING, Place, Wanted
@@ -41,24 +40,26 @@ class Engine(StrEnum):
     """Who decodes."""
 
     REFERENCE = "reference"
-    LOCKSTEP = "lockstep"
     KERNELS = "kernels"
 
 
 @cache
 def available() -> tuple[Engine, ...]:
     """The engines that work on this machine, fastest first."""
-    try:
-        library()
-    except KernelsUnavailable:
-        return Engine.LOCKSTEP, Engine.REFERENCE
-    return Engine.KERNELS, Engine.LOCKSTEP, Engine.REFERENCE
+    return (Engine.KERNELS, Engine.REFERENCE) if is_available() else (Engine.REFERENCE,)
 
 
 def default_engine() -> Engine:
-    """The fastest engine there is, or the one that LOGLAKE_ENGINE names. ValueError if that is none."""
+    """The engine that LOGLAKE_ENGINE names, else the fastest engine of this machine.
+
+    Raises ValueError if LOGLAKE_ENGINE names no engine.
+    """
     named = os.environ.get(ENGINE_VARIABLE)
-    return Engine(named) if named else available()[0]
+    if not named:
+        return available()[0]
+    if named not in set(Engine):
+        raise ValueError(f"{ENGINE_VARIABLE} is {named!r}; it may be {' or '.join(sorted(Engine))}")
+    return Engine(named)
 
 
 def decode_segment(
@@ -81,7 +82,7 @@ def decode_segment(
     base_offset, sealed, next_base_offset, start, next_offset: as `logcore.segments.scanning.scan.scan` takes them.
     stop: no batch that begins there or behind is looked at. fetched: whoever brings the bytes of `buf` into memory;
     then the walk may end in front of `stop`, and another one goes on from its `position` and `next_offset`. The
-    lockstep engine fetches all bytes at once.
+    reference engine fetches all bytes at once.
 
     Rows are Arrow batches of the schema `wanted.schema`; how they are cut is the engine's choice, none is empty. Of a
     damaged batch there is no row. Memory is bounded by `limits` and does not grow with the segment.
@@ -103,10 +104,6 @@ def decode_segment(
 
         output = RowBuffers(wanted, place)
         lane = CompiledLane(part.content, careful.ceiling, wanted, limits, place.position_base, output, part.goes_on)
-    elif engine is Engine.LOCKSTEP:
-        from logcore.columns.lockstep import LockstepLane
-
-        lane = LockstepLane(buf, careful.ceiling, wanted, limits, place)
 
     def columns(header: BatchHeader, position: int, records: list[Record]) -> pa.RecordBatch:
         return wanted.chosen(to_columns(records, place, header.partition_leader_epoch, position))

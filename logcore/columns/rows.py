@@ -166,7 +166,7 @@ def _repeated(name: str, place: Place, rows: int) -> pa.Array:
 
 
 def memory_pool() -> pa.MemoryPool:
-    """The memory pool of the fast engines: mimalloc, which alone keeps its speed at a megabyte a buffer."""
+    """The memory pool of the kernels' rows: mimalloc, which alone keeps its speed at a megabyte a buffer."""
     try:
         return pa.mimalloc_memory_pool()
     except NotImplementedError:

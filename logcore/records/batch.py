@@ -183,7 +183,7 @@ def extended_castagnoli(data: bytes | memoryview, crc: int) -> int:
 
 @cache
 def _crc32c() -> Callable[..., int]:
-    import crc32c  # slower to import than most files are to read, and the fast engines do without it
+    import crc32c  # slower to import than most files are to read, and the kernels do without it
 
     return crc32c.crc32c
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import dagster as dg
 
+from logcore.columns.kernels.library import is_chosen
 from logcore.logs.model.findings import Finding, Severity, found
 from pipelines.command.instance import end_dead_runs, process_tags
 from pipelines.command.interrupts import INTERRUPTS
@@ -89,6 +90,7 @@ class Runner:
     def __init__(self, instance: dg.DagsterInstance, announce: Callable[[JobConfig], None] | None = None) -> None:
         global _announce
         _quiet()
+        is_chosen()  # warns where the compiled engine is not available; during Dagster's steps stderr is a file
         _announce = announce or (lambda config: None)
         self._instance = instance
         # Without pools: a run of one lake must not wait for one of another that hangs, and the lease keeps each lake

@@ -29,6 +29,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from logcore.columns.kernels.library import ENGINE_VARIABLE, is_chosen
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.machine import class_archive
 from spark_jobs.machine.home import local_home
@@ -89,6 +90,8 @@ def get_session(lake: str | Path | None = None, *, conf: Mapping[str, str] | Non
     context = SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
     # The environment of Python workers: sent with each task, kept in no setting, event log or page of Spark.
     context.environment.update({name: value for name, value in os.environ.items() if name.startswith("AWS_")})
+    if settings["spark.master"].startswith("local") and ENGINE_VARIABLE not in os.environ and not is_chosen():
+        context.environment[ENGINE_VARIABLE] = "reference"  # the driver has warned; its workers do not repeat it
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)

@@ -38,8 +38,6 @@ class DecodingCase:
     kafka_python: Asked | None = None
     aiokafka: Asked | None = None
     limit: Asked | None = None
-    lockstep: Asked | None = None
-    """The NumPy engine against kafka-python."""
     all_columns: bool = False
 
     @property
@@ -54,7 +52,6 @@ CASES = (
         kafka_python=Asked(90, 120),
         aiokafka=Asked(8, 10),
         limit=Asked(0.40, 0.60),
-        lockstep=Asked(7, 15),
         all_columns=True,
     ),
     DecodingCase("small-lz4-16k", java=Asked(1.7, 2.3), limit=Asked(0.50, 0.75)),
@@ -103,7 +100,6 @@ def lines(case: DecodingCase, mib: int, rounds: int) -> Iterator[Line]:
         (case.name, "ours from file", "Java", case.java),
         (case.name, "ours", "kafka-python", case.kafka_python),
         (case.name, "ours", "aiokafka", case.aiokafka),
-        (f"{case.name}, NumPy lockstep", "lockstep", "kafka-python", case.lockstep),
     ):
         if asked is not None:
             yield compared(
@@ -124,14 +120,10 @@ def _python_clients(case: DecodingCase, content: mmap) -> list[Contender]:
         return []
     small, large = readers.prefix(content, _KAFKA_PYTHON_BYTES), readers.prefix(content, _AIOKAFKA_BYTES)
     readers.check_against_peers(small, Engine.KERNELS)
-    contenders = [
+    return [
         readers.kafka_python(small, len(small) / len(content)),
         readers.aiokafka(large, len(large) / len(content)),
     ]
-    if case.lockstep is not None:
-        readers.check_against_peers(small, Engine.LOCKSTEP)
-        contenders.append(readers.ours(content, Engine.LOCKSTEP, name="lockstep"))
-    return contenders
 
 
 def _of_the_limit(case: DecodingCase, asked: Asked, outcome: Outcome, raw: int, records: int) -> Line:

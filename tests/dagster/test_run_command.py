@@ -40,6 +40,19 @@ def test_a_path_that_is_not_there_is_told_by_every_run_and_its_exit_code(tmp_pat
     assert [each.stderr.count(f"{tmp_path / 'gone'} does not exist") for each in done] == [1, 1]
 
 
+def test_a_machine_without_llvm_is_reported_once_at_the_start(tmp_path: Path) -> None:
+    package = tmp_path / "packages" / "llvmlite"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ImportError('libLLVM is missing')")
+    path = os.pathsep.join(filter(None, [str(package.parent), os.environ.get("PYTHONPATH")]))
+    source = LogDirectory(tmp_path / "kafka-logs")
+    done = loglake("run", source.path, "--lake", tmp_path / "lake", PYTHONPATH=path)
+
+    assert "no log was found" in done.stdout
+    assert done.stderr.count("The compiled engine is not available on this machine") == 1
+    assert "libLLVM is missing): the reference engine is used" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [

@@ -30,9 +30,8 @@ COSTLY = {
     "a batch of 2^18 smallest records": 32,
 }
 COSTLY_FOR = {
-    # An object for each header and for each record. Lockstep leaves so many headers to the reference.
+    # An object for each header and for each record.
     (Engine.REFERENCE, "a record of 10^6 headers"): 300,
-    (Engine.LOCKSTEP, "a record of 10^6 headers"): 300,
     (Engine.REFERENCE, "a batch of 2^18 smallest records"): 96,
 }
 DECLARED = [name for name in BOMBS if name not in {*AT_THE_CAP, *ZEROS, *COSTLY}]

@@ -144,13 +144,6 @@ FAULTS = (
         ("tests/unit/columns/test_offset_map.py",),
     ),
     Fault(
-        "a deflater is believed without a sample",
-        "logcore/columns/deflater.py",
-        "return Deflater(library).deflate(sample, len(sample)) == zlibs.compress(sample) + zlibs.flush()",
-        "return True",
-        ("tests/property/columns/test_deflater_properties.py", "-k", "another_zlib"),
-    ),
-    Fault(
         "an older record of a hash in the same group is not looked for",
         "spark_jobs/compaction/key_pieces.py",
         "oldest = np.minimum.reduceat(",

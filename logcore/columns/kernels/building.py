@@ -14,7 +14,6 @@ import numba as nb
 from logcore.columns.kernels.batches import hop, walk_kernel
 from logcore.columns.kernels.cleaning import index, rewrite_kernel, survivors
 from logcore.columns.kernels.deflate import judge_gzip
-from logcore.columns.kernels.deflating import deflate
 from logcore.columns.kernels.frames import inflate
 from logcore.columns.kernels.intrinsics import FRAME
 from logcore.columns.kernels.keyed import hash_bytes, hash_keys
@@ -36,7 +35,6 @@ def sources(processor: Processor) -> dict[str, Callable[..., Any]]:
         "emit": records_kernel(emits=True),
         "inflate": inflate,
         "judge_gzip": judge_gzip,
-        "deflate": deflate,
         "unfold": unfold,
         "emit_messages": emit_messages,
         "lines": lines,

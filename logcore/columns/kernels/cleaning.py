@@ -9,7 +9,7 @@ from typing import Any
 import numba as nb
 
 from logcore.columns.kernels import cleaning_slots as at_slot
-from logcore.columns.kernels import deflate_slots, slots
+from logcore.columns.kernels import slots
 from logcore.columns.kernels.checksums import crc32, crc32c_by_instruction, crc32c_by_tables
 from logcore.columns.kernels.intrinsics import (
     byte,
@@ -182,27 +182,16 @@ def _zstd_frame(compress, reset, state, source, size, target, at, room, frame):
 @nb.njit
 def _gzip_member(deflate, reset, state, source, size, target, at, room, tables):
     """The member that Kafka's stream makes, deflated in one go in a state that is used again; where it ends, -1 where
-    that fails. Without an address for `reset` it is the kernel `deflate` that is called, and its frame the state."""
+    that fails."""
     stream = to_bytes(state)
-    if reset == 0:
-        stored64(stream, 8 * deflate_slots.SOURCE, nb.uint64(to_address(source)))
-        stored64(stream, 8 * deflate_slots.SIZE, nb.uint64(size))
-        stored64(stream, 8 * deflate_slots.TARGET, nb.uint64(to_address(moved(target, at + 10))))
-        stored64(stream, 8 * deflate_slots.ROOM, nb.uint64(room - 18))
-        result, error = state + 8 * deflate_slots.RESULT, state + 8 * deflate_slots.ERROR
-        call_with_four(deflate, result, error, state, nb.int64(0))
-        used = nb.int64(load64(stream, 8 * deflate_slots.USED))
-        if used < 0:
-            return nb.int64(-1)
-    else:
-        call_with_four(reset, state, nb.int64(0), nb.int64(0), nb.int64(0))
-        stored64(stream, 0, nb.uint64(to_address(source)))
-        stored64(stream, 8, nb.uint64(size))
-        stored64(stream, 24, nb.uint64(to_address(moved(target, at + 10))))
-        stored64(stream, 32, nb.uint64(room - 18))
-        if call_with_four(deflate, state, nb.int64(_FINISH), nb.int64(0), nb.int64(0)) & _LOW_BITS != _STREAM_END:
-            return nb.int64(-1)
-        used = nb.int64(load64(stream, 40))
+    call_with_four(reset, state, nb.int64(0), nb.int64(0), nb.int64(0))
+    stored64(stream, 0, nb.uint64(to_address(source)))
+    stored64(stream, 8, nb.uint64(size))
+    stored64(stream, 24, nb.uint64(to_address(moved(target, at + 10))))
+    stored64(stream, 32, nb.uint64(room - 18))
+    if call_with_four(deflate, state, nb.int64(_FINISH), nb.int64(0), nb.int64(0)) & _LOW_BITS != _STREAM_END:
+        return nb.int64(-1)
+    used = nb.int64(load64(stream, 40))
     stored64(target, at, _GZIP_HEADER)
     store_big16(target, at + 8, 0x00FF)
     at += 10 + used

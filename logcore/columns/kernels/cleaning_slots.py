@@ -102,8 +102,7 @@ CHECKSUM_TABLES = 44
 STAMPS = 45
 """int64, for each chosen batch: its max timestamp."""
 DEFLATE = 46
-"""Address of zlib's deflate, 0 where it is not at hand; of deflateReset; and of a z_stream that is set up. Or of the
-kernel `deflate`, 0, and its frame."""
+"""Address of zlib's deflate, 0 where it is not at hand; of deflateReset; and of a z_stream that is set up."""
 DEFLATE_RESET = 47
 DEFLATE_STATE = 48
 SNAPPY = 49

@@ -99,17 +99,6 @@ def big_int64(typing, source, index):
 
 
 @intrinsic
-def load16(typing, source, index):
-    """Element `index` of an array of uint16, widened to 64 bits."""
-
-    def generate(context, builder, signature, args):
-        at = builder.shl(args[1], ir.Constant(_I64, 1))
-        return builder.zext(_load(builder, args[0], at, _I16), _I64)
-
-    return types.int64(source, types.int64), generate
-
-
-@intrinsic
 def load32(typing, source, index):
     """Four bytes as a little-endian number, widened to 64 bits."""
 
@@ -135,18 +124,6 @@ def store8(typing, target, index, value):
 
     def generate(context, builder, signature, args):
         _store(builder, args[0], args[1], builder.trunc(args[2], _I8))
-        return context.get_dummy_value()
-
-    return types.void(target, types.int64, types.int64), generate
-
-
-@intrinsic
-def store16(typing, target, index, value):
-    """Store a uint16 as element `index` of an array."""
-
-    def generate(context, builder, signature, args):
-        at = builder.shl(args[1], ir.Constant(_I64, 1))
-        _store(builder, args[0], at, builder.trunc(args[2], _I16))
         return context.get_dummy_value()
 
     return types.void(target, types.int64, types.int64), generate

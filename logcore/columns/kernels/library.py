@@ -24,21 +24,24 @@ from logcore.storage.machine.object_code import cached_object_code, source_diges
 _LOG = logging.getLogger(__name__)
 
 NAMES = (
-    *("walk", "hop", "inspect", "emit", "inflate", "judge_gzip", "deflate", "unfold"),
+    *("walk", "hop", "inspect", "emit", "inflate", "judge_gzip", "unfold"),
     *("emit_messages", "lines"),
     *("hash_keys", "hash_bytes", "put_newest", "find_newest", "spread_part", "move_part", "take_part"),
     *("mark_newest", "newest_rows", "survivors", "rewrite", "index", "recover"),
 )
 SHORT_BLOCK = 256
 
+TIMES_SLOWER = "50 to 300"
+"""The time of the reference engine over that of the kernels, for small records of every codec."""
+
 ENGINE_VARIABLE = "LOGLAKE_ENGINE"
-"""Names the engine to use instead of the best there is: reference, lockstep or kernels."""
+"""Names the engine to use instead of the fastest one: kernels or reference."""
 
 _FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 
 
 class KernelsUnavailable(Exception):
-    """The kernels cannot be used on this machine; the text says why. Another engine gives the same results."""
+    """The kernels cannot be used on this machine; the text says why. The reference engine gives the same results."""
 
 
 class Library:
@@ -51,10 +54,6 @@ class Library:
         self.tables_address = ctypes.addressof(self.tables)
         self._result = ctypes.c_int64()
         self._error = ctypes.c_void_p()
-
-    def address(self, name: str) -> int:
-        """Of a kernel, for one that calls it: with a place for a result, one for an error, and the frame."""
-        return int(ctypes.cast(self._functions[name], ctypes.c_void_p).value or 0)  # type: ignore[arg-type]
 
     def call(self, name: str, frame: int) -> None:
         """Call a kernel with the frame at an address."""
@@ -87,7 +86,7 @@ def _loaded() -> Library:
 
         from logcore.columns.kernels.processor import this_processor
     except (ImportError, OSError) as error:
-        raise KernelsUnavailable(f"llvmlite cannot be loaded ({error})") from error
+        raise KernelsUnavailable(f"llvmlite cannot be loaded: {error}") from error
     processor = this_processor()
     name = f"{processor.name}-{_version(processor.triple, llvmlite.__version__)}"
     code = cached_object_code(name, lambda: _compiled(processor))
@@ -110,11 +109,20 @@ def _loaded() -> Library:
 
 def is_chosen() -> bool:
     """Whether the kernels work here and LOGLAKE_ENGINE names no other engine."""
-    if os.environ.get(ENGINE_VARIABLE, "kernels") != "kernels":
-        return False
+    return os.environ.get(ENGINE_VARIABLE, "kernels") == "kernels" and is_available()
+
+
+@cache
+def is_available() -> bool:
+    """Whether the kernels work here. If not, one warning per process reports it."""
     try:
         library()
-    except KernelsUnavailable:
+    except KernelsUnavailable as error:
+        _LOG.warning(
+            "The compiled engine is not available on this machine (%s): the reference engine is used, %s times slower.",
+            error,
+            TIMES_SLOWER,
+        )
         return False
     return True
 
@@ -123,14 +131,14 @@ def _compiled(processor: Any) -> bytes:
     try:
         from logcore.columns.kernels.building import object_code
     except ImportError as error:
-        raise KernelsUnavailable(f"Numba cannot be loaded ({error})") from error
+        raise KernelsUnavailable(f"Numba cannot be loaded: {error}") from error
     _LOG.info("compiling kernels for %s, once a machine; this takes some seconds", processor.name)
     try:
         return object_code(processor)
     except Exception as error:
-        # Whatever a compiler of another version or on another system has against them: there are other engines.
-        _LOG.warning("the kernels cannot be compiled here, NumPy stands in: %s", type(error).__name__)
-        raise KernelsUnavailable(f"the kernels cannot be compiled ({type(error).__name__}: {error})") from error
+        # A compiler of another version or on another system may raise anything; the reference engine needs none.
+        reason = f"{type(error).__name__}: {error}".partition("\n")[0]  # Numba's texts have many lines
+        raise KernelsUnavailable(f"the kernels cannot be compiled: {reason}") from error
 
 
 def _version(triple: str, compiler: str) -> str:

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from logcore.columns.engines import Engine, available, decode_segment, default_engine, new_cleaner
-from logcore.columns.kernels.library import KernelsUnavailable
+from logcore.columns.kernels import library as loading
+from logcore.columns.kernels.library import KernelsUnavailable, is_available, is_chosen
 from logcore.columns.wanted import Place
 from logcore.logs.compaction.cleaner import PlainCleaner
 from tests import handmade
 
 PLACE = Place("orders", 3, "abc.0", "seg")
+
+
+@pytest.fixture
+def without_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine on which LLVM does not load."""
+
+    def missing() -> None:
+        raise KernelsUnavailable("no LLVM")
+
+    monkeypatch.setattr(loading, "library", missing)
+    monkeypatch.delenv("LOGLAKE_ENGINE", raising=False)
+    is_available.cache_clear()
+    available.cache_clear()
+    yield
+    is_available.cache_clear()
+    available.cache_clear()
 
 
 @pytest.mark.parametrize("engine", list(Engine))
@@ -20,8 +39,30 @@ def test_the_environment_names_the_engine(monkeypatch: pytest.MonkeyPatch, engin
     monkeypatch.delenv("LOGLAKE_ENGINE")
     assert default_engine() is available()[0]
     monkeypatch.setenv("LOGLAKE_ENGINE", "abacus")
-    with pytest.raises(ValueError, match="abacus"):
+    with pytest.raises(ValueError, match="LOGLAKE_ENGINE is 'abacus'; it may be kernels or reference"):
         default_engine()
+
+
+def test_without_kernels_the_reference_is_used_and_one_warning_reports_it(
+    without_kernels: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert available() == (Engine.REFERENCE,)
+    assert default_engine() is Engine.REFERENCE
+    assert isinstance(new_cleaner(), PlainCleaner)
+    assert not is_chosen()
+    assert [record.getMessage() for record in caplog.records] == [
+        "The compiled engine is not available on this machine (no LLVM): the reference engine is used, "
+        "50 to 300 times slower."
+    ]
+
+
+def test_a_reference_engine_that_is_chosen_by_name_is_not_reported(
+    without_kernels: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("LOGLAKE_ENGINE", "reference")
+    assert default_engine() is Engine.REFERENCE
+    assert not is_chosen()
+    assert caplog.records == []
 
 
 def test_asking_for_kernels_where_there_are_none_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,9 +77,8 @@ def test_asking_for_kernels_where_there_are_none_says_so(monkeypatch: pytest.Mon
         list(decode_segment(batch, place=PLACE, base_offset=0, sealed=True, engine=Engine.KERNELS))
 
 
-def test_the_kernels_clean_where_they_work_and_the_plain_code_for_the_other_engines() -> None:
+def test_the_kernels_clean_where_they_work_and_the_plain_code_for_the_reference() -> None:
     assert isinstance(new_cleaner(Engine.REFERENCE), PlainCleaner)
-    assert isinstance(new_cleaner(Engine.LOCKSTEP), PlainCleaner)
     if Engine.KERNELS in available():
         assert type(new_cleaner()).__name__ == "CompiledCleaner"
     with pytest.raises(ValueError, match="Engine"):

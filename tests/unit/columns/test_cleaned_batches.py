@@ -10,7 +10,6 @@ import pytest
 from logcore.columns import cleaned_batches
 from logcore.columns.cleaned_batches import BatchWriter
 from logcore.columns.cleaning import CompiledCleaner
-from logcore.columns.deflater import Deflater
 from logcore.logs.compaction.cleaner import PlainCleaner
 from logcore.logs.compaction.cleaning_round import CleanedSegment
 from logcore.records.compression import Codec, compress
@@ -54,12 +53,6 @@ def test_every_codec_gives_the_bytes_of_the_plain_way_at_every_size(codec: Codec
     assert result.rebuilt == len(SIZES)
 
 
-def test_gzip_by_zlib_itself_gives_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Deflater, "like_zlib", lambda library: None)
-    log = a_log(Codec.GZIP, is_random=False)
-    assert cleaned(CompiledCleaner(), log) == cleaned(PlainCleaner(), log)
-
-
 @pytest.mark.parametrize("codec", CODECS)
 def test_what_the_libraries_do_not_export_is_done_by_the_packages(
     codec: Codec, monkeypatch: pytest.MonkeyPatch
@@ -73,7 +66,6 @@ def test_what_the_libraries_do_not_export_is_done_by_the_packages(
     monkeypatch.setattr(cleaned_batches, "lz4_encoder", lambda: 0)
     monkeypatch.setattr(cleaned_batches, "ZstdEncoder", Missing)
     monkeypatch.setattr(cleaned_batches, "GzipEncoder", Missing)
-    monkeypatch.setattr(Deflater, "like_zlib", lambda library: None)
     monkeypatch.setattr(cleaned_batches, "jvm_encoder", lambda: 0)
     log = a_log(codec, is_random=False)
     assert cleaned(CompiledCleaner(), log) == cleaned(PlainCleaner(), log)

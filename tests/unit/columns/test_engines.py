@@ -20,7 +20,7 @@ from logcore.segments.scanning.scan import Stretch
 from tests import handmade
 from tests.conftest import Sample
 from tests.fuzz import streams
-from tests.unit.columns.test_lockstep import injured_records
+from tests.unit.columns.test_decoding_parity import injured_records
 
 PLACE = Place("orders", 3, "abc.0", "seg", position_base=1 << 40)
 MIN_INT64, MAX_INT64 = -(1 << 63), (1 << 63) - 1
@@ -62,7 +62,7 @@ def summed(batch: bytes) -> bytes:
 
 def test_kernels_work_on_this_machine_and_come_first() -> None:
     """Else everything below says nothing about them."""
-    assert available() == (Engine.KERNELS, Engine.LOCKSTEP, Engine.REFERENCE)
+    assert available() == (Engine.KERNELS, Engine.REFERENCE)
 
 
 # Columns.

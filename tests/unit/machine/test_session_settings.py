@@ -70,13 +70,13 @@ def test_workers_of_a_cluster_are_told_of_packages_and_kernels_and_no_setting_ho
     monkeypatch.setenv("PYTHONPATH", "/packages")
     monkeypatch.setenv("LOGLAKE_ENGINE", "reference")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "very-secret")
-    monkeypatch.setenv("LOGLAKE_SPARK_CONF", '{"spark.executorEnv.LOGLAKE_ENGINE": "numpy"}')
+    monkeypatch.setenv("LOGLAKE_SPARK_CONF", '{"spark.executorEnv.LOGLAKE_ENGINE": "kernels"}')
     prefix = "spark.executorEnv."
     settings = {k.removeprefix(prefix): v for k, v in session_settings().items() if k.startswith(prefix)}
     expected = {
         "LOGLAKE_HOME": str(tmp_path),
         "PYTHONPATH": "/packages",
-        "LOGLAKE_ENGINE": "numpy",
+        "LOGLAKE_ENGINE": "kernels",
     }
     assert {name: settings[name] for name in expected} == expected
     assert not any(name.startswith(("LOGLAKE_SPARK_", "LOGLAKE_JARS_", "LOGLAKE_IVY_", "AWS_")) for name in settings)
