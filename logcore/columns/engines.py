@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from logcore.columns.chunks import Chunk, Part, part_of
+from logcore.columns.checking.chunks import Chunk, Part, part_of
+from logcore.columns.decoding.lanes import CarefulLane, FastLane, SegmentRows
 from logcore.columns.kernels.library import ENGINE_VARIABLE, is_available
-from logcore.columns.lanes import CarefulLane, FastLane, SegmentRows
 from logcore.columns.reference import to_columns
 from logcore.columns.wanted import EVERYTHING, Place, Wanted
 from logcore.logs.checks.validation import SegmentValidation, validate_segment
@@ -33,7 +33,7 @@ from logcore.segments.scanning.fetched_bytes import FetchedBytes
 from logcore.segments.scanning.scan import ScannedBatch, scan
 
 if TYPE_CHECKING:
-    from logcore.columns.checked import CheckedSegment
+    from logcore.columns.checking.checked import CheckedSegment
 
 
 class Engine(StrEnum):
@@ -99,8 +99,8 @@ def decode_segment(
         fetched.fetch(start, len(buf))
     lane: FastLane[pa.RecordBatch] | None = None
     if engine is Engine.KERNELS:
-        from logcore.columns.compiled import CompiledLane
-        from logcore.columns.rows import RowBuffers
+        from logcore.columns.decoding.compiled import CompiledLane
+        from logcore.columns.decoding.rows import RowBuffers
 
         output = RowBuffers(wanted, place)
         lane = CompiledLane(part.content, careful.ceiling, wanted, limits, place.position_base, output, part.goes_on)
@@ -134,7 +134,7 @@ def judge_segment(
             checks_sequences=checks_sequences,
             fetched=fetched,
         )
-    from logcore.columns.checked import CheckedSegment
+    from logcore.columns.checking.checked import CheckedSegment
 
     return CheckedSegment(
         buf,
@@ -167,7 +167,7 @@ def segment_extent(
     """(offset behind the last good batch, greatest max timestamp or None, last good batch) of a segment, by headers and
     checksums, with the best engine there is. fetched: whoever brings the bytes into memory; raises as it does."""
     if default_engine() is Engine.KERNELS:
-        from logcore.columns.checked import checked_extent
+        from logcore.columns.checking.checked import checked_extent
 
         return checked_extent(
             buf, base_offset=base_offset, sealed=sealed, next_base_offset=next_base_offset, fetched=fetched
@@ -193,7 +193,7 @@ def segment_reading() -> ReadSegment:
     """`read_segment` of retention by the best engine there is."""
     if default_engine() is not Engine.KERNELS:
         return read_segment
-    from logcore.columns.checked import checked_reading
+    from logcore.columns.checking.checked import checked_reading
 
     return checked_reading
 
@@ -211,6 +211,6 @@ def new_cleaner(
     """
     if (default_engine() if engine is None else Engine(engine)) is not Engine.KERNELS:
         return PlainCleaner(transactions, limits)
-    from logcore.columns.cleaning import CompiledCleaner
+    from logcore.columns.cleaning.cleaning import CompiledCleaner
 
     return CompiledCleaner(transactions, limits)

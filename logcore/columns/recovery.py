@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from logcore.columns.arena import crc32_function
-from logcore.columns.kernels import recovery_slots as at
+from logcore.columns.decoding.arena import crc32_function
 from logcore.columns.kernels import slots
 from logcore.columns.kernels.library import library
+from logcore.columns.kernels.recovering import recovery_slots as at
 from logcore.errors import InvalidRecordError
 from logcore.logs.model.producer_state import EndMarker, ProducerReplay
 from logcore.logs.recovery.segment_recovery import (

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from logcore.columns.offset_map import OffsetMap
+from logcore.columns.cleaning.offset_map import OffsetMap
 from spark_jobs.compaction import row_blocks
 from spark_jobs.compaction.row_blocks import BlockFiles, Rows
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from logcore.columns.bulk_rules import batch_of
-from logcore.columns.kernels import cleaning_slots as at_slot
+from logcore.columns.checking.bulk_rules import batch_of
+from logcore.columns.cleaning.keyed_batches import KeyedBatches, KeyedChunk, SingleBatch, hashes_of
+from logcore.columns.cleaning.offset_map import HashKey
 from logcore.columns.kernels import slots
-from logcore.columns.keyed_batches import KeyedBatches, KeyedChunk, SingleBatch, hashes_of
-from logcore.columns.offset_map import HashKey
+from logcore.columns.kernels.cleaning import cleaning_slots as at_slot
 from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, CleanedTransactionState
 from logcore.logs.compaction.cleaning_round import SourceSegment
 from logcore.records.control import control_type

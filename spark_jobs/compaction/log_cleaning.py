@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from logcore.columns.checking.verified_batches import read_verified
 from logcore.columns.engines import judge_segment, new_cleaner
-from logcore.columns.verified_batches import read_verified
 from logcore.errors import LogError
 from logcore.logs.compaction.cleaning_round import Uncleanable
 from logcore.logs.compaction.plan import CompactionPlan, NothingToClean, PlannedGroup, plan_compaction

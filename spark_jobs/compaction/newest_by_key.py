@@ -18,9 +18,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from logcore.columns.cleaning.keyed_batches import hashes_in
+from logcore.columns.cleaning.offset_map import HashKey, OffsetMap
 from logcore.columns.engines import Engine, default_engine
-from logcore.columns.keyed_batches import hashes_in
-from logcore.columns.offset_map import HashKey, OffsetMap
 from spark_jobs.compaction.aborted_offsets import Aborted
 
 Words = npt.NDArray[np.int64]

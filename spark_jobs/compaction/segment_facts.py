@@ -15,8 +15,8 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logcore.columns.table_batches import TableBatch
-from logcore.columns.verified_batches import read_verified
+from logcore.columns.checking.table_batches import TableBatch
+from logcore.columns.checking.verified_batches import read_verified
 from logcore.errors import CorruptionReason
 from logcore.logs.checks.validation import BatchVerdict
 from logcore.records.varint import Buffer

@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from logcore.columns.offset_map import HashKey
+from logcore.columns.cleaning.offset_map import HashKey
 from logcore.logs.compaction.selection import Refusal, RefusalReason
 from spark_jobs.compaction.log_cleaning import CleaningTask, result
 from spark_jobs.compaction.spread_steps import (

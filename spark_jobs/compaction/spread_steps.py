@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from logcore.columns.cleaning import CompiledCleaner
-from logcore.columns.offset_map import HashKey, OffsetMap
+from logcore.columns.cleaning.cleaning import CompiledCleaner
+from logcore.columns.cleaning.offset_map import HashKey, OffsetMap
 from logcore.errors import LogError
 from logcore.logs.checks.validation import BatchVerdict
 from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, CleanedTransactionState

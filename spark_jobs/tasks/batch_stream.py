@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from logcore.columns.fact_runs import FACT_COLUMNS
+from logcore.columns.checking.fact_runs import FACT_COLUMNS
 from spark_jobs.lake.delta.live_files import open_parquet
 
 CHUNK_ROWS = 65_536

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from logcore.columns.fact_runs import fact_runs
+from logcore.columns.checking.fact_runs import fact_runs
 from logcore.errors import LogError
 from logcore.logs.ledger.ledger_builder import ledger_ranges
 from logcore.logs.model.batch_facts import BatchFact, fold

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from logcore.columns.batch_columns import batch_columns
+from logcore.columns.checking.batch_columns import batch_columns
 from logcore.columns.engines import judge_segment
 from logcore.errors import LogError
 from logcore.logs.checks.validation import BatchVerdict
@@ -27,7 +27,7 @@ from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.store import storage
 
 if TYPE_CHECKING:
-    from logcore.columns.groups import Table
+    from logcore.columns.decoding.groups import Table
 
 RULES_VERSION = 1
 """Raised when a rule changes what is judged, so that segments can be judged again."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from logcore.columns.cleaning import CompiledCleaner
+from logcore.columns.cleaning.cleaning import CompiledCleaner
 from logcore.logs.compaction.cleaning_round import CleanedSegment, CleaningRound, SourceSegment
 from logcore.logs.compaction.planned_round import group_segments
 from logcore.logs.model.broker_line import BrokerLine

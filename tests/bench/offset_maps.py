@@ -14,8 +14,8 @@ from statistics import fmean
 
 import numpy as np
 
-from logcore.columns.keyed_batches import hashes_in
-from logcore.columns.offset_map import MOST_BYTES_A_KEY, HashKey, OffsetMap
+from logcore.columns.cleaning.keyed_batches import hashes_in
+from logcore.columns.cleaning.offset_map import MOST_BYTES_A_KEY, HashKey, OffsetMap
 from tests.bench.quiet_place import one_processor
 from tests.bench.results import Line, Unit, compared
 from tests.bench.rounds import Contender, clocked, take_turns

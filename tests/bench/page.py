@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from logcore.columns.kernels.processor import this_processor
+from logcore.columns.kernels.machine.processor import this_processor
 from tests.bench.cleaning import VERSION as KAFKA
 from tests.bench.results import Line, number
 from tests.kafka import distribution

@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from logcore.columns.cleaned_batches import BatchWriter
-from logcore.columns.cleaning import CompiledCleaner
+from logcore.columns.cleaning.cleaned_batches import BatchWriter
+from logcore.columns.cleaning.cleaning import CompiledCleaner
 from logcore.columns.engines import Engine
-from logcore.columns.kernels import cleaning_slots as at_slot
+from logcore.columns.kernels.cleaning import cleaning_slots as at_slot
 from logcore.errors import LogError
 from logcore.logs.compaction.cleaner import Cleaner, PlainCleaner
 from logcore.logs.compaction.cleaning_round import CleaningRound, SourceSegment

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-from logcore.columns.cleaning import CompiledCleaner
+from logcore.columns.cleaning.cleaning import CompiledCleaner
 from logcore.logs.compaction.cleaner import PlainCleaner
 from tests.model import ours
 from tests.model.checker import Settings

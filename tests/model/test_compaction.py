@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from logcore.columns.cleaning import CompiledCleaner
+from logcore.columns.cleaning.cleaning import CompiledCleaner
 from logcore.logs.compaction.cleaner import Cleaner, PlainCleaner
 from tests.model import ours
 from tests.model.checker import Settings, data_offsets

@@ -115,7 +115,7 @@ def test_a_group_whose_newest_record_was_lost_is_not_swapped(built, monkeypatch)
     real = spread_cleaning.clean_group
 
     def forgetful(value: dict[str, object]) -> dict[str, object]:
-        from logcore.columns import hashed_newest
+        from logcore.columns.cleaning import hashed_newest
 
         find = hashed_newest.HashedNewest.find_chunk
 

@@ -51,8 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
             if finding.rule != "no-high-watermark" or arguments.high_watermark is None:
                 notes.say(finding)
         # Slower to import than many a partition is to clean.
+        from logcore.columns.checking.verified_batches import read_verified
         from logcore.columns.engines import new_cleaner
-        from logcore.columns.verified_batches import read_verified
 
         try:
             plan = plan_compaction(

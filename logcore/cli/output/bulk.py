@@ -27,9 +27,9 @@ from logcore.storage.source_bytes import SourceBytes
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from logcore.columns.chunks import Chunk, Job
-    from logcore.columns.line_buffers import TextPool
-    from logcore.columns.turns import Turn, Waiting
+    from logcore.columns.checking.chunks import Chunk, Job
+    from logcore.columns.decoding.line_buffers import TextPool
+    from logcore.columns.decoding.turns import Turn, Waiting
 
 Lines = list[memoryview]
 
@@ -66,9 +66,9 @@ def place_of(log: SourceLog, segment: SegmentFile) -> Place:
 
 def write_lines(segments: Iterable[ShownSegment], notes: Notes, write: Callable[[memoryview], object]) -> None:
     """Write the wanted records of segments as lines of JSON, in order; what is wrong with them is said."""
-    from logcore.columns.chunks import in_order, processors
-    from logcore.columns.line_buffers import TextPool
-    from logcore.columns.turns import Waiting
+    from logcore.columns.checking.chunks import in_order, processors
+    from logcore.columns.decoding.line_buffers import TextPool
+    from logcore.columns.decoding.turns import Waiting
 
     pool, waiting = TextPool(), Waiting()
     failed: ShownSegment | None = None
@@ -135,7 +135,7 @@ class _LineWork:
 
     def jobs(self) -> Iterator[Job[ShownSegment, _Written]]:
         """The lines to be made."""
-        from logcore.columns.chunks import jobs
+        from logcore.columns.checking.chunks import jobs
 
         shows = self._shows
         for job in jobs(shows, shows.content, shows.segment.base_offset, self._unplaced, shows.source):
@@ -157,10 +157,10 @@ class _LineWork:
         return written
 
     def _write(self, written: _Written, chunk: Chunk) -> None:
-        from logcore.columns.chunks import part_of
-        from logcore.columns.compiled import CompiledLane
-        from logcore.columns.lanes import CarefulLane, SegmentRows
-        from logcore.columns.line_buffers import LineBuffers
+        from logcore.columns.checking.chunks import part_of
+        from logcore.columns.decoding.compiled import CompiledLane
+        from logcore.columns.decoding.lanes import CarefulLane, SegmentRows
+        from logcore.columns.decoding.line_buffers import LineBuffers
 
         log, segment, content = self._shows.log, self._shows.segment, self._shows.content
         careful = CarefulLane(

@@ -23,9 +23,9 @@ from logcore.storage.local import SourceChanged, SourceUnreadable
 from logcore.storage.source_bytes import SourceBytes
 
 if TYPE_CHECKING:
-    from logcore.columns.checked import CheckedSegment, Seen
-    from logcore.columns.chunks import Job
-    from logcore.columns.groups import Table
+    from logcore.columns.checking.checked import CheckedSegment, Seen
+    from logcore.columns.checking.chunks import Job
+    from logcore.columns.decoding.groups import Table
 
     _Owner = tuple[SegmentFile, CheckedSegment, SourceBytes]
 
@@ -73,7 +73,7 @@ class CheckedLogs:
         source: SourceBytes,
         results: Iterator[Seen],
     ) -> Items:
-        from logcore.columns import table_batches
+        from logcore.columns.checking import table_batches
 
         tables: list[Table] = []
         has_index = any(segment.side_file(suffix) for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX))
@@ -177,14 +177,14 @@ class _Bulk:
     """Results of threads that look at all segments of all logs, asked for in the same order."""
 
     def __init__(self, logs: tuple[SourceLog, ...]) -> None:
-        from logcore.columns.chunks import in_order, processors
+        from logcore.columns.checking.chunks import in_order, processors
 
         self._failed: dict[str, LogError] = {}
         self._progress = Progress()
         self._results = _Peekable(in_order(chain.from_iterable(map(self._jobs, logs)), processors()))
 
     def _jobs(self, log: SourceLog) -> Iterator[Job[_Owner, Seen]]:
-        from logcore.columns.checked import CheckedSegment
+        from logcore.columns.checking.checked import CheckedSegment
 
         for segment in log.segments:
             try:

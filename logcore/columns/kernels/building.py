@@ -11,19 +11,19 @@ from typing import Any
 import llvmlite.binding as llvm
 import numba as nb
 
-from logcore.columns.kernels.batches import hop, walk_kernel
-from logcore.columns.kernels.cleaning import index, rewrite_kernel, survivors
-from logcore.columns.kernels.deflate import judge_gzip
-from logcore.columns.kernels.frames import inflate
-from logcore.columns.kernels.intrinsics import FRAME
-from logcore.columns.kernels.keyed import hash_bytes, hash_keys
-from logcore.columns.kernels.lines import lines
-from logcore.columns.kernels.messages import emit_messages, unfold
-from logcore.columns.kernels.newest import find_newest, move_part, put_newest, spread_part, take_part
-from logcore.columns.kernels.processor import Processor
-from logcore.columns.kernels.records import records_kernel
-from logcore.columns.kernels.recovering import recover_kernel
-from logcore.columns.kernels.surviving import mark_newest, newest_rows
+from logcore.columns.kernels.cleaning.cleaning import index, rewrite_kernel, survivors
+from logcore.columns.kernels.cleaning.keyed import hash_bytes, hash_keys
+from logcore.columns.kernels.cleaning.newest import find_newest, move_part, put_newest, spread_part, take_part
+from logcore.columns.kernels.cleaning.surviving import mark_newest, newest_rows
+from logcore.columns.kernels.decoding.batches import hop, walk_kernel
+from logcore.columns.kernels.decoding.deflate import judge_gzip
+from logcore.columns.kernels.decoding.frames import inflate
+from logcore.columns.kernels.decoding.lines import lines
+from logcore.columns.kernels.decoding.messages import emit_messages, unfold
+from logcore.columns.kernels.decoding.records import records_kernel
+from logcore.columns.kernels.machine.intrinsics import FRAME
+from logcore.columns.kernels.machine.processor import Processor
+from logcore.columns.kernels.recovering.recovering import recover_kernel
 
 
 def sources(processor: Processor) -> dict[str, Callable[..., Any]]:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from logcore.columns.kernels.tables import checksum_tables
+from logcore.columns.kernels.machine.tables import checksum_tables
 from logcore.storage.machine.object_code import cached_object_code, source_digest
 
 _LOG = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ def _loaded() -> Library:
         import llvmlite
         import llvmlite.binding as llvm
 
-        from logcore.columns.kernels.processor import this_processor
+        from logcore.columns.kernels.machine.processor import this_processor
     except (ImportError, OSError) as error:
         raise KernelsUnavailable(f"llvmlite cannot be loaded: {error}") from error
     processor = this_processor()

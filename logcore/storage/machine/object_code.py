@@ -9,8 +9,9 @@ import hashlib
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -45,12 +46,19 @@ def cached_object_code(name: str, make: Callable[[], bytes]) -> bytes:
 
 
 def source_digest(package: str) -> bytes:
-    """A digest of the Python sources of a package, wherever it was imported from."""
+    """A digest of the Python sources of a package and its packages, wherever it was imported from."""
     digest = hashlib.sha256()
-    for source in sorted(resources.files(package).iterdir(), key=lambda each: each.name):
-        if source.name.endswith(".py"):
-            digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    for name, source in _sources("", resources.files(package)):
+        digest.update(name.encode() + b"\0" + source.read_bytes())
     return digest.digest()
+
+
+def _sources(name: str, folder: Traversable) -> Iterator[tuple[str, Traversable]]:
+    for each in sorted(folder.iterdir(), key=lambda each: each.name):
+        if each.is_dir():
+            yield from _sources(f"{name}{each.name}/", each)
+        elif each.name.endswith(".py"):
+            yield name + each.name, each
 
 
 def _folders() -> list[Path]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logcore.columns.cleaning import CompiledCleaner
+from logcore.columns.cleaning.cleaning import CompiledCleaner
 from logcore.logs.compaction.cleaner import PlainCleaner
 from logcore.segments.scanning.scan import Stretch, scan
 from tests import handmade

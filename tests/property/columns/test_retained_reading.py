@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logcore.columns.checked import checked_reading
+from logcore.columns.checking.checked import checked_reading
 from logcore.logs.model.partition_directory import PartitionFile
 from logcore.logs.retention.retained_segments import read_segment
 from tests import handmade

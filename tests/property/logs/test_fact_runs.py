@@ -13,7 +13,7 @@ import pyarrow as pa
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from logcore.columns.fact_runs import FACT_COLUMNS, each_fact, fact_runs
+from logcore.columns.checking.fact_runs import FACT_COLUMNS, each_fact, fact_runs
 from logcore.logs.ledger.ledger_builder import ledger_ranges
 from logcore.logs.model.batch_facts import BatchFact, fold
 from logcore.logs.model.gaps import GapRules

@@ -16,10 +16,11 @@ import pytest
 
 from logcore.cli.main import main
 from logcore.cli.output import bulk
-from logcore.columns import chunks, groups
-from logcore.columns.chunks import Chunk
+from logcore.columns.checking import chunks
+from logcore.columns.checking.chunks import Chunk
+from logcore.columns.decoding import groups
+from logcore.columns.decoding.turns import Turn
 from logcore.columns.engines import Engine
-from logcore.columns.turns import Turn
 from logcore.storage import source_bytes
 from tests import handmade
 from tests.conftest import REPOSITORY, Sample

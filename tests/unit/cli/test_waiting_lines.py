@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from logcore.cli.main import main
-from logcore.columns import chunks, compiled, turns
+from logcore.columns.checking import chunks
+from logcore.columns.decoding import compiled, turns
 from logcore.records.compression import compress
 from tests import handmade
 

@@ -11,11 +11,12 @@ from itertools import pairwise
 
 import pytest
 
-from logcore.columns import bulk_rules, chunks, groups, table_batches
-from logcore.columns.batch_columns import batch_columns
-from logcore.columns.checked import CheckedSegment
+from logcore.columns.checking import bulk_rules, chunks, table_batches
+from logcore.columns.checking.batch_columns import batch_columns
+from logcore.columns.checking.checked import CheckedSegment
+from logcore.columns.decoding import groups
+from logcore.columns.decoding.groups import Table
 from logcore.columns.engines import Engine, judge_segment
-from logcore.columns.groups import Table
 from logcore.columns.kernels import slots
 from logcore.logs.checks import batch_rules, validation
 from logcore.logs.checks.validation import BatchVerdict, SegmentJudgement, SegmentValidation, validate_segment

@@ -66,7 +66,7 @@ def test_a_reference_engine_that_is_chosen_by_name_is_not_reported(
 
 
 def test_asking_for_kernels_where_there_are_none_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    from logcore.columns import groups
+    from logcore.columns.decoding import groups
 
     def missing() -> None:
         raise KernelsUnavailable("no compiler")

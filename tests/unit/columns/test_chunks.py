@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pytest
 
-from logcore.columns.chunks import Chunk, Job, in_order, jobs, plan_chunks
+from logcore.columns.checking.chunks import Chunk, Job, in_order, jobs, plan_chunks
 from logcore.columns.engines import Engine, decode_segment
 from logcore.columns.wanted import Place, Wanted
 from logcore.segments.scanning.scan import Stretch

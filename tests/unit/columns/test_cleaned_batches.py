@@ -7,9 +7,9 @@ from io import BytesIO
 
 import pytest
 
-from logcore.columns import cleaned_batches
-from logcore.columns.cleaned_batches import BatchWriter
-from logcore.columns.cleaning import CompiledCleaner
+from logcore.columns.cleaning import cleaned_batches
+from logcore.columns.cleaning.cleaned_batches import BatchWriter
+from logcore.columns.cleaning.cleaning import CompiledCleaner
 from logcore.logs.compaction.cleaner import PlainCleaner
 from logcore.logs.compaction.cleaning_round import CleanedSegment
 from logcore.records.compression import Codec, compress

@@ -42,7 +42,7 @@ def read(data: bytes, engine: Engine) -> tuple[list[object], list[object], int]:
 
 
 def judged_sound(stored: bytes) -> bool:
-    from logcore.columns.groups import Groups
+    from logcore.columns.decoding.groups import Groups
 
     groups = Groups(segment(stored), 10**6, DEFAULT_LIMITS)
     groups.walk(0, 0, 10**6)

@@ -15,15 +15,16 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from logcore.columns import cleaned_batches, cleaned_indexes, cleaning, groups, keyed_batches, offset_map
-from logcore.columns.cleaning import CompiledCleaner
+from logcore.columns.cleaning import cleaned_batches, cleaned_indexes, cleaning, keyed_batches, offset_map
+from logcore.columns.cleaning.cleaning import CompiledCleaner
+from logcore.columns.decoding import groups
+from logcore.columns.decoding.groups import Groups
 from logcore.columns.engines import Engine, decode_segment
-from logcore.columns.groups import Groups
 from logcore.columns.kernels import library as loading
-from logcore.columns.kernels import processor
 from logcore.columns.kernels.library import KernelsUnavailable, Library
-from logcore.columns.kernels.processor import Processor, this_processor
-from logcore.columns.kernels.tables import checksum_tables
+from logcore.columns.kernels.machine import processor
+from logcore.columns.kernels.machine.processor import Processor, this_processor
+from logcore.columns.kernels.machine.tables import checksum_tables
 from logcore.columns.wanted import Place
 from logcore.logs.compaction.cleaner import PlainCleaner
 from logcore.logs.compaction.cleaning_round import CleaningRound, SourceSegment

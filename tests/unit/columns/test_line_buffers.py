@@ -11,8 +11,8 @@ from typing import Any
 import crc32c
 import pytest
 
-from logcore.columns.compiled import CompiledLane
-from logcore.columns.line_buffers import LineBuffers, TextPool
+from logcore.columns.decoding.compiled import CompiledLane
+from logcore.columns.decoding.line_buffers import LineBuffers, TextPool
 from logcore.columns.wanted import EVERYTHING, Place
 from logcore.records.model import DEFAULT_LIMITS
 from tests import handmade

@@ -10,11 +10,11 @@ from io import BytesIO
 import numpy as np
 import pytest
 
-from logcore.columns import newest_bits
-from logcore.columns.cleaning import CompiledCleaner
-from logcore.columns.keyed_batches import hashes_of
-from logcore.columns.newest_bits import NewestBits
-from logcore.columns.offset_map import HashKey, OffsetMap
+from logcore.columns.cleaning import newest_bits
+from logcore.columns.cleaning.cleaning import CompiledCleaner
+from logcore.columns.cleaning.keyed_batches import hashes_of
+from logcore.columns.cleaning.newest_bits import NewestBits
+from logcore.columns.cleaning.offset_map import HashKey, OffsetMap
 from logcore.errors import LogError
 from logcore.logs.compaction.cleaner import Cleaner, PlainCleaner
 from logcore.logs.compaction.cleaning_round import CleanedSegment, CleaningRound, SourceSegment

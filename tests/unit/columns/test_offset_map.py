@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from logcore.columns.kernels import cleaning_slots as at_slot
-from logcore.columns.keyed_batches import hashes_in, hashes_of
-from logcore.columns.offset_map import HELD_AT_LEAST, MOST_BYTES_A_KEY, HashKey, OffsetMap
+from logcore.columns.cleaning.keyed_batches import hashes_in, hashes_of
+from logcore.columns.cleaning.offset_map import HELD_AT_LEAST, MOST_BYTES_A_KEY, HashKey, OffsetMap
+from logcore.columns.kernels.cleaning import cleaning_slots as at_slot
 from logcore.storage.machine import anonymous_memory
 from logcore.storage.machine.anonymous_memory import AnonymousMemory
 

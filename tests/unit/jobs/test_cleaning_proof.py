@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from logcore.columns.offset_map import HashKey
+from logcore.columns.cleaning.offset_map import HashKey
 from spark_jobs.compaction.aborted_offsets import Aborted
 from spark_jobs.compaction.cleaning_proof import not_a_part, not_newest, rows
 from spark_jobs.compaction.newest_by_key import ExactNewest, HashedNewestByKey, NewestByKey

@@ -8,7 +8,7 @@ from io import BytesIO
 
 import pytest
 
-from logcore.columns.cleaning import CompiledCleaner
+from logcore.columns.cleaning.cleaning import CompiledCleaner
 from logcore.logs.compaction.cleaner import Cleaner, PlainCleaner
 from logcore.logs.compaction.cleaning_round import ActiveProducer, Uncleanable
 from logcore.logs.model.broker_line import BrokerLine

@@ -1,0 +1,1 @@
+"""Batches checked many at a time, by the rules of `logcore.logs.checks`."""

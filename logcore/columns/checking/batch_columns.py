@@ -1,0 +1,65 @@
+"""The batches of a table as Arrow columns, named and typed as the fields of
+`logcore.logs.checks.validation.BatchVerdict`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from logcore.columns.decoding.groups import Table
+from logcore.columns.kernels import slots
+from logcore.logs.model.batch_facts import VERDICT_OK
+from logcore.records.compression import Codec
+from logcore.records.control import ControlType
+from logcore.records.model import CONTROL_BIT, DELETE_HORIZON_BIT, MAGIC_V2, TRANSACTIONAL_BIT, TimestampType
+
+_CODECS = [Codec(number).kafka_name for number in range(8)]
+_TIMESTAMP_TYPES = [kind.kafka_name for kind in (TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME)] + [
+    TimestampType.NO_TIMESTAMP_TYPE.kafka_name
+]
+_CONTROL_TYPES = [str(ControlType.ABORT), str(ControlType.COMMIT)]
+
+_NUMBERS = {
+    "position": slots.POSITION,
+    "size": slots.SIZE,
+    "base_offset": slots.BASE_OFFSET,
+    "last_offset": slots.LAST_OFFSET,
+    "leader_epoch": slots.LEADER_EPOCH,
+    "magic": slots.MAGIC,
+    "crc": slots.CRC,
+    "base_timestamp": slots.BASE_TIMESTAMP,
+    "max_timestamp": slots.MAX_TIMESTAMP,
+    "producer_id": slots.PRODUCER_ID,
+    "producer_epoch": slots.PRODUCER_EPOCH,
+    "base_sequence": slots.BASE_SEQUENCE,
+    "record_count": slots.RECORD_COUNT,
+}
+
+
+def batch_columns(table: Table) -> dict[str, pa.Array]:
+    """A column for each field of BatchVerdict, by its name; numbers are int64, to be cast to what holds them."""
+    magic, attributes = table[:, slots.MAGIC], table[:, slots.ATTRIBUTES]
+    modern = magic >= MAGIC_V2
+    bits = np.where(modern, 15, 7)
+    columns: dict[str, pa.Array] = {
+        name: pa.array(np.ascontiguousarray(table[:, slot])) for name, slot in _NUMBERS.items()
+    }
+    # As on disk, where the attributes are signed.
+    columns["attributes"] = pa.array(np.where(attributes >> bits != 0, attributes - (2 << bits), attributes))
+    columns["codec"] = _named(_CODECS, attributes & 7)
+    columns["timestamp_type"] = _named(_TIMESTAMP_TYPES, np.where(magic == 0, 2, attributes >> 3 & 1))
+    horizon = modern & (attributes & DELETE_HORIZON_BIT != 0)
+    columns["delete_horizon_ms"] = pa.array(table[:, slots.BASE_TIMESTAMP], mask=~horizon)
+    columns["is_transactional"] = pa.array(modern & (attributes & TRANSACTIONAL_BIT != 0))
+    columns["is_control"] = pa.array(modern & (attributes & CONTROL_BIT != 0))
+    columns["control_type"] = _named(_CONTROL_TYPES, table[:, slots.CONTROL_TYPE])
+    columns["verdict"] = pa.repeat(pa.scalar(VERDICT_OK), len(table))
+    return columns
+
+
+def _named(names: Sequence[str], numbers: npt.NDArray[np.int64]) -> pa.Array:
+    """The name for each number; null for negative ones."""
+    return pa.array(list(names)).take(pa.array(numbers, mask=numbers < 0))

@@ -1,0 +1,175 @@
+"""The rules on good batches, applied to a whole table of them.
+
+What has to be looked at one by one is told by array operations; then the rules of `logcore.logs.checks.batch_rules`
+judge each batch of the table. Else the table is counted, and what those rules remember is brought up to its end.
+Either way the judgement comes out the same.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from logcore.columns.decoding.groups import Table
+from logcore.columns.kernels import slots
+from logcore.logs.checks.batch_rules import SEQUENCES, BatchRules, LastBatch, RecordSums
+from logcore.logs.checks.validation import SPLIT_BYTES, BatchVerdict, SegmentJudgement
+from logcore.records.compression import Codec
+from logcore.records.control import ControlType
+from logcore.records.model import (
+    CONTROL_BIT,
+    KNOWN_ATTRIBUTES,
+    LOG_OVERHEAD,
+    MAGIC_V2,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+)
+from logcore.segments.scanning.scan import ScannedBatch
+
+_CONTROL_TYPES = {0: ControlType.ABORT, 1: ControlType.COMMIT}
+_KNOWN_V1, _KNOWN_V0 = 0x0F, 0x07
+
+
+def judge_table(judgement: SegmentJudgement, table: Table) -> None:
+    """Take the good batches of a table, in order; there is at least one."""
+    if not _is_unremarkable(judgement.rules, table):
+        for row in table.tolist():
+            judgement.take(*batch_of(row))
+        return
+    column = table.T
+    is_control = _is_control(table)
+    codecs = column[slots.ATTRIBUTES] & 7
+    for codec in np.unique(codecs).tolist():
+        of_codec = codecs == codec
+        records = int(column[slots.RECORD_COUNT][of_codec & ~is_control].sum())
+        markers = int(column[slots.RECORD_COUNT][of_codec & is_control].sum())
+        nbytes = int(column[slots.SIZE][of_codec].sum())
+        judgement.count(Codec(codec).kafka_name, int(of_codec.sum()), records, markers, nbytes)
+    least = column[slots.LEAST_TIMESTAMP][~is_control]
+    least = least[least != slots.NONE]
+    greatest = int(column[slots.MAX_TIMESTAMP].max())
+    judgement.see_times(int(least.min()) if least.size else None, greatest)
+    _see_positions(judgement, table)
+    judgement.next_offset = int(table[-1, slots.LAST_OFFSET]) + 1
+    _remember(judgement.rules, table)
+
+
+def batch_of(row: list[int]) -> tuple[ScannedBatch, RecordSums]:
+    """The batch of a table's row, as a scan would have given it, and the sums over its records."""
+    base, magic, attributes = row[slots.BASE_OFFSET], row[slots.MAGIC], row[slots.ATTRIBUTES]
+    bits = 15 if magic >= MAGIC_V2 else 7
+    header = BatchHeader(
+        base_offset=base,
+        batch_length=row[slots.SIZE] - LOG_OVERHEAD,
+        partition_leader_epoch=row[slots.LEADER_EPOCH],
+        magic=magic,
+        crc=row[slots.CRC],
+        attributes=attributes - (1 << (bits + 1)) if attributes >> bits else attributes,
+        last_offset_delta=row[slots.LAST_OFFSET] - base,
+        base_timestamp=row[slots.BASE_TIMESTAMP],
+        max_timestamp=row[slots.MAX_TIMESTAMP],
+        producer_id=row[slots.PRODUCER_ID],
+        producer_epoch=row[slots.PRODUCER_EPOCH],
+        base_sequence=row[slots.BASE_SEQUENCE],
+        record_count=row[slots.RECORD_COUNT],
+    )
+    kind = _CONTROL_TYPES.get(row[slots.CONTROL_TYPE]) if header.is_control else None
+    sums = RecordSums(
+        least=None if row[slots.LEAST_TIMESTAMP] == slots.NONE else row[slots.LEAST_TIMESTAMP],
+        greatest=None if row[slots.GREATEST_TIMESTAMP] == slots.NONE else row[slots.GREATEST_TIMESTAMP],
+        negative=row[slots.NEGATIVE],
+        out_of_range=row[slots.OUT_OF_RANGE],
+    )
+    return ScannedBatch(row[slots.POSITION], header, kind), sums
+
+
+def verdict_of(row: list[int]) -> BatchVerdict:
+    """The verdict on the batch of a table's row."""
+    return BatchVerdict.of(batch_of(row)[0])
+
+
+def _is_control(table: Table) -> np.ndarray:
+    control: np.ndarray = (table[:, slots.ATTRIBUTES] & CONTROL_BIT != 0) & (table[:, slots.MAGIC] >= MAGIC_V2)
+    return control
+
+
+def _is_unremarkable(rules: BatchRules, table: Table) -> bool:
+    """Whether no rule can have anything to say about any of the batches."""
+    column = table.T
+    attributes, magic = column[slots.ATTRIBUTES], column[slots.MAGIC]
+    known = np.where(magic >= MAGIC_V2, KNOWN_ATTRIBUTES, np.where(magic == 1, _KNOWN_V1, _KNOWN_V0))
+    if (attributes & ~known).any() or column[slots.OUT_OF_RANGE].any() or column[slots.NEGATIVE].any():
+        return False
+    epochs = column[slots.LEADER_EPOCH]
+    epochs = np.append(rules.epoch, epochs[epochs >= 0])
+    if (np.diff(epochs) < 0).any():
+        return False
+    stated, greatest = column[slots.MAX_TIMESTAMP], column[slots.GREATEST_TIMESTAMP]
+    appended = (attributes & TIMESTAMP_TYPE_BIT != 0) & (magic >= 1)
+    differs = np.where(appended, stated < 0, (greatest != slots.NONE) & (greatest != stated))
+    if differs.any():
+        return False
+    control = table[_is_control(table) & (column[slots.RECORD_COUNT] > 0)]
+    if (control[:, slots.PRODUCER_ID] < 0).any() or (control[:, slots.ATTRIBUTES] & TRANSACTIONAL_BIT == 0).any():
+        return False
+    return _is_whole(rules, table) and _sequences_follow(rules, table)
+
+
+def _is_whole(rules: BatchRules, table: Table) -> bool:
+    """Whether no offset is missing between the batches, nor in front of them."""
+    first = rules.next_offset if rules.next_offset >= 0 else table[0, slots.BASE_OFFSET]
+    expected = np.append(first, table[:-1, slots.LAST_OFFSET] + 1)
+    return bool((table[:, slots.BASE_OFFSET] == expected).all())
+
+
+def _numbered(table: Table) -> Table:
+    """The batches that carry sequence numbers."""
+    column = table.T
+    numbered: Table = table[(column[slots.PRODUCER_ID] >= 0) & (column[slots.BASE_SEQUENCE] >= 0) & ~_is_control(table)]
+    return numbered
+
+
+def _sequences_follow(rules: BatchRules, table: Table) -> bool:
+    numbered = _numbered(table) if rules.checks_sequences else table[:0]
+    if not len(numbered):
+        return True
+    ordered = numbered[np.argsort(numbered[:, slots.PRODUCER_ID], kind="stable")]
+    ids, epochs = ordered[:, slots.PRODUCER_ID], ordered[:, slots.PRODUCER_EPOCH]
+    behind = ordered[:, slots.BASE_SEQUENCE] + ordered[:, slots.LAST_OFFSET] - ordered[:, slots.BASE_OFFSET] + 1
+    same = (ids[1:] == ids[:-1]) & (epochs[1:] == epochs[:-1])
+    if (same & (ordered[1:, slots.BASE_SEQUENCE] != behind[:-1] % SEQUENCES)).any():
+        return False
+    for at in np.flatnonzero(np.append(True, ids[1:] != ids[:-1])).tolist():
+        last = rules.producers.get(int(ids[at]))
+        if last is None or last.epoch != epochs[at] or last.base_offset < rules.whole_from:
+            continue
+        if last.next_sequence != ordered[at, slots.BASE_SEQUENCE]:
+            return False
+    return True
+
+
+def _remember(rules: BatchRules, table: Table) -> None:
+    """Bring the memory of the rules up to the end of batches that they had nothing to say about."""
+    epochs = table[:, slots.LEADER_EPOCH]
+    epochs = epochs[epochs >= 0]
+    if epochs.size:
+        rules.epoch = int(epochs[-1])
+    rules.next_offset = int(table[-1, slots.LAST_OFFSET]) + 1
+    if not rules.checks_sequences:
+        return
+    numbered = _numbered(table)
+    # Of each producer its last batch, in the order of the segment.
+    _, from_end = np.unique(numbered[::-1, slots.PRODUCER_ID], return_index=True)
+    for at in sorted((len(numbered) - 1 - from_end).tolist()):
+        row = numbered[at].tolist()
+        behind = row[slots.BASE_SEQUENCE] + row[slots.LAST_OFFSET] - row[slots.BASE_OFFSET] + 1
+        last = LastBatch(row[slots.PRODUCER_EPOCH], behind % SEQUENCES, row[slots.BASE_OFFSET])
+        rules.remember(row[slots.PRODUCER_ID], last)
+
+
+def _see_positions(judgement: SegmentJudgement, table: Table) -> None:
+    """Split points among the batches: the first that is far enough behind the last one, again and again."""
+    positions, at = table[:, slots.POSITION], 0
+    while at < len(table):
+        judgement.see_position(int(positions[at]), int(table[at, slots.BASE_OFFSET]))
+        at = int(np.searchsorted(positions, judgement.split_points[-1][0] + SPLIT_BYTES))

@@ -1,0 +1,39 @@
+"""Every batch of a segment as a value, all of it verified by the best engine there is: the compiled `Reader` of a round
+of cleaning (`logcore.logs.compaction.surveyed_log`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+from logcore.columns.checking.table_batches import each_batch
+from logcore.columns.engines import judge_segment
+from logcore.errors import CorruptionReason
+from logcore.logs.checks.validation import BatchVerdict
+from logcore.records.varint import Buffer
+from logcore.segments.scanning.fetched_bytes import FetchedBytes
+from logcore.segments.scanning.scan import Stretch
+
+
+def read_verified(
+    content: Buffer, base_offset: int, next_base_offset: int | None, fetched: FetchedBytes | None = None
+) -> Iterator[BatchVerdict | Stretch]:
+    """As `surveyed_log.read_plainly`, some of the batches with no more of their header than maintenance asks for."""
+    sealed = next_base_offset is not None
+    judged = judge_segment(
+        content,
+        base_offset=base_offset,
+        sealed=sealed,
+        file="",
+        next_base_offset=next_base_offset,
+        fetched=fetched,
+    )
+    for item in judged:
+        if isinstance(item, Stretch | BatchVerdict):
+            yield item
+        else:
+            yield from cast(Iterator[BatchVerdict], each_batch(item))
+    padding = judged.accounting.padding
+    if sealed and padding:
+        message = f"the last {padding} bytes are zeros, although a later segment follows"
+        yield Stretch(len(content) - padding, padding, CorruptionReason.LENGTH, message, judged.next_offset)

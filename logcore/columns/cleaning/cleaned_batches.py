@@ -1,0 +1,199 @@
+"""The bytes of a chunk's batches after cleaning: copied as they are, or written anew by one kernel call.
+
+They are compressed in the kernel by the libraries' own functions, called by address, and come out as `compress` makes
+them; where a library is not at hand, by `compress` itself, a batch at a time.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from logcore.columns.cleaning.keyed_batches import KeyedChunk
+from logcore.columns.cleaning.offset_map import Offsets
+from logcore.columns.decoding.arena import GzipEncoder, ZstdEncoder, lz4_encoder
+from logcore.columns.decoding.groups import Table
+from logcore.columns.kernels import slots
+from logcore.columns.kernels.cleaning import cleaning_slots as at_slot
+from logcore.columns.kernels.library import library
+from logcore.records.batch import ATTRIBUTES_AT, HEADER_SIZE, LOG_OVERHEAD, castagnoli
+from logcore.records.compression import Codec, compress
+from logcore.records.snappy_encoder import jvm_encoder
+from logcore.records.varint import Buffer
+
+_CRC_AT, _LENGTH_AT = 17, 8
+_LIBRARY_ROOM = 64
+"""Bytes in front of the scratch space for the libraries' own structures."""
+
+Flags = npt.NDArray[np.bool_]
+Rebuild = Callable[[int], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Bytes for the log in `pieces`, and of each batch in them: position (left open), size, last offset, max
+    timestamp."""
+
+    pieces: list[memoryview]
+    batches: Offsets
+
+
+class BatchWriter:
+    """Writes what stays of one chunk after another; its buffers are used again."""
+
+    def __init__(self) -> None:
+        self._library = library()
+        self._frame = np.zeros(at_slot.SLOTS, np.int64)
+        self._target = self._scratch = np.empty(0, np.uint8)
+        encoder, gzip = ZstdEncoder(), GzipEncoder()
+        weakref.finalize(self, encoder.close)
+        weakref.finalize(self, gzip.close)
+        frame = self._frame
+        frame[at_slot.CHECKSUM_TABLES] = self._library.tables_address
+        frame[at_slot.LZ4] = lz4_encoder()
+        frame[at_slot.ZSTD], frame[at_slot.ZSTD_RESET] = encoder.function, encoder.reset
+        frame[at_slot.ZSTD_STATE] = encoder.state
+        frame[at_slot.DEFLATE], frame[at_slot.DEFLATE_RESET] = gzip.function, gzip.reset
+        frame[at_slot.DEFLATE_STATE] = gzip.state
+        frame[at_slot.SNAPPY] = jvm_encoder()
+        there = {Codec.NONE: 1, Codec.LZ4: int(frame[at_slot.LZ4])}
+        there |= {Codec.ZSTD: encoder.function, Codec.GZIP: gzip.function, Codec.SNAPPY: int(frame[at_slot.SNAPPY])}
+        self._native = [int(codec) for codec, address in there.items() if address]
+
+    def write(
+        self,
+        content: Buffer,
+        chunk: KeyedChunk,
+        kept: Offsets,
+        copied: Flags,
+        chosen: Offsets,
+        horizons: Offsets,
+        odd: Flags,
+        rebuild: Rebuild,
+    ) -> Written:
+        """The batches that are `copied`, and those `chosen` (numbers of batches) with the rows that stay.
+
+        kept: of each batch how many rows stay, and how many of them have no value. horizons: for each chosen one its
+        delete horizon, `slots.NONE` without one. odd: chosen ones that `rebuild` makes, which also stands in for what
+        the kernel does not take.
+        """
+        table = chunk.table
+        ends, stamps, apart = self._rewritten(chunk, kept, chosen, horizons, odd, rebuild)
+        sizes, last_stamps = table[:, slots.SIZE].copy(), table[:, slots.MAX_TIMESTAMP].copy()
+        begins = np.append(0, ends[:-1])
+        sizes[chosen], last_stamps[chosen] = ends - begins, stamps
+        for batch, made in apart.items():
+            sizes[batch] = len(made)
+            last_stamps[batch] = int.from_bytes(made[35:43], "big", signed=True)
+        goes_on = copied.copy()
+        goes_on[chosen] = True
+        order = np.flatnonzero(goes_on)
+        batches = np.empty((len(order), at_slot.WRITTEN_WIDTH), np.int64)
+        batches[:, 1], batches[:, 2] = sizes[order], table[order, slots.LAST_OFFSET]
+        batches[:, 3] = last_stamps[order]
+        # Where each batch's bytes are: in the segment, in the target, or apart.
+        places = table[:, slots.POSITION].copy()
+        places[chosen] = begins
+        return Written(self._pieces(content, order, places[order], sizes[order], copied[order], apart), batches)
+
+    def _pieces(
+        self, content: Buffer, order: Offsets, places: Offsets, sizes: Offsets, copied: Flags, apart: dict[int, bytes]
+    ) -> list[memoryview]:
+        if not len(order):
+            return []
+        kinds = np.where(copied, 0, 1)
+        for number, batch in enumerate(order.tolist() if apart else ()):
+            if batch in apart:
+                kinds[number] = 2
+        goes_on = (kinds[1:] == kinds[:-1]) & (places[1:] == (places + sizes)[:-1]) & (kinds[1:] != 2)
+        starts = np.append(0, np.flatnonzero(~goes_on) + 1)
+        lasts = np.append(starts[1:], len(order)) - 1
+        source, target = memoryview(content), self._target.data
+        pieces = []
+        for kind, start, end, first in zip(
+            kinds[starts].tolist(),
+            places[starts].tolist(),
+            (places + sizes)[lasts].tolist(),
+            order[starts].tolist(),
+            strict=True,
+        ):
+            if kind == 2:
+                pieces.append(memoryview(apart[first]))
+            else:
+                pieces.append((source if kind == 0 else target)[start:end])
+        return pieces
+
+    def _rewritten(
+        self, chunk: KeyedChunk, kept: Offsets, chosen: Offsets, horizons: Offsets, odd: Flags, rebuild: Rebuild
+    ) -> tuple[Offsets, Offsets, dict[int, bytes]]:
+        """Of each chosen batch where it ends in the target, its max timestamp, and the bytes of those made apart."""
+        count = len(chosen)
+        ends, stamps, apart = np.zeros(count, np.int64), np.zeros(count, np.int64), dict[int, bytes]()
+        if not count:
+            return ends, stamps, apart
+        self._make_room(chunk.table[chosen], kept[chosen, 0])
+        frame = self._frame
+        frame[at_slot.SOURCE], frame[at_slot.SOURCE_SIZE] = chunk.source
+        frame[at_slot.TABLE] = chunk.table.ctypes.data
+        frame[at_slot.STARTS], frame[at_slot.FLAGS] = chunk.starts.ctypes.data, chunk.flags.ctypes.data
+        frame[at_slot.FIRST_ROWS] = chunk.first_rows.ctypes.data
+        frame[at_slot.KEPT] = kept.ctypes.data
+        chosen, horizons = np.ascontiguousarray(chosen, np.int64), np.ascontiguousarray(horizons, np.int64)
+        frame[at_slot.CHOSEN], frame[at_slot.HORIZONS] = chosen.ctypes.data, horizons.ctypes.data
+        frame[at_slot.ENDS], frame[at_slot.STAMPS] = ends.ctypes.data, stamps.ctypes.data
+        frame[at_slot.USED] = 0
+        done = 0
+        for stop in [*np.flatnonzero(odd).tolist(), count]:
+            while done < stop:
+                frame[at_slot.FIRST], frame[at_slot.END] = done, stop
+                self._library.call("rewrite", int(frame.ctypes.data))
+                done = int(frame[at_slot.FIRST])
+                if done < stop:
+                    apart[int(chosen[done])] = rebuild(int(chosen[done]))
+                    ends[done] = frame[at_slot.USED]
+                    done += 1
+            if done < count:
+                apart[int(chosen[done])] = rebuild(int(chosen[done]))
+                ends[done] = frame[at_slot.USED]
+                done += 1
+        self._compress_foreign(chunk.table, kept, chosen, ends, apart)
+        return ends, stamps, apart
+
+    def _make_room(self, table: Table, kept: Offsets) -> None:
+        most = table[:, slots.BODY_END] - table[:, slots.BODY] + 11 * kept
+        # An encoder of snappy wants room for the worst that it could do.
+        is_snappy = table[:, slots.ATTRIBUTES] & 7 == Codec.SNAPPY
+        room = int((HEADER_SIZE + most + np.where(is_snappy, most // 5, most >> 6) + 64).sum()) + 4096
+        if room > len(self._target):
+            self._target = np.empty(room * 5 // 4, np.uint8)
+        scratch = _LIBRARY_ROOM + int(most.max()) + slots.SLACK
+        if scratch > len(self._scratch):
+            self._scratch = np.empty(scratch * 5 // 4, np.uint8)
+        frame = self._frame
+        frame[at_slot.TARGET], frame[at_slot.ROOM] = self._target.ctypes.data, len(self._target)
+        frame[at_slot.SCRATCH], frame[at_slot.SCRATCH_SIZE] = self._scratch.ctypes.data, len(self._scratch)
+
+    def _compress_foreign(
+        self, table: Table, kept: Offsets, chosen: Offsets, ends: Offsets, apart: dict[int, bytes]
+    ) -> None:
+        """Compress the sections that the kernel has left as they are, since their codec is not at hand."""
+        codecs = table[chosen, slots.ATTRIBUTES] & 7
+        for number in np.flatnonzero(~np.isin(codecs, self._native) & (kept[chosen, 0] > 0)).tolist():
+            batch = int(chosen[number])
+            if batch not in apart:
+                begin = int(ends[number - 1]) if number else 0
+                apart[batch] = _compressed(int(codecs[number]), self._target[begin : int(ends[number])].tobytes())
+
+
+def _compressed(codec: int, batch: bytes) -> bytes:
+    """A batch whose header is whole but for length and checksum, and whose records are not compressed yet."""
+    stored = compress(codec, batch[HEADER_SIZE:])
+    header = bytearray(batch[:HEADER_SIZE])
+    header[_LENGTH_AT : _LENGTH_AT + 4] = (HEADER_SIZE - LOG_OVERHEAD + len(stored)).to_bytes(4, "big")
+    covered = bytes(header[ATTRIBUTES_AT:]) + stored
+    header[_CRC_AT : _CRC_AT + 4] = castagnoli(covered).to_bytes(4, "big")
+    return bytes(header[:ATTRIBUTES_AT]) + covered

@@ -1,0 +1,88 @@
+"""The indexes of a segment that is being written many batches at a time; see `OutputIndexes` for one at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from logcore.columns.cleaning.offset_map import Offsets
+from logcore.columns.kernels.cleaning import cleaning_slots as at_slot
+from logcore.columns.kernels.library import library
+from logcore.logs.compaction.cleaning_round import Uncleanable
+from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET
+from logcore.segments.side_files import offset_index, time_index, transaction_index
+from logcore.segments.side_files.time_index import NO_TIMESTAMP
+from logcore.segments.side_files.transaction_index import AbortedTransaction
+
+
+class CleanedIndexes:
+    """Of one segment based at `base_offset`. size, batches, last_offset, max_timestamp: of what it holds so far, the
+    last two None without one."""
+
+    def __init__(self, base_offset: int, interval_bytes: int) -> None:
+        self._library = library()
+        self._base_offset = base_offset
+        self._frame = frame = np.zeros(at_slot.INDEX_WIDTH, np.int64)
+        frame[at_slot.INDEX_INTERVAL], frame[at_slot.INDEX_BASE] = interval_bytes, base_offset
+        frame[at_slot.INDEX_STAMP] = frame[at_slot.INDEX_LAST_STAMP] = NO_TIMESTAMP
+        frame[at_slot.INDEX_STAMP_OFFSET] = base_offset
+        self._offsets, self._times = bytearray(), bytearray()
+        self._aborted: list[AbortedTransaction] = []
+        self.size = 0
+        self.batches = 0
+        self.last_offset: int | None = None
+
+    @property
+    def max_timestamp(self) -> int | None:
+        greatest = int(self._frame[at_slot.INDEX_STAMP])
+        return None if greatest == NO_TIMESTAMP else greatest
+
+    def take(self, batches: Offsets, base_offsets: Offsets) -> None:
+        """The next batches: columns position (filled in here), size, last offset, max timestamp; and where they begin.
+        Raises Uncleanable for an offset that the indexes cannot hold, ValueError for a segment too large for them."""
+        if not len(batches):
+            return
+        relative = batches[:, 2] - self._base_offset
+        beyond = np.flatnonzero((relative < 0) | (relative > MAX_RELATIVE_OFFSET))
+        if len(beyond):
+            last_offset = int(batches[beyond[0], 2])
+            raise Uncleanable(
+                f"a batch ends at offset {last_offset}, which a segment based at {self._base_offset} cannot hold",
+                offset=int(base_offsets[beyond[0]]),
+                advice="Run `loglake recover` first: it splits such a segment.",
+            )
+        ends = self.size + np.cumsum(batches[:, 1])
+        batches[:, 0] = ends - batches[:, 1]
+        if int(batches[-1, 0]) > MAX_RELATIVE_OFFSET:
+            raise ValueError(f"a segment of {int(ends[-1])} bytes is too large for an offset index")
+        count, frame = len(batches), self._frame
+        offsets = np.empty(count * offset_index.ENTRY_SIZE, np.uint8)
+        times = np.empty(count * time_index.ENTRY_SIZE, np.uint8)
+        frame[at_slot.INDEX_POSITIONS], frame[at_slot.INDEX_COUNT] = batches.ctypes.data, count
+        frame[at_slot.INDEX_OFFSETS], frame[at_slot.INDEX_OFFSET_COUNT] = offsets.ctypes.data, 0
+        frame[at_slot.INDEX_TIMES], frame[at_slot.INDEX_TIME_COUNT] = times.ctypes.data, 0
+        self._library.call("index", int(frame.ctypes.data))
+        self._offsets += offsets[: int(frame[at_slot.INDEX_OFFSET_COUNT]) * offset_index.ENTRY_SIZE].tobytes()
+        self._times += times[: int(frame[at_slot.INDEX_TIME_COUNT]) * time_index.ENTRY_SIZE].tobytes()
+        self.size = int(ends[-1])
+        self.batches += count
+        self.last_offset = int(batches[-1, 2])
+
+    def abort(self, transaction: AbortedTransaction) -> None:
+        """An aborted transaction whose marker stays in the segment."""
+        self._aborted.append(transaction)
+
+    def offset_index(self) -> bytes:
+        return bytes(self._offsets)
+
+    def time_index(self) -> bytes:
+        """With the entry that closes it."""
+        frame = self._frame
+        greatest, last = int(frame[at_slot.INDEX_STAMP]), int(frame[at_slot.INDEX_LAST_STAMP])
+        if greatest <= last:
+            return bytes(self._times)
+        closing = time_index.TimeEntry(greatest, int(frame[at_slot.INDEX_STAMP_OFFSET]))
+        return bytes(self._times) + time_index.encode([closing], self._base_offset)
+
+    def transaction_index(self) -> bytes | None:
+        """None if there is nothing to say: then there is no such file."""
+        return transaction_index.encode(self._aborted) if self._aborted else None

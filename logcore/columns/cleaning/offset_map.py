@@ -1,0 +1,245 @@
+"""The map of cleaning: of every key the newest offset, in arrays of 24 bytes a slot.
+
+    key     stands for itself by 128 bits of SipHash-1-3 under 16 secret bytes (`kernels.hashing`): nobody can forge two
+            keys that meet, and 10^9 keys hold two that do with a chance of about 10^-21. Results never depend on the
+            secret; it is random where none is given
+    slot    hash, hash, offset + 1; three zeros where none is
+    parts   one, where memory can be lengthened; else 16, by the hash's highest bits. A part three quarters full is made
+            about half as long again: in place, or else by moving it while the others stay, so that at most a sixteenth
+            is held twice
+
+Memory: from `HELD_AT_LEAST` bytes on at most 51 bytes a key, growing included: 32 in front of a growth, up to 51 behind
+it where it ends on a huge page, and else 48, and a sixteenth more while a part is moved. It never refuses a key: a
+broker's map, which is as large as its configuration says, ends the round instead. `max_keys` does the same here, where
+it is asked for.
+
+Kafka's SkimpyOffsetMap, which this stands for, holds 24 bytes a slot of MD5 and offset. The last put wins in both.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from logcore.columns.kernels import slots
+from logcore.columns.kernels.cleaning import cleaning_slots as at_slot
+from logcore.columns.kernels.library import library
+from logcore.storage.machine.anonymous_memory import HUGE_PAGE, AnonymousMemory
+
+_PART_BITS = 4
+_FIRST_SLOTS = 1 << 14
+HELD_AT_LEAST = _FIRST_SLOTS * at_slot.SLOT_BYTES
+"""Bytes of an empty map."""
+MOST_BYTES_A_KEY = 51
+_MOST_SLOTS = (1 << 32) - 1
+
+Halves = npt.NDArray[np.uint64]
+Offsets = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class HashKey:
+    """The secret of one run's hashes: 16 bytes as two numbers. Maps filled in several processes share one."""
+
+    first: int
+    second: int
+
+    @classmethod
+    def random(cls) -> HashKey:
+        """One that nobody can know."""
+        return cls.of(os.urandom(16))
+
+    @classmethod
+    def of(cls, secret: bytes) -> HashKey:
+        """From 16 bytes. ValueError for any other number of them."""
+        if len(secret) != 16:
+            raise ValueError(f"a hash key has 16 bytes, not {len(secret)}")
+        return cls(int.from_bytes(secret[:8], "little"), int.from_bytes(secret[8:], "little"))
+
+    def set(self, frame: npt.NDArray[np.int64]) -> None:
+        """Put it into the frame of `hash_keys`."""
+        halves = frame.view(np.uint64)
+        halves[at_slot.KEY_0], halves[at_slot.KEY_1] = self.first, self.second
+
+
+@dataclass(frozen=True, slots=True)
+class NewestHashes:
+    """What a map holds, as arrays of one length in no particular order."""
+
+    high: Halves
+    low: Halves
+    offsets: Offsets
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+
+class OffsetMap:
+    """Newest offsets by the hash of the key.
+
+    max_keys: a further row with a key is refused once there are so many, also one whose key is there already, as in
+    Kafka's map; None: never. expected: room is made for so many keys at once, at the load of 0.75.
+    """
+
+    def __init__(self, max_keys: int | None = None, *, expected: int = 0) -> None:
+        self._library = library()
+        self._frame = np.zeros(at_slot.SLOTS, np.int64)
+        self._address = int(self._frame.ctypes.data)
+        self._moves = np.zeros(at_slot.MOVE_WIDTH, np.int64)
+        self._memory: list[AnonymousMemory] = []
+        self._aside: AnonymousMemory | None = None
+        self.nbytes = self.peak_nbytes = 0
+        """Bytes of its slots now, and at the most so far."""
+        first = _first_slots(expected)
+        memory = AnonymousMemory(first * at_slot.SLOT_BYTES, grows=True)
+        bits = 0 if memory.can_lengthen else _PART_BITS
+        if bits:
+            first = _first_slots(expected, bits)
+            memory = AnonymousMemory(first * at_slot.SLOT_BYTES)
+        self._parts = np.zeros((1 << bits, at_slot.PART_WIDTH), np.int64)
+        for part in range(1 << bits):
+            self._memory.append(memory if part == 0 else AnonymousMemory(first * at_slot.SLOT_BYTES))
+            self._count(len(self._memory[part]))
+            self._describe(part, first)
+        self._frame[at_slot.PARTS], self._frame[at_slot.PART_SHIFT] = self._parts.ctypes.data, 63 - bits
+        self._frame[at_slot.MOST_KEYS] = -1 if max_keys is None else max_keys
+        self._frame[at_slot.LAST_PUT] = -1
+        self._no_flags = np.zeros(0, np.uint8)
+
+    def __len__(self) -> int:
+        return int(self._frame[at_slot.KEYS])
+
+    @property
+    def last_put(self) -> int:
+        """Offset of the last row that was put; -1 before one was."""
+        return int(self._frame[at_slot.LAST_PUT])
+
+    def put(
+        self, high: Halves, low: Halves, offsets: Offsets, flags: npt.NDArray[np.uint8] | None = None, since: int = 0
+    ) -> int:
+        """Put rows in their order. How many were looked at: all, or those in front of the one that a full map
+        refused. flags: `kernels.cleaning_slots`, None for none; rows below offset `since` are left out."""
+        count = len(offsets)
+        frame = self._of(high, low, flags, count)
+        frame[at_slot.OFFSETS] = offsets.ctypes.data
+        frame[at_slot.SINCE] = since
+        return self._filled(count)
+
+    def _of(self, high: Halves, low: Halves, flags: npt.NDArray[np.uint8] | None, count: int) -> Offsets:
+        frame = self._frame
+        if flags is None:
+            if len(self._no_flags) < count:
+                self._no_flags = np.zeros(count, np.uint8)
+            flags = self._no_flags
+        frame[at_slot.HIGH], frame[at_slot.LOW] = high.ctypes.data, low.ctypes.data
+        frame[at_slot.FLAGS] = flags.ctypes.data
+        frame[at_slot.FIRST], frame[at_slot.END] = 0, count
+        return frame
+
+    def _filled(self, count: int) -> int:
+        frame = self._frame
+        while True:
+            self._library.call("put_newest", self._address)
+            if frame[at_slot.STATUS] != slots.FULL:
+                return int(frame[at_slot.FIRST])
+            self._grow(int(frame[at_slot.PART]))
+
+    def find(
+        self, high: Halves, low: Halves, flags: npt.NDArray[np.uint8] | None = None, into: Offsets | None = None
+    ) -> Offsets:
+        """Of each row the newest offset of its key, -1 where the map has none or the row no key."""
+        count = len(high)
+        frame = self._of(high, low, flags, count)
+        newest = np.empty(count, np.int64) if into is None else into
+        frame[at_slot.NEWEST] = newest.ctypes.data
+        self._library.call("find_newest", self._address)
+        return newest
+
+    def mark(self, bits: npt.NDArray[np.uint8], first: int, end: int) -> None:
+        """Set the bits of the offsets that it holds, of those from `first` on and below `end`."""
+        frame = self._frame
+        frame[at_slot.BITS], frame[at_slot.BITS_FROM], frame[at_slot.BITS_END] = bits.ctypes.data, first, end
+        self._library.call("mark_newest", self._address)
+
+    def held(self) -> NewestHashes:
+        """Everything in it."""
+        count = len(self)
+        high, low, offsets = np.empty(count, np.uint64), np.empty(count, np.uint64), np.empty(count, np.int64)
+        move = self._moves
+        move[at_slot.MOVE_HIGH], move[at_slot.MOVE_LOW] = high.ctypes.data, low.ctypes.data
+        move[at_slot.MOVE_OFFSETS], move[at_slot.MOVE_COUNT] = offsets.ctypes.data, 0
+        for address, count_of, _, _ in self._parts.tolist():
+            move[at_slot.MOVE_FROM], move[at_slot.MOVE_SLOTS] = address, count_of
+            self._library.call("take_part", int(move.ctypes.data))
+        return NewestHashes(high, low, offsets)
+
+    def _count(self, more: int) -> None:
+        self.nbytes += more
+        self.peak_nbytes = max(self.peak_nbytes, self.nbytes)
+
+    def _describe(self, part: int, count: int) -> None:
+        row = self._parts[part]
+        row[at_slot.PART_ADDRESS], row[at_slot.PART_SLOTS] = self._memory[part].address, count
+        row[at_slot.PART_MOST] = count * 3 // 4
+
+    def _grow(self, part: int) -> None:
+        memory, held = self._memory[part], int(self._parts[part, at_slot.PART_SLOTS])
+        count = _more_slots(held)
+        if count > _MOST_SLOTS:
+            raise MemoryError(f"a map of {len(self)} keys cannot grow any more")
+        if memory.lengthen(count * at_slot.SLOT_BYTES):
+            self._count((count - held) * at_slot.SLOT_BYTES)
+            self._spread(part, held, count)
+        else:
+            self._move_part(part, [(memory, held)], count)
+        self._describe(part, count)
+
+    def _spread(self, part: int, held: int, count: int) -> None:
+        """Give what the first slots of a part hold its places among all of them."""
+        if self._aside is None:
+            self._aside = AnonymousMemory(at_slot.MOST_ASIDE * at_slot.SLOT_BYTES)
+        memory, aside, move = self._memory[part], self._aside, self._moves
+        move[at_slot.MOVE_FROM], move[at_slot.MOVE_SLOTS] = memory.address, held
+        move[at_slot.MOVE_TO], move[at_slot.MOVE_TO_SLOTS] = aside.address, count
+        self._library.call("spread_part", int(move.ctypes.data))
+        if move[at_slot.MOVE_STATUS] == slots.FULL:
+            self._move_part(part, [(memory, count), (aside, int(move[at_slot.MOVE_COUNT]))], count)
+
+    def _move_part(self, part: int, sources: Sequence[tuple[AnonymousMemory, int]], count: int) -> None:
+        """Make a part of `count` slots that holds what (memory, slots) hold."""
+        target, move = AnonymousMemory(count * at_slot.SLOT_BYTES), self._moves
+        self._count(len(target))
+        move[at_slot.MOVE_TO], move[at_slot.MOVE_TO_SLOTS] = target.address, count
+        for memory, held in sources:
+            move[at_slot.MOVE_FROM], move[at_slot.MOVE_SLOTS] = memory.address, held
+            self._library.call("move_part", int(move.ctypes.data))
+        self.nbytes -= len(self._memory[part])
+        self._memory[part] = target
+
+
+def _first_slots(expected: int, bits: int = 0) -> int:
+    """How many a part of a map for so many keys begins with, at the load of 0.75 or a little less."""
+    fair = expected >> bits
+    # By chance some parts get more than others.
+    slots_of_it = max(_FIRST_SLOTS >> bits, (fair + 4 * math.isqrt(fair)) * 4 // 3)
+    up = _huge_pages(slots_of_it, 1)
+    return up if up <= slots_of_it * 1.4 else slots_of_it
+
+
+def _more_slots(held: int) -> int:
+    """Half as many again; where that is about as good, as many as fill huge pages."""
+    count = held * 3 // 2
+    up, down = _huge_pages(count, 1), _huge_pages(count, 0)
+    if up <= count * 1.06:
+        return up
+    return down if down >= held * 1.33 else count
+
+
+def _huge_pages(count: int, more: int) -> int:
+    """The slots of as many huge pages as so many fill, or of some more."""
+    return (count * at_slot.SLOT_BYTES // HUGE_PAGE + more) * HUGE_PAGE // at_slot.SLOT_BYTES

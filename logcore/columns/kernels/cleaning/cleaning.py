@@ -1,0 +1,364 @@
+"""Cleaning by key: which records stay, the batches they are left in written anew, the indexes of what was written.
+
+A record that stays keeps its bytes from the offset delta on, for `hash_keys` takes no number that Kafka's encoder would
+write otherwise; in front of them stand a new length, no attributes, and the distance from the new base timestamp.
+"""
+
+from typing import Any
+
+import numba as nb
+
+from logcore.columns.kernels import slots
+from logcore.columns.kernels.cleaning import cleaning_slots as at_slot
+from logcore.columns.kernels.machine.checksums import crc32, crc32c_by_instruction, crc32c_by_tables
+from logcore.columns.kernels.machine.intrinsics import (
+    byte,
+    call_with_five,
+    call_with_four,
+    copy,
+    load64,
+    moved,
+    numbers,
+    pointer,
+    store8,
+    store_big16,
+    store_big32,
+    store_big64,
+    stored64,
+    to_address,
+    to_bytes,
+)
+from logcore.columns.kernels.machine.values import copy_bytes, varint, varlong
+
+_HEADER = 61
+_LZ4_BLOCK = 64 * 1024
+_LZ4_HEADER = nb.uint64(0x824060184D2204)
+"""`lz4_frames.HEADER`, lowest byte first."""
+_XERIAL_MAGIC, _XERIAL_VERSIONS = nb.uint64(0x595050414E5382), nb.uint64(0x01000000_01000000)
+"""`compression.XERIAL_HEADER`, lowest byte first."""
+_XERIAL_BLOCK = 32 * 1024
+_FLUSH, _END = 1, 2
+"""ZSTD_e_flush, ZSTD_e_end."""
+_FINISH, _STREAM_END = 4, 1
+"""Z_FINISH, Z_STREAM_END."""
+_GZIP_HEADER = nb.uint64(0x00000000_00088B1F)
+"""Of `compression.GZIP_HEADER` the first eight bytes, lowest first."""
+_SESSION = 1
+"""ZSTD_reset_session_only."""
+_LOW_BITS = 0xFFFFFFFF
+_LATEST_STAMP = 1 << 62
+"""From here on differences might not fit 64 bits; the slow way says what becomes of such a time."""
+
+
+def survivors(frame):
+    """Set STAYS on the rows of batches FIRST..END that stay, and count them."""
+    offsets, flags = pointer(frame, at_slot.OFFSETS), pointer(frame, at_slot.FLAGS)
+    newest, first_rows = numbers(frame, at_slot.NEWEST), numbers(frame, at_slot.FIRST_ROWS)
+    modes, needs, kept = numbers(frame, at_slot.MODES), numbers(frame, at_slot.NEEDS), numbers(frame, at_slot.KEPT)
+    latest, frozen = frame[at_slot.LATEST], frame[at_slot.FROZEN]
+    for batch in range(frame[at_slot.FIRST], frame[at_slot.END]):
+        mode, needed = modes[batch], needs[batch] != 0
+        count, without_value = nb.int64(0), nb.int64(0)
+        for row in range(first_rows[batch], first_rows[batch + 1]):
+            kind = nb.int64(byte(flags, row)) & ~at_slot.STAYS
+            if mode == at_slot.BY_KEY:
+                offset = nb.int64(load64(offsets, row * 8))
+                if offset > latest:
+                    stays = True
+                elif offset >= frozen:
+                    stays = kind & (at_slot.NO_KEY | at_slot.NO_VALUE) != 0 or offset >= newest[row]
+                else:
+                    stays = (
+                        kind & at_slot.NO_KEY == 0
+                        and offset >= newest[row]
+                        and (kind & at_slot.NO_VALUE == 0 or needed)
+                    )
+            else:
+                stays = mode == at_slot.ALL_STAY
+            if stays:
+                kind |= at_slot.STAYS
+                count += 1
+                if kind & at_slot.NO_VALUE != 0:
+                    without_value += 1
+            store8(flags, row, kind)
+        kept[2 * batch] = count
+        kept[2 * batch + 1] = without_value
+    return nb.int64(0)
+
+
+@nb.njit(inline="always")
+def _write_varlong(target, at, value):
+    """An int64 in zigzag base 128; the position behind it."""
+    left = nb.uint64((value << 1) ^ (value >> 63))
+    while left >= nb.uint64(128):
+        store8(target, at, nb.int64((left & nb.uint64(127)) | nb.uint64(128)))
+        left >>= nb.uint64(7)
+        at += 1
+    store8(target, at, nb.int64(left))
+    return at + 1
+
+
+@nb.njit(inline="always")
+def _varlong_size(value):
+    left = nb.uint64((value << 1) ^ (value >> 63))
+    size = nb.int64(1)
+    while left >= nb.uint64(128):
+        left >>= nb.uint64(7)
+        size += 1
+    return size
+
+
+@nb.njit
+def _lz4_frame(compress, source, size, target, at):
+    """The frame of Kafka's producer around 64 KiB blocks; where it ends."""
+    stored64(target, at, _LZ4_HEADER)
+    at += 7
+    done = nb.int64(0)
+    while done < size:
+        plain = min(size - done, _LZ4_BLOCK)
+        room = plain + plain // 255 + 16
+        taken = call_with_four(
+            compress,
+            to_address(moved(source, done)),
+            to_address(moved(target, at + 4)),
+            plain,
+            room,
+        )
+        taken &= _LOW_BITS
+        word = taken
+        if taken <= 0 or taken >= plain:
+            copy(target, at + 4, source, done, plain)
+            taken, word = plain, plain | 0x80000000
+        for index in range(4):
+            store8(target, at + index, (word >> (8 * index)) & 255)
+        at += 4 + taken
+        done += plain
+    for index in range(4):
+        store8(target, at + index, 0)
+    return at + 4
+
+
+@nb.njit
+def _snappy_stream(compress, source, size, target, at):
+    """The xerial stream of Kafka's producer; where it ends, -1 where the encoder fails."""
+    stored64(target, at, _XERIAL_MAGIC)
+    stored64(target, at + 8, _XERIAL_VERSIONS)
+    at += 16
+    done = nb.int64(0)
+    while done < size:
+        plain = min(size - done, _XERIAL_BLOCK)
+        from_there, to_there = to_address(moved(source, done)), to_address(moved(target, at + 4))
+        taken = call_with_five(compress, nb.int64(0), nb.int64(0), from_there, plain, to_there)
+        if taken <= 0:
+            return nb.int64(-1)
+        store_big32(target, at, taken)
+        at += 4 + taken
+        done += plain
+    return at
+
+
+@nb.njit
+def _zstd_frame(compress, reset, state, source, size, target, at, room, frame):
+    """A streamed frame, flushed and then ended, which is how Kafka's stream is closed; -1 where there is no room. The
+    last words of `frame`'s scratch hold the library's two buffers."""
+    call_with_four(reset, state, nb.int64(_SESSION), nb.int64(0), nb.int64(0))
+    buffers = numbers(frame, at_slot.SCRATCH)
+    output, source_buffer = pointer(frame, at_slot.SCRATCH), moved(pointer(frame, at_slot.SCRATCH), 24)
+    buffers[0] = to_address(moved(target, at))
+    buffers[1] = room
+    buffers[2] = 0
+    buffers[3] = to_address(source)
+    buffers[4] = size
+    buffers[5] = 0
+    left = call_with_four(compress, state, to_address(output), to_address(source_buffer), nb.int64(_FLUSH))
+    if left != 0 or buffers[5] != size:
+        return nb.int64(-1)
+    left = call_with_four(compress, state, to_address(output), to_address(source_buffer), nb.int64(_END))
+    if left != 0:
+        return nb.int64(-1)
+    return at + buffers[2]
+
+
+@nb.njit
+def _gzip_member(deflate, reset, state, source, size, target, at, room, tables):
+    """The member that Kafka's stream makes, deflated in one go in a state that is used again; where it ends, -1 where
+    that fails."""
+    stream = to_bytes(state)
+    call_with_four(reset, state, nb.int64(0), nb.int64(0), nb.int64(0))
+    stored64(stream, 0, nb.uint64(to_address(source)))
+    stored64(stream, 8, nb.uint64(size))
+    stored64(stream, 24, nb.uint64(to_address(moved(target, at + 10))))
+    stored64(stream, 32, nb.uint64(room - 18))
+    if call_with_four(deflate, state, nb.int64(_FINISH), nb.int64(0), nb.int64(0)) & _LOW_BITS != _STREAM_END:
+        return nb.int64(-1)
+    used = nb.int64(load64(stream, 40))
+    stored64(target, at, _GZIP_HEADER)
+    store_big16(target, at + 8, 0x00FF)
+    at += 10 + used
+    stored64(target, at, nb.uint64(crc32(source, nb.int64(0), size, tables)) | (nb.uint64(size) << nb.uint64(32)))
+    return at + 8
+
+
+def rewrite_kernel(by_instruction: bool) -> Any:
+    """The kernel, for processors with or without an instruction for CRC-32C."""
+    crc32c = crc32c_by_instruction if by_instruction else crc32c_by_tables
+
+    def rewrite(frame):
+        source, source_end = pointer(frame, at_slot.SOURCE), frame[at_slot.SOURCE_SIZE]
+        table, tables = numbers(frame, at_slot.TABLE), numbers(frame, at_slot.CHECKSUM_TABLES)
+        starts, flags = numbers(frame, at_slot.STARTS), pointer(frame, at_slot.FLAGS)
+        first_rows, kept = numbers(frame, at_slot.FIRST_ROWS), numbers(frame, at_slot.KEPT)
+        chosen, horizons = numbers(frame, at_slot.CHOSEN), numbers(frame, at_slot.HORIZONS)
+        ends, greatest_of = numbers(frame, at_slot.ENDS), numbers(frame, at_slot.STAMPS)
+        target, room, used = pointer(frame, at_slot.TARGET), frame[at_slot.ROOM], frame[at_slot.USED]
+        # The first words of the scratch are for the libraries' structures.
+        scratch, scratch_size = moved(pointer(frame, at_slot.SCRATCH), 64), frame[at_slot.SCRATCH_SIZE] - 64
+        lz4, zstd, deflate = frame[at_slot.LZ4], frame[at_slot.ZSTD], frame[at_slot.DEFLATE]
+        snappy = frame[at_slot.SNAPPY]
+        step, last_step = frame[at_slot.FIRST], frame[at_slot.END]
+        status = nb.int64(slots.DONE)
+        while step < last_step:
+            batch = chosen[step]
+            row = batch * slots.WIDTH
+            attributes = table[row + slots.ATTRIBUTES]
+            codec = attributes & 7
+            body_end = table[row + slots.BODY_END]
+            body = body_end - table[row + slots.BODY]
+            count = kept[2 * batch]
+            if count == 0:
+                codec = nb.int64(0)
+            native = (codec == 3 and lz4 != 0) or (codec == 4 and zstd != 0) or (codec == 1 and deflate != 0)
+            native = native or (codec == 2 and snappy != 0)
+            most = body + 11 * count
+            if native and most + slots.SLACK > scratch_size:
+                status = nb.int64(slots.FULL)
+                break
+            # What an encoder may add to what it cannot make smaller.
+            spare = most // 5 if codec == 2 else most >> 6
+            if _HEADER + most + spare + 1024 > room - used:
+                status = nb.int64(slots.FULL)
+                break
+            appended = attributes & 8 != 0
+            old_base, max_stamp = table[row + slots.BASE_TIMESTAMP], table[row + slots.MAX_TIMESTAMP]
+            horizon = horizons[step] if count else nb.int64(slots.NONE)
+            base_stamp = horizon if count else nb.int64(-1)
+            has_base = horizon != slots.NONE
+            greatest = nb.int64(-1)
+            good = True
+            to = nb.int64(0)
+            section = scratch if native else moved(target, used + _HEADER)
+            for each in range(first_rows[batch], first_rows[batch + 1]):
+                kind = nb.int64(byte(flags, each))
+                if kind & at_slot.STAYS == 0:
+                    continue
+                # The bytes were checked when the rows were made, but a file may have changed since: what does not fit
+                # the buffers any more is for the slow way to refuse.
+                length, at = varint(source, starts[each], body_end)
+                good = at >= 0 and 1 <= length <= body_end - at
+                if not good:
+                    break
+                record_end = at + length
+                delta, rest = varlong(source, at + 1, record_end)
+                if rest < 0:
+                    good = False
+                    break
+                stamp = max_stamp if appended else old_base + delta
+                if stamp < -1 or stamp > _LATEST_STAMP:
+                    good = False
+                    break
+                if stamp > greatest:
+                    greatest = stamp
+                if not has_base:
+                    base_stamp, has_base = stamp, True
+                # A length of the same number of bytes as the old one, almost always.
+                change = stamp - base_stamp
+                tail = record_end - rest
+                size = 1 + _varlong_size(change) + tail
+                if to + _varlong_size(size) + size > most:
+                    good = False
+                    break
+                to = _write_varlong(section, to, size)
+                store8(section, to, 0)
+                to = _write_varlong(section, to + 1, change)
+                copy_bytes(section, to, source, rest, tail, source_end)
+                to += tail
+            if not good:
+                status = nb.int64(slots.DOUBT)
+                break
+            end = used + _HEADER + to
+            if native and codec == 3:
+                end = _lz4_frame(lz4, section, to, target, used + _HEADER)
+            elif native and codec == 2:
+                end = _snappy_stream(snappy, section, to, target, used + _HEADER)
+            elif native:
+                at, left = used + _HEADER, room - used - _HEADER
+                if codec == 4:
+                    reset, state = frame[at_slot.ZSTD_RESET], frame[at_slot.ZSTD_STATE]
+                    end = _zstd_frame(zstd, reset, state, section, to, target, at, left, frame)
+                else:
+                    reset, state = frame[at_slot.DEFLATE_RESET], frame[at_slot.DEFLATE_STATE]
+                    end = _gzip_member(deflate, reset, state, section, to, target, at, left, tables)
+            if end < 0:
+                status = nb.int64(slots.DOUBT)
+                break
+            here = moved(target, used)
+            stated = max_stamp if appended or count == 0 else greatest
+            store_big64(here, 0, table[row + slots.BASE_OFFSET])
+            store_big32(here, 8, end - used - 12)
+            store_big32(here, 12, table[row + slots.LEADER_EPOCH])
+            store8(here, 16, 2)
+            store_big16(here, 21, (attributes & 0x38) | codec | (0x40 if horizon != slots.NONE else 0))
+            store_big32(here, 23, table[row + slots.LAST_OFFSET] - table[row + slots.BASE_OFFSET])
+            store_big64(here, 27, base_stamp)
+            store_big64(here, 35, stated)
+            store_big64(here, 43, table[row + slots.PRODUCER_ID])
+            store_big16(here, 51, table[row + slots.PRODUCER_EPOCH])
+            store_big32(here, 53, table[row + slots.BASE_SEQUENCE])
+            store_big32(here, 57, count)
+            if native or codec == 0:
+                # What a codec that is not at hand makes of the section, the caller sums up.
+                store_big32(here, 17, crc32c(target, used + 21, end, tables))
+            greatest_of[step] = stated
+            ends[step] = end
+            used = end
+            step += 1
+        frame[at_slot.FIRST] = step
+        frame[at_slot.USED] = used
+        frame[at_slot.STATUS] = status
+        return nb.int64(0)
+
+    return rewrite
+
+
+def index(frame):
+    """Offset and time index entries of batches as they are appended: one of each in front of a batch once more than
+    INTERVAL bytes lie behind the last one."""
+    written = numbers(frame, at_slot.INDEX_POSITIONS)
+    interval, base = frame[at_slot.INDEX_INTERVAL], frame[at_slot.INDEX_BASE]
+    since, stamp = frame[at_slot.INDEX_SINCE], frame[at_slot.INDEX_STAMP]
+    stamp_offset, last_stamp = frame[at_slot.INDEX_STAMP_OFFSET], frame[at_slot.INDEX_LAST_STAMP]
+    offsets, times = pointer(frame, at_slot.INDEX_OFFSETS), pointer(frame, at_slot.INDEX_TIMES)
+    offset_count, time_count = frame[at_slot.INDEX_OFFSET_COUNT], frame[at_slot.INDEX_TIME_COUNT]
+    for batch in range(frame[at_slot.INDEX_COUNT]):
+        row = batch * at_slot.WRITTEN_WIDTH
+        last_offset, greatest = written[row + 2], written[row + 3]
+        if greatest > stamp:
+            stamp, stamp_offset = greatest, last_offset
+        if since > interval:
+            store_big32(offsets, offset_count * 8, last_offset - base)
+            store_big32(offsets, offset_count * 8 + 4, written[row])
+            offset_count += 1
+            if stamp > last_stamp:
+                store_big64(times, time_count * 12, stamp)
+                store_big32(times, time_count * 12 + 8, stamp_offset - base)
+                time_count += 1
+                last_stamp = stamp
+            since = nb.int64(0)
+        since += written[row + 1]
+    frame[at_slot.INDEX_SINCE] = since
+    frame[at_slot.INDEX_STAMP] = stamp
+    frame[at_slot.INDEX_STAMP_OFFSET] = stamp_offset
+    frame[at_slot.INDEX_LAST_STAMP] = last_stamp
+    frame[at_slot.INDEX_OFFSET_COUNT] = offset_count
+    frame[at_slot.INDEX_TIME_COUNT] = time_count
+    return nb.int64(0)

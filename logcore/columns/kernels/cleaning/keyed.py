@@ -1,0 +1,135 @@
+"""The records of v2 batches as the cleaner sees them: checked to the last byte, the keys hashed, a row each.
+
+As strict as `records`: a batch that is not plainly good gives no row, and the kernel ends in doubt in front of it.
+"""
+
+import numba as nb
+
+from logcore.columns.kernels import slots
+from logcore.columns.kernels.cleaning import cleaning_slots as at_slot
+from logcore.columns.kernels.machine.hashing import LANES, hash_rows
+from logcore.columns.kernels.machine.intrinsics import big_int16, numbers, pointer, store8, store64
+from logcore.columns.kernels.machine.values import is_utf8, varint, varlong
+
+
+def hash_keys(frame):
+    """A row for every record of batches FIRST..END."""
+    source = pointer(frame, at_slot.SOURCE)
+    source_end = frame[at_slot.SOURCE_SIZE]
+    table = numbers(frame, at_slot.TABLE)
+    highs, lows = pointer(frame, at_slot.HIGH), pointer(frame, at_slot.LOW)
+    offsets, starts = pointer(frame, at_slot.OFFSETS), pointer(frame, at_slot.STARTS)
+    flags, first_rows = pointer(frame, at_slot.FLAGS), numbers(frame, at_slot.FIRST_ROWS)
+    key_0, key_1 = nb.uint64(frame[at_slot.KEY_0]), nb.uint64(frame[at_slot.KEY_1])
+    rows, capacity = frame[at_slot.ROWS], frame[at_slot.CAPACITY]
+    batch, last_batch = frame[at_slot.FIRST], frame[at_slot.END]
+    hashed = rows
+    status = nb.int64(slots.DONE)
+    while batch < last_batch:
+        row = batch * slots.WIDTH
+        at, end = table[row + slots.BODY], table[row + slots.BODY_END]
+        base, last = table[row + slots.BASE_OFFSET], table[row + slots.LAST_OFFSET]
+        count = table[row + slots.RECORD_COUNT]
+        is_control = table[row + slots.ATTRIBUTES] & 32 != 0
+        constant = nb.int64(at_slot.LEFT_OUT) if is_control else nb.int64(0)
+        control_type = nb.int64(-1)
+        previous = base - 1
+        first_rows[batch] = rows
+        to = rows
+        good = count <= capacity - rows
+        done = nb.int64(0)
+        while good and done < count:
+            good = False
+            begun = at
+            length, at = varint(source, at, end)
+            if at < 0 or length < 1 or length > end - at:
+                break
+            record_end = at + length
+            kind = constant
+            at += 1  # attributes, unused
+            _, at = varlong(source, at, record_end)
+            if at < 0:
+                break
+            offset, at = varint(source, at, record_end)
+            if at < 0:
+                break
+            offset += base
+            if offset <= previous or offset > last:
+                break
+            previous = offset
+            key_size, at = varint(source, at, record_end)
+            if at < 0 or key_size < -1 or key_size > record_end - at:
+                break
+            # For now where the key is: hashes are made of many at once.
+            store64(highs, to, at)
+            store64(lows, to, max(key_size, nb.int64(0)))
+            if key_size < 0:
+                kind |= at_slot.NO_KEY
+            else:
+                if is_control:
+                    # Only the two markers with a key of exactly four bytes are plain.
+                    if key_size != 4 or big_int16(source, at) != 0:
+                        break
+                    control_type = big_int16(source, at + 2)
+                at += key_size
+            value_size, at = varint(source, at, record_end)
+            if at < 0 or value_size < -1 or value_size > record_end - at:
+                break
+            if value_size < 0:
+                kind |= at_slot.NO_VALUE
+            else:
+                at += value_size
+            header_count, at = varint(source, at, record_end)
+            if at < 0 or header_count < 0 or header_count > (record_end - at) >> 1 or header_count > 1_000_000:
+                break
+            whole = True
+            for _ in range(header_count):
+                name_size, at = varint(source, at, record_end)
+                whole = at >= 0 and 0 <= name_size <= record_end - at and is_utf8(source, at, at + name_size)
+                if not whole:
+                    break
+                at += name_size
+                content_size, at = varint(source, at, record_end)
+                whole = at >= 0 and -1 <= content_size <= record_end - at
+                if not whole:
+                    break
+                if content_size > 0:
+                    at += content_size
+            if not whole or at != record_end:
+                break
+            store64(offsets, to, offset)
+            store64(starts, to, begun)
+            store8(flags, to, kind)
+            to += 1
+            done += 1
+            good = True
+        if good and is_control and count > 0:
+            good = count == 1 and (control_type == 0 or control_type == 1)
+        if not good or at != end:
+            status = slots.DOUBT
+            break
+        table[row + slots.CONTROL_TYPE] = control_type
+        rows = to
+        batch += 1
+        # While the keys are near, but for a few that wait for more.
+        together = (rows - hashed) & ~nb.int64(LANES - 1)
+        hash_rows(source, source_end, highs, lows, hashed, hashed + together, key_0, key_1)
+        hashed += together
+    hash_rows(source, source_end, highs, lows, hashed, rows, key_0, key_1)
+    first_rows[batch] = rows
+    frame[at_slot.FIRST] = batch
+    frame[at_slot.ROWS] = rows
+    frame[at_slot.STATUS] = status
+    return nb.int64(0)
+
+
+def hash_bytes(frame):
+    """The hashes of byte strings FIRST..END, which stand back to back: string n ends where STARTS says for n + 1."""
+    source, source_end = pointer(frame, at_slot.SOURCE), frame[at_slot.SOURCE_SIZE]
+    highs, lows, starts = pointer(frame, at_slot.HIGH), pointer(frame, at_slot.LOW), numbers(frame, at_slot.STARTS)
+    key_0, key_1 = nb.uint64(frame[at_slot.KEY_0]), nb.uint64(frame[at_slot.KEY_1])
+    for row in range(frame[at_slot.FIRST], frame[at_slot.END]):
+        store64(highs, row, starts[row])
+        store64(lows, row, starts[row + 1] - starts[row])
+    hash_rows(source, source_end, highs, lows, frame[at_slot.FIRST], frame[at_slot.END], key_0, key_1)
+    return nb.int64(0)

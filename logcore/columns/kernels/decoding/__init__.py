@@ -1,0 +1,1 @@
+"""Kernels that walk batches, inflate them and write records and lines."""

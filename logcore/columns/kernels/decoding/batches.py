@@ -1,0 +1,207 @@
+"""The walk over batch headers: which batches stand here beyond doubt, with their checksums verified.
+
+Stricter than the scan, never laxer: whatever is not plainly a good batch ends the walk in doubt, and the scan judges.
+"""
+
+from typing import Any
+
+import numba as nb
+
+from logcore.columns.kernels import slots
+from logcore.columns.kernels.machine.checksums import crc32, crc32c_by_instruction, crc32c_by_tables
+from logcore.columns.kernels.machine.intrinsics import (
+    big_int16,
+    big_int32,
+    big_int64,
+    byte,
+    call_checksum,
+    moved,
+    numbers,
+    pointer,
+)
+
+_V2_HEADER = 61
+_OVERHEAD = 12
+_SMALLEST_RECORD = 7
+_MESSAGE_HEADER = 18  # to the end of the attributes
+_SMALLEST_V0, _SMALLEST_V1 = 14, 22
+_WORTH_A_CALL = 256
+"""From this size on a message's CRC-32 is left to a library, where there is one."""
+
+
+def walk_kernel(by_instruction: bool) -> Any:
+    """The kernel, for processors with or without an instruction for CRC-32C."""
+    crc32c = crc32c_by_instruction if by_instruction else crc32c_by_tables
+
+    @nb.njit(inline="always")
+    def kind_of(source, at):
+        """Kind of the batch at a position that 23 bytes follow; -1 if no such batch exists."""
+        magic = nb.int64(byte(source, at + 16))
+        if magic == 2:
+            codec = nb.int64(byte(source, at + 22)) & 7
+            if codec > 4:
+                return nb.int64(-1)
+            return nb.int64(slots.PLAIN) if codec == 0 else nb.int64(slots.COMPRESSED)
+        if magic > 2:
+            return nb.int64(-1)
+        codec = nb.int64(byte(source, at + 17)) & 7
+        if codec > 3:
+            return nb.int64(-1)
+        return nb.int64(slots.PLAIN_MESSAGES) if codec == 0 else nb.int64(slots.COMPRESSED_MESSAGES)
+
+    @nb.njit(inline="always")
+    def v2_header(source, at, size, expected, ceiling, table, row, tables):
+        """Whether a v2 batch stands here; its row is written."""
+        base = big_int64(source, at)
+        delta = big_int32(source, at + 23)
+        count = big_int32(source, at + 57)
+        if delta < 0 or base < expected or base > ceiling or delta > ceiling - base:
+            return False
+        attributes = big_int16(source, at + 21) & 0xFFFF
+        body = size - _V2_HEADER
+        if count < 0 or count > delta + 1 or (attributes & 7 == 0 and count > body // _SMALLEST_RECORD):
+            return False
+        crc = big_int32(source, at + 17) & 0xFFFFFFFF
+        if crc32c(source, at + 21, at + size, tables) != crc:
+            return False
+        table[row + slots.BASE_OFFSET] = base
+        table[row + slots.LAST_OFFSET] = base + delta
+        table[row + slots.RECORD_COUNT] = count
+        table[row + slots.ATTRIBUTES] = attributes
+        table[row + slots.BASE_TIMESTAMP] = big_int64(source, at + 27)
+        table[row + slots.MAX_TIMESTAMP] = big_int64(source, at + 35)
+        table[row + slots.PRODUCER_ID] = big_int64(source, at + 43)
+        table[row + slots.PRODUCER_EPOCH] = big_int16(source, at + 51)
+        table[row + slots.BASE_SEQUENCE] = big_int32(source, at + 53)
+        table[row + slots.LEADER_EPOCH] = big_int32(source, at + 12)
+        table[row + slots.CRC] = crc
+        table[row + slots.MAGIC] = 2
+        table[row + slots.BODY] = at + _V2_HEADER
+        return True
+
+    @nb.njit(inline="always")
+    def message(source, at, size, expected, ceiling, table, row, tables, faster):
+        """Whether a v0 or v1 message stands here; its row is written. A wrapper's base offset is yet to be found."""
+        magic = nb.int64(byte(source, at + 16))
+        if size < _OVERHEAD + (_SMALLEST_V1 if magic == 1 else _SMALLEST_V0):
+            return False
+        offset = big_int64(source, at)
+        if offset < expected or offset > ceiling:
+            return False
+        crc = big_int32(source, at + 12) & 0xFFFFFFFF
+        if faster != 0 and size > _WORTH_A_CALL:
+            if call_checksum(faster, nb.int64(0), moved(source, at + 16), size - 16) != crc:
+                return False
+        elif crc32(source, at + 16, at + size, tables) != crc:
+            return False
+        table[row + slots.BASE_OFFSET] = offset
+        table[row + slots.LAST_OFFSET] = offset
+        table[row + slots.RECORD_COUNT] = 1
+        table[row + slots.ATTRIBUTES] = nb.int64(byte(source, at + 17))
+        table[row + slots.BASE_TIMESTAMP] = -1
+        table[row + slots.MAX_TIMESTAMP] = big_int64(source, at + 18) if magic == 1 else nb.int64(-1)
+        table[row + slots.PRODUCER_ID] = -1
+        table[row + slots.PRODUCER_EPOCH] = -1
+        table[row + slots.BASE_SEQUENCE] = -1
+        table[row + slots.LEADER_EPOCH] = -1
+        table[row + slots.CRC] = crc
+        table[row + slots.MAGIC] = magic
+        table[row + slots.BODY] = at + (_MESSAGE_HEADER + 8 if magic == 1 else _MESSAGE_HEADER)
+        return True
+
+    def walk(frame):
+        source = pointer(frame, slots.WALK_SOURCE)
+        end = frame[slots.WALK_SIZE]
+        at = frame[slots.WALK_POSITION]
+        begun = at
+        expected = frame[slots.WALK_EXPECTED]
+        ceiling = frame[slots.WALK_CEILING]
+        most = frame[slots.WALK_MAX_BATCHES]
+        most_bytes = frame[slots.WALK_MAX_BYTES]
+        tables = numbers(frame, slots.WALK_TABLES)
+        table = numbers(frame, slots.WALK_TABLE)
+        faster = frame[slots.WALK_CRC32]
+        kind, codec = nb.int64(-1), nb.int64(-2)
+        has_control = nb.int64(0)
+        found = nb.int64(0)
+        records = nb.int64(0)
+        body = nb.int64(0)
+        status = nb.int64(slots.DONE)
+        while at < end and found < most and at - begun < most_bytes:
+            if end - at < _MESSAGE_HEADER + 8:
+                status = slots.DOUBT
+                break
+            here = kind_of(source, at)
+            if kind >= 0 and here != kind:
+                if here < 0:
+                    status = slots.DOUBT
+                break
+            length = big_int32(source, at + 8)
+            size = length + _OVERHEAD
+            if here < 0 or length < _SMALLEST_V0 or size > end - at:
+                status = slots.DOUBT
+                break
+            row = found * slots.WIDTH
+            if here <= slots.COMPRESSED:
+                good = size >= _V2_HEADER and v2_header(source, at, size, expected, ceiling, table, row, tables)
+            else:
+                good = message(source, at, size, expected, ceiling, table, row, tables, faster)
+            behind = at + size
+            # A successor that claims offsets of this batch: which of the two is wrong is for the scan to say.
+            table[row + slots.BEFORE_WRAPPER] = 0
+            if good and end - behind >= _OVERHEAD and big_int32(source, behind + 8) >= _SMALLEST_V0:
+                good = big_int64(source, behind) > table[row + slots.LAST_OFFSET]
+                if end - behind >= _MESSAGE_HEADER + 8 and kind_of(source, behind) == slots.COMPRESSED_MESSAGES:
+                    # It may begin anywhere; only a batch without a gap in front of it cannot be the wrong one.
+                    table[row + slots.BEFORE_WRAPPER] = 1
+                    if here != slots.COMPRESSED_MESSAGES and table[row + slots.BASE_OFFSET] > expected:
+                        good = False
+            if not good:
+                status = slots.DOUBT
+                break
+            kind = here
+            if kind == slots.COMPRESSED or kind == slots.COMPRESSED_MESSAGES:
+                most_bytes = frame[slots.WALK_MAX_COMPRESSED]
+            attributes = table[row + slots.ATTRIBUTES]
+            if here <= slots.COMPRESSED and attributes & 32 != 0:
+                has_control = 1
+            codec = attributes & 7 if codec == -2 or codec == attributes & 7 else nb.int64(-1)
+            table[row + slots.POSITION] = at
+            table[row + slots.SIZE] = size
+            table[row + slots.BODY_END] = at + size
+            table[row + slots.CONTROL_TYPE] = -1
+            expected = table[row + slots.LAST_OFFSET] + 1
+            records += table[row + slots.RECORD_COUNT]
+            body += at + size - table[row + slots.BODY]
+            at = behind
+            found += 1
+        frame[slots.WALK_POSITION] = at
+        frame[slots.WALK_EXPECTED] = expected
+        frame[slots.WALK_STATUS] = status
+        frame[slots.WALK_COUNT] = found
+        frame[slots.WALK_KIND] = kind
+        frame[slots.WALK_RECORDS] = records
+        frame[slots.WALK_BODY_BYTES] = body
+        frame[slots.WALK_HAS_CONTROL] = has_control
+        frame[slots.WALK_CODEC] = codec
+        return nb.int64(0)
+
+    return walk
+
+
+def hop(frame):
+    """Follow the batches' length fields to the first that begins at or behind the target, believing everything."""
+    source, end = pointer(frame, slots.HOP_SOURCE), frame[slots.HOP_SIZE]
+    at, target = frame[slots.HOP_POSITION], frame[slots.HOP_TARGET]
+    next_offset = frame[slots.HOP_NEXT_OFFSET]
+    while at < target and end - at >= _MESSAGE_HEADER + 8:
+        length = big_int32(source, at + 8)
+        if length < _SMALLEST_V0 or length > end - at - _OVERHEAD:
+            break
+        next_offset = big_int64(source, at) + 1
+        if byte(source, at + 16) == nb.uint64(2) and length >= _V2_HEADER - _OVERHEAD:
+            next_offset += big_int32(source, at + 23)
+        at += length + _OVERHEAD
+    frame[slots.HOP_POSITION] = at
+    frame[slots.HOP_NEXT_OFFSET] = next_offset
+    return nb.int64(0)

@@ -1,0 +1,144 @@
+"""Which gzip members a fast decoder may take: those whose code tables zlib, too, would accept.
+
+isal decodes gzip at twice zlib's speed, but takes incomplete sets of codes that zlib refuses. Code tables stand at the
+beginning of a deflate block; so with a bare gzip header and a single block, which is what Kafka's producers write for
+batches of ordinary size, they can be looked at before. Whatever is unusual is left to zlib.
+
+See RFC 1951, 3.2.7. Belongs here: reading the lengths of the codes and adding them up; nothing is decompressed.
+"""
+
+import numba as nb
+
+from logcore.columns.kernels import slots
+from logcore.columns.kernels.machine.intrinsics import byte, load32, numbers, pointer, store8
+
+_HEADER = 10
+_TRAILER = 8
+_LITERALS, _DISTANCES = 286, 30
+_SYMBOLS, _WIDTHS = 320, 448
+"""Places in the scratch space: lengths of up to 316 codes, then for each 7 bits a symbol, then how many it took."""
+
+
+@nb.njit(inline="always")
+def bits(source, at, end, position, count):
+    """`count` bits (at most 16) from bit `position` of the bytes [at, end) on; -1 behind their end."""
+    place = at + (position >> 3)
+    if end - place < 4:
+        return nb.int64(-1)
+    return (nb.int64(load32(source, place)) >> (position & 7)) & ((nb.int64(1) << count) - 1)
+
+
+@nb.njit(inline="always")
+def place_of(index):
+    """Of which symbol three bits state the length: 16 17 18 0 8 7 9 6 10 5 11 4 12 3 13 2 14 1 15."""
+    if index < 3:
+        return index + 16
+    if index == 3:
+        return nb.int64(0)
+    low = index - 4
+    return 8 + (low >> 1) if low & 1 == 0 else 7 - (low >> 1)
+
+
+@nb.njit
+def is_complete(scratch, first, end):
+    """Whether the lengths of the symbols [first, end) make a complete set of codes: nothing is left over."""
+    left = nb.int64(1) << 15
+    for index in range(first, end):
+        length = nb.int64(byte(scratch, index))
+        if length:
+            left -= nb.int64(1) << (15 - length)
+    return left == 0
+
+
+@nb.njit
+def fill_table(scratch):
+    """The look-up table of a complete set of codes of at most 7 bits for 19 symbols."""
+    code = nb.int64(0)
+    for length in range(1, 8):
+        for each in range(19):
+            if nb.int64(byte(scratch, each)) != length:
+                continue
+            # Codes are packed from their most significant bit on, everything else from the least.
+            turned = nb.int64(0)
+            for bit in range(length):
+                turned |= ((code >> bit) & 1) << (length - 1 - bit)
+            step = nb.int64(1) << length
+            while turned < 128:
+                store8(scratch, _SYMBOLS + turned, each)
+                store8(scratch, _WIDTHS + turned, length)
+                turned += step
+            code += 1
+        code <<= 1
+
+
+@nb.njit
+def has_sound_tables(source, at, end, scratch):
+    """Whether a bare gzip member of one deflate block with complete code tables fills the bytes [at, end)."""
+    if end - at < _HEADER + _TRAILER + 8 or load32(source, at) != nb.uint64(0x00088B1F):
+        return False
+    at += _HEADER
+    head = bits(source, at, end, 0, 3)
+    if head != 5:  # the last block, with tables of its own
+        return False
+    literals, distances = bits(source, at, end, 3, 5) + 257, bits(source, at, end, 8, 5) + 1
+    count = bits(source, at, end, 13, 4) + 4
+    if literals > _LITERALS or distances > _DISTANCES:
+        return False
+    for index in range(19):
+        store8(scratch, index, 0)
+    position = nb.int64(17)
+    for index in range(count):
+        length = bits(source, at, end, position, 3)
+        if length < 0:
+            return False
+        store8(scratch, place_of(nb.int64(index)), length)
+        position += 3
+    if not is_complete(scratch, 0, 19):
+        return False
+    fill_table(scratch)
+    done, last = nb.int64(0), nb.int64(-1)
+    while done < literals + distances:
+        seen = bits(source, at, end, position, 14)
+        if seen < 0:
+            return False
+        symbol, width = (
+            nb.int64(byte(scratch, _SYMBOLS + (seen & 127))),
+            nb.int64(byte(scratch, _WIDTHS + (seen & 127))),
+        )
+        seen >>= width
+        position += width
+        times, value = nb.int64(1), symbol
+        if symbol == 16:
+            times, value = 3 + (seen & 3), last
+            position += 2
+        elif symbol == 17:
+            times, value = 3 + (seen & 7), nb.int64(0)
+            position += 3
+        elif symbol == 18:
+            times, value = 11 + (seen & 127), nb.int64(0)
+            position += 7
+        if value < 0 or times > literals + distances - done:
+            return False
+        for _ in range(times):
+            store8(scratch, done, value)
+            done += 1
+        last = value
+    return (
+        byte(scratch, 256) != nb.uint64(0)
+        and is_complete(scratch, 0, literals)
+        and is_complete(scratch, literals, literals + distances)
+    )
+
+
+def judge_gzip(frame):
+    """Mark which of the batches FIRST..END of the table a fast decoder may take, in their column SOUND."""
+    source, scratch = pointer(frame, slots.INFLATE_SOURCE), pointer(frame, slots.INFLATE_TARGET)
+    table = numbers(frame, slots.INFLATE_TABLE)
+    for batch in range(frame[slots.INFLATE_FIRST], frame[slots.INFLATE_END]):
+        row = batch * slots.WIDTH
+        at, end = table[row + slots.BODY], table[row + slots.BODY_END]
+        if table[row + slots.MAGIC] < 2:
+            at += 8
+        sound = table[row + slots.ATTRIBUTES] & 7 == 1 and has_sound_tables(source, at, end, scratch)
+        table[row + slots.SOUND] = 1 if sound else 0
+    return nb.int64(0)

@@ -1,0 +1,291 @@
+"""The records of v2 batches: checked to the last byte, and copied into Arrow's buffers in the same pass.
+
+Two kernels from one source. `inspect` only checks, and leaves each batch's timestamps, headers and control type in the
+table; `emit` also copies what is wanted. A batch that is not plainly good gives no row: the kernel goes back to where
+it began and ends in doubt.
+"""
+
+from typing import Any
+
+import numba as nb
+
+from logcore.columns.kernels import slots
+from logcore.columns.kernels.machine.intrinsics import big_int16, numbers, pointer, store8, store32, store64
+from logcore.columns.kernels.machine.values import (
+    begin_bits,
+    clear_bit,
+    copy_bytes,
+    fill_constants,
+    in_ranges,
+    is_utf8,
+    same_bytes,
+    set_bit,
+    varint,
+    varlong,
+)
+
+
+def records_kernel(emits: bool) -> Any:
+    """`emit` if `emits`, else `inspect`."""
+
+    def records(frame):
+        source = pointer(frame, slots.SOURCE)
+        source_end = frame[slots.SOURCE_SIZE]
+        table = numbers(frame, slots.TABLE)
+        capacity = frame[slots.ROW_CAPACITY]
+        filtered = frame[slots.FILTERED] != 0
+        ranges = numbers(frame, slots.RANGES)
+        range_count = frame[slots.RANGE_COUNT]
+        since, until, until_open = frame[slots.SINCE], frame[slots.UNTIL], frame[slots.UNTIL_OPEN] != 0
+        wanted_key = pointer(frame, slots.WANTED_KEY)
+        wanted_key_size = frame[slots.WANTED_KEY_SIZE]
+        with_control = frame[slots.WITH_CONTROL] != 0
+        offsets = pointer(frame, slots.TO_OFFSETS)
+        stamps = pointer(frame, slots.TO_TIMESTAMPS)
+        stamp_bits = pointer(frame, slots.TO_TIMESTAMP_VALIDITY)
+        stamps_ms = pointer(frame, slots.TO_TIMESTAMPS_MS)
+        key_ends, keys = pointer(frame, slots.TO_KEY_ENDS), pointer(frame, slots.TO_KEYS)
+        key_bits = pointer(frame, slots.TO_KEY_VALIDITY)
+        value_ends, values = pointer(frame, slots.TO_VALUE_ENDS), pointer(frame, slots.TO_VALUES)
+        value_bits = pointer(frame, slots.TO_VALUE_VALIDITY)
+        header_ends, header_bits = pointer(frame, slots.TO_HEADER_ENDS), pointer(frame, slots.TO_HEADER_VALIDITY)
+        name_ends, names = pointer(frame, slots.TO_NAME_ENDS), pointer(frame, slots.TO_NAMES)
+        content_ends, contents = pointer(frame, slots.TO_HEADER_VALUE_ENDS), pointer(frame, slots.TO_HEADER_VALUES)
+        content_bits = pointer(frame, slots.TO_HEADER_VALUE_VALIDITY)
+        with_offsets, with_stamps = frame[slots.TO_OFFSETS] != 0, frame[slots.TO_TIMESTAMPS] != 0
+        with_stamps_ms, with_keys = frame[slots.TO_TIMESTAMPS_MS] != 0, frame[slots.TO_KEYS] != 0
+        with_values, with_headers = frame[slots.TO_VALUES] != 0, frame[slots.TO_HEADER_ENDS] != 0
+
+        rows, key_at, value_at = nb.int64(0), nb.int64(0), nb.int64(0)
+        header_at, name_at, content_at = nb.int64(0), nb.int64(0), nb.int64(0)
+        null_keys, null_values, null_stamps = nb.int64(0), nb.int64(0), nb.int64(0)
+        null_headers, null_contents = nb.int64(0), nb.int64(0)
+        status = nb.int64(slots.DONE)
+        batch, last_batch = frame[slots.FIRST], frame[slots.END]
+        record, at, previous = frame[slots.RECORD], frame[slots.AT], frame[slots.PREVIOUS]
+        if emits:
+            if with_keys:
+                store32(key_ends, 0, 0)
+            if with_values:
+                store32(value_ends, 0, 0)
+            if with_headers:
+                store32(header_ends, 0, 0)
+                store32(name_ends, 0, 0)
+                store32(content_ends, 0, 0)
+
+        while batch < last_batch:
+            row = batch * slots.WIDTH
+            end = table[row + slots.BODY_END]
+            base, last = table[row + slots.BASE_OFFSET], table[row + slots.LAST_OFFSET]
+            count = table[row + slots.RECORD_COUNT]
+            attributes = table[row + slots.ATTRIBUTES]
+            appended = attributes & 8 != 0
+            base_stamp, max_stamp = table[row + slots.BASE_TIMESTAMP], table[row + slots.MAX_TIMESTAMP]
+            is_control = attributes & 32 != 0
+            shown = emits and (with_control or not is_control)
+            if record == 0:
+                at, previous = table[row + slots.BODY], base - 1
+            # What to go back to if this batch turns out not to be good.
+            rows_0, key_0, value_0, header_0, name_0, content_0 = rows, key_at, value_at, header_at, name_at, content_at
+            nulls_0 = (null_keys, null_values, null_stamps, null_headers, null_contents)
+            least, greatest = nb.int64(slots.NONE), nb.int64(slots.NONE)
+            out_of_range, negative, headers_seen = nb.int64(0), nb.int64(0), nb.int64(0)
+            control_type = nb.int64(-1)
+            good = True
+            while record < count:
+                if emits and rows >= capacity:
+                    status = slots.FULL
+                    break
+                length, at = varint(source, at, end)
+                if at < 0 or length < 1 or length > end - at:
+                    good = False
+                    break
+                record_end = at + length
+                at += 1  # attributes, unused
+                delta, at = varlong(source, at, record_end)
+                if at < 0:
+                    good = False
+                    break
+                offset, at = varint(source, at, record_end)
+                if at < 0:
+                    good = False
+                    break
+                offset += base
+                if offset <= previous or offset > last:
+                    good = False
+                    break
+                previous = offset
+                stamp = max_stamp if appended else base_stamp + delta
+                key_size, at = varint(source, at, record_end)
+                if at < 0 or key_size < -1 or key_size > record_end - at:
+                    good = False
+                    break
+                key_from = at
+                if key_size > 0:
+                    at += key_size
+                value_size, at = varint(source, at, record_end)
+                if at < 0 or value_size < -1 or value_size > record_end - at:
+                    good = False
+                    break
+                value_from = at
+                if value_size > 0:
+                    at += value_size
+                header_count, at = varint(source, at, record_end)
+                if at < 0 or header_count < 0 or header_count > (record_end - at) >> 1 or header_count > 1_000_000:
+                    good = False
+                    break
+                in_range = slots.MIN_TIMESTAMP_MS <= stamp <= slots.MAX_TIMESTAMP_MS and stamp != -1
+                if not emits:
+                    if stamp > greatest:
+                        greatest = stamp
+                    if stamp >= 0 and (least == slots.NONE or stamp < least):
+                        least = stamp
+                    if not in_range and stamp != -1:
+                        out_of_range += 1
+                    if stamp < -1:
+                        negative += 1
+                    headers_seen += header_count
+                if is_control and (with_control or not emits):
+                    # Only the two markers with a key of exactly four bytes are plain.
+                    if key_size != 4 or count != 1 or big_int16(source, key_from) != 0:
+                        good = False
+                        break
+                    control_type = big_int16(source, key_from + 2)
+                    if control_type != 0 and control_type != 1:
+                        good = False
+                        break
+                keep = shown
+                if shown and filtered:
+                    keep = (
+                        (range_count < 0 or in_ranges(ranges, range_count, offset))
+                        and since <= stamp
+                        and (until_open or stamp < until)
+                        and (
+                            wanted_key_size < 0
+                            or (key_size == wanted_key_size and same_bytes(source, key_from, wanted_key, key_size))
+                        )
+                    )
+                if emits and keep:
+                    if with_offsets:
+                        store64(offsets, rows, offset)
+                    if with_stamps_ms:
+                        store64(stamps_ms, rows, stamp)
+                    if with_stamps:
+                        begin_bits(stamp_bits, rows)
+                        if in_range:
+                            store64(stamps, rows, stamp * 1000)
+                        else:
+                            store64(stamps, rows, 0)
+                            clear_bit(stamp_bits, rows)
+                            null_stamps += 1
+                    if with_keys:
+                        begin_bits(key_bits, rows)
+                        if key_size > 0:
+                            copy_bytes(keys, key_at, source, key_from, key_size, source_end)
+                            key_at += key_size
+                        elif key_size < 0:
+                            clear_bit(key_bits, rows)
+                            null_keys += 1
+                        store32(key_ends, rows + 1, key_at)
+                    if with_values:
+                        begin_bits(value_bits, rows)
+                        if value_size > 0:
+                            copy_bytes(values, value_at, source, value_from, value_size, source_end)
+                            value_at += value_size
+                        elif value_size < 0:
+                            clear_bit(value_bits, rows)
+                            null_values += 1
+                        store32(value_ends, rows + 1, value_at)
+                for _ in range(header_count):
+                    name_size, at = varint(source, at, record_end)
+                    if (
+                        at < 0
+                        or name_size < 0
+                        or name_size > record_end - at
+                        or not is_utf8(source, at, at + name_size)
+                    ):
+                        good = False
+                        break
+                    name_from = at
+                    at += name_size
+                    content_size, at = varint(source, at, record_end)
+                    if at < 0 or content_size < -1 or content_size > record_end - at:
+                        good = False
+                        break
+                    if emits and keep and with_headers:
+                        copy_bytes(names, name_at, source, name_from, name_size, source_end)
+                        name_at += name_size
+                        begin_bits(content_bits, header_at)
+                        if content_size > 0:
+                            copy_bytes(contents, content_at, source, at, content_size, source_end)
+                            content_at += content_size
+                        elif content_size < 0:
+                            clear_bit(content_bits, header_at)
+                            null_contents += 1
+                        header_at += 1
+                        store32(name_ends, header_at, name_at)
+                        store32(content_ends, header_at, content_at)
+                    if content_size > 0:
+                        at += content_size
+                if not good or at != record_end:
+                    good = False
+                    break
+                if emits and keep:
+                    if with_headers:
+                        # Most records have none, so these bits begin as null and are set.
+                        if rows & 7 == 0:
+                            store8(header_bits, rows >> 3, 0)
+                        if header_count:
+                            set_bit(header_bits, rows)
+                        else:
+                            null_headers += 1
+                        store32(header_ends, rows + 1, header_at)
+                    rows += 1
+                record += 1
+            if status == slots.FULL and good:
+                if emits:
+                    fill_constants(frame, table, row, rows_0, rows)
+                break
+            if not good or at != end:
+                rows, key_at, value_at, header_at, name_at, content_at = (
+                    rows_0,
+                    key_0,
+                    value_0,
+                    header_0,
+                    name_0,
+                    content_0,
+                )
+                null_keys, null_values, null_stamps, null_headers, null_contents = nulls_0
+                status = slots.DOUBT
+                break
+            if emits:
+                fill_constants(frame, table, row, rows_0, rows)
+            else:
+                table[row + slots.LEAST_TIMESTAMP] = least
+                table[row + slots.GREATEST_TIMESTAMP] = greatest
+                table[row + slots.OUT_OF_RANGE] = out_of_range
+                table[row + slots.NEGATIVE] = negative
+                table[row + slots.HEADERS] = headers_seen
+                table[row + slots.CONTROL_TYPE] = control_type
+            record = nb.int64(0)
+            batch += 1
+
+        frame[slots.FIRST] = batch
+        frame[slots.STATUS] = status
+        frame[slots.RECORD] = record if status == slots.FULL else 0
+        frame[slots.AT] = at
+        frame[slots.PREVIOUS] = previous
+        frame[slots.ROWS] = rows
+        frame[slots.KEY_BYTES] = key_at
+        frame[slots.VALUE_BYTES] = value_at
+        frame[slots.HEADER_COUNT] = header_at
+        frame[slots.NAME_BYTES] = name_at
+        frame[slots.HEADER_VALUE_BYTES] = content_at
+        frame[slots.NULL_KEYS] = null_keys
+        frame[slots.NULL_VALUES] = null_values
+        frame[slots.NULL_TIMESTAMPS] = null_stamps
+        frame[slots.NULL_HEADERS] = null_headers
+        frame[slots.NULL_HEADER_VALUES] = null_contents
+        return nb.int64(0)
+
+    return records

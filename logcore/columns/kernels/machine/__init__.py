@@ -1,0 +1,1 @@
+"""What kernels are made of: processor kinds, intrinsics, checksums, hashes, numbers."""

@@ -1,0 +1,188 @@
+"""Numbers, bytes and bits, as the kernels read them from records and write them into Arrow's buffers.
+
+What reads is given where the bytes end and never looks behind; what writes relies on SLACK bytes behind each buffer.
+"""
+
+import numba as nb
+
+from logcore.columns.kernels import slots
+from logcore.columns.kernels.machine.intrinsics import byte, copy, copy32, load64, numbers, pointer, store8, store32
+
+_STEPPED = 256
+"""Up to so many bytes, a multiple of 32, copying in steps beats a call of memcpy."""
+
+_HIGH_BITS = nb.uint64(0x8080808080808080)
+
+
+@nb.njit(inline="always")
+def varint(source, at, end):
+    """An int32 in its shortest encoding, and the position behind it; -1 for that if it is not there."""
+    if at >= end:
+        return nb.int64(0), nb.int64(-1)
+    low = byte(source, at)
+    at += 1
+    if low < nb.uint64(128):
+        return nb.int64(low >> nb.uint64(1)) ^ -nb.int64(low & nb.uint64(1)), at
+    value = low & nb.uint64(127)
+    shift = nb.uint64(7)
+    while True:
+        if at >= end or shift > nb.uint64(28):
+            return nb.int64(0), nb.int64(-1)
+        low = byte(source, at)
+        at += 1
+        value |= (low & nb.uint64(127)) << shift
+        if low < nb.uint64(128):
+            break
+        shift += nb.uint64(7)
+    if low == nb.uint64(0) or value > nb.uint64(0xFFFFFFFF):
+        return nb.int64(0), nb.int64(-1)
+    return nb.int64(value >> nb.uint64(1)) ^ -nb.int64(value & nb.uint64(1)), at
+
+
+@nb.njit(inline="always")
+def varlong(source, at, end):
+    """An int64 in its shortest encoding, and the position behind it; -1 for that if it is not there."""
+    if at >= end:
+        return nb.int64(0), nb.int64(-1)
+    low = byte(source, at)
+    at += 1
+    if low < nb.uint64(128):
+        return nb.int64(low >> nb.uint64(1)) ^ -nb.int64(low & nb.uint64(1)), at
+    value = low & nb.uint64(127)
+    shift = nb.uint64(7)
+    while True:
+        if at >= end or shift > nb.uint64(63):
+            return nb.int64(0), nb.int64(-1)
+        low = byte(source, at)
+        at += 1
+        value |= (low & nb.uint64(127)) << shift
+        if low < nb.uint64(128):
+            break
+        shift += nb.uint64(7)
+    if low == nb.uint64(0) or (shift == nb.uint64(63) and low > nb.uint64(1)):
+        return nb.int64(0), nb.int64(-1)
+    return nb.int64(value >> nb.uint64(1)) ^ -nb.int64(value & nb.uint64(1)), at
+
+
+@nb.njit(inline="always")
+def copy_bytes(target, to, source, at, size, source_end):
+    """Copy in steps of 32 bytes where both sides have room for whole steps, else exactly."""
+    if size <= _STEPPED and source_end - at >= _STEPPED:
+        copy32(target, to, source, at)
+        if size > 32:
+            copy32(target, to + 32, source, at + 32)
+            if size > 64:
+                copy32(target, to + 64, source, at + 64)
+                done = nb.int64(96)
+                while done < size:
+                    copy32(target, to + done, source, at + done)
+                    done += 32
+    else:
+        copy(target, to, source, at, size)
+
+
+@nb.njit(inline="always")
+def clear_bit(bits, index):
+    """Mark element `index` as null."""
+    place = index >> 3
+    store8(bits, place, nb.int64(byte(bits, place)) & ~(nb.int64(1) << (index & 7)))
+
+
+@nb.njit(inline="always")
+def set_bit(bits, index):
+    """Mark element `index` as not null."""
+    place = index >> 3
+    store8(bits, place, nb.int64(byte(bits, place)) | (nb.int64(1) << (index & 7)))
+
+
+@nb.njit(inline="always")
+def begin_bits(bits, index):
+    """Mark eight elements as not null, at the first of them."""
+    if index & 7 == 0:
+        store8(bits, index >> 3, nb.int64(255))
+
+
+@nb.njit
+def is_utf8(source, at, end):
+    """Whether the bytes are well-formed UTF-8 (no overlong forms, no surrogates, at most U+10FFFF)."""
+    while at < end:
+        if end - at >= 8 and load64(source, at) & _HIGH_BITS == nb.uint64(0):
+            at += 8
+            continue
+        lead = nb.int64(byte(source, at))
+        at += 1
+        if lead < 0x80:
+            continue
+        low, high = nb.int64(0x80), nb.int64(0xBF)
+        if 0xC2 <= lead <= 0xDF:
+            more = 1
+        elif 0xE0 <= lead <= 0xEF:
+            more = 2
+            if lead == 0xE0:
+                low = nb.int64(0xA0)
+            elif lead == 0xED:
+                high = nb.int64(0x9F)
+        elif 0xF0 <= lead <= 0xF4:
+            more = 3
+            if lead == 0xF0:
+                low = nb.int64(0x90)
+            elif lead == 0xF4:
+                high = nb.int64(0x8F)
+        else:
+            return False
+        if end - at < more:
+            return False
+        for step in range(more):
+            following = nb.int64(byte(source, at + step))
+            if following < low or following > high:
+                return False
+            low, high = nb.int64(0x80), nb.int64(0xBF)
+        at += more
+    return True
+
+
+@nb.njit
+def same_bytes(source, at, other, size):
+    """Whether the bytes at a position equal `size` bytes elsewhere."""
+    for index in range(size):  # noqa: SIM110 - Numba compiles no generators
+        if byte(source, at + index) != byte(other, index):
+            return False
+    return True
+
+
+@nb.njit
+def in_ranges(ranges, count, offset):
+    """Whether an offset lies in one of the ascending half-open ranges."""
+    low, high = nb.int64(0), count
+    while low < high:
+        middle = (low + high) >> 1
+        if ranges[2 * middle + 1] <= offset:
+            low = middle + 1
+        else:
+            high = middle
+    return low < count and ranges[2 * low] <= offset
+
+
+@nb.njit
+def fill_constants(frame, table, row, start, end):
+    """What all rows of a batch share: its position, its leader epoch, its timestamp type."""
+    if frame[slots.TO_POSITIONS] != 0:
+        positions = numbers(frame, slots.TO_POSITIONS)
+        position = frame[slots.POSITION_BASE] + table[row + slots.POSITION]
+        for index in range(start, end):
+            positions[index] = position
+    if frame[slots.TO_TYPES] != 0:
+        types = pointer(frame, slots.TO_TYPES)
+        kind = (table[row + slots.ATTRIBUTES] >> 3) & 1 if table[row + slots.MAGIC] > 0 else nb.int64(-1)
+        for index in range(start, end):
+            store32(types, index, kind)
+    if frame[slots.TO_EPOCHS] != 0:
+        epochs, epoch = pointer(frame, slots.TO_EPOCHS), table[row + slots.LEADER_EPOCH]
+        bits = pointer(frame, slots.TO_EPOCH_VALIDITY)
+        for index in range(start, end):
+            store32(epochs, index, epoch)
+            begin_bits(bits, index)
+        if epoch < 0:
+            for index in range(start, end):
+                clear_bit(bits, index)
+            frame[slots.NULL_EPOCHS] += end - start
