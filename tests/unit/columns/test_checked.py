@@ -377,7 +377,7 @@ def test_the_best_engine_judges_and_the_plain_one_where_it_is_named(monkeypatch:
         list(judged)
         assert judged.counts.records == 2
         kinds.append(type(judged))
-    assert kinds == [SegmentValidation, SegmentValidation, CheckedSegment]
+    assert kinds == [SegmentValidation, CheckedSegment]
 
 
 # A table as values and as columns.
