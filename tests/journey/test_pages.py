@@ -1,35 +1,36 @@
-"""The README's commands, typed in the order in which they stand there."""
+"""The commands of README and docs/, typed in the order in which a reader meets them, print what the pages show."""
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
-from tests.conftest import REPOSITORY
-from tests.journey.conftest import README, readme_commands
+from tests.documents import README, pages, run_blocks
 
 pytestmark = pytest.mark.dagster
 
-NOT_TYPED_HERE = {"make test", "make ui"}
+DONE_BY_FIXTURES = {"make demo", "make setup"}
+PAGES = [page for page in pages() if run_blocks(page)]
 
 
-def test_the_two_commands_come_first():
-    assert readme_commands()[:2] == ["make demo", "make test"]
+def test_the_demo_comes_first():
+    assert run_blocks(README)[0].commands[0] == "make demo"
 
 
-def test_every_command_of_the_readme_ends_well(demo):
-    typed = [command for command in readme_commands()[1:] if command not in NOT_TYPED_HERE]
-    assert len(typed) >= 4
-    for command in typed:
-        done = demo.type(command)
-        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-        assert done.stdout.strip(), command
-        assert "Traceback" not in done.stderr, command
+def test_the_pages_for_operators_have_commands_to_run():
+    names = {page.name for page in PAGES}
+    assert names >= {"quickstart.md", "publishing.md", "maintenance.md", "rescue.md", "safety.md"}
 
 
-def test_every_path_the_readme_names_is_there():
-    linked = re.findall(r"\]\(([^)#:]+)\)", README.read_text())
-    assert linked
-    for path in linked:
-        assert (REPOSITORY / path).exists(), path
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_of_a_page_ends_well(page, demo):
+    for block in run_blocks(page):
+        output = []
+        for command in block.commands:
+            if command in DONE_BY_FIXTURES:
+                continue
+            done = demo.type(command)
+            assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+            assert done.stdout.strip(), command
+            assert "Traceback" not in done.stderr, command
+            output += done.stdout.splitlines()
+        assert [line for line in block.shown if line not in output] == []
