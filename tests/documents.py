@@ -13,11 +13,10 @@ from tests.conftest import REPOSITORY
 
 README = REPOSITORY / "README.md"
 CONTRIBUTING = REPOSITORY / "CONTRIBUTING.md"
-GENERATED = {"benchmarks.md", "maintenance-benchmarks.md", "fuzz-results.md", "differential-results.md"}
-"""Pages that a program writes."""
 CONTRACTS = {"cli.md", "shared-tables.md"}
 """Pages that scripts and messages depend on: their wording changes together with the commands."""
 
+_GENERATED = re.compile(r"\A(<!-- Made from |# .*\n\nWritten by\b)")
 _NOT_RUN = re.compile(r"<!-- not run here: (?P<reason>.*?) -->\s*\Z", re.DOTALL)
 _SHOWN = re.compile(r"\n*```text\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 _FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -54,13 +53,23 @@ class ShellBlock:
 
 
 def pages() -> list[Path]:
-    """README, CONTRIBUTING and every page of docs/ that a person wrote."""
-    return [README, CONTRIBUTING, *sorted(p for p in (REPOSITORY / "docs").glob("*.md") if p.name not in GENERATED)]
+    """README, CONTRIBUTING and every page of docs/."""
+    return [README, CONTRIBUTING, *sorted((REPOSITORY / "docs").glob("*.md"))]
+
+
+def is_generated(text: str) -> bool:
+    """Whether a program writes the page, as its first lines say."""
+    return bool(_GENERATED.match(text))
+
+
+def written_pages() -> list[Path]:
+    """The pages that people write."""
+    return [page for page in pages() if not is_generated(page.read_text())]
 
 
 def plain_pages() -> list[Path]:
     """The pages whose language is checked."""
-    return [page for page in pages() if page.name not in CONTRACTS]
+    return [page for page in written_pages() if page.name not in CONTRACTS]
 
 
 def shell_blocks(text: str) -> list[ShellBlock]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.documents import README, pages, run_blocks
+from tests.documents import README, run_blocks, written_pages
 
 pytestmark = pytest.mark.dagster
 
 DONE_BY_FIXTURES = {"make demo", "make setup"}
-PAGES = [page for page in pages() if run_blocks(page)]
+PAGES = [page for page in written_pages() if run_blocks(page)]
 
 
 def test_the_demo_comes_first():
