@@ -17,7 +17,7 @@ CONTRACTS = {"cli.md", "shared-tables.md"}
 """Pages that scripts and messages depend on: their wording changes together with the commands."""
 
 _GENERATED = re.compile(r"\A(<!-- Made from |# .*\n\nWritten by\b)")
-_NOT_RUN = re.compile(r"<!-- not run here: (?P<reason>.*?) -->\s*\Z", re.DOTALL)
+_NOT_RUN = re.compile(r"<!-- not run here: (?P<reason>(?:(?!-->).)*?) -->\s*\Z", re.DOTALL)
 _SHOWN = re.compile(r"\n*```text\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 _FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 

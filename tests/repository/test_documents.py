@@ -141,6 +141,11 @@ a b
 spark-submit
 ```
 
+<!-- a comment of another kind -->
+```sh
+ls
+```
+
 - an item
 - and one more
 """
@@ -160,6 +165,7 @@ def test_blocks_of_commands_are_found_with_their_marks():
     assert [(block.commands, block.reason, block.shown) for block in shell_blocks(PAGE)] == [
         (["make demo", "echo a b"], None, ("a b",)),
         (["spark-submit"], "it needs a cluster", ()),
+        (["ls"], None, ()),
     ]
 
 
