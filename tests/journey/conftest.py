@@ -1,9 +1,8 @@
-"""The way of a stranger: a checkout, `make demo`, and what the README says to type next."""
+"""The way of a stranger: a checkout, `make demo`, and what README and docs/ say to type next."""
 
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,12 +11,10 @@ import pytest
 
 from tests.conftest import REPOSITORY
 
-README = REPOSITORY / "README.md"
-
 
 @dataclass
 class Checkout:
-    """A work tree without anything that a run leaves behind, in which the README's commands are typed."""
+    """A work tree without anything that a run leaves behind, in which the pages' commands are typed."""
 
     path: Path
     outputs: dict[str, subprocess.CompletedProcess[str]] = field(default_factory=dict)
@@ -39,25 +36,6 @@ class Checkout:
 
     def lake(self, sample: str) -> Path:
         return self.path / ".loglake" / "lakes" / sample
-
-
-def readme_commands() -> list[str]:
-    """The shell commands of the README in reading order, comments cut off; a here-document is one command."""
-    commands: list[str] = []
-    for block in re.findall(r"^```sh\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL):
-        lines = block.splitlines()
-        while lines:
-            line = lines.pop(0)
-            here = re.search(r"<<'(\w+)'$", line)
-            if here:
-                end = lines.index(here.group(1)) + 1
-                line = "\n".join([line, *lines[:end]])
-                del lines[:end]
-            else:
-                line = re.sub(r"\s+#.*$", "", line)
-            if line.strip():
-                commands.append(line)
-    return commands
 
 
 @pytest.fixture(scope="session")
