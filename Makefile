@@ -1,7 +1,7 @@
 # One command each; `make help` lists them. Everything made on this machine goes to .venv/ and .loglake/.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo test test-long faults ui lint bench lock clean
+.PHONY: help setup jars demo test test-long faults ui lint bench pages lock clean
 
 export LOGLAKE_HOME ?= $(CURDIR)/.loglake
 demo ui: export DAGSTER_HOME = $(LOGLAKE_HOME)/dagster
@@ -51,6 +51,9 @@ lint: setup ## ruff, mypy, import-linter
 
 bench: setup jars ## speed against other readers, in one run; writes docs/benchmarks.md
 	.venv/bin/python -m tests.bench
+
+pages: setup ## docs/findings.md, docs/tables.md and docs/policies.md, made from the code
+	.venv/bin/python -m deploy.reference_pages
 
 lock: setup ## renew requirements.lock from pyproject.toml
 	.venv/bin/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 --extra jvm --group dev \

@@ -14,8 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from logcore.cli.reading.arguments import high_watermark, natural, offset_range, time_ms
-
-EXIT_NOT_CHECKED, EXIT_USAGE, EXIT_INTERRUPTED = 3, 64, 130
+from logcore.exit_codes import ExitCode
 
 
 class RunCommand:
@@ -59,13 +58,13 @@ class RunCommand:
         refused = _refusal(options)
         if refused is not None:
             _complain(refused)
-            return EXIT_NOT_CHECKED
+            return ExitCode.NOT_CHECKED
         try:
             numbers, logs = _partitions(options.partition)
             _check_together(options)
         except ValueError as error:
             _complain(str(error))
-            return EXIT_USAGE
+            return ExitCode.USAGE
         return _guarded(lambda: _run_lake(options, numbers, logs))
 
 
@@ -255,22 +254,22 @@ def _guarded(work: Callable[[], int]) -> int:
             return work()
     except (UsageError, NoLakeError) as error:
         _complain(str(error))
-        return EXIT_USAGE
+        return ExitCode.USAGE
     except JobError as error:
         _complain(str(error))
-        return EXIT_NOT_CHECKED
+        return ExitCode.NOT_CHECKED
     except OSError as error:
         _complain(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}")
-        return EXIT_NOT_CHECKED
+        return ExitCode.NOT_CHECKED
     except KeyboardInterrupt:
         sys.stderr.write("interrupted: what was committed stays. Type the same command again, and it goes on there.\n")
-        return EXIT_INTERRUPTED
+        return ExitCode.INTERRUPTED
     except Exception as error:
         full = _history_not_writable(error)
         if full is None:
             raise
         _complain(full)
-        return EXIT_NOT_CHECKED
+        return ExitCode.NOT_CHECKED
 
 
 def _history_not_writable(error: BaseException) -> str | None:

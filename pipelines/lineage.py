@@ -25,7 +25,7 @@ For a version, a line for each log in it and a summary last:
                  files_removed, rows_removed, application_ids {id: version}, files_gone [path, …]}}
 
 Exit codes: 0 explained, 2 damage (lost or untrusted offsets, a checksum that does not hold, tables that disagree),
-3 could not be looked at, 64 wrong usage.
+3 could not be looked at: no lake, or nothing of that name in it; 64 wrong usage.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING, Any
 
 from logcore.cli.output.record_lines import json_line
 from logcore.cli.reading.arguments import natural
+from logcore.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from spark_jobs.lake.delta.delta_log import Commit
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from spark_jobs.lake.lineage.version_lineage import LogRows, VersionLineage
     from spark_jobs.lake.segments.archive import Segment
 
-EXIT_CLEAN, EXIT_DAMAGE, EXIT_NOT_CHECKED, EXIT_USAGE = 0, 2, 3, 64
 Place = tuple[str, int, int]
 
 
@@ -86,10 +86,10 @@ class LineageCommand:
             return _offsets(options) if options.version is None else _version(options)
         except UsageError as error:
             sys.stderr.write(f"error: {error}\n")
-            return EXIT_USAGE
+            return ExitCode.USAGE
         except (JobError, OSError) as error:
             sys.stderr.write(f"error: {error}\n")
-            return EXIT_NOT_CHECKED
+            return ExitCode.NOT_CHECKED
 
 
 lineage_command = LineageCommand()
@@ -107,12 +107,12 @@ def _offsets(options: argparse.Namespace) -> int:
     from spark_jobs.lake.lineage.lineage import offset_lineage, parse_table
 
     lake, name = parse_table(options.table)
-    code = EXIT_CLEAN
+    code = ExitCode.CLEAN
     for topic, partition, offset in options.offset:
         for found in offset_lineage(lake, name, topic, partition, offset):
             fields = offset_fields(lake, found)
             sys.stdout.write(json_line(fields) if options.format == "jsonl" else "\n".join(_text(fields)) + "\n")
-            code = EXIT_DAMAGE if found.is_damaged else code
+            code = ExitCode.DAMAGE if found.is_damaged else code
     return code
 
 
@@ -127,7 +127,7 @@ def _version(options: argparse.Namespace) -> int:
         sys.stdout.write(json_line(fields) if options.format == "jsonl" else "\n".join(_log_text(fields)) + "\n")
     summary = summary_fields(found)
     sys.stdout.write(json_line({"summary": summary}) if options.format == "jsonl" else _summary_text(summary))
-    return EXIT_CLEAN
+    return ExitCode.CLEAN
 
 
 # --- fields: a contract -----------------------------------------------------------------------------------------------

@@ -10,17 +10,17 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+from logcore.exit_codes import ExitCode
+from logcore.logs.model.findings import Finding, Severity, exit_code
 from spark_jobs.contracts import CONFIGS, JobReport
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.launch import plan, run
-
-EXIT_CLEAN, EXIT_WARNINGS, EXIT_DAMAGE, EXIT_NOT_CHECKED, EXIT_USAGE = 0, 1, 2, 3, 64
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
-        self.exit(EXIT_USAGE, f"{self.prog}: {message}\n")
+        self.exit(ExitCode.USAGE, f"{self.prog}: {message}\n")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -34,27 +34,26 @@ def main(argv: list[str] | None = None) -> int:
         config = CONFIGS[options.job].from_json(Path(options.config).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         print(f"{options.config}: {error}", file=sys.stderr)
-        return EXIT_USAGE
+        return ExitCode.USAGE
     try:
         if options.plan:
             import json
 
             print(json.dumps(plan(config).as_dict()))
-            return EXIT_CLEAN
+            return ExitCode.CLEAN
         report = run(options.job, config)
     except UsageError as error:
         print(error, file=sys.stderr)
-        return EXIT_USAGE
+        return ExitCode.USAGE
     except (JobError, OSError) as error:
         print(error, file=sys.stderr)
-        return EXIT_NOT_CHECKED
+        return ExitCode.NOT_CHECKED
     print(report.to_json())
     return _exit_code(report)
 
 
-def _exit_code(report: JobReport) -> int:
-    severities = {finding["severity"] for finding in report.findings}
-    return EXIT_DAMAGE if "error" in severities else EXIT_WARNINGS if "warning" in severities else EXIT_CLEAN
+def _exit_code(report: JobReport) -> ExitCode:
+    return exit_code(Finding(str(f["rule"]), Severity(str(f["severity"])), "") for f in report.findings)
 
 
 if __name__ == "__main__":

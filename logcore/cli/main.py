@@ -1,10 +1,9 @@
 """`loglake`: reads the command line, finds the command, and makes sure of the exit code.
 
-    0 clean · 1 warnings · 2 damage found · 3 could not check (unreadable, refused, unsupported) · 64 wrong usage
-
-Errors are one readable paragraph on stderr, never a traceback. `COMMANDS` live here; other packages add commands
-by entry points of the group `loglake.commands`, each an object with `add_parser(subparsers)` whose parser sets `func`
-to a function from the parsed arguments to the exit code. Such a package is imported only when its command is asked for.
+Exit codes are those of `logcore.exit_codes`. Errors are one readable paragraph on stderr, never a traceback. `COMMANDS`
+live here; other packages add commands by entry points of the group `loglake.commands`, each an object with
+`add_parser(subparsers)` whose parser sets `func` to a function from the parsed arguments to the exit code. Such a
+package is imported only when its command is asked for.
 """
 
 from __future__ import annotations
@@ -19,13 +18,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from logcore.errors import LogError
+from logcore.exit_codes import SUMMARY, ExitCode
 
 if TYPE_CHECKING:
     from importlib import metadata
-
-EXIT_UNCHECKED = 3
-EXIT_USAGE = 64
-EXIT_INTERRUPTED = 130
 
 ENTRY_POINTS = "loglake.commands"
 
@@ -58,7 +54,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
-        self.exit(EXIT_USAGE, f"{self.prog}: {message}\n")
+        self.exit(ExitCode.USAGE, f"{self.prog}: {message}\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -69,27 +65,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except SystemExit as stop:  # argparse: help was shown, or the usage was wrong
-        return stop.code if isinstance(stop.code, int) else EXIT_USAGE if stop.code else 0
+        return stop.code if isinstance(stop.code, int) else ExitCode.USAGE if stop.code else ExitCode.CLEAN
     except BrokenPipeError:
         # The reader has what it wanted (`| head`). Python flushes stdout once more at exit: let it go nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return ExitCode.CLEAN
     except OSError as error:
         # Sources have errors of their own: this is what was to be written.
         where = f" {error.filename}" if error.filename else ""
         sys.stderr.write(f"error: the output{where} cannot be written: {error.strerror or type(error).__name__}.\n")
-        return EXIT_UNCHECKED
+        return ExitCode.NOT_CHECKED
     except KeyboardInterrupt:
         sys.stderr.write("interrupted: nothing was written to a source. To start again, type the same command.\n")
-        return EXIT_INTERRUPTED
+        return ExitCode.INTERRUPTED
     except LogError as error:
         sys.stderr.write(f"error: {error}\n")
-        return EXIT_UNCHECKED
+        return ExitCode.NOT_CHECKED
     except Exception as error:  # noqa: BLE001 - the last resort: a person must never meet a traceback
         sys.stderr.write(_unexpected(error))
         if logging.getLogger().isEnabledFor(logging.DEBUG):
             _show_trace(error)
-        return EXIT_UNCHECKED
+        return ExitCode.NOT_CHECKED
 
 
 def _run(arguments: list[str]) -> int:
@@ -100,7 +96,7 @@ def _run(arguments: list[str]) -> int:
             f"error: `loglake {command}` comes with packages that are not installed here. Install the distribution "
             "`loglake` as a whole.\n"
         )
-        return EXIT_UNCHECKED
+        return ExitCode.NOT_CHECKED
     # NumPy would start a thread for every processor, for algebra that no command does.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     parser = _build_parser(command, joined)
@@ -119,7 +115,7 @@ def _build_parser(command: str | None, joined: dict[str, metadata.EntryPoint]) -
     parser = _Parser(
         prog="loglake",
         description="Kafka's log directories, read without a broker.",
-        epilog="Exit codes: 0 clean, 1 warnings, 2 damage found, 3 could not check, 64 wrong usage.",
+        epilog=SUMMARY,
     )
     parent = argparse.ArgumentParser(add_help=False)
     parent.add_argument(

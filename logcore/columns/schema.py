@@ -1,36 +1,59 @@
-"""The schema of the `records` table: the one list of its columns, their order and their types.
+"""The columns of the `records` table: the one list of their names, order, types and meanings.
 
-topic to headers are the columns of Spark's Kafka source, with its types. Belongs here: names and types; filling them is
-the engines' work.
+topic to headers are the columns of Spark's Kafka source, with its types. Belongs here: names, types and meanings;
+filling them is the engines' work.
 """
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import pyarrow as pa
 
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table. meaning: a phrase for people, with the unit of a number and when it is null."""
+
+    name: str
+    type: pa.DataType
+    meaning: str
+
+
+def schema_of(columns: Iterable[Column]) -> pa.Schema:
+    """The Arrow schema of these columns, all of them nullable."""
+    return pa.schema([pa.field(column.name, column.type) for column in columns])
+
+
 HEADER_TYPE = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 
-RECORDS_SCHEMA = pa.schema(
-    [
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("offset", pa.int64()),
-        # null where there is none (-1), and where the table's range of years 1 to 9999 ends; timestamp_ms keeps it
-        pa.field("timestamp", pa.timestamp("us", tz="UTC")),
-        pa.field("timestampType", pa.int32()),
-        pa.field("key", pa.binary()),
-        pa.field("value", pa.binary()),
-        # null where a record has none, as Spark's Kafka source says it
-        pa.field("headers", pa.list_(HEADER_TYPE)),
-        pa.field("timestamp_ms", pa.int64()),
-        # null where the batch has none (-1)
-        pa.field("leader_epoch", pa.int32()),
-        pa.field("log_id", pa.string()),
-        pa.field("segment_id", pa.string()),
-        # of the record's batch, in bytes from the segment's start
-        pa.field("position", pa.int64()),
-        # every name of the record's headers, only where one of them is not UTF-8
-        pa.field("header_keys_raw", pa.list_(pa.binary())),
-    ]
+RECORDS_COLUMNS = (
+    Column("topic", pa.string(), "topic name"),
+    Column("partition", pa.int32(), "partition number"),
+    Column("offset", pa.int64(), "offset in the log"),
+    Column(
+        "timestamp",
+        pa.timestamp("us", tz="UTC"),
+        "record time in UTC; null where it is -1 or outside the years 1 to 9999, and `timestamp_ms` keeps it",
+    ),
+    Column("timestampType", pa.int32(), "-1 none, 0 set by the producer, 1 set by the broker"),
+    Column("key", pa.binary(), "key as written; null where there is none"),
+    Column("value", pa.binary(), "value as written; null for a tombstone"),
+    Column("headers", pa.list_(HEADER_TYPE), "record headers in their order; null where there are none"),
+    Column("timestamp_ms", pa.int64(), "record time as written, epoch milliseconds"),
+    Column("leader_epoch", pa.int32(), "leader epoch of the record's batch; null where it has none (-1)"),
+    Column("log_id", pa.string(), "topic id and incarnation; offsets are unique within a log only"),
+    Column("segment_id", pa.string(), "archived segment that the record was read from"),
+    Column("position", pa.int64(), "position of the record's batch, bytes from the segment's start"),
+    Column(
+        "header_keys_raw",
+        pa.list_(pa.binary()),
+        "names of all headers of the record as bytes; null unless one of them is not UTF-8",
+    ),
 )
+
+RECORDS_SCHEMA = schema_of(RECORDS_COLUMNS)
 
 MIN_TIMESTAMP_MS = -62_135_596_800_000
 """0001-01-01T00:00:00Z"""

@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from logcore.exit_codes import ExitCode
 from pipelines.command.instance import open_instance
 from pipelines.command.running import Runner, RunOutcome, announcer
 from pipelines.command.summary import damage_lines, logs_table, meanings_line, shown_path
@@ -50,7 +51,7 @@ def run_demo(samples: str | None = None) -> int:
         print("\nnothing new")
     else:
         print(f"\ndone in {time.monotonic() - begun:.0f} s; run it again, and it says: nothing new")
-    return 0
+    return ExitCode.CLEAN
 
 
 def _archives(folder: Path) -> list[Path]:

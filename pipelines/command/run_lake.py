@@ -14,13 +14,12 @@ from dataclasses import replace
 from typing import Any
 
 from logcore.cli.reading.nearest_names import no_such_topic, unmatched
+from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity
 from pipelines.command.instance import check_outside_lakes, open_instance
 from pipelines.command.preconditions import check_run
 from pipelines.command.running import Runner, RunOutcome, announcer
 from pipelines.command.summary import (
-    EXIT_NOT_CHECKED,
-    EXIT_USAGE,
     check_lines,
     checks_code,
     damage_lines,
@@ -69,7 +68,7 @@ def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence
         for line in check_lines(outcomes[0], None):
             print(line)
         sys.stderr.write(f"error: {failed.error}\n")
-        return EXIT_USAGE if failed.is_usage_error else EXIT_NOT_CHECKED
+        return ExitCode.USAGE if failed.is_usage_error else ExitCode.NOT_CHECKED
     state = chosen_state(lake, options.topic, numbers, logs)
     is_choice = bool(options.topic or numbers or logs)
     chosen = {log.log for log in state.logs} if is_choice else None
@@ -80,7 +79,7 @@ def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence
     code = verdict(state, [*outcomes[0].of_paths, *outcomes[0].refused], as_of_ms)
     if is_choice and not state.logs:
         sys.stderr.write(f"error: no log of the lake {lake} matches --topic and --partition; nothing was checked.\n")
-        code = EXIT_NOT_CHECKED
+        code = ExitCode.NOT_CHECKED
     for line in unmatched_lines(lake, options.topic, intake.policies):
         sys.stderr.write(f"note: {line}\n")
     return max(code, checks_code(outcomes[0], chosen))

@@ -10,18 +10,18 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity, exit_code, found
 from pipelines.questions import sentence
 from pipelines.view.standing import ALARMING, alarming_ranges, standing_findings
 from pipelines.view.state import MEANINGS, STATES, LakeState, LogState, read_alarms, read_stops
-from spark_jobs.lake.delta.tables import table_uri
+from spark_jobs.lake.delta.tables import TABLES, table_uri
 from spark_jobs.lake.store import storage
 
 if TYPE_CHECKING:
     from pipelines.command.running import CheckOutcome, RunOutcome
     from pipelines.questions import Failure
 
-EXIT_CLEAN, EXIT_WARNINGS, EXIT_DAMAGE, EXIT_NOT_CHECKED, EXIT_USAGE = 0, 1, 2, 3, 64
 
 LISTED_FAILURES = 5
 """So many failures of one check are named."""
@@ -147,10 +147,10 @@ def failures_of(check: CheckOutcome, logs: Collection[str] | None) -> list[Failu
 
 def checks_code(outcome: RunOutcome, logs: Collection[str] | None) -> int:
     """Exit code of a run's checks: 2 for a failed error-level one, 1 for a warning."""
-    code = EXIT_CLEAN
+    code = ExitCode.CLEAN
     for check in outcome.checks:
         for failure in failures_of(check, logs):
-            code = max(code, EXIT_DAMAGE if failure.severity is Severity.ERROR else EXIT_WARNINGS)
+            code = max(code, ExitCode.DAMAGE if failure.severity is Severity.ERROR else ExitCode.WARNING)
     return code
 
 
@@ -196,16 +196,7 @@ def _item(item: Any) -> str:
 
 def tables_lines(lake: str) -> list[str]:
     """Where the tables are, those first that one asks first."""
-    names = (
-        "records",
-        "records_uncommitted",
-        "offset_ledger",
-        "findings",
-        "quarantine",
-        "batches",
-        "transactions",
-        "segments",
-    )
+    names = [spec.name for spec in TABLES.values() if spec.in_summary]
     here = [name for name in names if storage.has_files(storage.join(table_uri(lake, name), "_delta_log"))]
     return [f"{name:<20}{shown_path(table_uri(lake, name))}" for name in here]
 
@@ -224,10 +215,10 @@ def verdict(state: LakeState, now: Sequence[Finding], as_of_ms: int) -> int:
     ]
     code = exit_code([*now, *standing])
     if any(name in log.offsets_by_state for log in state.logs for name in ALARMING):
-        code = max(code, EXIT_DAMAGE)
+        code = max(code, ExitCode.DAMAGE)
     if any("remote" in log.offsets_by_state for log in state.logs):
-        code = max(code, EXIT_WARNINGS)
+        code = max(code, ExitCode.WARNING)
     if any(log.open_transactions[0].hangs(as_of_ms) for log in state.logs if log.open_transactions):
-        code = max(code, EXIT_WARNINGS)
+        code = max(code, ExitCode.WARNING)
     stopped = [found(log.row.stopped, "") for log in state.logs if log.row.stopped]
     return max(code, exit_code(stopped))

@@ -14,7 +14,6 @@ from typing import Any
 
 import dagster as dg
 
-from pipelines.view import columns
 from pipelines.view.lakes import lake_name
 from pipelines.view.picture import ledger_picture, most_telling, states_seen
 from pipelines.view.state import MEANINGS, Alarm, LogState
@@ -34,7 +33,7 @@ def table_schema(name: str) -> dg.TableSchema:
             dg.TableColumn(
                 field.name,
                 str(field.type),
-                description=columns.MEANINGS[name][field.name],
+                description=spec.meaning(field.name).replace("`", ""),
                 tags={"table partition": ""} if field.name in spec.partition_by else {},
             )
             for field in spec.schema

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-EXIT_CLEAN, EXIT_WARNING, EXIT_DAMAGE, EXIT_NOT_CHECKED, EXIT_USAGE = 0, 1, 2, 3, 64
+from logcore.exit_codes import ExitCode
 
 
 def guarded(work: Callable[[], int]) -> int:
@@ -16,10 +16,10 @@ def guarded(work: Callable[[], int]) -> int:
         return work()
     except UsageError as error:
         sys.stderr.write(f"error: {error}\n")
-        return EXIT_USAGE
+        return ExitCode.USAGE
     except (JobError, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
-        return EXIT_NOT_CHECKED
+        return ExitCode.NOT_CHECKED
 
 
 def lake_at(path: str) -> str:

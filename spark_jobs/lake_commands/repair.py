@@ -25,7 +25,8 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.lake_commands.outcome import EXIT_CLEAN, EXIT_DAMAGE, EXIT_WARNING, guarded, lake_at
+from logcore.exit_codes import ExitCode
+from spark_jobs.lake_commands.outcome import guarded, lake_at
 
 if TYPE_CHECKING:
     from spark_jobs.lake.published.frontier_repair import FrontierPlan
@@ -117,8 +118,8 @@ def _frontiers(options: argparse.Namespace) -> int:
     for line in _frontier_lines(made, applied=options.apply):
         print(line)
     if any(log.disagreements for log in made.logs):
-        return EXIT_DAMAGE
-    return EXIT_CLEAN if made.is_empty or options.apply else EXIT_WARNING
+        return ExitCode.DAMAGE
+    return ExitCode.CLEAN if made.is_empty or options.apply else ExitCode.WARNING
 
 
 def _frontier_lines(made: FrontierPlan, *, applied: bool) -> list[str]:
@@ -176,8 +177,8 @@ def _archive(options: argparse.Namespace) -> int:
         print(f"{name}, {segment.path}: {each.problem}; {way_out}")
     print(f"{len(made.harmed)} of {made.looked_at} archived files are harmed")
     if made.lost:
-        return EXIT_DAMAGE
-    return EXIT_CLEAN if not made.harmed or options.apply else EXIT_WARNING
+        return ExitCode.DAMAGE
+    return ExitCode.CLEAN if not made.harmed or options.apply else ExitCode.WARNING
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -196,16 +197,16 @@ def _rebuild(options: argparse.Namespace) -> int:
     if not options.apply:
         if table_swap.is_half_done(lake, name):
             print(f"table {name}: its rebuild was interrupted; --apply gives the new table its place")
-            return EXIT_WARNING
+            return ExitCode.WARNING
         made = plan(lake, name)
         print("\n".join(_plan_lines(made)))
         print("nothing was written; --apply does it")
-        return EXIT_WARNING
+        return ExitCode.WARNING
     with lease.hold(lake, "loglake repair"):
         if table_swap.is_half_done(lake, name):
             print(f"table {name} has its place; the old one is kept as {table_swap.finish(lake, name)}")
             table_state.forget(lake, [name])
-            return EXIT_CLEAN
+            return ExitCode.CLEAN
         made = plan(lake, name)
         if made.copies:
             _copy(lake, name)
@@ -215,7 +216,7 @@ def _rebuild(options: argparse.Namespace) -> int:
                 print(f"table {each}: " + ("is not there" if kept is None else f"the old one is kept as {kept}"))
             print("the next loglake run makes them again")
         table_state.forget(lake, [name, *made.aside])
-    return EXIT_CLEAN
+    return ExitCode.CLEAN
 
 
 def plan(lake: str, name: str) -> Rebuild:

@@ -20,7 +20,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from spark_jobs.lake_commands.outcome import EXIT_CLEAN, guarded
+from logcore.exit_codes import ExitCode
+from spark_jobs.lake_commands.outcome import guarded
 
 
 class UpgradeCommand:
@@ -67,7 +68,7 @@ def _upgrade(options: argparse.Namespace) -> int:
     if options.adopt_sources:
         for line in _adopted(lake, apply=options.apply):
             sys.stdout.write(f"{line}\n")
-    return EXIT_CLEAN
+    return ExitCode.CLEAN
 
 
 def _upgraded(lake: str) -> Iterator[str]:

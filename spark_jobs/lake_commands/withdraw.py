@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 from logcore.cli.output.record_lines import json_line
 from logcore.cli.reading.arguments import natural, offset_range, time_ms
-from spark_jobs.lake_commands.outcome import EXIT_CLEAN, EXIT_DAMAGE, EXIT_WARNING, guarded, lake_at
+from logcore.exit_codes import ExitCode
+from spark_jobs.lake_commands.outcome import guarded, lake_at
 
 if TYPE_CHECKING:
     from spark_jobs.lake.published.withdrawals import WithdrawalPlan
@@ -96,8 +97,8 @@ def _withdraw(options: argparse.Namespace) -> int:
         made = plan()
     sys.stdout.write(_lines(made, run_id) if options.format == "jsonl" else _text(lake, made, run_id))
     if any(log.unclear for log in made.logs):
-        return EXIT_DAMAGE
-    return EXIT_WARNING if not made.is_empty and run_id is None else EXIT_CLEAN
+        return ExitCode.DAMAGE
+    return ExitCode.WARNING if not made.is_empty and run_id is None else ExitCode.CLEAN
 
 
 def _lines(made: WithdrawalPlan, run_id: str | None) -> str:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from logcore.exit_codes import ExitCode
 from spark_jobs.lake.errors import JobError
 from spark_jobs.machine.jars import delta_jars
 
@@ -91,10 +92,10 @@ def main() -> int:
         archive = make()
     except JobError as error:
         sys.stderr.write(f"{error}\n")
-        return 3
+        return ExitCode.NOT_CHECKED
     if archive is None:
         sys.stderr.write("Spark's classes could not be archived: its JVM starts from the jars alone, 3 s slower.\n")
-    return 0
+    return ExitCode.CLEAN
 
 
 if __name__ == "__main__":

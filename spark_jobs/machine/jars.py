@@ -20,6 +20,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from logcore.exit_codes import ExitCode
 from spark_jobs.lake.errors import JobError
 from spark_jobs.machine.home import local_home, make_folder
 from spark_jobs.machine.java import java_home
@@ -168,10 +169,10 @@ def main() -> int:
         paths = delta_jars()
     except JobError as error:
         sys.stderr.write(f"{error}\n")
-        return 3
+        return ExitCode.NOT_CHECKED
     for path in paths:
         sys.stdout.write(f"{path}\n")
-    return 0
+    return ExitCode.CLEAN
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from logcore.exit_codes import ExitCode
 from spark_jobs.lake.errors import JobError
 from spark_jobs.machine.home import local_home, make_folder, writing_home
 
@@ -163,9 +164,9 @@ def main() -> int:
     java, rejected = _installed_java()
     if java is None:
         sys.stderr.write("".join(f"{line}\n" for line in rejected))
-        return 3
+        return ExitCode.NOT_CHECKED
     sys.stdout.write(f"{java.version}\n")
-    return 0
+    return ExitCode.CLEAN
 
 
 if __name__ == "__main__":

@@ -18,20 +18,6 @@ from spark_jobs.row_files.file_order import told_log
 
 RECORD_TABLES = ("records", "records_uncommitted")
 
-ROW_ORDER: Mapping[str, tuple[str, ...]] = {
-    "logs": ("log",),
-    "segments": ("log", "base_offset", "generation", "segment_id"),
-    "validations": ("log", "base_offset", "segment_id"),
-    # Within a log by segment, in the order of their first offsets, and by position: as the log pass reads them.
-    "batches": ("log", "segment", "segment_id", "position"),
-    "findings": ("log", "as_of_ms", "finding_id"),
-    "quarantine": (),  # rows of up to 1 MiB: taken file by file, in which a segment's are in order
-    "transactions": ("log", "first_offset", "producer_id"),
-    "offset_ledger": ("log", "start_offset"),
-    "log_actions": ("log", "as_of_ms", "segment_id"),
-}
-"""How rows of the other tables lie in a merged file; ``segment`` stands for the first offset of a row's segment."""
-
 FILE_OVERHEAD = 4096
 """What a file's footer takes at least; it does not come along into a merged file."""
 

@@ -23,7 +23,7 @@ from spark_jobs.lake.delta.live_files import open_parquet
 from spark_jobs.lake.delta.parquet_files import ROW_GROUP_ROWS, write_file
 from spark_jobs.lake.delta.tables import TableSpec, read_rows, table_uri
 from spark_jobs.lake.store import storage
-from spark_jobs.row_files.file_runs import ROW_ORDER
+from spark_jobs.lake.table_specs import FIRST_OF_SEGMENT
 from spark_jobs.row_files.table_columns import with_columns
 
 CHUNK_BYTES = 32 << 20
@@ -132,7 +132,7 @@ class _Source:
 
 def _chunks(task: FileMergeTask) -> Iterator[Weighed]:
     """All rows in chunks that make row groups: full ones, or as many rows as fit in memory well."""
-    rows = _sorted(task) if task.log_id is None and ROW_ORDER[task.table] else _checked(task)
+    rows = _sorted(task) if task.log_id is None and task.spec.row_order else _checked(task)
     waiting: list[pa.RecordBatch] = []
     count = size = 0
     weight = 0.0
@@ -167,13 +167,13 @@ def _checked(task: FileMergeTask) -> Iterator[Weighed]:
 
 def _sorted(task: FileMergeTask) -> Iterator[Weighed]:
     """All rows at once, in the table's order; such tables are cut into tasks by rows."""
-    schema = task.spec.file_schema
+    schema, order = task.spec.file_schema, task.spec.row_order
     batches = [b for path in task.paths for b, _ in _rows_of(task, path, 0)]
     rows = pa.Table.from_batches(batches, schema)
-    keys = rows.select([column for column in ROW_ORDER[task.table] if column != "segment"])
-    if "segment" in ROW_ORDER[task.table]:
-        keys = keys.append_column("segment", _first_of_segment(task.lake, rows))
-    indices = pc.sort_indices(keys, sort_keys=[(column, "ascending") for column in ROW_ORDER[task.table]])
+    keys = rows.select([column for column in order if column != FIRST_OF_SEGMENT])
+    if FIRST_OF_SEGMENT in order:
+        keys = keys.append_column(FIRST_OF_SEGMENT, _first_of_segment(task.lake, rows))
+    indices = pc.sort_indices(keys, sort_keys=[(column, "ascending") for column in order])
     for batch in rows.take(indices).to_batches():
         yield batch, sum(task.sizes) / max(rows.num_rows, 1)
 

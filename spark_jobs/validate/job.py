@@ -27,7 +27,7 @@ from spark_jobs.contracts import JobReport, LogChange, ValidateConfig
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import Standing, WrittenFile
 from spark_jobs.lake.delta.live_files import ByLog, LiveFile, newest_files
-from spark_jobs.lake.delta.tables import TRANSACTIONS, VALIDATIONS, read_rows, table_uri
+from spark_jobs.lake.delta.tables import TABLES, TRANSACTIONS, VALIDATIONS, read_rows, table_uri
 from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.ledger import finding_rows, frontier
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 LOG_FIELDS = ("log", "topic", "log_id", "partition")
 
-WRITTEN = ("batches", "quarantine", "transactions", "offset_ledger", "validations")
+WRITTEN = tuple(spec.name for spec in TABLES.values() if spec.of_validation)
 
 Judged = tuple[Segment, Mapping[str, Any]]
 """A segment and what its pass said of it."""

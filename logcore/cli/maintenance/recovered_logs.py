@@ -22,6 +22,7 @@ from logcore.cli.maintenance import maintenance
 from logcore.cli.reading.looking import Notes, find_logs
 from logcore.cli.reading.selection import is_chosen, nothing_chosen
 from logcore.errors import LogError
+from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.partition_directory import PartitionDirectory, RootLines
 from logcore.logs.model.sources import SourceLog
@@ -165,7 +166,7 @@ def _run_several(arguments: argparse.Namespace, plan_of: Planner, advice: str) -
         notes.refuse(f"{', '.join(map(shown, arguments.sources))}: no log lies there.")
     if not arguments.plan:
         _refuse_outputs(arguments, logs)
-    code = 0
+    code = ExitCode.CLEAN
     states: dict[str, StateReader] = {}
     lines: dict[TopicPartition, RootLines] = {}
     try:
@@ -211,12 +212,12 @@ def _run_log(
     notes: Notes,
     lines: dict[TopicPartition, RootLines],
     states: dict[str, StateReader],
-) -> int:
+) -> ExitCode:
     """Take the best copy of one log; into `lines` come those of its root files. Returns its exit code."""
     with ExitStack() as stack:
         copies = list(_copies(stack, logs, plan_of, notes, states, reads_around=getattr(arguments, "salvage", False)))
         if not copies:
-            return 0  # the reason was reported, and is in the notes
+            return ExitCode.CLEAN  # the reason was reported, and is in the notes
         taken = max(copies, key=lambda copy: copy.rank)  # of equals the first
         others = [copy for copy in copies if copy is not taken]
         plan, source = taken.plan, shown(taken.log.directory)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from logcore.cli.reading.arguments import OffsetRange
 from logcore.cli.reading.selection import concerns_choice, is_chosen, nothing_chosen, root_of
 from logcore.errors import LogError
+from logcore.exit_codes import ExitCode
 from logcore.logs.checks.validation import stretch_rule
 from logcore.logs.model.batch_facts import BatchFact, fact_of
 from logcore.logs.model.findings import Finding, Severity, exit_code, found
@@ -46,9 +47,9 @@ class Notes:
         sys.stderr.write(f"error: {message}\n")
 
     @property
-    def exit_code(self) -> int:
+    def exit_code(self) -> ExitCode:
         """0 clean · 1 warnings · 2 damage found · 3 could not check."""
-        return 3 if self.is_refused else exit_code(self.findings)
+        return ExitCode.NOT_CHECKED if self.is_refused else exit_code(self.findings)
 
 
 def find_logs(

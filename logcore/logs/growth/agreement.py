@@ -58,7 +58,7 @@ class LogTail:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Why nothing more may be taken; `rule` is in the table of rules, and the finding is among the growth's."""
+    """Why nothing more may be taken; `rule` is in the rule catalogue, and the finding is among the growth's."""
 
     rule: str
     message: str

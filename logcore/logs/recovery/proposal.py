@@ -40,13 +40,13 @@ class RecoveryPlan:
     refusal: str | None = None
 
     @property
-    def exit_code(self) -> int:
+    def exit_code(self) -> ExitCode:
         """0 nothing lost · 1 warnings · 2 something is lost · 3 a broker would not start."""
         if self.refusal is not None:
-            return 3
+            return ExitCode.NOT_CHECKED
         if any(loss.severity is Severity.ERROR for loss in self.losses):
-            return 2
-        return 1 if self.losses else 0
+            return ExitCode.DAMAGE
+        return ExitCode.WARNING if self.losses else ExitCode.CLEAN
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON, without any file's bytes."""

@@ -28,6 +28,7 @@ from spark_jobs.lake.published.withdrawals import Withdrawal
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.archived_batch import ArchivedBatch, is_held, read_batch
+from spark_jobs.lake.setup.identity import not_there
 from spark_jobs.lake.store import storage
 
 TABLE_NAMES = ("records", "records_uncommitted")
@@ -102,11 +103,11 @@ def offset_lineage(lake: str, name: str, topic: str, partition: int, offset: int
     """What became of an offset, once for every log of that name that has it: a topic made again is another log.
 
     Raises:
-        UsageError: the lake has no such topic partition.
+        JobError: there is no lake, or it has no such topic partition or table.
     """
     rows = [row for row in archive.read_logs(lake).values() if (row.topic, row.partition) == (topic, partition)]
     if not rows:
-        raise UsageError(f"The lake {lake} has no topic partition {topic}-{partition}.")
+        raise not_there(lake, f"topic partition {topic}-{partition}")
     found = _rows(lake, name, topic, partition, offset)
     ordered = sorted(rows, key=lambda row: row.incarnation)
     having = [row for row in ordered if offset < row.next_offset or any(p.log_id == row.log_id for p in found)]
@@ -184,7 +185,7 @@ def _rows(lake: str, name: str, topic: str, partition: int, offset: int) -> list
 
     table = open_table(lake, name)
     if table is None:
-        raise UsageError(f"The lake {lake} has no table {name}.")
+        raise not_there(lake, f"table {name}")
     wanted = (ds.field("topic") == topic) & (ds.field("partition") == partition) & (ds.field("offset") == offset)
     columns = ["log_id", "segment_id", "position"]
     if name == "records_uncommitted":

@@ -16,9 +16,10 @@ from deltalake.exceptions import DeltaError
 from spark_jobs.lake.delta import delta_log
 from spark_jobs.lake.delta.delta_log import Commit
 from spark_jobs.lake.delta.tables import open_dataset, open_table
-from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
+from spark_jobs.lake.setup.identity import not_there
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +70,14 @@ def version_lineage(lake: str, name: str, version: int) -> VersionLineage:
     """What a version added and removed, and where it came from.
 
     Raises:
-        UsageError: the table is not there, or has no such version.
-        JobError: the table's log does not keep that version any more.
+        JobError: the lake, the table or the version is not there, or the table's log does not keep that version any
+            more.
     """
     newest = delta_log.newest_version(lake, name)
     if newest is None:
-        raise UsageError(f"The lake {lake} has no table {name}.")
+        raise not_there(lake, f"table {name}")
     if version > newest:
-        raise UsageError(f"The table {name} of lake {lake} stands at version {newest}; there is no version {version}.")
+        raise JobError(f"The table {name} of lake {lake} stands at version {newest}; there is no version {version}.")
     commit = delta_log.read_commit(lake, name, version)
     if commit is None:
         raise JobError(f"The table {name} of lake {lake} does not keep the log of version {version} any more.")

@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import asdict, dataclass
 
-from spark_jobs.lake.errors import LakeRefused, UsageError
+from spark_jobs.lake.errors import JobError, LakeRefused, UsageError
 from spark_jobs.lake.store import storage
 
 LAYOUT_VERSION = 2
@@ -51,6 +51,13 @@ def read_identity(lake: str) -> LakeIdentity | None:
     if layout < 1:
         raise LakeRefused(f"{path} is not the description of a lake (layout {layout}); choose another --lake.")
     return LakeIdentity(layout, cluster)
+
+
+def not_there(lake: str, what: str) -> JobError:
+    """The error for something that a lake does not have, or for a lake that is not there itself."""
+    if read_identity(lake) is None:
+        return JobError(f"There is no lake at {lake}: it has no {LAKE_FILE}.")
+    return JobError(f"The lake {lake} has no {what}.")
 
 
 def cluster_of(lake: str, stated: str | None) -> str | None:

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import NoReturn
 
@@ -41,12 +41,19 @@ from logcore.logs.model.broker_line import DEFAULT_LINE, BrokerLine
 from logcore.logs.model.topic_config import TopicConfig
 from logcore.segments.filenames import is_internal_topic
 from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake.policy_settings import (
+    CLEANUP_POLICIES,
+    INT64_MAX,
+    SETTINGS,
+    UNLIMITED,
+    OneOf,
+    Ratio,
+    Setting,
+    SomeOf,
+    WholeNumber,
+)
 
-UNLIMITED = -1
-CLEANUP_POLICIES = ("compact", "delete")
-
-_INT32_MAX = 2**31 - 1
-_INT64_MAX = 2**63 - 1
+_REMOVE_NOTHING = frozenset(setting.field for setting in SETTINGS.values() if setting.removes_nothing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +67,7 @@ class TopicPolicy:
     retention_bytes: int = UNLIMITED
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
-    max_compaction_lag_ms: int = _INT64_MAX
+    max_compaction_lag_ms: int = INT64_MAX
     delete_retention_ms: int = 86_400_000
     segment_bytes: int = 1 << 30
     segment_index_bytes: int = 10 << 20
@@ -195,22 +202,25 @@ class _Reader:
             self._refuse(pattern, f"{pattern.value!r} matches no topic: names have letters, digits, '.', '_' and '-'")
         fields: dict[str, object] = {}
         for key, value in self._entries(body, f"the policy of {pattern.value!r}"):
-            if key.value == "cleanup.policy":
-                fields["cleanup_policy"] = self._cleanup_policy(value)
-            elif key.value in _SETTINGS:
-                field, convert = _SETTINGS[key.value]
-                fields[field] = self._number(key.value, value, convert)
-            elif key.value in _CHOICES:
-                field, words = _CHOICES[key.value]
-                fields[field] = self._choice(key.value, value, words)
-            else:
-                known = ", ".join(["cleanup.policy", *_SETTINGS, *_CHOICES])
+            setting = SETTINGS.get(key.value)
+            if setting is None:
+                known = ", ".join(SETTINGS)
                 self._refuse(key, f"{key.value!r} is not a setting of a policy; known are {known}")
+            fields[setting.field] = self._value(setting, value)
         if "cleanup_policy" not in fields:
             if not fields or fields.keys() - _REMOVE_NOTHING:
                 self._refuse(pattern, f"the policy of {pattern.value!r} does not state its cleanup.policy")
             fields["cleanup_policy"] = ()
         return TopicPolicy(pattern.value, **fields)  # type: ignore[arg-type]
+
+    def _value(self, setting: Setting, node: yaml.Node) -> object:
+        match setting.values:
+            case SomeOf():
+                return self._cleanup_policy(node)
+            case OneOf(words):
+                return self._choice(setting.name, node, words)
+            case WholeNumber() | Ratio() as values:
+                return self._number(setting.name, node, values.parse)
 
     def _choice(self, name: str, node: yaml.Node, words: tuple[str, ...]) -> str:
         if not isinstance(node, yaml.ScalarNode) or node.value not in words:
@@ -257,57 +267,3 @@ class _Reader:
 
 def _is_null(node: yaml.ScalarNode) -> bool:
     return node.style is None and node.value in ("", "~", "null", "Null", "NULL")
-
-
-def _integer(least: int, greatest: int = _INT64_MAX) -> Callable[[str], int]:
-    def convert(text: str) -> int:
-        # 20 characters hold every 64-bit number: a longer text is refused before it is converted
-        if len(text) > 20 or not re.fullmatch(r"-?[0-9]+", text, re.ASCII):
-            raise ValueError("not a whole number in plain digits")
-        number = int(text)
-        if not least <= number <= greatest:
-            raise ValueError(f"not in {least}..{greatest}")
-        return number
-
-    return convert
-
-
-def _ratio(text: str) -> float:
-    if not re.fullmatch(r"[0-9]*\.?[0-9]+", text, re.ASCII) or not 0 <= float(text) <= 1:
-        raise ValueError("not a number in 0..1")
-    return float(text)
-
-
-# Names, ranges and defaults as in Kafka's LogConfig and CleanerConfig (the segment size from before 4.0's lower bound
-# of 1 MiB); the last four are ours, with the delay in milliseconds.
-_SETTINGS: Mapping[str, tuple[str, Callable[[str], float]]] = {
-    "retention.ms": ("retention_ms", _integer(UNLIMITED)),
-    "retention.bytes": ("retention_bytes", _integer(UNLIMITED)),
-    "min.cleanable.dirty.ratio": ("min_cleanable_dirty_ratio", _ratio),
-    "min.compaction.lag.ms": ("min_compaction_lag_ms", _integer(0)),
-    "max.compaction.lag.ms": ("max_compaction_lag_ms", _integer(1)),
-    "delete.retention.ms": ("delete_retention_ms", _integer(0)),
-    "segment.bytes": ("segment_bytes", _integer(14, _INT32_MAX)),
-    "segment.index.bytes": ("segment_index_bytes", _integer(4, _INT32_MAX)),
-    "index.interval.bytes": ("index_interval_bytes", _integer(0, _INT32_MAX)),
-    "file.delete.delay.ms": ("file_delete_delay_ms", _integer(0)),
-    "producer.id.expiration.ms": ("producer_id_expiration_ms", _integer(1)),
-    "log.cleaner.dedupe.buffer.size": ("log_cleaner_dedupe_buffer_size", _integer(24)),
-    "compaction.spread.bytes": ("compaction_spread_bytes", _integer(0)),
-    "active.min.growth": ("active_min_growth", _integer(0)),
-    "publish.min.bytes": ("publish_min_bytes", _integer(0)),
-    "publish.max.delay": ("publish_max_delay_ms", _integer(0)),
-}
-
-_CHOICES: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "on_truncate": ("on_truncate", ("stop", "follow")),
-    "on_recreate": ("on_recreate", ("stop", "append")),
-    "on_trim": ("on_trim", ("keep", "follow")),
-    "salvage": ("salvage", ("strict", "permissive")),
-    "compat": ("compat", tuple(str(line) for line in BrokerLine)),
-}
-
-_REMOVE_NOTHING = frozenset(
-    {"on_truncate", "on_recreate", "salvage", "active_min_growth", "publish_min_bytes", "publish_max_delay_ms"}
-)
-"""Fields that speak of taking and publishing alone."""

@@ -104,6 +104,28 @@ def test_the_worked_batch_is_one_and_holds_what_is_said() -> None:
     assert rows == [(0, 1000, b"k1", b"v1"), (1, 1005, b"k2", None)]
 
 
+def test_the_worked_segment_is_one_and_holds_what_the_brokers_own_tool_said() -> None:
+    (data,) = worked("A segment, byte by byte")
+    assert len(data) == 194
+    first, second = read_header(data), read_header(data, 83)
+    assert (first.base_offset, first.size, first.crc) == (0, 83, 1293609450)
+    assert (second.base_offset, second.size) == (1, 111)
+    assert crc_matches(data, 0, first)
+    assert crc_matches(data, 83, second)
+    rows = [(r.offset, r.timestamp, r.key, r.value) for r in read_records(data, 0, first)]
+    rows += [(r.offset, r.timestamp, r.key, r.value) for r in read_records(data, 83, second)]
+    assert rows == [
+        (0, 1590772932775, None, b"my test message"),
+        (1, 1590779066167, None, b"next test message"),
+        (2, 1590779066211, None, b"yet another message"),
+    ]
+
+
+def test_a_flipped_bit_of_the_worked_segment_fails_its_checksum() -> None:
+    (data,) = worked("A segment, byte by byte")
+    assert not crc_matches(data[:70] + bytes([data[70] ^ 1]) + data[71:], 0, read_header(data))
+
+
 def test_the_worked_message_is_one_and_holds_what_is_said() -> None:
     (data,) = worked("A message, byte by byte")
     header = read_header(data)

@@ -1,0 +1,223 @@
+"""Rules for the bytes of a log: batches of a segment, the log as a whole, and the files beside its segments.
+
+The checks are in `logcore.logs.checks.validation` and `batch_rules`, `transactions` and `offset_ledger`, `log_check` and
+`index_check`.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from logcore.logs.rules.rule import Rule, Severity
+
+_INFO, _WARNING, _ERROR = Severity.INFO, Severity.WARNING, Severity.ERROR
+
+_REINDEX = "The segments are read without it. `loglake reindex SRC --out DST` makes a copy with new index files."
+_FILL = (
+    "Name a copy that has these offsets: `loglake run SRC --lake LAKE --fill-from COPY`. If there is none, the policy "
+    "`salvage: permissive` publishes what follows."
+)
+_PRODUCER = "The records are kept and published. Look for the cause at the producer, not in the log."
+
+SEGMENT_RULES: MappingProxyType[str, Rule] = MappingProxyType(
+    {
+        "corrupt-bytes": Rule(
+            _ERROR,
+            "Bytes of a segment cannot be trusted; the message says why. A lake keeps them in `quarantine`.",
+            f"{_FILL} For a broker, `loglake recover SRC --out DST --salvage` keeps every good batch.",
+        ),
+        "torn-tail": Rule(
+            _INFO,
+            "A segment that is still written ends in a partial batch.",
+            "Nothing: the next run reads the batch when it is complete.",
+        ),
+        "tail-hides-batches": Rule(
+            _ERROR,
+            "The end of a segment that is still written is no partial batch, or it contains whole batches.",
+            "`loglake recover SRC --out DST --salvage` keeps the whole batches. Compare with another replica of the "
+            "partition.",
+        ),
+        "segment-without-batch": Rule(
+            _WARNING,
+            "A segment is not empty, and no batch of it can be read.",
+            "Check that the file is a Kafka segment and was copied completely; copy it again from the broker.",
+        ),
+        "zero-padding": Rule(
+            _INFO,
+            "A segment that is still written ends in zeros: room that the broker reserved.",
+            "Nothing.",
+        ),
+        "zero-tail": Rule(
+            _ERROR,
+            "A segment that was complete ends in zeros: records were lost.",
+            _FILL,
+        ),
+        "unknown-attribute-bits": Rule(
+            _WARNING,
+            "A batch has attribute bits that no known broker sets.",
+            "The batch is read without them. Check whether a newer version of Kafka or another program wrote it.",
+        ),
+        "control-batch-shape": Rule(
+            _WARNING,
+            "A control batch does not hold exactly one record.",
+            "Check which program wrote it: brokers write one record into each control batch.",
+        ),
+        "unknown-control-type": Rule(
+            _WARNING,
+            "A control record has an unknown type; it decides no transaction.",
+            "Check whether a newer version of Kafka wrote it.",
+        ),
+        "leader-epoch-regression": Rule(
+            _WARNING,
+            "A batch has a lower leader epoch than the batch before.",
+            "Compare with another replica: a flipped bit or a mixture of two replicas looks like this.",
+        ),
+        "max-timestamp-differs": Rule(
+            _WARNING,
+            "The greatest timestamp in a batch header is not that of its records.",
+            "The records keep their own timestamps. Expect `retention.ms` and look-ups by time to use the header.",
+        ),
+        "negative-timestamp": Rule(
+            _WARNING,
+            "A record has a timestamp below -1, which no broker takes from a producer.",
+            "The number is in `timestamp_ms`. Check the clock or the serializer of the producer.",
+        ),
+        "timestamp-out-of-range": Rule(
+            _INFO,
+            "A record has a timestamp outside the years 1 to 9999; `timestamp` is null.",
+            "Use `timestamp_ms`, which keeps the number.",
+        ),
+        "sequence-gap": Rule(
+            _WARNING,
+            "A producer's batch skips sequence numbers: records were lost between producer and log.",
+            _PRODUCER,
+        ),
+        "sequence-duplicate": Rule(
+            _WARNING,
+            "A producer's batch was written twice; both are kept.",
+            "Readers that need each record once drop duplicates by key or by their own id.",
+        ),
+        "unusual-encoding": Rule(
+            _WARNING,
+            "Numbers are encoded otherwise than Kafka encodes them; they are read as Kafka reads them.",
+            "Check which client or program wrote the batch.",
+        ),
+        "header-name-not-utf8": Rule(
+            _INFO,
+            "The name of a record header is not UTF-8.",
+            "Use `header_keys_raw`, which keeps the bytes.",
+        ),
+        "inner-crc-differs": Rule(
+            _WARNING,
+            "A message inside a compressed message fails its own checksum.",
+            "The outer checksum holds, so the message is kept. Compare its value with another source.",
+        ),
+        "inner-magic-differs": Rule(
+            _WARNING,
+            "A message inside a compressed message is of another format version.",
+            "The message is read by its own version. Check which client wrote it.",
+        ),
+        "inner-bytes-left": Rule(
+            _WARNING,
+            "The last message inside a compressed message is incomplete; it is dropped, as in Kafka.",
+            "Check which client wrote it. Brokers and consumers do not see this message either.",
+        ),
+        "wrapper-offset-zero": Rule(
+            _WARNING,
+            "A compressed message has offset 0, though a message inside it has another; brokers skip it.",
+            "`loglake recover SRC --out DST --salvage` gives it the offset of its last message.",
+        ),
+    }
+)
+
+WHOLE_LOG_RULES: MappingProxyType[str, Rule] = MappingProxyType(
+    {
+        "batch-outside-transaction": Rule(
+            _WARNING,
+            "A producer wrote a batch outside its own open transaction.",
+            "The batch is visible to every reader, whatever becomes of the transaction. Check the producer.",
+        ),
+        "transaction-outcome-lost": Rule(
+            _ERROR,
+            "A transaction was open where offsets are lost, and so its outcome is lost too.",
+            _FILL,
+        ),
+        "corrupt-offsets": Rule(_ERROR, "The bytes of these offsets cannot be trusted.", _FILL),
+        "missing-offsets": Rule(_ERROR, "These offsets are gone, and nothing explains it.", _FILL),
+        "changed-after-publishing": Rule(
+            _ERROR,
+            "Archived bytes no longer say what was published of them; the rows stay.",
+            "Restore the archive: `loglake repair LAKE --archive --from COPY --apply`. Then `loglake verify LAKE` "
+            "proves the rows.",
+        ),
+    }
+)
+
+SIDE_FILE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
+    {
+        "offset-gap": Rule(
+            _WARNING,
+            "Offsets are missing inside a segment of a log that shows no sign of cleaning.",
+            "If the topic was once compacted, nothing. Otherwise compare with another replica.",
+        ),
+        "leader-epoch-differs": Rule(
+            _WARNING,
+            "A batch has another leader epoch than `leader-epoch-checkpoint` states there.",
+            "Compare with another replica. `loglake recover SRC --out DST` makes the file again from the batches.",
+        ),
+        "producer-sequence": Rule(
+            _WARNING,
+            "A producer's batch does not follow its last one.",
+            _PRODUCER,
+        ),
+        "producer-epoch-regression": Rule(
+            _WARNING,
+            "A producer's batch has a lower epoch than the producer had before.",
+            _PRODUCER,
+        ),
+        "index-missing": Rule(
+            _INFO,
+            "A segment has no offset index.",
+            "Nothing: a broker's start makes it, and so does `loglake reindex SRC --out DST`.",
+        ),
+        "index-partial-entry": Rule(
+            _INFO,
+            "An index ends in bytes that are no whole entry; brokers ignore them.",
+            "Nothing.",
+        ),
+        "index-zeroed": Rule(_WARNING, "An index contains zeros, though its segment is complete.", _REINDEX),
+        "leader-epochs-unproven": Rule(
+            _INFO,
+            "There is no `leader-epoch-checkpoint` for these offsets, so a flipped leader epoch could not be seen.",
+            "Copy the file along with the segments, if the broker has it.",
+        ),
+        "index-past-end": Rule(
+            _WARNING,
+            "An index entry points after the end of its segment: the segment may have been cut.",
+            "Compare the segment's size with the broker or with another replica, and copy it again.",
+        ),
+        "offset-index-differs": Rule(_WARNING, "An offset index does not fit its segment.", _REINDEX),
+        "time-index-differs": Rule(_WARNING, "A time index does not fit its segment.", _REINDEX),
+        "transaction-index-differs": Rule(_WARNING, "A transaction index does not fit the log.", _REINDEX),
+        "broken-snapshot": Rule(
+            _WARNING,
+            "A producer snapshot cannot be used; a broker would delete it.",
+            "`loglake reindex SRC --out DST` makes a copy with new producer snapshots.",
+        ),
+        "snapshot-not-whole": Rule(
+            _ERROR,
+            "A KRaft snapshot does not begin and end as every snapshot does.",
+            "Copy the file again from a controller.",
+        ),
+        "snapshot-differs": Rule(
+            _WARNING,
+            "A producer snapshot is not what the batches below it give.",
+            "`loglake reindex SRC --out DST` makes a copy with new producer snapshots.",
+        ),
+        "checkpoint-beyond-log-end": Rule(
+            _WARNING,
+            "A file beside the log names offsets above the log's end: the end may have been cut off.",
+            "Compare with another replica. If the copy was made while the broker ran, copy it again.",
+        ),
+    }
+)

@@ -1,0 +1,252 @@
+"""The settings of ``policies.yaml``: name, values, and what each one does.
+
+Names, ranges and defaults are as in Kafka's LogConfig and CleanerConfig where Kafka has the setting; the range of
+``segment.bytes`` is from before 4.0's lower bound of 1 MiB. Defaults are those of ``policies.TopicPolicy``.
+
+Belongs here: what may be written in the file. Does not: reading it (``policies``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from logcore.logs.model.broker_line import BrokerLine
+
+UNLIMITED = -1
+CLEANUP_POLICIES = ("compact", "delete")
+
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class WholeNumber:
+    """Values of a setting: a whole number in ``least..greatest``, in plain digits."""
+
+    least: int
+    greatest: int = INT64_MAX
+
+    def parse(self, text: str) -> int:
+        """The number that a text states.
+
+        Raises:
+            ValueError: it is no such number; the text says why.
+        """
+        # 20 characters hold every 64-bit number: a longer text is refused before it is converted
+        if len(text) > 20 or not re.fullmatch(r"-?[0-9]+", text, re.ASCII):
+            raise ValueError("not a whole number in plain digits")
+        number = int(text)
+        if not self.least <= number <= self.greatest:
+            raise ValueError(f"not in {self.least}..{self.greatest}")
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """Values of a setting: a number in 0..1."""
+
+    def parse(self, text: str) -> float:
+        """The number that a text states.
+
+        Raises:
+            ValueError: it is no such number.
+        """
+        if not re.fullmatch(r"[0-9]*\.?[0-9]+", text, re.ASCII) or not 0 <= float(text) <= 1:
+            raise ValueError("not a number in 0..1")
+        return float(text)
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Values of a setting: one of these words."""
+
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SomeOf:
+    """Values of a setting: any of these words, as a list or separated by commas."""
+
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting of a policy."""
+
+    name: str
+    """As it is written in the file."""
+    field: str
+    """Of ``policies.TopicPolicy``."""
+    values: WholeNumber | Ratio | OneOf | SomeOf
+    meaning: str
+    """One or two sentences, with the unit of a number."""
+    is_kafkas: bool = True
+    """Whether it is a setting of Kafka, and not of Loglake alone."""
+    removes_nothing: bool = False
+    """It concerns reading and publishing alone, so a policy may state it without ``cleanup.policy``."""
+
+
+SETTINGS: Mapping[str, Setting] = {
+    setting.name: setting
+    for setting in (
+        Setting(
+            "cleanup.policy",
+            "cleanup_policy",
+            SomeOf(CLEANUP_POLICIES),
+            "What may be removed: `delete` lets retention remove old segments, `compact` lets cleaning remove older "
+            "records of a key. With an empty list only offsets below the log start may be removed.",
+        ),
+        Setting(
+            "retention.ms",
+            "retention_ms",
+            WholeNumber(UNLIMITED),
+            "Age in milliseconds after which retention removes a segment; -1 is unlimited. Kafka's default is seven "
+            "days; here nothing is removed by default.",
+        ),
+        Setting(
+            "retention.bytes",
+            "retention_bytes",
+            WholeNumber(UNLIMITED),
+            "Size of a log in bytes above which retention removes its oldest segments; -1 is unlimited.",
+        ),
+        Setting(
+            "min.cleanable.dirty.ratio",
+            "min_cleanable_dirty_ratio",
+            Ratio(),
+            "Part of a log that must be uncleaned before it is cleaned again.",
+        ),
+        Setting(
+            "min.compaction.lag.ms",
+            "min_compaction_lag_ms",
+            WholeNumber(0),
+            "Time in milliseconds for which a record is not cleaned.",
+        ),
+        Setting(
+            "max.compaction.lag.ms",
+            "max_compaction_lag_ms",
+            WholeNumber(1),
+            "Time in milliseconds after which a log is cleaned, whatever its dirty ratio.",
+        ),
+        Setting(
+            "delete.retention.ms",
+            "delete_retention_ms",
+            WholeNumber(0),
+            "Time in milliseconds for which cleaning keeps tombstones and transaction markers.",
+        ),
+        Setting(
+            "segment.bytes",
+            "segment_bytes",
+            WholeNumber(14, INT32_MAX),
+            "Greatest size in bytes of a segment that cleaning writes.",
+        ),
+        Setting(
+            "segment.index.bytes",
+            "segment_index_bytes",
+            WholeNumber(4, INT32_MAX),
+            "Greatest size in bytes of an index; it also bounds how many segments cleaning joins.",
+        ),
+        Setting(
+            "index.interval.bytes",
+            "index_interval_bytes",
+            WholeNumber(0, INT32_MAX),
+            "Bytes of a segment between two entries of its indexes.",
+        ),
+        Setting(
+            "file.delete.delay.ms",
+            "file_delete_delay_ms",
+            WholeNumber(0),
+            "Time in milliseconds between the removal of a segment and the deletion of its files; never less than a "
+            "day in a lake.",
+        ),
+        Setting(
+            "producer.id.expiration.ms",
+            "producer_id_expiration_ms",
+            WholeNumber(1),
+            "Time in milliseconds after which an idle producer is forgotten; cleaning keeps the last batch of a "
+            "producer that is not.",
+        ),
+        Setting(
+            "log.cleaner.dedupe.buffer.size",
+            "log_cleaner_dedupe_buffer_size",
+            WholeNumber(24),
+            "Size in bytes of Kafka's offset map, which ends a round of cleaning when it is full. Without it a round "
+            "never ends for that.",
+        ),
+        Setting(
+            "compaction.spread.bytes",
+            "compaction_spread_bytes",
+            WholeNumber(0),
+            "A log with more bytes to clean than this is cleaned by many Spark tasks.",
+            is_kafkas=False,
+        ),
+        Setting(
+            "active.min.growth",
+            "active_min_growth",
+            WholeNumber(0),
+            "Bytes by which the active segment must have grown before a scheduled run reads it.",
+            is_kafkas=False,
+            removes_nothing=True,
+        ),
+        Setting(
+            "publish.min.bytes",
+            "publish_min_bytes",
+            WholeNumber(0),
+            "Bytes of decided records from which a scheduled run publishes a log at once.",
+            is_kafkas=False,
+            removes_nothing=True,
+        ),
+        Setting(
+            "publish.max.delay",
+            "publish_max_delay_ms",
+            WholeNumber(0),
+            "Time in milliseconds after which a scheduled run reads and publishes a log, however little there is.",
+            is_kafkas=False,
+            removes_nothing=True,
+        ),
+        Setting(
+            "on_truncate",
+            "on_truncate",
+            OneOf(("stop", "follow")),
+            "When a source diverges below what is published: `stop` the log, or `follow` the source as a new "
+            "incarnation of the log.",
+            is_kafkas=False,
+            removes_nothing=True,
+        ),
+        Setting(
+            "on_recreate",
+            "on_recreate",
+            OneOf(("stop", "append")),
+            "When a topic was created again under its name: `stop` the log, or `append` the new topic as a new "
+            "incarnation of the log.",
+            is_kafkas=False,
+            removes_nothing=True,
+        ),
+        Setting(
+            "on_trim",
+            "on_trim",
+            OneOf(("keep", "follow")),
+            "When the source moves its log start: `keep` the offsets below it in the archive, or `follow`: retention "
+            "removes them.",
+            is_kafkas=False,
+        ),
+        Setting(
+            "salvage",
+            "salvage",
+            OneOf(("strict", "permissive")),
+            "`strict` publishes a log up to its first damage; `permissive` also publishes what follows the damage.",
+            is_kafkas=False,
+            removes_nothing=True,
+        ),
+        Setting(
+            "compat",
+            "compat",
+            OneOf(tuple(str(line) for line in BrokerLine)),
+            "The line of brokers whose bytes maintenance writes; `4.0` stands for 4.0 to 4.3.",
+            is_kafkas=False,
+        ),
+    )
+}
+"""Every setting by its name; docs/policies.md is made from it."""
