@@ -18,8 +18,8 @@ from logcore.logs.model.findings import Finding, exit_code
 from logcore.logs.rules import RULE_GROUPS, Rule
 from pipelines.view.standing import ALARMING
 from pipelines.view.state import MEANINGS as STATES
-from spark_jobs.lake.policy_settings import INT64_MAX, SETTINGS, OneOf, Ratio, Setting, SomeOf, WholeNumber
 from spark_jobs.lake.setup.policies import TopicPolicy
+from spark_jobs.lake.setup.policy_settings import INT64_MAX, SETTINGS, OneOf, Ratio, Setting, SomeOf, WholeNumber
 from spark_jobs.lake.table_specs import FIRST_OF_SEGMENT, TABLES, TableSpec
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -102,7 +102,7 @@ def _states() -> str:
 
 
 def policies_page() -> str:
-    """docs/policies.md, from `spark_jobs.lake.policy_settings` and the defaults of `TopicPolicy`."""
+    """docs/policies.md, from `spark_jobs.lake.setup.policy_settings` and the defaults of `TopicPolicy`."""
     example = [
         "topics:",
         '  "orders-*":                 # a glob over topic names',
@@ -116,7 +116,7 @@ def policies_page() -> str:
     ]
     return "\n".join(
         [
-            _made_from("`spark_jobs/lake/policy_settings.py` and `spark_jobs/lake/setup/policies.py`"),
+            _made_from("`spark_jobs/lake/setup/policy_settings.py` and `spark_jobs/lake/setup/policies.py`"),
             "# policies.yaml\n",
             "What may be removed from which topic of a lake, and how its logs are read and published: "
             "`loglake run SRC --lake LAKE --policies policies.yaml`.\n",

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.partition_directory import Cut, Keep, PartitionDirectory, Proposal, RootLines, Write
 from logcore.logs.model.remote_tier import below_start, remote_range

@@ -1,7 +1,7 @@
 """Rules for the bytes of a log: batches of a segment, the log as a whole, and the files beside its segments.
 
-The checks are in `logcore.logs.checks.validation` and `batch_rules`, `transactions` and `offset_ledger`, `log_check` and
-`index_check`.
+The checks are in `logcore.logs.checks.validation` and `batch_rules`, `transactions` and `offset_ledger`, `log_check`
+and `index_check`.
 """
 
 from __future__ import annotations

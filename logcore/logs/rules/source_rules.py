@@ -1,6 +1,7 @@
 """Rules for sources: paths and directories as they are found, and how a source changed since it was last read.
 
-The checks are in `logcore.storage.local` and its neighbours (paths), and in `logcore.logs.growth.growth` and `agreement`.
+The checks are in `logcore.storage.local` and its neighbours (paths), and in `logcore.logs.growth.growth` and
+`agreement`.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ from logcore.logs.model.broker_line import DEFAULT_LINE, BrokerLine
 from logcore.logs.model.topic_config import TopicConfig
 from logcore.segments.filenames import is_internal_topic
 from spark_jobs.lake.errors import UsageError
-from spark_jobs.lake.policy_settings import (
+from spark_jobs.lake.setup.policy_settings import (
     CLEANUP_POLICIES,
     INT64_MAX,
     SETTINGS,
