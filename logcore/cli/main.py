@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from logcore import __version__
 from logcore.errors import LogError
 from logcore.exit_codes import SUMMARY, ExitCode
 
@@ -117,6 +118,7 @@ def _build_parser(command: str | None, joined: dict[str, metadata.EntryPoint]) -
         description="Kafka's log directories, read without a broker.",
         epilog=SUMMARY,
     )
+    parser.add_argument("--version", action="version", version=f"loglake {__version__}", help="print the version")
     parent = argparse.ArgumentParser(add_help=False)
     parent.add_argument(
         "--log-level",

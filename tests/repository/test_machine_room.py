@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -44,6 +45,19 @@ def test_continuous_integration_runs_the_one_command():
     lines = (REPOSITORY / ".ci" / "run").read_text().splitlines()
     assert [line for line in lines if line.startswith("make")] == ["make test"]
     assert os.access(REPOSITORY / ".ci" / "run", os.X_OK)
+
+
+def commands_of(target: str) -> str:
+    """The lines of a target of the Makefile."""
+    makefile = (REPOSITORY / "Makefile").read_text()
+    return re.split(r"\n(?=\S)", makefile.split(f"\n{target}: ", 1)[1])[0]
+
+
+def test_slow_tests_are_left_out_of_make_quick_alone():
+    assert '-m "not slow"' in commands_of("quick")
+    everything = commands_of("test")
+    assert "pytest" in everything
+    assert '-m "' not in everything
 
 
 @pytest.mark.dagster

@@ -15,6 +15,8 @@ from tests.bench.corpora import MIB, SEGMENT_NAME, Segment, named, segment
 from tests.bench.segments import FIRST_TIMESTAMP, XERIAL
 from tests.bench.totals import Totals
 
+pytestmark = pytest.mark.slow
+
 V2 = ["small-none-16k", "small-none-1m", "medium-none-16k", "headers-none-16k", "10k-none-1m", "100k-none-1m"]
 COMPRESSED = ["small-gzip-16k", "small-snappy-16k", "small-lz4-16k", "small-zstd-16k", "small-lz4-1m"]
 V1 = ["small-none-16k-v1", "small-lz4-16k-v1"]

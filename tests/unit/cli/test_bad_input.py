@@ -18,6 +18,8 @@ from tests.broker_directory import LogDirectory
 from tests.conftest import REPOSITORY
 from tests.unit.cli.conftest import write_checkpoint
 
+pytestmark = pytest.mark.slow
+
 LOG_END = 35
 BATCHES = 7
 

@@ -18,6 +18,8 @@ from logcore.records.batch import read_header
 from logcore.storage import loaded_files, source_bytes
 from tests import handmade
 
+pytestmark = pytest.mark.slow
+
 BATCHES = 300
 BASES = (0, BATCHES, 2 * BATCHES)
 TEBIBYTE = 1 << 40

@@ -26,6 +26,8 @@ from tests import handmade
 from tests.conftest import REPOSITORY, Sample
 from tests.unit.cli import conftest as made
 
+pytestmark = pytest.mark.slow
+
 Captured = pytest.CaptureFixture[str]
 Said = tuple[int, str, str]
 SAMPLES = ["codecs-v2-4.3.1", "timestamps-v2-4.4.0", "transactions-4.4.0", "internal-topics-4.4.0", "damaged"]

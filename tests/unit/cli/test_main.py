@@ -4,6 +4,7 @@ import argparse
 import os
 import subprocess
 import sys
+import tomllib
 from importlib import metadata
 from pathlib import Path
 
@@ -53,6 +54,12 @@ def test_wrong_usage_is_64_and_says_what_is_wrong(arguments: list[str], capsys: 
 def test_help_is_clean(arguments: list[str], capsys: Captured) -> None:
     assert main.main(arguments) == 0
     assert capsys.readouterr().out.startswith("usage: loglake")
+
+
+def test_the_version_is_that_of_the_distribution(capsys: Captured) -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert main.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"loglake {project['version']}\n"
 
 
 def test_help_names_every_command_of_the_contract(capsys: Captured) -> None:

@@ -10,6 +10,8 @@ import pytest
 from logcore.cli.main import main
 from tests import handmade
 
+pytestmark = pytest.mark.slow
+
 TEBIBYTE = 1 << 40
 BATCHES = [handmade.simple_batch(offset, [(b"k", b"v" * 20)]) for offset in range(300)]
 GOOD = b"".join(BATCHES)

@@ -17,6 +17,8 @@ from logcore.columns.decoding import compiled, turns
 from logcore.records.compression import compress
 from tests import handmade
 
+pytestmark = pytest.mark.slow
+
 ZSTD = 4
 VALUE = 200_000_000
 

@@ -24,6 +24,8 @@ from logcore.segments.scanning.scan import Stretch
 from tests import handmade
 from tests.conftest import Sample
 
+pytestmark = pytest.mark.slow
+
 Items = list[BatchVerdict | Stretch]
 
 RULES = {

@@ -17,6 +17,8 @@ from logcore.segments.scanning.scan import Stretch
 from tests import handmade
 from tests.conftest import Sample
 
+pytestmark = pytest.mark.slow
+
 WANTED = Wanted(columns=("offset", "value", "position"))
 PLACE = Place("t", 0, "l", "s")
 THREADS = pytest.mark.parametrize("threads", [1, 2, 3])

@@ -16,6 +16,8 @@ from logcore.records.compression import Codec, compress
 from tests import handmade
 from tests.unit.logs.compaction.one_round import a_round, segment
 
+pytestmark = pytest.mark.slow
+
 SIZES = [0, 1, 100, 16_300, 65_400, 65_520, 65_536, 66_000, 131_000, 131_072, 131_200, 262_100, 400_000]
 CODECS = [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 

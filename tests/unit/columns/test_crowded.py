@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.skipif(platform.system() != "Linux", reason="the address space is read from /proc")
 def test_the_kernels_load_where_the_address_space_is_crowded() -> None:

@@ -15,6 +15,8 @@ from logcore.segments.scanning.scan import Stretch
 from tests import handmade
 from tests.conftest import Sample
 
+pytestmark = pytest.mark.slow
+
 PLACE = Place("orders", 3, "abc.0", "seg", position_base=4096)
 
 

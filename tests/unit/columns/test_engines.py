@@ -22,6 +22,8 @@ from tests.conftest import Sample
 from tests.fuzz import streams
 from tests.unit.columns.test_decoding_parity import injured_records
 
+pytestmark = pytest.mark.slow
+
 PLACE = Place("orders", 3, "abc.0", "seg", position_base=1 << 40)
 MIN_INT64, MAX_INT64 = -(1 << 63), (1 << 63) - 1
 HUGE = 100_000_000

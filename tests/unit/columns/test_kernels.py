@@ -33,6 +33,8 @@ from logcore.records.model import DEFAULT_LIMITS
 from tests import handmade
 from tests.conftest import REPOSITORY, Sample
 
+pytestmark = pytest.mark.slow
+
 PLACE = Place("t", 0, "l", "s")
 SAMPLES = ["codecs-v2-4.3.1", "transactions-4.4.0", "damaged"]
 

@@ -17,6 +17,8 @@ from logcore.columns.wanted import EVERYTHING, Place
 from logcore.records.model import DEFAULT_LIMITS
 from tests import handmade
 
+pytestmark = pytest.mark.slow
+
 PLACE = Place("orders", 3, "l", "s")
 CREATE, APPEND, NONE = "CreateTime", "LogAppendTime", "NoTimestampType"
 

@@ -11,6 +11,8 @@ from logcore.columns.engines import Engine, available, decode_segment
 from logcore.columns.wanted import Place
 from tests import handmade
 
+pytestmark = pytest.mark.slow
+
 PLACE = Place("t", 0, "l", "s")
 
 

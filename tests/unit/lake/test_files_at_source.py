@@ -13,6 +13,8 @@ import pytest
 
 from tests import handmade
 
+pytestmark = pytest.mark.slow
+
 BATCHES = 300
 
 CHILD = """

@@ -11,6 +11,8 @@ import pytest
 from spark_jobs.lake.errors import LeaseHeld
 from spark_jobs.lake.store.lease import hold
 
+pytestmark = pytest.mark.slow
+
 TRY = "import sys; from spark_jobs.lake.store.lease import hold\nwith hold(sys.argv[1], 'other'): print('held')"
 
 

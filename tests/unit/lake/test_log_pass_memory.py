@@ -6,6 +6,10 @@ import json
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 BATCHES, LIMIT_MB = 2_000_000, 80
 
 

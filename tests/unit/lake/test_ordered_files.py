@@ -18,6 +18,8 @@ from spark_jobs.row_files import ordered_files
 from spark_jobs.row_files.file_order import Order, orders_of
 from spark_jobs.row_files.ordered_files import OrderTask, order_files
 
+pytestmark = pytest.mark.slow
+
 SCHEMA = TABLES["records"].file_schema.append(pa.field("note", pa.list_(pa.struct([pa.field("x", pa.int32())]))))
 
 

@@ -12,6 +12,8 @@ from spark_jobs.tasks.segment_copy import CopyTask, copy_segment, nothing_readab
 from tests import handmade
 from tests.unit.lake.copy_tasks import copy_task
 
+pytestmark = pytest.mark.slow
+
 
 def _batches(*base_offsets: int) -> bytes:
     rows = [(b"k", b"v")] * 5

@@ -22,6 +22,8 @@ from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.store import storage
 
+pytestmark = pytest.mark.slow
+
 
 def _rows(*offsets: int) -> pa.Table:
     rows = [{"topic": "t", "partition": 0, "offset": o, "timestamp_ms": 0, "log_id": "l"} for o in offsets]

@@ -17,6 +17,8 @@ from spark_jobs.contracts import ValidateConfig
 from spark_jobs.lake.errors import LakeRefused
 from spark_jobs.lake.setup import identity
 
+pytestmark = pytest.mark.slow
+
 KILLED = """
 import os, signal, sys
 from spark_jobs.lake_commands.upgrade import upgrade_command

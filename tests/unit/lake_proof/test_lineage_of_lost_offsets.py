@@ -16,6 +16,8 @@ from tests.broker_directory import LogDirectory, Partition
 from tests.spark.cycle import Lake
 from tests.unit.lake_proof.lakes import without_spark
 
+pytestmark = pytest.mark.slow
+
 Captured = pytest.CaptureFixture[str]
 
 

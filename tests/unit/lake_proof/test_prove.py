@@ -16,6 +16,8 @@ from spark_jobs.launch import run
 from spark_jobs.prove import job as prove
 from tests.spark.cycle import AS_OF_MS, Lake
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def recorded(lake: Lake) -> Lake:

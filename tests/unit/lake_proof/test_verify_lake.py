@@ -24,6 +24,8 @@ from spark_jobs.lake_proof.proof import DataUnreadable
 from spark_jobs.lake_proof.state import read_lake
 from tests.spark.cycle import Lake
 
+pytestmark = pytest.mark.slow
+
 ORDERS_ROWS, PAYMENTS_ROWS = 30, 4
 
 

@@ -12,6 +12,8 @@ import pytest
 
 from pipelines.command.interrupts import lost_interrupts_repeated
 
+pytestmark = pytest.mark.slow
+
 
 class Interrupted:
     """Is interrupted when it is finalized."""

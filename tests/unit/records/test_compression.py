@@ -15,6 +15,8 @@ from logcore.records.compression import Codec, compress, decompress
 from logcore.records.lz4_frames import header_checksum
 from tests import handmade
 
+pytestmark = pytest.mark.slow
+
 CAP = 1 << 20
 TEXT = bytes(range(256)) * 3 + b"loglake" * 40
 OTHER = b"another stream"

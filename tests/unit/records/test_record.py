@@ -221,6 +221,7 @@ def test_limits_are_exact() -> None:
     assert refusal(stream, Limits(decoded_batch_bytes=size - 1)) is CorruptionReason.OUTPUT_CAP
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1_000_000, 1_000_001])
 def test_a_million_headers_in_one_record_are_read_and_one_more_is_not(count: int) -> None:
     body = bytes(3) + handmade.varint(-1) * 2 + handmade.varint(count) + bytes(2 * count)
@@ -274,6 +275,7 @@ def test_a_header_of_another_batch_does_not_lead_past_the_buffer() -> None:
     assert caught.value.reason is CorruptionReason.TRUNCATED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_record_of_100_megabytes_is_read(packed: bool) -> None:
     value = bytes(100_000_000)

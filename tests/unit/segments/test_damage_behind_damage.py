@@ -20,6 +20,8 @@ from tests.executed import executed
 from tests.handmade import flip, patch
 from tests.unit.segments.test_resynchronization import batch, good, judged, length, rules
 
+pytestmark = pytest.mark.slow
+
 LOG = f"{0:020d}.log"
 
 

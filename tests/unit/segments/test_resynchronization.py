@@ -23,6 +23,8 @@ from logcore.storage.source_bytes import SourceBytes
 from tests import handmade
 from tests.handmade import cut, flip, patch
 
+pytestmark = pytest.mark.slow
+
 HEADER = range(61)
 BASE_OFFSET, LENGTH, EPOCH = range(8), range(8, 12), range(12, 16)
 LOG = f"{0:020d}.log"

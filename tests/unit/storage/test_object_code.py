@@ -59,6 +59,7 @@ def _slowly(folder: str, started: float) -> None:
         sys.exit(1)
 
 
+@pytest.mark.slow
 def test_of_processes_that_ask_at_once_one_makes_it(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     processes = [context.Process(target=_slowly, args=(str(tmp_path), time.time())) for _ in range(3)]

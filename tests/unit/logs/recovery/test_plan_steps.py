@@ -12,6 +12,8 @@ from logcore.segments.filenames import TopicPartition
 from tests import handmade
 from tests.executed import executed
 
+pytestmark = pytest.mark.slow
+
 FEW, MANY = 20, 120
 CONFIG = TopicConfig()
 EMPTY_SNAPSHOT = bytes.fromhex("000148674bc700000000")
