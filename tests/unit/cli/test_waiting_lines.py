@@ -109,7 +109,8 @@ def test_lines_come_in_order_however_few_bytes_may_wait(
 FULL = """
 import functools, sys
 from logcore.cli.main import main
-from logcore.columns import chunks, turns
+from logcore.columns.checking import chunks
+from logcore.columns.decoding import turns
 turns.WAITING_BYTES = 1000
 chunks.plan_chunks = functools.partial(chunks.plan_chunks, nbytes=10_000)
 chunks.processors = lambda: 4
