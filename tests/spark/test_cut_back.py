@@ -12,7 +12,7 @@ from spark_jobs.contracts import IngestConfig, PublishConfig
 from spark_jobs.ingest import job as ingest
 from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.segments import archive
-from spark_jobs.machine.session import get_session
+from spark_jobs.launch import start_executor
 from spark_jobs.publish import job as publish
 from tests import handmade
 from tests.broker_directory import Partition
@@ -248,7 +248,7 @@ def test_what_is_published_between_plan_and_commit_is_not_cut_back(source, lake)
     assert [swap["because"] for log in plan.as_dict()["logs"] for swap in log["swaps"]] == ["cut-back"]
     launch.run("publish", PublishConfig(str(lake.path), "meanwhile", AS_OF_MS))
     with pytest.raises(ConcurrentChange, match="was published up to 30"):
-        ingest.apply(plan, config, get_session(str(lake.path)))
+        ingest.apply(plan, config, start_executor(str(lake.path)))
     assert archived(lake) == [(0, 30, None)]
     lake.turn(source.path)
     assert lake.stopped() == {"orders-0": "source-diverged"}
@@ -412,7 +412,7 @@ def test_a_publish_planned_before_a_cut_does_not_commit_what_was_cut(source, lak
     orders.append(10, tag=b"other", leader_epoch=1)
     orders.epochs([(0, 0), (1, 20)])
     assert launch.run("ingest", IngestConfig(str(lake.path), (str(source.path),), "cut", AS_OF_MS)).changed
-    publish.apply(overtaken, config, get_session(str(lake.path)))
+    publish.apply(overtaken, config, start_executor(str(lake.path)))
     assert lake.published("orders") == {}
     lake.turn(source.path)
     assert lake.published("orders") == orders.rows

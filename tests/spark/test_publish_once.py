@@ -8,8 +8,7 @@ from deltalake import write_deltalake
 
 from logcore.columns.schema import RECORDS_SCHEMA
 from spark_jobs.contracts import PublishConfig
-from spark_jobs.launch import run
-from spark_jobs.machine.session import get_session
+from spark_jobs.launch import run, start_executor
 from spark_jobs.publish import job as publish
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.spark.cycle import AS_OF_MS, Lake
@@ -33,9 +32,9 @@ def test_of_two_plans_made_at_one_frontier_only_the_first_to_commit_adds_rows(re
     lake, orders, payments, config = ready
     first, second = publish.plan(config), publish.plan(config)
     assert {log.records for log in second.logs} == {10}
-    spark = get_session(config.lake)
-    assert len(publish.apply(first, config, spark).changed) == 2
-    late = publish.apply(second, config, spark)
+    executor = start_executor(config.lake)
+    assert len(publish.apply(first, config, executor).changed) == 2
+    late = publish.apply(second, config, executor)
     assert late.changed == ()
     assert lake.published("orders") == orders.rows
     assert lake.published("payments") == payments.rows
