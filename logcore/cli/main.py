@@ -3,7 +3,7 @@
 Exit codes are those of `logcore.exit_codes`. Errors are one readable paragraph on stderr, never a traceback. `COMMANDS`
 live here; other packages add commands by entry points of the group `loglake.commands`, each an object with
 `add_parser(subparsers)` whose parser sets `func` to a function from the parsed arguments to the exit code. Such a
-package is imported only when its command is asked for.
+package is imported only when its command runs.
 """
 
 from __future__ import annotations

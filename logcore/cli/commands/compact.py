@@ -46,10 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     notes = Notes()
     read: list[Finding] = []
     with maintenance.source(arguments, read) as directory:
-        for finding in read:
-            # A high watermark that was given is one that is stated.
-            if finding.rule != "no-high-watermark" or arguments.high_watermark is None:
-                notes.say(finding)
+        maintenance.say_source_findings(read, arguments, notes)
         # Slower to import than many a partition is to clean.
         from logcore.columns.checking.verified_batches import read_verified
         from logcore.columns.engines import new_cleaner

@@ -44,10 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     notes = Notes()
     read: list[Finding] = []
     with maintenance.source(arguments, read) as directory:
-        for finding in read:
-            # A high watermark that was given is one that is stated.
-            if finding.rule != "no-high-watermark" or arguments.high_watermark is None:
-                notes.say(finding)
+        maintenance.say_source_findings(read, arguments, notes)
         from logcore.columns.engines import segment_reading  # slower to import than many a partition is to read
 
         try:

@@ -12,12 +12,13 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from logcore.cli.reading import arguments as options
+from logcore.cli.reading.looking import Notes
 from logcore.logs.model.broker_line import DEFAULT_LINE, BrokerLine
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.partition_directory import PartitionDirectory, Proposal, RootLines
@@ -106,6 +107,13 @@ def source(arguments: argparse.Namespace, findings: list[Finding]) -> Iterator[P
         if arguments.high_watermark is not None:
             stated["high_watermark_ms"] = None  # of no file
         yield replace(directory, **stated)
+
+
+def say_source_findings(findings: Iterable[Finding], arguments: argparse.Namespace, notes: Notes) -> None:
+    """Print what reading the source found. A high watermark in the arguments replaces a missing one."""
+    for finding in findings:
+        if finding.rule != "no-high-watermark" or arguments.high_watermark is None:
+            notes.say(finding)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What was asked for by name and is not there: the patterns that match no topic, and the names nearest to them."""
+"""Patterns that match no topic, and the existing names that are most similar to them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def unmatched(patterns: Iterable[str], topics: Sequence[str]) -> tuple[str, ...]
 
 
 def nearest(asked: str, names: Iterable[str]) -> tuple[str, ...]:
-    """At most `MOST` names like the one that was asked for, the nearest first. Case and the marks of a glob do not
+    """At most `MOST` names similar to the given one, the most similar first. Case and the marks of a glob do not
     count."""
     plain = re.sub(r"\[[^]]*\]|[*?]", "", asked).lower()
     by_lower: dict[str, list[str]] = {}

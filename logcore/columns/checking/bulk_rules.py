@@ -1,8 +1,8 @@
 """The rules on good batches, applied to a whole table of them.
 
-What has to be looked at one by one is told by array operations; then the rules of `logcore.logs.checks.batch_rules`
-judge each batch of the table. Else the table is counted, and what those rules remember is brought up to its end.
-Either way the judgement comes out the same.
+Array operations find out whether a table has batches that need a check of their own. If it has, the rules of
+`logcore.logs.checks.batch_rules` check each of its batches. If not, the batches are only counted, and the memory of
+those rules is moved to the end of the table. The results are the same.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ begin at offset 0 the producer snapshot at its first segment stands for what cam
 damage, a gap or cleaned batches, neither sequences nor snapshots can be judged, and the transaction index only in part.
 
 A cut exactly between two batches leaves no trace in a segment: what points behind the end is the only witness. Belongs
-here: the walk over a whole log. Bytes and batches of one segment are judged in `logcore.logs.checks.validation`.
+here: the walk over a whole log. `logcore.logs.checks.validation` checks the bytes and batches of one segment.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ of the new directory:
     Write   new bytes
 
 Nothing here opens or writes a file: `logcore.storage.partition_directories` reads one, `partition_output` writes one.
-Bytes of a file may come into memory only when they are asked for: whoever holds `content` holds them there, so that
-nobody keeps it longer than one segment is looked at.
+Bytes of a file may be read only when they are used. A reference to `content` keeps them in memory, so it is dropped
+once its segment is done.
 """
 
 from __future__ import annotations
