@@ -1,7 +1,7 @@
 # One command each; `make help` lists them. Everything made on this machine goes to .venv/ and .loglake/.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo quick test test-long faults ui lint bench pages lock clean
+.PHONY: help setup jars wheel demo quick coverage test test-long faults ui lint bench pages lock clean
 
 export LOGLAKE_HOME ?= $(CURDIR)/.loglake
 demo ui: export DAGSTER_HOME = $(LOGLAKE_HOME)/dagster
@@ -18,6 +18,9 @@ jars: setup
 	@.venv/bin/python -m spark_jobs.machine.jars >/dev/null
 	@.venv/bin/python -m spark_jobs.machine.class_archive
 
+wheel: setup ## dist/loglake-*.whl, for `pip install` without this folder; see docs/deploy.md
+	.venv/bin/python -m hatchling build -t wheel
+
 demo: setup jars ## the bundled samples become tables, through Dagster
 	@.venv/bin/loglake demo
 
@@ -26,20 +29,28 @@ quick: setup ## ruff and the fast unit tests, while you edit: 38 s of one core
 	.venv/bin/ruff format --check .
 	.venv/bin/python -m pytest -q -m "not slow" tests/unit tests/repository/test_reference_pages.py
 
+coverage: setup ## lines of the product that the tests of `make quick` run; they take twice as long
+	.venv/bin/coverage run -m pytest -q -m "not slow" tests/unit tests/repository/test_reference_pages.py
+	.venv/bin/coverage report --skip-covered --sort=cover
+
 test: setup lint jars ## lint, then every test in two processes, fast ones first
 	.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-test-long: setup jars ## a million damaged batches, 10^4 random logs, every bit of 200 headers; writes docs/*-results.md
-	.venv/bin/python -m tests.fuzz.long --mutants 1000000 -o docs/fuzz-results.md
+test-long: export LOGLAKE_TEST_RECORD = $(CURDIR)/tests/long_runs.jsonl
+test-long: export LOGLAKE_TEST_SEED := $(or $(SEED),$(shell date +%s))
+test-long: setup jars ## a million damaged batches, 10^4 random logs, every kill, by SEED=; writes docs/*-results.md
+	@echo "seed $$LOGLAKE_TEST_SEED"
+	.venv/bin/python -m tests.fuzz.long --mutants 1000000 --seed $$LOGLAKE_TEST_SEED -o docs/fuzz-results.md
 	.venv/bin/python -m tests.fuzz.directories --cases 100000
 	.venv/bin/python -m tests.differential.long --cases 10000 -o docs/differential-results.md
-	.venv/bin/python -m tests.model.long --histories 100000 --length 5 --processes $$(nproc)
+	.venv/bin/python -m tests.model.long --histories 100000 --length 5 --seed $$LOGLAKE_TEST_SEED --processes $$(nproc)
 	.venv/bin/python -m tests.kafka.operated_long --cases 100
-	LOGLAKE_TEST_COMPACTION_KILLS=0 .venv/bin/python -m pytest -q -s tests/crash/test_compaction.py
-	LOGLAKE_TEST_EVERY_KILL=1 .venv/bin/python -m pytest -q tests/crash/test_changed_source.py tests/crash/test_every_side_effect.py tests/crash/test_kill.py
-	LOGLAKE_TEST_EVERY_HARM=1 .venv/bin/python -m pytest -q tests/harm/test_matrix.py tests/harm/test_second_look.py
+	LOGLAKE_TEST_EVERY_KILL=1 LOGLAKE_TEST_DOUBLE_CRASHES=12 .venv/bin/python -m pytest -q -s tests/crash
+	LOGLAKE_TEST_EVERY_HARM=1 LOGLAKE_TEST_EVERY_JOB_ON_SPARK=1 .venv/bin/python -m pytest -q tests/harm/test_matrix.py tests/harm/test_second_look.py
+	LOGLAKE_TEST_EVERY_HARM=1 LOGLAKE_TEST_EVERY_JOB_ON_SPARK=1 .venv/bin/python -m pytest -q tests/jobs tests/spark tests/kept_lakes
 	LOGLAKE_TEST_EVERY_BYTE=1 .venv/bin/python -m pytest -q -s tests/harm/test_every_file.py
 	LOGLAKE_TEST_EVERY_BIT=1 .venv/bin/python -m pytest -q tests/fuzz/test_header_bits.py
+	.venv/bin/python -m tests.long_runs
 
 faults: setup jars ## mistakes planted into a copy of the code: each must turn a test red
 	.venv/bin/python -m tests.planted_faults
@@ -61,7 +72,7 @@ pages: setup ## docs/findings.md, docs/tables.md and docs/policies.md, made from
 	.venv/bin/python -m deploy.reference_pages
 
 lock: setup ## renew requirements.lock from pyproject.toml
-	.venv/bin/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 --extra jvm --group dev \
+	.venv/bin/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 --extra lake --extra jvm --group dev \
 		--generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links -o requirements.lock
 
 clean: ## remove what can be made again; lakes and Dagster's history stay

@@ -16,11 +16,10 @@ from pathlib import Path
 
 from logcore.logs.model.findings import Finding, exit_code
 from logcore.logs.rules import RULE_GROUPS, Rule
-from pipelines.view.standing import ALARMING
-from pipelines.view.state import MEANINGS as STATES
 from spark_jobs.lake.setup.policies import TopicPolicy
 from spark_jobs.lake.setup.policy_settings import INT64_MAX, SETTINGS, OneOf, Ratio, Setting, SomeOf, WholeNumber
 from spark_jobs.lake.table_specs import FIRST_OF_SEGMENT, TABLES, TableSpec
+from spark_jobs.lake.view.ledger_states import ALARMING, MEANINGS
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -36,8 +35,12 @@ def findings_page() -> str:
         "# Findings\n",
         "Every rule that a finding can have, with what it means and what to do. Rule ids are stable. Commands for logs "
         "print findings, and a lake keeps them in the table [`findings`](tables.md#findings).\n",
+        "A finding counts in a lake as long as it is open: it is shown at its log, and it decides the exit code of "
+        "later runs. Each rule says how long that is. A finding about a segment is also closed when other bytes "
+        "replace the segment, and when the source takes the segment back.\n",
         "In the commands SRC stands for the log directory, LAKE for the lake, COPY for another copy of the logs, TABLE "
         "for the name of a table. A command ends with the highest exit code of its findings ([cli.md](cli.md)).\n",
+        "The severity of a rule is fixed in the code, in `logcore/logs/rules`. An operator cannot change it.\n",
     ]
     for title, group in RULE_GROUPS.items():
         parts.append(f"## {title}\n")
@@ -50,11 +53,12 @@ def _rule(name: str, rule: Rule) -> str:
     what_to_do = _text(rule.what_to_do, f"The rule {name} does not say what to do")
     code = exit_code([Finding(name, rule.severity, "")])
     severity = f"{str(rule.severity).capitalize()} (exit code {code:d})."
-    return f"### `{name}`\n\n{severity} {meaning}\n\nWhat to do: {what_to_do}\n"
+    counted = f"Counts in a lake: {rule.persistence.value}."
+    return f"### `{name}`\n\n{severity} {meaning}\n\n{counted}\n\nWhat to do: {what_to_do}\n"
 
 
 def tables_page() -> str:
-    """docs/tables.md, from `spark_jobs.lake.table_specs` and the ledger states in `pipelines.view.state`."""
+    """docs/tables.md, from `spark_jobs.lake.table_specs` and the states in `spark_jobs.lake.view.ledger_states`."""
     listed = [[f"[`{spec.name}`](#{spec.name})", _one_row(spec)] for spec in TABLES.values()]
     parts = [
         _made_from("`spark_jobs/lake/table_specs.py`"),
@@ -97,7 +101,7 @@ def _column(spec: TableSpec, name: str) -> list[str]:
 
 
 def _states() -> str:
-    rows = [[f"`{state}`" + (" (alarm)" if state in ALARMING else ""), meaning] for state, meaning in STATES.items()]
+    rows = [[f"`{state}`" + (" (alarm)" if state in ALARMING else ""), meaning] for state, meaning in MEANINGS.items()]
     return _table(["state", "offsets"], rows)
 
 
@@ -157,7 +161,7 @@ def _setting(setting: Setting) -> list[str]:
 def _default(setting: Setting) -> str:
     value = next(field.default for field in fields(TopicPolicy) if field.name == setting.field)
     if isinstance(setting.values, SomeOf):
-        return "must be stated"
+        return "not stated: nothing is removed"
     if value is None:
         return "not set"
     if value == INT64_MAX:

@@ -1,13 +1,13 @@
-"""The one family of errors that damaged or unsupported bytes can raise.
+"""The errors that damaged or unsupported bytes can raise, as one family.
 
 LogError
 ├─ CorruptRecordError     the bytes contradict themselves; `.reason` is a CorruptionReason
-├─ InvalidRecordError     the bytes are fine, a rule of the log is broken (offset order, sequence, timestamp)
-├─ CorruptIndexError      a derived file (index, checkpoint, metadata text) is not what it should be; rebuildable
-└─ UnsupportedFormatError a version of a side file's format that is not known; batches of all formats are read
+├─ InvalidRecordError     the bytes are valid, but a rule of the log is broken (offset order, sequence, timestamp)
+├─ CorruptIndexError      a derived file (index, checkpoint, metadata text) is invalid; it can be rebuilt
+└─ UnsupportedFormatError an unknown format version of a side file; batches of all formats are read
 
-A caller's own mistake is a ValueError or TypeError and never one of these. Messages never hold keys, values or record
-headers: `nearby` is for the fixed fields of a batch header or of a side file, nothing else.
+A caller's own mistake is a ValueError or TypeError and never one of these. Messages never contain keys, values or
+record headers. `nearby` contains only fixed fields of a batch header or of a side file.
 """
 
 from enum import StrEnum
@@ -15,47 +15,52 @@ from typing import Self
 
 
 class CorruptionReason(StrEnum):
-    """Why bytes cannot be trusted. The values are stored in tables (`quarantine.reason`), so they do not change."""
+    """Why bytes cannot be trusted. Tables store the values (`quarantine.reason`), so they must not change."""
 
     LENGTH = "LENGTH"
     """A batch's length field is below its format's minimum, or negative."""
     MAGIC = "MAGIC"
-    """A magic byte no Kafka release has written."""
+    """A magic byte that no Kafka release has written."""
     CRC = "CRC"
     """The checksum over the batch differs from the stored one."""
     CODEC = "CODEC"
-    """A reserved codec number (5, 6 or 7), one that came after the format version, or a codec within a codec."""
+    """A reserved codec number (5, 6 or 7), a codec newer than the format version, or a codec inside a codec."""
     CODEC_STREAM = "CODEC_STREAM"
     """The compressed stream is malformed, ends early, or is followed by bytes that belong to no stream."""
     OUTPUT_CAP = "OUTPUT_CAP"
     """More decoded bytes or record headers than the reader's limits allow."""
     COUNT = "COUNT"
-    """The record count or last offset delta is impossible, or differs from the records that are there; or a compressed
-    message holds none."""
+    """The record count or last offset delta is impossible, or differs from the records found; or a compressed message
+    contains none."""
     VARINT = "VARINT"
     """A variable-length integer of more than 5 (int) or 10 (long) bytes."""
     RECORD_LENGTH = "RECORD_LENGTH"
-    """The length of a record or message, or of its key or value, does not fit what holds it."""
+    """The length of a record, a message, a key or a value does not fit into the structure that contains it."""
     RECORD_HEADER = "RECORD_HEADER"
     """A record header count or key length that is negative or does not fit."""
     TRAILING_BYTES = "TRAILING_BYTES"
-    """Bytes left behind the last counted record."""
+    """Bytes are left after the last counted record."""
     TRUNCATED = "TRUNCATED"
     """The bytes end inside a structure."""
     CONTROL = "CONTROL"
-    """A control record whose key is not one."""
+    """A control record whose key is invalid."""
     ATTRIBUTES = "ATTRIBUTES"
     """Batch attributes that contradict each other."""
     OFFSET_ORDER = "OFFSET_ORDER"
-    """Offsets that do not rise from batch to batch, or that leave their batch or segment."""
+    """Offsets that do not increase from batch to batch, or that lie outside their batch or segment."""
 
 
 class LogError(Exception):
-    """Something is wrong with a log's bytes, and where.
+    """Something is wrong with a log's bytes.
 
-    Attributes, all None where unknown: `file` (a name for people), `position` (bytes from the start of that file),
-    `offset` (base offset of the batch, or the log offset concerned), `topic_partition` (`orders-0`), `nearby` (up to a
-    batch header's worth of fixed fields, never payload), `advice` (what a person can do).
+    Attributes:
+        message: What is wrong, without the place.
+        file: A file name for people; None if unknown, as all that follow.
+        position: Bytes from the start of that file.
+        offset: The base offset of the batch, or the log offset concerned.
+        topic_partition: For instance `orders-0`.
+        nearby: Fixed fields, at most as many bytes as a batch header; never payload.
+        advice: What a person can do.
     """
 
     def __init__(
@@ -86,7 +91,11 @@ class LogError(Exception):
         offset: int | None = None,
         topic_partition: str | None = None,
     ) -> Self:
-        """This same error, with what it did not know yet of its place filled in. What is known stays."""
+        """Fill in the parts of the place that are unknown. Known parts are kept.
+
+        Returns:
+            This same error.
+        """
         self.file = file if self.file is None else self.file
         self.position = position if self.position is None else self.position
         self.offset = offset if self.offset is None else self.offset
@@ -95,7 +104,7 @@ class LogError(Exception):
 
     @property
     def place(self) -> str:
-        """`orders-0, file 0…0.log, position 712, offset 40`, as far as known; empty if nothing is."""
+        """`orders-0, file 0…0.log, position 712, offset 40`, as far as known; empty if nothing is known."""
         parts = []
         if self.topic_partition is not None:
             parts.append(self.topic_partition)
@@ -116,7 +125,7 @@ class LogError(Exception):
         return text
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Exceptions cross process borders (Spark workers) by pickle, which would lose keyword-only arguments.
+        # Spark workers send exceptions between processes by pickle, which would lose keyword-only arguments.
         return _rebuild, (type(self), self.message), self.__dict__.copy()
 
 
@@ -148,15 +157,15 @@ class CorruptRecordError(LogError):
 
 
 class InvalidRecordError(LogError):
-    """The bytes are fine, but they break a rule of the log."""
+    """The bytes are valid, but they break a rule of the log."""
 
 
 class CorruptIndexError(LogError):
-    """A file derived from, or kept beside, a log is damaged. Indexes can be rebuilt from their segment."""
+    """A file that is derived from a log or kept beside it is damaged. Indexes can be rebuilt from their segment."""
 
 
 class UnsupportedFormatError(LogError):
-    """A version of a side file's format that is not known."""
+    """An unknown format version of a side file."""
 
 
 def _rebuild(kind: type[LogError], message: str) -> LogError:

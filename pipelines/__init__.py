@@ -1,4 +1,4 @@
-"""Dagster as a thin shell: what runs when, and what a person sees of it. The work is done in :mod:`spark_jobs`.
+"""Dagster as a thin layer: it schedules the work of :mod:`spark_jobs` and shows the results.
 
-Nothing is wired by importing this package; :mod:`pipelines.definitions` assembles it.
+Importing this package wires nothing; :mod:`pipelines.definitions` assembles it.
 """

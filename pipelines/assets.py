@@ -1,4 +1,4 @@
-"""The assets: what a lake holds, in the order in which one comes from the other.
+"""The assets: what a lake contains, in the order in which it is made.
 
 ::
 
@@ -6,10 +6,10 @@
     job `maintenance`   records → retained_log → compacted_log → tidy_archive → rebuilt_indexes
                         records → optimized_tables
 
-Each job of the picture is one graph of ops, one op a step, so that a step runs after the one before it whether or not
-that one found something. A run without partition keys looks at every log and records a materialization for each key
-that changed, many keys in one run; a run that finds nothing new records none. A run for chosen partition keys records
-one for each of them, so that a backfill comes to its end.
+Each job is one graph of ops, one op per step. So a step runs after the previous one even if that one found nothing. A
+run without partition keys checks every log, and records a materialization for each key that changed, many keys in one
+run. A run that finds nothing new records none. A run for chosen partition keys records one for each of them, so that a
+backfill finishes.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,19 +20,18 @@ import dagster as dg
 
 from logcore.errors import LogError
 from pipelines import questions, steps
+from pipelines.metadata import reporting
+from pipelines.metadata.reporting import MetadataMap
+from pipelines.partitions import TOPIC_PARTITIONS, chosen_keys
 from pipelines.questions import Question
-from pipelines.resources import LAKE_TAG, JobLauncher, LakeResource
+from pipelines.resources import LAKE_TAG, JobLauncher, LakeResource, RunListener
 from pipelines.steps import Run, StepResult, Work
-from pipelines.view import reporting
-from pipelines.view.lakes import NoLakeError
-from pipelines.view.partitions import TOPIC_PARTITIONS, chosen_keys
-from pipelines.view.reporting import MetadataMap
-from pipelines.view.state import LogState, read_state
 from spark_jobs.contracts import LogChange
 from spark_jobs.lake.errors import JobError, LeaseHeld, UsageError
+from spark_jobs.lake.view.log_state import LogState
 
 LEASE_RETRIES, LEASE_WAIT_SECONDS = 60, 30
-"""How long a run waits for another one that works on its lake: half an hour."""
+"""How long a run waits for another run on its lake: half an hour."""
 
 POOL = "spark"
 """Steps that may start Spark; deploy/dagster.yaml lets one of them run at a time."""
@@ -50,17 +49,17 @@ SOURCE = dg.AssetSpec(
 
 LAKE = dg.AssetSpec(
     questions.WHOLE_LAKE,
-    description="Archive and tables of a lake together, as the nightly proof looks at them. Nothing is made here.",
+    description="Archive and tables of a lake together, as the nightly proof checks them. Nothing is made here.",
     deps=[questions.RECORDS],
     group_name=LAKE_GROUP,
     kinds={"deltalake"},
 )
-"""Has its check to itself: whoever materializes the other assets need not wait for a proof."""
+"""An asset only for its check, so that materializing other assets does not wait for a proof."""
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """An asset and how a person is told about it."""
+    """An asset and its presentation in the UI."""
 
     name: str
     description: str
@@ -73,7 +72,7 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An op: what it does, the asset it makes (if any), and the checks it answers."""
+    """An op: what it does, the asset that it makes (if any), and its checks."""
 
     name: str
     work: Work
@@ -88,7 +87,7 @@ INTAKE = (
         Product(
             "archived_segments",
             "**The archive**: our copy of each log, immutable segment files and the table `segments` that says which "
-            "are live. It grows at its end and never loses offsets because the source did.",
+            "are live. It grows at its end, and does not lose offsets when the source loses them.",
             "segments",
             ("file", "deltalake"),
             reporting.segment_metadata,
@@ -101,8 +100,8 @@ INTAKE = (
         steps.validate,
         Product(
             "validated_segments",
-            "**Every byte judged**: batches, findings, quarantined bytes, transactions, and the ledger that says what "
-            "became of every offset from 0 to the log's end.",
+            "**Every byte validated**: batches, findings, quarantined bytes, transactions, and the ledger that gives "
+            "the state of every offset from 0 to the log's end.",
             "offset_ledger",
             ("spark", "deltalake"),
             reporting.validation_metadata,
@@ -135,7 +134,7 @@ MAINTENANCE = (
         Product(
             "retained_log",
             "**The archive after retention** by `retention.ms` and `retention.bytes`, as a broker would do it. Only "
-            "topics with a policy; nothing unpublished leaves; only a plan unless the run is told to apply it.",
+            "topics with a policy; nothing unpublished is removed; only a plan unless the run has `apply`.",
             "log_actions",
             ("deltalake",),
             reporting.maintenance_metadata,
@@ -148,7 +147,7 @@ MAINTENANCE = (
         Product(
             "compacted_log",
             "**The archive after cleaning by key**. Only topics whose policy says `compact`; checked before it is "
-            "rewritten; only a plan unless the run is told to apply it.",
+            "rewritten; only a plan unless the run has `apply`.",
             "log_actions",
             ("spark", "deltalake"),
             reporting.maintenance_metadata,
@@ -160,9 +159,9 @@ MAINTENANCE = (
         steps.maintain,
         Product(
             "tidy_archive",
-            "**The archive without what nobody needs**: files of segments that were retired long enough ago, and "
-            "copies that came to nothing, are deleted; slices of one source segment are joined. Never what a live row, "
-            "a reader or an unpublished range needs; only a plan unless the run is told to apply it.",
+            "**The archive without unneeded files**: files of segments that were retired long enough ago, and "
+            "copies that were never committed, are deleted; slices of one source segment are joined. What a live row, "
+            "a reader or an unpublished range needs is kept; only a plan unless the run has `apply`.",
             "log_actions",
             ("spark", "deltalake", "file"),
             reporting.maintenance_metadata,
@@ -186,9 +185,9 @@ MAINTENANCE = (
         steps.optimize,
         Product(
             "optimized_tables",
-            "**The tables in files of the right size**: small ones merged in their order, so that a look-up opens one "
-            "file, and files removed that no version within the floor names. The same rows; only a plan unless the run "
-            "is told to apply it.",
+            "**The tables in files of the right size**: small ones are merged in their order, so that a look-up opens "
+            "one file. Files that no version within the retention period names are removed. Only a plan unless "
+            "the run has `apply`.",
             "records",
             ("spark", "deltalake"),
             reporting.maintenance_metadata,
@@ -199,7 +198,11 @@ MAINTENANCE = (
 
 
 def build_assets(pool: str | None = POOL) -> list[dg.AssetsDefinition | dg.AssetSpec]:
-    """All assets with their checks; ``pool``: where each step takes a place before it begins."""
+    """Build all assets with their checks.
+
+    Args:
+        pool: Dagster's pool in which each step takes a slot before it begins.
+    """
     return [
         SOURCE,
         LAKE,
@@ -213,8 +216,8 @@ def _assets(name: str, group: str, chain: tuple[Step, ...], pool: str | None) ->
     products = [step.product for step in chain if step.product is not None]
     made = {product.name for product in products}
     outside = sorted({source for product in products for source in product.made_from} - made)
-    # Assets of other graphs come in at an op of its own: Dagster cannot look up the versions of a partitioned input for
-    # a run that has no partition.
+    # Assets of other graphs enter through an op of their own: Dagster cannot look up the versions of a partitioned
+    # input for a run that has no partition.
     begin = _begin_op(f"begin_{name}", outside)
     order = [begin.name, *(step.name for step in chain)]
     graph = dg.GraphDefinition(
@@ -257,8 +260,13 @@ def _begin_op(name: str, sources: Sequence[str]) -> dg.OpDefinition:
     ins = {source: dg.In(dg.Nothing) for source in sources}
 
     @dg.op(name=name, description="Find the lake of this run.", ins=ins, out={"done": dg.Out(dg.Nothing)})
-    def begin(context: dg.AssetExecutionContext, lake: LakeResource, launcher: JobLauncher) -> None:
-        run = _begin(context, lake, launcher)
+    def begin(
+        context: dg.AssetExecutionContext,
+        lake: LakeResource,
+        launcher: JobLauncher,
+        listener: dg.ResourceParam[RunListener],
+    ) -> None:
+        run = _begin(context, lake, launcher, listener)
         keys = "every topic partition" if run.keys is None else ", ".join(run.keys)
         context.log.info(f"Lake {run.lake}; {keys}; clock {run.as_of_ms} ms")
 
@@ -266,55 +274,68 @@ def _begin_op(name: str, sources: Sequence[str]) -> dg.OpDefinition:
 
 
 def _op(step: Step, pool: str | None) -> dg.OpDefinition:
-    # `done` is what the next step waits for; the asset's own output is left out when nothing of it changed.
+    # The next step waits for `done`; the asset's own output is left out if the asset did not change.
     outs = {"done": dg.Out(dg.Nothing), **{name: dg.Out(dg.Nothing, is_required=False) for name in _results(step)}}
 
     @dg.op(name=step.name, description=step.work.__doc__, ins={"after": dg.In(dg.Nothing)}, out=outs, pool=pool)
     def compute(
-        context: dg.AssetExecutionContext, lake: LakeResource, launcher: JobLauncher
+        context: dg.AssetExecutionContext,
+        lake: LakeResource,
+        launcher: JobLauncher,
+        listener: dg.ResourceParam[RunListener],
     ) -> Iterator[dg.Output[None] | dg.AssetCheckResult]:
         selected = context.op_execution_context.selected_output_names
-        if selected - {"done"}:  # otherwise this step only stands between others that were chosen
-            run = _begin(context, lake, launcher)
+        if selected - {"done"}:  # otherwise this step is only between selected ones
+            run = _begin(context, lake, launcher, listener)
             done = _attempt(step, run)
             if step.product is not None and step.product.name in selected:
                 yield from _tell(context, step.product, run, done)
-            yield from done.results
+            for answer in done.answers:
+                listener.answered(answer)
+                yield answer.result
         if "done" in selected:
             yield dg.Output(None, "done")
 
     return compute
 
 
-def _begin(context: dg.AssetExecutionContext, settings: LakeResource, launcher: JobLauncher) -> Run:
+def _begin(
+    context: dg.AssetExecutionContext, settings: LakeResource, launcher: JobLauncher, listener: RunListener
+) -> Run:
     backfilled = chosen_keys(context)
     keys = backfilled or tuple(settings.logs) or None
     try:
         lake = settings.find(context.run.tags.get(LAKE_TAG), keys)
-    except (NoLakeError, UsageError) as error:
+    except UsageError as error:
+        listener.failed(error)
         raise dg.Failure(str(error), allow_retries=False) from error
     record = context.instance.get_run_record_by_id(context.run.run_id)
     if record is None:
         raise dg.Failure(f"The run {context.run.run_id} is not known to its own instance.")
     as_of_ms = int(record.create_timestamp.timestamp() * 1000) if settings.as_of_ms < 0 else settings.as_of_ms
-    return Run(context.run.run_id, lake, as_of_ms, keys, backfilled is not None, settings, launcher, context.instance)
+    is_backfill = backfilled is not None
+    return Run(context.run.run_id, lake, as_of_ms, keys, is_backfill, settings, launcher, listener, context.instance)
 
 
 def _attempt(step: Step, run: Run) -> StepResult:
     try:
         return step.work(run)
     except LeaseHeld as error:
-        # Whoever holds the lake ends some time; until then what this run was asked for must not be forgotten.
+        # The run that holds the lease will end; until then this run's request must not be lost.
         raise dg.RetryRequested(max_retries=LEASE_RETRIES, seconds_to_wait=LEASE_WAIT_SECONDS) from error
-    except (JobError, UsageError, LogError, NoLakeError) as error:
-        # Errors of ours are written for a person: the text is what the run page shows first.
+    except (JobError, UsageError, LogError) as error:
+        run.listener.failed(error)
+        # Our own errors are written for users: the run page shows their text first.
         raise dg.Failure(str(error), metadata={"lake": run.lake, "step": step.name}, allow_retries=False) from error
+    except BaseException as error:
+        run.listener.failed(error)
+        raise
 
 
 def _tell(context: dg.AssetExecutionContext, product: Product, run: Run, done: StepResult) -> Iterator[dg.Output[None]]:
     """Materializations: of each chosen key, or of each key that changed."""
     asset_key = dg.AssetKey(product.name)
-    state = read_state(run.lake)
+    state = done.state or run.state()
     by_key = {log.topic_partition: log for log in state.logs}
     changes = done.changes
     for observation in done.observations:
@@ -322,7 +343,7 @@ def _tell(context: dg.AssetExecutionContext, product: Product, run: Run, done: S
     if context.has_partition_key or context.has_partition_key_range:
         missing = sorted(set(context.partition_keys) - by_key.keys())
         if missing:
-            raise dg.Failure(f"The lake {state.name} does not hold {', '.join(missing)}, nor do its sources.")
+            raise dg.Failure(f"Neither the lake {state.name} nor its sources have {', '.join(missing)}.")
         for key in context.partition_keys:
             log = by_key[key]
             context.add_asset_metadata(product.metadata(log, changes.get(log.log), run.as_of_ms), asset_key, key)

@@ -1,9 +1,9 @@
-"""The checks that a person sees as green or red, each on what the lake holds now, not only on what a run changed.
+"""The checks, each on what the lake contains now, not only on what a run changed.
 
-A check answers one question about the lake of its run. That it could not be answered is an exception and fails the
-step, never the check; that there is nothing to look at yet fails the check without counting as an error.
+A check answers one question about the lake of its run. If it cannot be answered, an exception fails the step, never the
+check. If there is no data yet, the check fails without counting as an error.
 
-Great Expectations itself is run by the job ``expectations``; here its results become a check.
+The job ``expectations`` runs Great Expectations; here its results become a check.
 """
 
 from __future__ import annotations
@@ -14,28 +14,36 @@ from collections.abc import Mapping, Sequence
 import dagster as dg
 
 from logcore.logs.model.findings import Finding, Severity
-from logcore.logs.model.offset_ledger import OffsetState, first_hole
+from logcore.logs.model.offset_ledger import OffsetState
+from pipelines.metadata.reporting import alarm_table, inline_table, picture_metadata
 from pipelines.questions import (
     EVERY_OFFSET_ACCOUNTED_FOR,
     EXPECTATIONS_MET,
     NO_DAMAGE,
     NO_HANGING_TRANSACTION,
-    NOTES,
     NOTHING_REMOTE,
     ROWS_EQUAL_LEDGER,
     SOURCES_AGREE,
     TABLES_UNHARMED,
+    CheckAnswer,
     Failure,
 )
-from pipelines.view.expectations import LogExpectation, Results
-from pipelines.view.open_transactions import duration
-from pipelines.view.reporting import alarm_table, inline_table, picture_metadata
-from pipelines.view.state import Alarm, LakeState, LogState
-from spark_jobs.lake.published.completeness import Difference
+from spark_jobs.lake.view.alarms import Alarm
+from spark_jobs.lake.view.expectation_results import LogExpectation, Results
+from spark_jobs.lake.view.harm import Harm
+from spark_jobs.lake.view.lake_state import LakeState
+from spark_jobs.lake.view.ledger_comparison import LedgerComparison
+from spark_jobs.lake.view.log_state import LogState
+from spark_jobs.lake.view.open_transactions import duration
 
 
-def sources_agree(state: LakeState, stops: Sequence[Alarm], findings: Sequence[Finding]) -> dg.AssetCheckResult:
-    """``findings``: what a look at the source paths says now; ``stops``: logs of the lake that do not grow."""
+def sources_agree(state: LakeState, stops: Sequence[Alarm], findings: Sequence[Finding]) -> CheckAnswer:
+    """Check that all sources could be read and no log has stopped.
+
+    Args:
+        stops: Logs of the lake that do not grow.
+        findings: Current findings about the source paths.
+    """
     errors = [f for f in findings if f.severity is Severity.ERROR]
     if not state.logs and not errors and not stops:
         return SOURCES_AGREE.unanswered(f"The lake {state.name} has taken in nothing yet.")
@@ -56,8 +64,12 @@ def sources_agree(state: LakeState, stops: Sequence[Alarm], findings: Sequence[F
     )
 
 
-def no_damage(state: LakeState, alarms: Sequence[Alarm]) -> dg.AssetCheckResult:
-    """``alarms``: damage that the lake's tables know of."""
+def no_damage(state: LakeState, alarms: Sequence[Alarm]) -> CheckAnswer:
+    """Check that no log has damage.
+
+    Args:
+        alarms: Damage recorded in the lake's tables.
+    """
     looked_at = [log for log in state.logs if log.validated]
     if not looked_at and not alarms:
         return NO_DAMAGE.unanswered(f"No segment of the lake {state.name} has been validated yet.")
@@ -76,15 +88,19 @@ def no_damage(state: LakeState, alarms: Sequence[Alarm]) -> dg.AssetCheckResult:
     )
 
 
-def every_offset_accounted_for(state: LakeState) -> dg.AssetCheckResult:
-    """``state``: the logs that this run was about."""
+def every_offset_accounted_for(state: LakeState) -> CheckAnswer:
+    """Check that each ledger covers every offset exactly once.
+
+    Args:
+        state: The logs of this run.
+    """
     judged = [log for log in state.logs if log.ledger or not log.row.stopped]
     if not judged:
         return EVERY_OFFSET_ACCOUNTED_FOR.unanswered(f"No log of the lake {state.name} could be validated.")
     left_out = [log.topic_partition for log in state.logs if log not in judged]
     failures = []
     for log in judged:
-        hole = first_hole(log.ledger, log.row.next_offset)
+        hole = log.hole
         if hole is not None:
             offsets = f"{hole.start_offset}..{hole.end_offset}"
             failures.append(Failure(f"{hole.what} in the offset ledger", log.log, _named(state, log), offsets))
@@ -102,8 +118,8 @@ def every_offset_accounted_for(state: LakeState) -> dg.AssetCheckResult:
     )
 
 
-def nothing_remote(state: LakeState) -> dg.AssetCheckResult:
-    """A warning for each range of offsets that is in the remote tier alone."""
+def nothing_remote(state: LakeState) -> CheckAnswer:
+    """Warn about each range of offsets that is only in the remote tier."""
     looked_at = [log for log in state.logs if log.ledger]
     if not looked_at:
         return NOTHING_REMOTE.unanswered(f"No segment of the lake {state.name} has been validated yet.")
@@ -129,17 +145,20 @@ def nothing_remote(state: LakeState) -> dg.AssetCheckResult:
     )
 
 
-def rows_equal_ledger(state: LakeState, differences: Sequence[Difference]) -> dg.AssetCheckResult:
-    """``differences``: between table and ledger, told file by file from statistics, so that each has its offsets."""
-    if not differences and not any(log.published_to for log in state.logs):
+def rows_equal_ledger(state: LakeState, counts: LedgerComparison) -> CheckAnswer:
+    """Check that the table has exactly the rows that the ledger counts.
+
+    Args:
+        counts: Table and ledger compared file by file from statistics, so that each difference has its offsets.
+    """
+    if not counts.differences and not any(log.published_to for log in state.logs):
         return ROWS_EQUAL_LEDGER.unanswered("Nothing is published yet.")
     failures: list[Failure] = []
     rows: list[list[str | int | None]] = []
-    for each in differences:
-        name, offsets = f"{each.topic}-{each.partition}", f"{each.start_offset}..{each.end_offset}"
-        rows.append([name, offsets, each.found, each.expected, each.what])
-        what = f"{each.found} rows, the ledger counts {each.expected} ({each.what})"
-        failures.append(Failure(what, each.log or None, f"{name} of lake {state.name}", offsets))
+    for each in counts.differences:
+        rows.append([each.topic_partition, each.offsets, each.found, each.expected, each.what])
+        name = f"{each.topic_partition} of lake {state.name}"
+        failures.append(Failure(each.counts, each.log or None, name, each.offsets))
     published = sum(log.published_records for log in state.logs)
     return ROWS_EQUAL_LEDGER.answer(
         state.lake,
@@ -156,8 +175,12 @@ def rows_equal_ledger(state: LakeState, differences: Sequence[Difference]) -> dg
     )
 
 
-def no_hanging_transaction(state: LakeState, as_of_ms: int) -> dg.AssetCheckResult:
-    """``as_of_ms``: the clock of the run."""
+def no_hanging_transaction(state: LakeState, as_of_ms: int) -> CheckAnswer:
+    """Check that no transaction is open for too long.
+
+    Args:
+        as_of_ms: The clock of the run.
+    """
     if not any(log.validated for log in state.logs):
         return NO_HANGING_TRANSACTION.unanswered(f"No segment of the lake {state.name} has been validated yet.")
     waiting = [log for log in state.logs if log.open_transactions]
@@ -186,25 +209,29 @@ def no_hanging_transaction(state: LakeState, as_of_ms: int) -> dg.AssetCheckResu
     )
 
 
-def tables_unharmed(state: LakeState, failures: Sequence[Failure], notes: Sequence[str]) -> dg.AssetCheckResult:
-    """``notes``: commits of other programs, which are no harm by themselves."""
-    if not state.logs and not failures:
+def tables_unharmed(state: LakeState, harm: Sequence[Harm], notes: Sequence[str]) -> CheckAnswer:
+    """Check that nothing is lost or changed.
+
+    Args:
+        notes: Commits of other programs, which are not harm by themselves.
+    """
+    if not state.logs and not harm:
         return TABLES_UNHARMED.unanswered(f"The lake {state.name} has taken in nothing yet.")
     return TABLES_UNHARMED.answer(
         state.lake,
-        failures,
+        [Failure(each.what, each.log, each.topic_partition, each.offsets, each.severity) for each in harm],
         f"nothing is lost or changed in lake {state.name}",
-        {
-            "commits of other programs": len(notes),
-            **({NOTES: dg.MetadataValue.json(list(notes))} if notes else {}),
-        },
+        {"commits of other programs": len(notes)},
+        notes,
     )
 
 
-def expectations_met(state: LakeState, results: Mapping[str, Results], data_docs: str | None) -> dg.AssetCheckResult:
-    """``results``: the last ones by log key, as :mod:`pipelines.view.expectations` keeps them.
+def expectations_met(state: LakeState, results: Mapping[str, Results], data_docs: str | None) -> CheckAnswer:
+    """Check that the expectations on published ranges are met.
 
-    ``data_docs``: the page to look at.
+    Args:
+        results: The last results by log key, as :mod:`spark_jobs.lake.view.expectation_results` stores them.
+        data_docs: The page with the results.
     """
     outcomes: list[tuple[LogState, LogExpectation]] = []
     failures: list[Failure] = []

@@ -1,4 +1,4 @@
-"""``loglake run`` and ``loglake demo`` as the command line knows them: options, and what is refused at once.
+"""``loglake run`` and ``loglake demo`` for the command line: their options, and the calls that are refused at once.
 
 They join the command line of `logcore` through the entry-point group ``loglake.commands``. Nothing heavy is imported
 before one of them really runs: ``loglake run --help`` loads this module too.
@@ -25,8 +25,8 @@ class RunCommand:
         parser = subparsers.add_parser(
             "run",
             help="log directories become checked Delta tables",
-            description="Take in what is new of each log, judge it, publish what is decided, and check the result. "
-            "Run again whenever you like: with nothing new it changes nothing.",
+            description="Archive what is new of each log, validate it, publish final offsets, and check the result. "
+            "It can run at any time: with nothing new it changes nothing.",
         )
         parser.add_argument(
             "paths",
@@ -38,7 +38,7 @@ class RunCommand:
             "--lake",
             required=True,
             metavar="DIR",
-            help="where the tables are, made if it is not there: a directory, or s3://bucket/prefix",
+            help="where the tables are, created if it does not exist: a directory, or s3://bucket/prefix",
         )
         _add_choice(parser)
         _add_meaning(parser)
@@ -47,7 +47,8 @@ class RunCommand:
         parser.add_argument(
             "--maintain",
             action="store_true",
-            help="also retention, compaction, indexes and the tables' upkeep; a plan only",
+            help="after the run also upkeep: retention, compaction, maintain, rebuild of indexes and optimize; "
+            "a plan only",
         )
         parser.add_argument("--apply", action="store_true", help="let --maintain act")
         _add_log_level(parser)
@@ -76,7 +77,9 @@ class DemoCommand:
         parser = subparsers.add_parser(
             "demo",
             help="the bundled sample log directories become tables",
-            description="Unpack the samples, run the pipeline on each through Dagster, and show what came out.",
+            description="Unpack the bundled samples, make a lake of each below $LOGLAKE_HOME (default: ./.loglake), "
+            "and show what came out. The last lake is made through Spark and needs Java. One sample is damaged on "
+            "purpose, and the exit code is 0 nevertheless.",
         )
         parser.add_argument(
             "--samples", metavar="DIR", help="folder with the samples (default: those of this repository)"
@@ -109,10 +112,10 @@ def _run_demo(samples: str | None) -> int:
 
 @contextmanager
 def _uncollected(module: str) -> Iterator[None]:
-    """Hold the garbage collector back while a module is loaded, and let it leave alone afterwards what that made.
+    """Disable the garbage collector while a module is loaded, and exclude the loaded objects afterwards.
 
-    It stays, with thousands of others; looking through them again and again took a tenth of a run with nothing new.
-    Where the module is loaded already nothing is done: whatever else there is then is not to be kept for ever.
+    These objects stay for the whole process. Inspecting thousands of them again and again took a tenth of a run with
+    nothing new. If the module is already loaded nothing is done, because other objects must not be excluded for ever.
     """
     if module in sys.modules:
         yield
@@ -164,23 +167,30 @@ def _add_meaning(parser: argparse.ArgumentParser) -> None:
 
 def _add_sources(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
+        "--engine",
+        choices=["auto", "local", "spark"],
+        default="auto",
+        help="the job engine, which runs the tasks: processes of this machine, or Spark (default auto: Spark where "
+        "LOGLAKE_SPARK_MASTER names a cluster, else processes of this machine)",
+    )
+    parser.add_argument(
         "--mode",
         choices=["copy", "reference"],
         default="copy",
-        help="copy into the archive, or register bytes where they lie (for immutable snapshots)",
+        help="copy into the archive, or register bytes at their source (for immutable snapshots)",
     )
     parser.add_argument(
         "--fill-from",
         action="append",
         default=[],
         metavar="PATH",
-        help="another copy of the logs, where offsets that are missing or corrupt are looked for; repeatable, and "
+        help="another copy of the logs, where missing or corrupt offsets are searched for; repeatable, and "
         "remembered for later runs",
     )
     parser.add_argument(
         "--move-source",
         action="store_true",
-        help="from now on take logs from PATH that were taken from another directory, if the two agree",
+        help="from now on read logs from PATH that were read from another directory, if the two agree",
     )
 
 
@@ -196,7 +206,7 @@ def _add_replacement(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--include-withdrawn",
         action="store_true",
-        help="with --replace: bring rows back that loglake withdraw recorded, and forget that they were withdrawn",
+        help="with --replace: publish rows again that loglake withdraw recorded, and delete the withdrawal",
     )
 
 
@@ -206,11 +216,11 @@ def _add_log_level(parser: argparse.ArgumentParser) -> None:
     )
 
 
-# --- what is refused at once ------------------------------------------------------------------------------------------
+# --- refused calls ----------------------------------------------------------------------------------------------------
 
 
 def _refusal(options: argparse.Namespace) -> str | None:
-    """What was asked for and is not built yet."""
+    """The refusal of a requested option that is not built yet."""
     remote = [place for place in options.paths if "://" in place]
     if remote:
         return f"{remote[0]}: sources on object stores are not built yet; give a local path."
@@ -227,7 +237,7 @@ def _check_together(options: argparse.Namespace) -> None:
 
 
 def _partitions(said: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Partition numbers, and topic partitions by name."""
+    """Split the options into partition numbers and topic partitions."""
     from logcore.segments.filenames import parse_topic_partition
 
     numbers, logs = [], []
@@ -244,15 +254,14 @@ def _partitions(said: Sequence[str]) -> tuple[list[int], list[str]]:
 
 
 def _guarded(work: Callable[[], int]) -> int:
-    """Errors of ours become one paragraph and an exit code."""
+    """Turn our own errors into one paragraph and an exit code."""
     from pipelines.command.interrupts import lost_interrupts_repeated
-    from pipelines.view.lakes import NoLakeError
     from spark_jobs.lake.errors import JobError, UsageError
 
     try:
         with lost_interrupts_repeated():
             return work()
-    except (UsageError, NoLakeError) as error:
+    except UsageError as error:
         _complain(str(error))
         return ExitCode.USAGE
     except JobError as error:
@@ -262,7 +271,7 @@ def _guarded(work: Callable[[], int]) -> int:
         _complain(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}")
         return ExitCode.NOT_CHECKED
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted: what was committed stays. Type the same command again, and it goes on there.\n")
+        sys.stderr.write("interrupted: what was committed stays. Run the same command again to continue.\n")
         return ExitCode.INTERRUPTED
     except Exception as error:
         full = _history_not_writable(error)
@@ -273,7 +282,7 @@ def _guarded(work: Callable[[], int]) -> int:
 
 
 def _history_not_writable(error: BaseException) -> str | None:
-    """The paragraph for an error of the database in which Dagster keeps the history; None for any other error."""
+    """The paragraph for an error of Dagster's history database; None for any other error."""
     import os
     import sqlite3
 

@@ -1,7 +1,7 @@
-"""Everything put together, once: the code location `loglake` of workspace.yaml.
+"""Assembles the code location `loglake` of workspace.yaml.
 
-Imports are absolute because this file is loaded by its path. Loading it starts nothing, and brings neither pyspark nor
-Great Expectations: those belong to the jobs.
+Imports are absolute because this file is loaded by its path. Loading it starts nothing, and imports neither pyspark nor
+Great Expectations: only the jobs need them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import dagster as dg
 from pipelines.assets import POOL, build_assets
 from pipelines.jobs import JOBS
 from pipelines.proving import lake_proved, proof
-from pipelines.resources import JobLauncher, LakeResource
+from pipelines.resources import JobLauncher, LakeResource, RunListener
 from pipelines.schedules import nightly_maintenance, nightly_proof
 from pipelines.sensors import new_segments
 
@@ -23,10 +23,10 @@ def build_definitions(
     loggers: Mapping[str, dg.LoggerDefinition] | None = None,
     pool: str | None = POOL,
 ) -> dg.Definitions:
-    """The definitions; tests and the command line put their own launcher and loggers in.
+    """Build the definitions. Tests and the command line pass their own launcher and loggers.
 
     Args:
-        pool: Dagster's pool that each step takes a place in; None: steps wait for nobody.
+        pool: Dagster's pool in which each step takes a slot; None: steps do not wait.
     """
     return dg.Definitions(
         assets=build_assets(pool),
@@ -34,7 +34,11 @@ def build_definitions(
         jobs=[*JOBS, proof],
         schedules=[nightly_maintenance, nightly_proof],
         sensors=[new_segments],
-        resources={"launcher": launcher or JobLauncher(), "lake": LakeResource.configure_at_launch()},
+        resources={
+            "launcher": launcher or JobLauncher(),
+            "lake": LakeResource.configure_at_launch(),
+            "listener": RunListener(),
+        },
         # The steps of a run share one process, and so one Spark session.
         executor=dg.in_process_executor,
         loggers=dict(loggers) if loggers else None,

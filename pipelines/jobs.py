@@ -1,4 +1,4 @@
-"""The two jobs: take in and publish what is new; maintain what is there. And how one is told which lake."""
+"""The two jobs, ingestion and maintenance, and the run configuration that names their lake."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ MAINTENANCE_JOB = "maintenance"
 loglake = dg.define_asset_job(
     INTAKE_JOB,
     selection=dg.AssetSelection.assets("archived_segments", "validated_segments", "records"),
-    description="Takes in what is new of every source, validates and publishes it. Without configuration: all that the "
-    "lake remembers. A run that finds nothing new changes nothing.",
+    description="Archives what is new of every source, validates and publishes it. Without configuration: all that the "
+    "registration of the lake names. A run that finds nothing new changes nothing.",
     executor_def=dg.in_process_executor,
 )
 maintenance = dg.define_asset_job(
@@ -29,6 +29,8 @@ JOBS = [loglake, maintenance]
 
 
 def run_config(**settings: Any) -> dict[str, Any]:
-    """Run configuration that tells a run its lake and what else :class:`pipelines.resources.LakeResource` may say."""
+    """Build run configuration with the lake of a run and other settings of
+    :class:`pipelines.resources.LakeResource`.
+    """
     said = {name: value for name, value in settings.items() if value not in (None, "", [], ())}
     return {"resources": {"lake": {"config": said}}}

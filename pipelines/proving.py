@@ -1,6 +1,6 @@
 """The weekly proof of each lake: a seventh of it every night, as the check ``lake_proved``.
 
-It only reads, and it takes no lease: runs of the lake go on meanwhile.
+It only reads, and takes no lease: runs of the lake continue meanwhile.
 """
 
 from datetime import UTC, datetime
@@ -9,15 +9,15 @@ from typing import Any
 import dagster as dg
 
 from logcore.logs.model.findings import Severity
-from pipelines.questions import LAKE_PROVED, Failure
+from pipelines.questions import LAKE_PROVED, CheckAnswer, Failure
 from pipelines.resources import LAKE_TAG, JobLauncher, LakeResource
-from pipelines.view.lakes import NoLakeError, lake_name
 from spark_jobs.contracts import JobReport, VerifyConfig
 from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.lake.view.registered_lakes import lake_name
 
 PROOF_JOB = "proof"
 PARTS = 7
-"""As many as a week has nights."""
+"""One part per night of a week."""
 
 
 @dg.asset_check(asset=LAKE_PROVED.asset, name=LAKE_PROVED.name, description=LAKE_PROVED.description)
@@ -33,18 +33,18 @@ def lake_proved(
         )
         part = lake.proof_part or part_of(datetime.fromtimestamp(as_of_ms / 1000, UTC))
         report = launcher.run(VerifyConfig(path, context.run.run_id, as_of_ms, part, PARTS))
-    except (JobError, UsageError, NoLakeError) as error:
+    except (JobError, UsageError) as error:
         raise dg.Failure(str(error), allow_retries=False) from error
-    return answer(path, report)
+    return answer(path, report).result
 
 
 def part_of(moment: datetime) -> int:
-    """The part whose turn it is: 1 on Mondays."""
+    """The part of the day: 1 on Mondays."""
     return moment.weekday() + 1
 
 
-def answer(lake: str, report: JobReport) -> dg.AssetCheckResult:
-    """The check's result; what is only information does not fail it."""
+def answer(lake: str, report: JobReport) -> CheckAnswer:
+    """Build the check's answer. Findings of severity info do not fail it."""
     failures = [
         Failure(
             f"{found['rule']}: {found['message']}",

@@ -1,14 +1,14 @@
-"""The checks by name: what each asks of which asset, what makes it fail, and what a person does about it.
+"""The checks by name: the question of each about an asset, what makes it fail, and what to do then.
 
-How a check is answered is in :mod:`pipelines.checks`. Each failure carries the key of its log, so that a run for
-chosen topic partitions answers for those alone.
+:mod:`pipelines.checks` answers the checks. Each failure has the key of its log, so that a run for chosen topic
+partitions only reports those.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import dagster as dg
@@ -19,25 +19,25 @@ ARCHIVED, VALIDATED, RECORDS = "archived_segments", "validated_segments", "recor
 WHOLE_LAKE = "whole_lake"
 
 FAILING, UNANSWERED, WHAT_TO_DO, NOTES = "failing", "nothing to look at yet", "what to do", "notes"
-"""Names of check metadata that the command line reads."""
+"""Names of check metadata in Dagster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One thing that makes a check fail."""
+    """One reason why a check fails."""
 
     what: str
     log: str | None = None
-    """Log key; None where it is not the matter of one log."""
+    """Log key; None where it does not belong to one log."""
     topic_partition: str | None = None
-    """What a person calls the log."""
+    """Name of the log for people."""
     offsets: str = ""
-    """``4..9``, the end is exclusive."""
+    """Offset range as ``4..9``, the end is exclusive."""
     severity: Severity = Severity.ERROR
 
     @property
     def told(self) -> str:
-        """Log, offsets and what it is."""
+        """The failure as text: log, offsets and reason."""
         place = [self.topic_partition] if self.topic_partition else []
         if self.offsets:
             place.append(f"offset{'s' if '..' in self.offsets else ''} {self.offsets}")
@@ -45,9 +45,55 @@ class Failure:
 
 
 def sentence(told: Sequence[str], shown: int = 3) -> str:
-    """The first of them, and how many more there are."""
+    """Join the first texts, and say how many more there are."""
     more = len(told) - shown
     return "; ".join(told[:shown]) + (f"; and {more} more" if more > 0 else "")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckAnswer:
+    """A run's answer to one check, for the command line and for Dagster."""
+
+    name: str
+    asset: str
+    passed: bool
+    description: str
+    """One sentence."""
+    failures: tuple[Failure, ...] = ()
+    what_to_do: str = ""
+    notes: tuple[str, ...] = ()
+    """Notes for people although nothing failed."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Metadata for Dagster's pages."""
+    is_unanswered: bool = False
+    """Whether there was no data to check yet."""
+
+    @property
+    def severity(self) -> Severity:
+        """The worst severity of its failures; ERROR where it passed."""
+        is_error = self.passed or any(each.severity is Severity.ERROR for each in self.failures)
+        return Severity.ERROR if is_error else Severity.WARNING
+
+    @property
+    def result(self) -> dg.AssetCheckResult:
+        """The answer as Dagster's result."""
+        told: dict[str, Any] = {}
+        if self.is_unanswered:
+            told[UNANSWERED] = True
+        if self.failures:
+            told[WHAT_TO_DO] = self.what_to_do
+            told[FAILING] = dg.MetadataValue.json([dataclasses.asdict(each) for each in self.failures])
+        if self.notes:
+            told[NOTES] = dg.MetadataValue.json(list(self.notes))
+        is_error = self.severity is Severity.ERROR
+        return dg.AssetCheckResult(
+            passed=self.passed,
+            asset_key=self.asset,
+            check_name=self.name,
+            severity=dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,
+            description=self.description,
+            metadata={**self.metadata, **told},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,54 +104,50 @@ class Question:
     asset: str
     description: str
     what_to_do: str
-    """For whoever reads that it failed; LAKE and SOURCE stand for theirs."""
+    """Advice if the check fails; LAKE and SOURCE are placeholders."""
 
     @property
     def spec(self) -> dg.AssetCheckSpec:
-        """For Dagster. No check stops a run: what one log has must not keep the others waiting."""
+        """The check for Dagster. No check stops a run: problems of one log must not delay the others."""
         return dg.AssetCheckSpec(self.name, asset=self.asset, description=self.description)
 
     def answer(
-        self, lake: str, failures: Sequence[Failure], fine: str, metadata: Mapping[str, Any]
-    ) -> dg.AssetCheckResult:
-        """The result: one sentence and its evidence.
+        self,
+        lake: str,
+        failures: Sequence[Failure],
+        fine: str,
+        metadata: Mapping[str, Any],
+        notes: Sequence[str] = (),
+    ) -> CheckAnswer:
+        """Build the answer: one sentence and its metadata.
 
         Args:
-            fine: the sentence where nothing failed.
+            fine: The sentence if nothing failed.
+            notes: Notes for people although nothing failed.
         """
-        is_error = any(each.severity is Severity.ERROR for each in failures)
-        told: dict[str, Any] = {
-            WHAT_TO_DO: self.what_to_do.replace("LAKE", lake),
-            FAILING: dg.MetadataValue.json([dataclasses.asdict(each) for each in failures]),
-        }
-        return dg.AssetCheckResult(
+        return CheckAnswer(
+            name=self.name,
+            asset=self.asset,
             passed=not failures,
-            asset_key=self.asset,
-            check_name=self.name,
-            severity=dg.AssetCheckSeverity.ERROR if is_error or not failures else dg.AssetCheckSeverity.WARN,
             description=sentence([each.told for each in failures]) if failures else fine,
-            metadata={**metadata, **(told if failures else {})},
+            failures=tuple(failures),
+            what_to_do=self.what_to_do.replace("LAKE", lake),
+            notes=tuple(notes),
+            metadata=metadata,
         )
 
-    def unanswered(self, why: str) -> dg.AssetCheckResult:
-        """There is nothing to look at yet: no reason to be green, but nothing is known to be wrong either."""
-        return dg.AssetCheckResult(
-            passed=False,
-            asset_key=self.asset,
-            check_name=self.name,
-            severity=dg.AssetCheckSeverity.WARN,
-            description=why,
-            metadata={UNANSWERED: True},
-        )
+    def unanswered(self, why: str) -> CheckAnswer:
+        """The answer if there is no data yet: the check does not pass, but no error is known either."""
+        return CheckAnswer(self.name, self.asset, passed=False, description=why, is_unanswered=True)
 
 
 SOURCES_AGREE = Question(
     "sources_agree",
     ARCHIVED,
-    "Every source could be read, and no log has stopped growing: each source still holds, at the end of our copy, "
+    "Every source could be read, and no log has stopped growing: each source still has, at the end of our copy, "
     "the same batch that our copy ends with.",
     "make the named path readable, or correct it; where a log has stopped because its source changed, say in a policy "
-    "how to go on (on_truncate, on_recreate), or take the log from another directory with --move-source.",
+    "how to continue (on_truncate, on_recreate), or take the log from another directory with --move-source.",
 )
 NO_DAMAGE = Question(
     "no_damage",
@@ -113,36 +155,36 @@ NO_DAMAGE = Question(
     "No log of the lake has offsets that are corrupt, missing or of unknown outcome. Damage stops only the log that "
     "has it, and only from the damage on; the others are published all the same.",
     "name another copy of the log where the offsets are whole: loglake run SOURCE --lake LAKE --fill-from COPY; where "
-    "there is none, publish what lies behind the damage with the policy salvage: permissive.",
+    "there is none, publish the offsets after the damage with the policy salvage: permissive.",
 )
 EVERY_OFFSET_ACCOUNTED_FOR = Question(
     "every_offset_accounted_for",
     VALIDATED,
     "The offset ledger of each log covers every offset from 0 to the log's end exactly once. Of a log whose ledger "
-    "does not, nothing is published; the others go on.",
-    "have the ledger made again from the archive: loglake repair LAKE --rebuild offset_ledger --apply, then "
+    "does not, nothing is published; the others continue.",
+    "rebuild the ledger from the archive: loglake repair LAKE --rebuild offset_ledger --apply, then "
     "loglake run SOURCE --lake LAKE.",
 )
 NOTHING_REMOTE = Question(
     "nothing_remote",
     VALIDATED,
-    "No log of the lake has offsets that lay in the remote tier (tiered storage) when it was taken in. They are not "
+    "No log of the lake has offsets that were in the remote tier (tiered storage) at ingestion. They are not "
     "read, so their records are not published; everything that is local is.",
     "take the log in from a copy that still has these offsets, or raise local.retention.ms on the cluster before the "
-    "first run; a lake that is to hold only what is local can leave this warning as it is.",
+    "first run; if a lake needs only local offsets, ignore this warning.",
 )
 ROWS_EQUAL_LEDGER = Question(
     "rows_equal_ledger",
     RECORDS,
     "File by file, the table has exactly the rows that the ledger counts as published records; a difference is named "
     "with its offsets.",
-    "put back what the archive holds: loglake run SOURCE --lake LAKE --replace .. (--topic and --partition choose "
+    "publish again from the archive: loglake run SOURCE --lake LAKE --replace .. (--topic and --partition choose "
     "logs); where rows were deleted on purpose: loglake withdraw LAKE --apply.",
 )
 NO_HANGING_TRANSACTION = Question(
     "no_hanging_transaction",
     RECORDS,
-    "No transaction is open for longer than Kafka's default transaction.max.timeout.ms, 15 minutes. Nothing behind an "
+    "No transaction is open for longer than Kafka's default transaction.max.timeout.ms, 15 minutes. Nothing after an "
     "open transaction is published; one that hangs has lost its coordinator and holds its log back until it is aborted "
     "(kafka-transactions.sh find-hanging, abort).",
     "abort it on the cluster (kafka-transactions.sh find-hanging, then abort); the next run publishes what waits.",
@@ -151,9 +193,9 @@ TABLES_UNHARMED = Question(
     "tables_unharmed",
     RECORDS,
     "No table lost commits or files since the last run, no archived file is gone or changed, and rows that another "
-    "engine wrote are those of the archive. Told from listings and commits; harm that leaves size and time of a file "
-    "as they were is found by loglake verify LAKE alone.",
-    "docs/shared-tables.md says which command mends which harm: for records it is loglake run SOURCE --lake LAKE "
+    "engine wrote are those of the archive. Checked by listings and commits; harm that leaves a file's size and time "
+    "as they were is found only by loglake verify LAKE.",
+    "docs/shared-tables.md says which command repairs which harm: for records it is loglake run SOURCE --lake LAKE "
     "--replace .., for other tables loglake repair LAKE --rebuild TABLE --apply, for archived files loglake "
     "repair LAKE --archive --from COPY --apply; loglake verify LAKE proves the whole lake.",
 )
@@ -161,7 +203,7 @@ EXPECTATIONS_MET = Question(
     "expectations_met",
     RECORDS,
     "Great Expectations, on figures of the published offsets computed in one Spark pass.",
-    "look at LAKE/data_docs for the figures; then put back what the archive holds: loglake run SOURCE --lake LAKE "
+    "see LAKE/data_docs for the figures; then publish again from the archive: loglake run SOURCE --lake LAKE "
     "--replace .. (--topic and --partition choose logs).",
 )
 LAKE_PROVED = Question(
@@ -169,7 +211,7 @@ LAKE_PROVED = Question(
     WHOLE_LAKE,
     "One seventh of the lake, another every night, proved from its own bytes: archived files against digests and "
     "checksums, rows against the archive or the digest of what was written, rows and segments against the ledger.",
-    "loglake verify LAKE proves the whole lake and names each harm; docs/shared-tables.md says which command mends it.",
+    "loglake verify LAKE proves the whole lake and names each harm; docs/shared-tables.md names the repair of each.",
 )
 QUESTIONS = (
     SOURCES_AGREE,

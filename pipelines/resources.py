@@ -1,68 +1,97 @@
-"""What a run is given: the way to start a job, and the lake it works on.
+"""The resources of a run: the launcher of jobs, the lake, and the listener.
 
-Resources are settings and one method each; what a run does with them is in :mod:`pipelines.assets`.
+:mod:`pipelines.assets` uses them.
 """
 
 from __future__ import annotations
 
 import sys
 from argparse import ArgumentTypeError
+from collections.abc import Mapping
 from importlib.machinery import ModuleSpec
+from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
 from logcore.cli.reading.arguments import OffsetRange, offset_range
-from pipelines.view import lakes
-from spark_jobs.contracts import JobConfig, JobReport
+from pipelines.questions import CheckAnswer
+from spark_jobs import launch
+from spark_jobs.contracts import Intake, JobConfig, JobReport
 from spark_jobs.lake.errors import UsageError
-from spark_jobs.lake.setup import registry
-from spark_jobs.lake.setup.registry import Intake
+from spark_jobs.lake.view import registered_lakes
 
 LAKE_TAG = "loglake/lake"
-"""Run tag that names the lake, where run configuration does not."""
+"""Run tag that names the lake where run configuration does not."""
 
 
 class JobLauncher(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """Starts one job of :mod:`spark_jobs` and waits for its report; tests put a fake in its place."""
+    """Starts one job of :mod:`spark_jobs` and waits for its report; tests replace it with a fake."""
 
-    mode: str = Field(default="inprocess", description="inprocess: one Spark session for a whole run; subprocess")
+    mode: str = Field(default="inprocess", description="inprocess: one executor for a whole run; subprocess")
+    engine: str = Field(
+        default="auto",
+        description="What runs the tasks: local (processes of this machine), spark, or auto: spark where "
+        "LOGLAKE_SPARK_MASTER names a cluster, else local",
+    )
 
     def run(self, config: JobConfig) -> JobReport:
-        """Run the job that this configuration belongs to. A plan with nothing in it starts no JVM."""
-        from spark_jobs import launch
-
+        """Run the job of this configuration. An empty plan starts nothing."""
         _name_the_main_module()
-        return launch.run(config.JOB, config, mode=self.mode)
+        return launch.run(config.JOB, config, mode=self.mode, engine=self.engine)
 
 
 def _name_the_main_module() -> None:
-    """Give the main module of this process a spec, if it has neither that nor a file.
+    """Give the main module of this process a spec if it has neither a spec nor a file.
 
-    Dagster's run workers are such processes, and pyspark.sql.connect takes such a process for a doctest and ends it.
+    This is the case in Dagster's run workers. pyspark.sql.connect takes such a process for a doctest and ends it.
     """
     main = sys.modules["__main__"]
     if not hasattr(main, "__file__") and getattr(main, "__spec__", None) is None:
         main.__spec__ = ModuleSpec("__main__", None)
 
 
+class RunListener:
+    """Receives the results of a run as values, in the process of the run. This one ignores everything.
+
+    Dagster stores text of a run: events, metadata, names of errors. A caller that starts a run in its own process and
+    needs the values passes its own listener as the resource ``listener``.
+    """
+
+    def job_begins(self, config: JobConfig) -> None:
+        """A job is about to start."""
+
+    def job_reported(self, report: JobReport) -> None:
+        """A job has ended."""
+
+    def planned(self, asset: str, plan: Mapping[str, Any]) -> None:
+        """A job made a plan for an asset, and was not allowed to execute it."""
+
+    def refused(self, message: str) -> None:
+        """A part of the request was refused."""
+
+    def answered(self, answer: CheckAnswer) -> None:
+        """A check of the run has its answer."""
+
+    def failed(self, error: BaseException) -> None:
+        """A step ends with this error."""
+
+
 class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     """Which lake a run works on, and how.
 
-    Everything may be left out. A run without ``sources`` takes in what is registered for its lake in the operator's
-    home, never what the lake itself names; a run without ``lake`` works on the lake that has its partition keys, or on
-    the only one there is.
+    All fields are optional. A run without ``sources`` reads the sources that are registered for its lake in the
+    operator's home, never those that only the lake itself names. A run without ``lake`` works on the lake that has its
+    partition keys, or on the only lake.
     """
 
     lake: str = Field(default="", description="Directory or URL of the lake, or the name of a registered one")
     home: str = Field(default="", description="Where lakes are registered; default: LOGLAKE_HOME, else ./.loglake")
-    sources: list[str] = Field(
-        default=[], description="Log directories, partition directories or .log files to take in"
-    )
+    sources: list[str] = Field(default=[], description="Log directories, partition directories or .log files to ingest")
     topics: list[str] = Field(default=[], description="Only topics that match one of these globs")
     partitions: list[int] = Field(default=[], description="Only these partition numbers")
     logs: list[str] = Field(default=[], description="Only these topic partitions, for instance orders-0")
-    mode: str = Field(default="copy", description="copy into the archive, or reference: register bytes where they lie")
+    mode: str = Field(default="copy", description="copy into the archive, or reference: register bytes at their source")
     high_watermark: str = Field(default="checkpoint", description="checkpoint, log-end, or an offset")
     cluster: str = Field(default="", description="Name of the cluster where no source states one")
     include_internal: bool = Field(default=False, description="Also publish Kafka's internal topics")
@@ -71,13 +100,13 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         default="", description="read_committed (default), or read_uncommitted: keep records_uncommitted too"
     )
     fill_from: list[str] = Field(
-        default=[], description="Other copies of the logs, where missing and corrupt offsets are looked for"
+        default=[], description="Other copies of the logs, where missing and corrupt offsets are searched for"
     )
     move_source: bool = Field(
-        default=False, description="Take logs from these sources that were taken from others, if both agree"
+        default=False, description="Read logs from these sources that were read from others, if both agree"
     )
     at_once: bool = Field(
-        default=True, description="Take and publish however little is new; without it, policies say what may wait"
+        default=True, description="Archive and publish however little is new; without it, policies say what may wait"
     )
     replace: str = Field(
         default="", description="Publish this offset range again, below the frontier: A..B, A.., ..B, or .. for all"
@@ -89,36 +118,35 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         default=None, description="With replace: only batches before this time, epoch milliseconds"
     )
     replace_withdrawn: bool = Field(
-        default=False, description="With replace: bring back rows that were withdrawn, and forget the withdrawal"
+        default=False, description="With replace: publish withdrawn rows again, and delete the withdrawal"
     )
     as_of_ms: int = Field(default=-1, description="The run's clock, epoch milliseconds; -1: when the run was created")
-    proof_part: int = Field(
-        default=0, description="Which seventh of the lake the job proof proves; 0: the one of today"
-    )
-    apply: bool = Field(default=False, description="Let maintenance act; without it, it only plans")
+    proof_part: int = Field(default=0, description="Which seventh of the lake the job `proof` proves; 0: today's")
+    apply: bool = Field(default=False, description="Let maintenance act; otherwise it only plans")
 
     def find(self, named: str | None, keys: tuple[str, ...] | None) -> str:
-        """Directory of the lake of this run; ``named`` is what the run's tag says."""
-        return lakes.find_lake(self.home or registry.home(), self.lake or named, keys)
+        """Find the directory of the lake of this run.
+
+        Args:
+            named: The value of the run's tag.
+        """
+        home = self.home or registered_lakes.home_folder()
+        return registered_lakes.find_lake(home, self.lake or named, keys)
 
     def intakes(self, lake: str) -> tuple[Intake, ...]:
-        """What this run takes in: its own sources, or those that are registered for the lake.
+        """The sources of this run: its own, or those that are registered for the lake.
 
         Raises:
-            NoLakeError: the lake is not registered, and names sources of its own.
+            NoLakeError: The lake is not registered, and names sources of its own.
         """
-        if self.sources:
-            return (self.as_intake(),)
-        if not registry.is_registered(lake) and (hinted := registry.hinted(lake)):
-            raise lakes.NoLakeError(lakes.how_to_adopt(lake, hinted))
-        return registry.recall(lake).intakes
+        return (self.as_intake(),) if self.sources else registered_lakes.intakes_of(lake)
 
     def policy_file(self, lake: str) -> str | None:
         """The policies of this run, or those that are registered for the lake."""
-        return self.policies or registry.recall(lake).policies
+        return self.policies or registered_lakes.read_registered(lake).policies
 
     def as_intake(self) -> Intake:
-        """This configuration as it would be remembered."""
+        """This configuration in its registered form."""
         return Intake(
             paths=tuple(self.sources),
             topics=tuple(self.topics),
@@ -133,10 +161,10 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         )
 
     def replacement(self) -> OffsetRange | None:
-        """Offsets that are to be published again; None: none are.
+        """Offsets to publish again; None: none.
 
         Raises:
-            UsageError: ``replace`` is no range, or times are given without it.
+            UsageError: ``replace`` is not a range, or times are given without it.
         """
         if not self.replace:
             if self.replace_since_ms is not None or self.replace_until_ms is not None:

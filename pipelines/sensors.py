@@ -1,11 +1,11 @@
-"""When to look at sources: a new log, or a segment that the broker has closed since the last look.
+"""Watches sources for new logs, and for segments that the broker has closed since the last tick.
 
-A tick looks at directory entries only: names, sizes and times of files, and the two small checkpoint files of a log
-directory. What grows inside an active segment does not count; it is taken along whenever the log is. A tick looks at no
-more than :data:`LOGS_A_TICK` logs and goes on where the last one ended, so that its time does not grow with the lake.
+A tick reads only directory entries (names, sizes and times of files), and the two small checkpoint files of a log
+directory. Growth inside an active segment starts no run; the next run of the log ingests it. A tick examines at most
+:data:`LOGS_A_TICK` logs and continues where the last one ended, so that its time does not grow with the lake.
 
-Its runs may leave a little for later (``active.min.growth``, ``publish.min.bytes``), though not longer than
-``publish.max.delay``: behind each such run one more of the whole lake is asked for when that time is over.
+Its runs may leave small amounts for later (``active.min.growth``, ``publish.min.bytes``), but not longer than
+``publish.max.delay``: one more run of the whole lake is requested when that time is over.
 """
 
 from __future__ import annotations
@@ -30,18 +30,15 @@ from logcore.segments.filenames import (
 from logcore.segments.side_files.checkpoints import parse_offset_checkpoint
 from pipelines.jobs import loglake, run_config
 from pipelines.resources import LAKE_TAG
-from pipelines.view import lakes
 from spark_jobs.lake.errors import JobError, UsageError
-from spark_jobs.lake.setup import registry
-from spark_jobs.lake.setup.policies import TopicPolicy, read_policies
-from spark_jobs.lake.store import storage
+from spark_jobs.lake.view.registered_lakes import home_folder, lake_key, read_home, read_registered
 
 LOGS_A_TICK = 500
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class WatchedLog:
-    """A partition directory of a source that a lake takes in."""
+    """A partition directory of a lake's source."""
 
     lake: str
     directory: str
@@ -52,16 +49,16 @@ class WatchedLog:
     job=loglake,
     minimum_interval_seconds=60,
     default_status=dg.DefaultSensorStatus.STOPPED,
-    description="Looks for new logs and newly closed segments at the sources that are registered for each lake in the "
+    description="Finds new logs and newly closed segments at the sources that are registered for each lake in the "
     "operator's home; one run for each lake that has some. Off until it is switched on.",
 )
 def new_segments(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-    """One run request a lake, for the logs that changed among those looked at in this tick."""
-    home = registry.home()
-    for problem in registry.registrations(home).broken:
-        context.log.warning(f"A lake is not looked at: {problem}")
+    """Return one run request per lake, for the logs of this tick that changed."""
+    home = read_home(home_folder())
+    for problem in home.broken:
+        context.log.warning(f"A lake is not examined: {problem}")
     now_ms = time.time_ns() // 1_000_000
-    return look(lakes.lakes_of(home), context.cursor, LOGS_A_TICK, now_ms, context.log.warning)
+    return look(tuple(lake.path for lake in home.lakes), context.cursor, LOGS_A_TICK, now_ms, context.log.warning)
 
 
 def look(
@@ -71,10 +68,11 @@ def look(
     now_ms: int,
     warn: Callable[[str], object] = lambda problem: None,
 ) -> dg.SensorResult | dg.SkipReason:
-    """One tick. The cursor is JSON: where to go on, what each log looked like, when each lake is due once more.
+    """Run one tick.
 
     Args:
-        warn: gets a sentence for each lake that cannot be looked at; the others go on.
+        cursor: JSON: where to continue, the last state of each log, and when each lake needs another run.
+        warn: Gets a sentence for each lake that cannot be examined. The other lakes are examined.
     """
     position, known, due = _read_cursor(cursor)
     delays: dict[str, int] = {}
@@ -82,12 +80,12 @@ def look(
         try:
             delays[lake] = _longest_delay(lake)
         except (JobError, UsageError, OSError) as error:
-            warn(f"The lake {lake} is not looked at: {error}")
+            warn(f"The lake {lake} is not examined: {error}")
     watched_lakes = tuple(delays)
     watched = sorted(log for lake in watched_lakes for log in _watch(lake))
     if not watched:
         return dg.SkipReason(
-            "No lake of this home has a source that can be looked at; loglake run PATH... --lake LAKE registers one."
+            "No lake of this home has a readable source; loglake run PATH... --lake LAKE registers one."
         )
     names = [_name(log) for log in watched]
     start = next((number for number, name in enumerate(names) if name > position), 0)
@@ -105,16 +103,16 @@ def look(
         dg.RunRequest(
             run_key=_run_key(lake, logs, seen),
             run_config=run_config(lake=lake, logs=[str(log.topic_partition) for log in logs], at_once=False),
-            tags={LAKE_TAG: registry.key_of(lake)},
+            tags={LAKE_TAG: lake_key(lake)},
         )
         for lake, logs in changed.items()
-        if lake not in over  # the run of the whole lake takes these along
+        if lake not in over  # the run of the whole lake includes these
     ]
     requests += [
         dg.RunRequest(
-            run_key=f"{registry.key_of(lake)} due {when}",
+            run_key=f"{lake_key(lake)} due {when}",
             run_config=run_config(lake=lake, at_once=False),
-            tags={LAKE_TAG: registry.key_of(lake)},
+            tags={LAKE_TAG: lake_key(lake)},
         )
         for lake, when in over.items()
     ]
@@ -122,13 +120,13 @@ def look(
     due |= {lake: now_ms + delays[lake] for lake in changed if lake not in due}
     after = json.dumps({"position": _name(turn[-1]), "logs": seen, "due": due})
     if not requests:
-        # A skip keeps its cursor through SensorResult; a bare SkipReason would lose it.
+        # A SensorResult keeps the cursor; a bare SkipReason would lose it.
         return dg.SensorResult(skip_reason=f"Nothing new in {len(turn)} of {len(watched)} logs.", cursor=after)
     return dg.SensorResult(run_requests=requests, cursor=after)
 
 
 def _watch(lake: str) -> Iterator[WatchedLog]:
-    for intake in registry.recall(lake).intakes:
+    for intake in read_registered(lake).intakes:
         for path in intake.paths:
             here = path if os.path.isdir(path) else os.path.dirname(path)
             for directory in (here, *_subdirectories(here)):
@@ -144,13 +142,13 @@ def _subdirectories(path: str) -> list[str]:
         with os.scandir(path) as entries:
             return [entry.path for entry in entries if entry.is_dir()]
     except OSError:
-        return []  # ingest says what is wrong with a source; here it only means nothing to see
+        return []  # ingest reports problems of a source; here there is just nothing to see
 
 
 def _digest(log: WatchedLog, high_watermarks: dict[str, Mapping[TopicPartition, int]]) -> str | None:
-    """What the closed part of a log looks like: its segments but the last, and how much of that is visible.
+    """State of the closed part of a log: its segments except the last, and how much of them is visible.
 
-    None where the directory cannot be read or holds no segment.
+    None where the directory cannot be read or has no segment.
     """
     segments: list[tuple[int, str, int, int]] = []
     try:
@@ -183,25 +181,26 @@ def _high_watermarks(directory: str) -> Mapping[TopicPartition, int]:
 
 
 def _name(log: WatchedLog) -> str:
-    return f"{registry.key_of(log.lake)}:{log.directory}"
+    return f"{lake_key(log.lake)}:{log.directory}"
 
 
 def _run_key(lake: str, logs: list[WatchedLog], seen: Mapping[str, str]) -> str:
     text = json.dumps([lake, *(f"{_name(log)} {seen[_name(log)]}" for log in logs)])
-    return f"{registry.key_of(lake)} {hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    return f"{lake_key(lake)} {hashlib.sha256(text.encode()).hexdigest()[:24]}"
 
 
 def _longest_delay(lake: str) -> int:
-    """Time in which whatever a run of this lake left for later comes due, ms.
+    """Time after which everything that a run of this lake left for later is due, ms.
 
     Raises:
-        JobError, UsageError, OSError: the lake, its registration or its policies cannot be used.
+        JobError: The lake cannot be used.
+        UsageError: Its registration or its policies cannot be used.
+        OSError: A file cannot be read.
     """
-    if not storage.is_remote(lake) and not os.path.isdir(lake):
+    registered = read_registered(lake)
+    if not registered.is_there:
         raise JobError("there is no such directory.")
-    policies = read_policies(registry.recall(lake).policies).topics
-    default = TopicPolicy("*", ()).publish_max_delay_ms
-    return max([default, *(policy.publish_max_delay_ms for policy in policies)])
+    return registered.longest_delay_ms
 
 
 def _read_cursor(cursor: str | None) -> tuple[str, dict[str, str], dict[str, int]]:

@@ -1,4 +1,4 @@
-"""Jobs over many log files: each plans with ``lake`` (no JVM), works with Spark, and reports.
+"""Jobs over many log files: each plans with ``lake`` (no JVM), has workers run its tasks, and reports.
 
-What the bytes mean is decided in ``logcore``; what runs when is decided in ``pipelines``.
+``logcore`` defines what the bytes mean; ``pipelines`` defines what runs when.
 """

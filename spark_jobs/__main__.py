@@ -15,6 +15,7 @@ from logcore.logs.model.findings import Finding, Severity, exit_code
 from spark_jobs.contracts import CONFIGS, JobReport
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.launch import plan, run
+from spark_jobs.machine.engine import JobEngine
 
 
 class _Parser(argparse.ArgumentParser):
@@ -24,10 +25,11 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one job as the command line says."""
+    """Run one job from its command line."""
     parser = _Parser(prog="python -m spark_jobs", description="Run one job of a lake.")
     parser.add_argument("job", choices=sorted(CONFIGS))
     parser.add_argument("--config", required=True, help="JSON file with the job's configuration")
+    parser.add_argument("--engine", choices=list(JobEngine), help="the job engine, which runs the tasks; default: auto")
     parser.add_argument("--plan", action="store_true", help="print the plan and do nothing")
     options = parser.parse_args(argv)
     try:
@@ -41,7 +43,7 @@ def main(argv: list[str] | None = None) -> int:
 
             print(json.dumps(plan(config).as_dict()))
             return ExitCode.CLEAN
-        report = run(options.job, config)
+        report = run(options.job, config, engine=options.engine)
     except UsageError as error:
         print(error, file=sys.stderr)
         return ExitCode.USAGE

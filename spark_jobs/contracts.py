@@ -1,7 +1,7 @@
-"""A frozen configuration and a report per job, JSON both ways.
+"""A frozen configuration and a report for each job, with conversion to and from JSON.
 
-This is all that a caller (Dagster, the command line, ``python -m spark_jobs``) has to know of a job.
-No behaviour lives here beyond reading and writing JSON; no import is heavier than ``dataclasses``.
+A caller (Dagster, the command line, ``python -m spark_jobs``) needs to know only this module of a job.
+The module only reads and writes JSON. It imports nothing heavier than ``dataclasses``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class JsonContract:
         """The reverse of :meth:`to_json`.
 
         Raises:
-            ValueError: the text is no JSON object, or names a field that this contract does not have.
+            ValueError: The text is not a JSON object, or names a field that this contract does not have.
         """
         value = json.loads(text)
         if not isinstance(value, dict):
@@ -39,7 +39,7 @@ class JsonContract:
         """Build from plain values; JSON arrays become tuples.
 
         Raises:
-            ValueError: unknown or missing fields.
+            ValueError: A field is unknown or missing.
         """
         fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
         unknown = sorted(set(value) - set(fields))
@@ -47,7 +47,7 @@ class JsonContract:
             raise ValueError(f"{cls.__name__} has no field {', '.join(unknown)}; it has {', '.join(fields)}")
         single = [n for n, v in value.items() if isinstance(v, str) and str(fields[n].type).startswith("tuple")]
         if single:
-            raise ValueError(f'{cls.__name__}.{single[0]} is a list, got one text; write it as ["..."]')
+            raise ValueError(f'{cls.__name__}.{single[0]} is a list, but the value is one string; write it as ["..."]')
         try:
             return cls(**{name: _frozen(item) for name, item in value.items()})
         except TypeError as error:
@@ -63,8 +63,52 @@ def _frozen(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
+class LakeJob(JsonContract):
+    """Configuration that every job on a lake has."""
+
+    lake: str
+    """Directory of the lake, or its address in an object store."""
+    run_id: str
+    as_of_ms: int
+    """The run's clock, epoch milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeepJob(LakeJob):
+    """A job on the archive of selected logs that follows policies."""
+
+    policies: str | None = None
+    """Path of a ``policies.yaml``."""
+    logs: tuple[str, ...] | None = None
+    """Log keys ``<log_id>/<partition>``; None means all of the lake."""
+    apply: bool = False
+    """Without it, only the plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """One set of sources and its read options. A run reads from it, and a registration stores it."""
+
+    paths: tuple[str, ...]
+    """Absolute; log directories, partition directories or ``.log`` files."""
+    topics: tuple[str, ...] = ()
+    """Globs; empty means all."""
+    partitions: tuple[int, ...] = ()
+    mode: str = "copy"
+    high_watermark: str = "checkpoint"
+    cluster: str | None = None
+    include_internal: bool = False
+    policies: str | None = None
+    """Absolute path of a ``policies.yaml``."""
+    isolation_level: str | None = None
+    """``read_committed`` or ``read_uncommitted``; None means ``read_committed``."""
+    fill_from: tuple[str, ...] = ()
+    """Absolute paths in which missing and corrupt offsets are searched for."""
+
+
+@dataclass(frozen=True, slots=True)
 class IngestConfig(JsonContract):
-    """What ``ingest`` reads and where it puts it."""
+    """What ``ingest`` reads and where it writes."""
 
     JOB: ClassVar[str] = "ingest"
     lake: str
@@ -75,7 +119,7 @@ class IngestConfig(JsonContract):
     as_of_ms: int
     """The run's clock, epoch milliseconds."""
     mode: str = "copy"
-    """``copy`` into the archive, or ``reference``: register byte ranges where they lie."""
+    """``copy`` into the archive, or ``reference``: register byte ranges at their source."""
     topics: tuple[str, ...] = ()
     """Globs; empty means all."""
     partitions: tuple[int, ...] = ()
@@ -85,25 +129,22 @@ class IngestConfig(JsonContract):
     high_watermark: str = "checkpoint"
     """``checkpoint``, ``log-end`` or an offset as text."""
     cluster: str | None = None
-    """Name of the cluster where a source states none."""
+    """Name of the cluster, used where a source does not state one."""
     policies: str | None = None
-    """Path of a ``policies.yaml``; its ``on_truncate``, ``on_recreate`` and ``active.min.growth`` count."""
+    """Path of a ``policies.yaml``. ``on_truncate``, ``on_recreate`` and ``active.min.growth`` apply."""
     at_once: bool = True
-    """Take every growth, however small; without it a small one waits (``active.min.growth``)."""
+    """Read every growth. Otherwise a small growth waits (``active.min.growth``)."""
     fill_from: tuple[str, ...] = ()
-    """Directories beside a log's own source in which offsets that are ``missing`` or ``corrupt`` are looked for."""
+    """Additional directories in which ``missing`` or ``corrupt`` offsets are searched for."""
     move_source: bool = False
-    """Keep logs that were taken from another directory to the one named now, if it agrees with what is held."""
+    """Read logs from the directory named now instead of their earlier one, if it agrees with the archived bytes."""
 
 
 @dataclass(frozen=True, slots=True)
-class ValidateConfig(JsonContract):
-    """Which logs ``validate`` looks at; by default every one with something new."""
+class ValidateConfig(LakeJob):
+    """Which logs ``validate`` checks; by default each log with something new."""
 
     JOB: ClassVar[str] = "validate"
-    lake: str
-    run_id: str
-    as_of_ms: int
     logs: tuple[str, ...] | None = None
     """Log keys ``<log_id>/<partition>``; None means all of the lake."""
     policies: str | None = None
@@ -111,185 +152,144 @@ class ValidateConfig(JsonContract):
 
 
 @dataclass(frozen=True, slots=True)
-class PublishConfig(JsonContract):
+class PublishConfig(LakeJob):
     """Which decided offsets ``publish`` adds to ``records``."""
 
     JOB: ClassVar[str] = "publish"
-    lake: str
-    run_id: str
-    as_of_ms: int
     logs: tuple[str, ...] | None = None
     topics: tuple[str, ...] = ()
     """Topic names or globs as given by the user; an internal topic named here exactly is published."""
     include_internal: bool = False
     policies: str | None = None
-    """Path of a ``policies.yaml``; its ``salvage``, ``publish.max.delay`` and ``publish.min.bytes`` count."""
+    """Path of a ``policies.yaml``. ``salvage``, ``publish.max.delay`` and ``publish.min.bytes`` apply."""
     at_once: bool = True
-    """Publish whatever is decided; without it a log waits until enough of it has come, or for long enough."""
+    """Publish all decided offsets. Otherwise a log waits for enough bytes or for a maximum delay."""
     isolation_level: str = "read_committed"
     """``read_uncommitted`` also keeps ``records_uncommitted`` up to the high watermark."""
 
 
 @dataclass(frozen=True, slots=True)
-class ReplaceConfig(JsonContract):
-    """Which published ranges ``replace`` publishes again, below the frontier; without a range those filled late."""
+class ReplaceConfig(LakeJob):
+    """Which published ranges below the frontier ``replace`` publishes again; without a range, those filled late."""
 
     JOB: ClassVar[str] = "replace"
-    lake: str
-    run_id: str
-    as_of_ms: int
     logs: tuple[str, ...] | None = None
     start_offset: int | None = None
     end_offset: int | None = None
     """Exclusive."""
     since_ms: int | None = None
     until_ms: int | None = None
-    """Exclusive; records whose timestamp lies in [since, until), widened to whole record batches."""
+    """Exclusive; records whose timestamp is in [since, until), widened to whole record batches."""
     policies: str | None = None
     include_withdrawn: bool = False
-    """Bring rows back that were withdrawn, and forget the withdrawal; without it they stay away."""
+    """Publish withdrawn rows again and delete the withdrawal. Otherwise they stay withdrawn."""
 
     @property
     def names_a_range(self) -> bool:
-        """Whether a person asked for a range; else only what was filled late is due."""
+        """Whether a range is requested. Otherwise only what was filled late is due."""
         return any(v is not None for v in (self.start_offset, self.end_offset, self.since_ms, self.until_ms))
 
 
 @dataclass(frozen=True, slots=True)
-class OptimizeConfig(JsonContract):
-    """Merge small files of the tables in their order, then remove files that no version within the floor names."""
+class OptimizeConfig(LakeJob):
+    """Merge small files of the tables in their order, then remove files that no version within the retention period
+    names.
+    """
 
     JOB: ClassVar[str] = "optimize"
-    lake: str
-    run_id: str
-    as_of_ms: int
     apply: bool = False
     target_bytes: int = 128 << 20
-    """Size that merged files come near to."""
+    """Target size of merged files."""
     small_bytes: int = 32 << 20
     """Files below this are merged with their neighbours."""
     vacuum_after_ms: int = 7 * 86_400_000
-    """Age that a file must have before it is removed; never less than seven days unless ``force`` says so."""
+    """Minimum age of a file before it is removed; never less than seven days unless ``force`` is set."""
     force: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class ExpectationsConfig(JsonContract):
+class ExpectationsConfig(LakeJob):
     """Which published ranges ``expectations`` checks."""
 
     JOB: ClassVar[str] = "expectations"
-    lake: str
-    run_id: str
-    as_of_ms: int
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Log key to the half-open offset range that was published by this run."""
 
 
 @dataclass(frozen=True, slots=True)
-class RetentionConfig(JsonContract):
+class RetentionConfig(UpkeepJob):
     """Retention of the archive by Kafka's predicates; without ``apply`` only the plan."""
 
     JOB: ClassVar[str] = "retention"
-    lake: str
-    run_id: str
-    as_of_ms: int
-    policies: str | None = None
-    logs: tuple[str, ...] | None = None
-    apply: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class CompactionConfig(JsonContract):
+class CompactionConfig(UpkeepJob):
     """Cleaning of the archive by key; without ``apply`` only the plan."""
 
     JOB: ClassVar[str] = "compaction"
-    lake: str
-    run_id: str
-    as_of_ms: int
-    policies: str | None = None
-    logs: tuple[str, ...] | None = None
-    apply: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class RebuildIndexesConfig(JsonContract):
-    """Side files of the archive's live segments."""
+class RebuildIndexesConfig(UpkeepJob):
+    """Side files of the archive's live segments; of the policies ``index.interval.bytes`` counts."""
 
     JOB: ClassVar[str] = "rebuild_indexes"
-    lake: str
-    run_id: str
-    as_of_ms: int
-    logs: tuple[str, ...] | None = None
-    policies: str | None = None
-    """Path of a ``policies.yaml``; its ``index.interval.bytes`` counts."""
     apply: bool = True
-    """Without it, only the plan. It adds files and removes none, so it acts unless told not to."""
+    """Without it, only the plan. The job only adds files, so the default is to act."""
     again: bool = False
-    """Make all side files anew, also those that are there: after another `index.interval.bytes`, for instance."""
+    """Rebuild all side files, also existing ones: for example, after `index.interval.bytes` changed."""
 
 
 @dataclass(frozen=True, slots=True)
-class RecoverConfig(JsonContract):
-    """What a broker's start would leave of archived logs; with ``apply`` as log directories under ``out``."""
+class RecoverConfig(UpkeepJob):
+    """What a broker's start would leave of archived logs; with ``apply`` as log directories under ``out``.
+
+    Without ``logs`` the latest log of each topic partition is used. Of the policies only ``index.interval.bytes``
+    applies.
+    """
 
     JOB: ClassVar[str] = "recover"
-    lake: str
-    run_id: str
-    as_of_ms: int
-    logs: tuple[str, ...] | None = None
-    """Log keys ``<log_id>/<partition>``; None: the newest of every topic partition."""
     out: str | None = None
     """A local directory outside of the lake; ``<out>/<topic>-<partition>`` must not exist."""
     salvage: bool = False
-    """Keep what a broker would lose: good batches behind damage, later segments."""
-    policies: str | None = None
-    """Path of a ``policies.yaml``; its ``index.interval.bytes`` counts."""
-    apply: bool = False
+    """Keep what a broker would lose: valid batches after damage, and later segments."""
 
 
 @dataclass(frozen=True, slots=True)
-class MaintainConfig(JsonContract):
-    """Delete files of the archive that nobody needs, join small slices; without ``apply`` only the plan."""
+class MaintainConfig(LakeJob):
+    """Delete archive files that are no longer needed, and join small slices; without ``apply`` only the plan."""
 
     JOB: ClassVar[str] = "maintain"
-    lake: str
-    run_id: str
-    as_of_ms: int
     policies: str | None = None
-    """Path of a ``policies.yaml``; its ``file.delete.delay.ms`` and ``segment.bytes`` count."""
+    """Path of a ``policies.yaml``. ``file.delete.delay.ms`` and ``segment.bytes`` apply."""
     apply: bool = False
     longest_run_ms: int = 86_400_000
-    """A run, or a reader of the archive, has ended after so long."""
+    """Maximum duration of a run or of a reader of the archive."""
     orphan_after_ms: int = 7 * 86_400_000
-    """Age from which files go that no row names; at least seven days and twice the longest run."""
+    """Age at which files that no row names are removed; at least seven days and twice the longest run."""
     force: bool = False
-    """Nobody else reads or writes this lake: only the run's clock, `file.delete.delay.ms` and ``orphan_after_ms``
-    count."""
+    """No other process reads or writes this lake. Only the run's clock, `file.delete.delay.ms` and ``orphan_after_ms``
+    apply."""
 
 
 @dataclass(frozen=True, slots=True)
-class VerifyConfig(JsonContract):
-    """Prove one of several equal parts of a lake; only read, without the lease."""
+class VerifyConfig(LakeJob):
+    """Prove one of several equal parts of a lake. The job only reads, and takes no lease."""
 
     JOB: ClassVar[str] = "verify"
-    lake: str
-    run_id: str
-    as_of_ms: int
     part: int = 1
-    """Counted from 1."""
+    """Part number, from 1."""
     parts: int = 1
 
 
 @dataclass(frozen=True, slots=True)
-class ProveConfig(JsonContract):
+class ProveConfig(LakeJob):
     """Files of ``records`` that other engines wrote since the last run, compared with the archive."""
 
     JOB: ClassVar[str] = "prove"
-    lake: str
-    run_id: str
-    as_of_ms: int
     logs: tuple[str, ...] | None = None
-    """Log keys whose findings are reported; None: all. Every file is compared: no later run looks at it."""
+    """Log keys whose findings are reported; None: all. Each file is compared, because no later run reads it."""
 
 
 JobConfig = (
@@ -337,7 +337,7 @@ class LogChange(JsonContract):
     topic: str
     partition: int
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
-    """Named figures and words, for instance ``bytes``, ``start_offset``, ``stopped``."""
+    """Named numbers and words, for example ``bytes``, ``start_offset``, ``stopped``."""
 
     @property
     def topic_partition(self) -> str:
@@ -356,8 +356,8 @@ class JobReport(JsonContract):
     findings: tuple[Mapping[str, Scalar], ...] = ()
     """New ``findings`` rows of this run, without their run id."""
     plan: Mapping[str, Any] = field(default_factory=dict)
-    """The plan as printed by a dry run."""
-    used_spark: bool = False
+    """The plan as a dry run prints it."""
+    used_executor: bool = False
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
 
     @classmethod

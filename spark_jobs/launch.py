@@ -1,4 +1,7 @@
-"""How a job is started: plan first; an empty plan starts no JVM; one Spark session serves every job of a process.
+"""How a lake is opened and a job is started: plan first; an empty plan starts nothing.
+
+One executor serves every job of a process. A command that starts several jobs on a lake checks first what can be
+known before them (:func:`check_run`) and holds the lease from the first to the last (:func:`open_lake`).
 
 ``inprocess`` runs here, ``subprocess`` runs ``python -m spark_jobs`` with the same configuration, which is also what is
 submitted to a cluster.
@@ -8,17 +11,24 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from spark_jobs.contracts import CONFIGS, JobConfig, JobReport
+from logcore.storage.local import discover, shown, source_path
+from spark_jobs.contracts import CONFIGS, Intake, JobConfig, JobReport
 from spark_jobs.lake.delta import table_features
-from spark_jobs.lake.errors import ConcurrentChange, JobError, UsageError, said
-from spark_jobs.lake.setup import identity
+from spark_jobs.lake.errors import JobError, UsageError, said
+from spark_jobs.lake.retries import retried
+from spark_jobs.lake.setup import identity, registry
+from spark_jobs.lake.setup.placement import check_place, check_writable
+from spark_jobs.lake.setup.policies import read_policies
 from spark_jobs.lake.store.lease import hold
+from spark_jobs.machine.engine import JobEngine, chosen_engine
 from spark_jobs.tasks.executor import Executor
 
 PLAN_ATTEMPTS = 3
@@ -34,16 +44,19 @@ class Plan(Protocol):
     """What every job's plan can say of itself."""
 
     @property
-    def is_empty(self) -> bool: ...
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do."""
 
     @property
-    def needs_spark(self) -> bool: ...
+    def needs_executor(self) -> bool:
+        """Whether the job has tasks for an executor."""
 
-    def as_dict(self) -> dict[str, Any]: ...
+    def as_dict(self) -> dict[str, object]:
+        """The plan as values for JSON."""
 
 
 def plan(config: JobConfig) -> Plan:
-    """The plan of a job: a value that one can print; makes no JVM.
+    """The plan of a job: a value that one can print. Planning starts no executor.
 
     Raises:
         TableRefused: a table is of a kind that the job does not work on.
@@ -53,22 +66,87 @@ def plan(config: JobConfig) -> Plan:
     return made
 
 
-def check_engine() -> None:
-    """Whether Spark could start here; 0.1 s.
+def check_run(
+    lake: str, sources: Sequence[str], fill_from: Sequence[str], policies: str | None, engine: str | None = None
+) -> None:
+    """Check everything that a run needs and that can be known before it. Nothing is created.
+
+    Args:
+        lake: absolute, a directory or ``s3://bucket/prefix``.
+        sources: absolute local paths.
+        fill_from: absolute local paths of other copies of the logs.
+        policies: path of a ``policies.yaml``.
+        engine: what will run the tasks, as for :func:`run`.
 
     Raises:
-        JobError: there is no usable Java; the text says what to install.
+        UsageError: lake and sources lie in one another, the lake lies in another one, the policies cannot be read, or
+            the lake's address cannot be used.
+        JobError: no source is there, the lake cannot be written or is of a newer layout, or Spark was
+            chosen and there is no Java for it.
     """
-    from spark_jobs.machine.java import find_java
+    check_place(lake, (*sources, *fill_from))
+    read_policies(policies)
+    missing = [path for path in sources if not os.path.lexists(path)]
+    if len(missing) == len(sources):
+        raise JobError(" ".join(f"{shown(path)} does not exist." for path in missing) + " Nothing was made or changed.")
+    check_writable(lake)
+    chosen_engine(engine)
+    if identity.read_identity(lake) is None and discover([source_path(path) for path in sources]).logs:
+        check_engine(engine)  # a first run always has tasks; whether a later one does, its plans say
 
-    find_java()
+
+@contextlib.contextmanager
+def open_lake(lake: str, purpose: str) -> Iterator[None]:
+    """Hold the lease of a lake for several jobs, so that no other process works on it between them.
+
+    Args:
+        purpose: what holds it, for the process that is refused: ``loglake run``.
+
+    Raises:
+        LeaseHeld: another process works on the lake.
+        StorageError: the object store did not answer.
+    """
+    with hold(lake, purpose):
+        yield
 
 
-def run(job: str, config: JobConfig, *, mode: str = "inprocess") -> JobReport:
+def register(lake: str, intake: Intake) -> None:
+    """Register a lake in the operator's home with what was taken into it, for later runs.
+
+    Raises:
+        UsageError: its registration cannot be used.
+    """
+    registry.remember(lake, intake)
+
+
+def engine_and_reason(engine: str | None = None) -> str:
+    """What runs the tasks and why, for a person: ``local: no Spark cluster is configured``.
+
+    Raises:
+        UsageError: no such engine.
+    """
+    return ": ".join(chosen_engine(engine))
+
+
+def check_engine(engine: str | None = None) -> None:
+    """Whether the engine of jobs could start here; 0.1 s.
+
+    Raises:
+        JobError: it is Spark, and there is no usable Java; the text says what to install.
+        UsageError: no such engine.
+    """
+    if chosen_engine(engine)[0] is JobEngine.SPARK:
+        from spark_jobs.machine.java import find_java
+
+        find_java()
+
+
+def run(job: str, config: JobConfig, *, mode: str = "inprocess", engine: str | None = None) -> JobReport:
     """Run one job to its end.
 
     Args:
         mode: ``inprocess`` or ``subprocess``.
+        engine: ``local`` or ``spark``; None or ``auto``: as :func:`spark_jobs.machine.engine.chosen_engine` decides.
 
     Raises:
         LeaseHeld: another process works on the lake.
@@ -80,13 +158,13 @@ def run(job: str, config: JobConfig, *, mode: str = "inprocess") -> JobReport:
     if job not in CONFIGS or job != config.JOB:
         raise UsageError(f"no job {job!r} with a {type(config).__name__}; the jobs are {', '.join(CONFIGS)}.")
     if mode == "subprocess":
-        return _run_subprocess(config)
+        return _run_subprocess(config, engine)
     if mode != "inprocess":
         raise UsageError(f"launch mode {mode!r}: use inprocess or subprocess.")
     try:
         identity.read_identity(config.lake)  # refuses a layout that this version would damage
         with contextlib.nullcontext() if job in WITHOUT_LEASE else hold(config.lake, job):
-            return _run_planned(config)
+            return retried(lambda: _run_once(config, engine), PLAN_ATTEMPTS)
     except JobError:
         raise
     except OSError as error:
@@ -97,50 +175,34 @@ def run(job: str, config: JobConfig, *, mode: str = "inprocess") -> JobReport:
         ) from error
 
 
-def _run_planned(config: JobConfig) -> JobReport:
-    for attempt in range(PLAN_ATTEMPTS):
-        try:
-            return _run_once(config)
-        except ConcurrentChange:
-            if attempt == PLAN_ATTEMPTS - 1:
-                raise
-    raise AssertionError("unreachable")
-
-
-def _run_once(config: JobConfig) -> JobReport:
+def _run_once(config: JobConfig, engine: str | None) -> JobReport:
     job = _job(config.JOB)
     made = plan(config)
     if made.is_empty:
         return JobReport(config.JOB, config.run_id, config.lake, plan=made.as_dict())
-    if not made.needs_spark:
-        report: JobReport = job.apply(made, config, None)
-        return report
-    executor = start_executor(config.lake)
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    try:
-        report = job.apply(made, config, executor)
-    except (PySparkException, Py4JError) as error:
-        # Workers handle the faults of their input; what gets here is a fault of the machine or of this program.
-        said = str(error).strip().splitlines() or [type(error).__name__]
-        raise JobError(f"Spark could not finish the job {config.JOB}: {said[-1]}") from error
+    executor = start_executor(config.lake, engine) if made.needs_executor else None
+    report: JobReport = job.apply(made, config, executor)
     return report
 
 
-def start_executor(lake: str) -> Executor:
-    """What runs the tasks of a job: Spark, with the one session of this process."""
+def start_executor(lake: str, engine: str | None = None) -> Executor:
+    """What runs the tasks of a job: the one executor that this process has of the chosen engine."""
+    if chosen_engine(engine)[0] is JobEngine.LOCAL:
+        from spark_jobs.tasks.local_executor import get_local_executor
+
+        return get_local_executor()
     from spark_jobs.machine.session import get_session
     from spark_jobs.tasks.spark_executor import SparkExecutor
 
     return SparkExecutor(get_session(lake))
 
 
-def _run_subprocess(config: JobConfig) -> JobReport:
+def _run_subprocess(config: JobConfig, engine: str | None) -> JobReport:
     with tempfile.TemporaryDirectory(prefix="loglake-") as scratch:
         path = Path(scratch, "config.json")
         path.write_text(config.to_json(), encoding="utf-8")
         command = [sys.executable, "-m", "spark_jobs", config.JOB, "--config", str(path)]
+        command += [] if engine is None else ["--engine", engine]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     # A report is printed whatever it found; without one the job did not run to its end.
     lines = done.stdout.strip().splitlines()

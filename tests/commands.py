@@ -3,6 +3,8 @@
 Starting an interpreter with Dagster, Delta and Great Expectations takes longer than a command on a small lake. The
 server (``python -m tests.commands``) imports and waits; each line of JSON on its input is one command line, run in a
 fork with an environment of its own, and each line on its output is the exit code.
+
+Jobs run their tasks in the fork, unless a test's claim is about Spark: starting it takes longer than all else of a run.
 """
 
 from __future__ import annotations
@@ -20,10 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.crash.side_effects import Order
+from tests.in_process import EVERY_JOB_ON_SPARK, without_spark
+from tests.warm_server import import_too, write_imported
 
 MODULES = (
-    *("pipelines.command.run_lake", "pipelines.definitions", "pipelines.lineage", "great_expectations", "pyspark.sql"),
-    *(f"spark_jobs.lake_commands.{name}" for name in ("verify", "withdraw", "repair", "upgrade")),
+    *("pipelines.command.run_lake", "pipelines.definitions", "great_expectations", "pyspark.sql"),
+    *(f"spark_jobs.lake_commands.{name}" for name in ("verify", "withdraw", "repair", "upgrade", "lineage")),
     *("spark_jobs.launch", "spark_jobs.machine.session", "deltalake", "pyarrow.dataset", "pyarrow.parquet"),
 )
 SECONDS = 300
@@ -44,10 +48,15 @@ class Done:
 
 
 class Commands:
-    """The server, as its user sees it. One command at a time; several servers run several."""
+    """The server, as its user sees it. One command at a time; several servers run several.
 
-    def __init__(self, scratch: Path) -> None:
+    Args:
+        on_spark: whether jobs run their tasks on Spark.
+    """
+
+    def __init__(self, scratch: Path, *, on_spark: bool = EVERY_JOB_ON_SPARK) -> None:
         self._scratch = scratch
+        self._on_spark = on_spark
         scratch.mkdir(parents=True, exist_ok=True)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.commands"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -55,12 +64,19 @@ class Commands:
         self._lock = threading.Lock()
 
     def loglake(
-        self, *arguments: str | Path, home: Path, order: Order | None = None, unset: tuple[str, ...] = (), **more: str
+        self,
+        *arguments: str | Path,
+        home: Path,
+        order: Order | None = None,
+        point: str | None = None,
+        unset: tuple[str, ...] = (),
+        **more: str,
     ) -> Done:
         """Type a command in a shell that names a home and not Dagster's.
 
         Args:
             order: what happens at a side effect; see :mod:`tests.crash.side_effects`.
+            point: where the process is killed; see :mod:`tests.crash.killed_run`.
             unset: variables that the shell does not have; more: variables that it has.
         """
         value = {
@@ -68,6 +84,8 @@ class Commands:
             "environment": {"LOGLAKE_HOME": str(home), **more},
             "unset": ["DAGSTER_HOME", *unset],
             "order": None if order is None else asdict(order),
+            "point": point,
+            "on_spark": self._on_spark,
         }
         with self._lock, tempfile.TemporaryDirectory(dir=self._scratch) as folder:
             assert self._process.stdin is not None
@@ -111,11 +129,12 @@ def serve() -> None:
         if child == 0:
             _run_forked(value)
         _, status = os.waitpid(child, 0)
+        import_too(Path(value["folder"], "imported"))
         os.write(answers, f"{os.waitstatus_to_exitcode(status)}\n".encode())
 
 
 def _run_forked(value: dict[str, Any]) -> None:
-    code = 99
+    code, before = 99, set(sys.modules)
     try:
         os.setpgid(0, 0)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -124,25 +143,28 @@ def _run_forked(value: dict[str, Any]) -> None:
         for name in value["unset"]:
             os.environ.pop(name, None)
         os.environ.update(value["environment"])
-        _share_java(Path(value["environment"]["LOGLAKE_HOME"]))
+        Path(value["environment"]["LOGLAKE_HOME"]).mkdir(parents=True, exist_ok=True)
+        from logcore.cli.main import main
+        from spark_jobs.machine.session import stop_session
+
         if value["order"] is not None:
             from tests.crash.side_effects import SideEffects
 
             SideEffects(Order.from_json(json.dumps(value["order"]))).install()
-        from logcore.cli.main import main
-        from spark_jobs.machine.session import stop_session
+        if value["point"] is not None:
+            from tests.crash.killed_run import plant
 
-        code = main(value["arguments"])
+            plant(value["point"])
+        if value["on_spark"]:
+            os.environ["LOGLAKE_JOB_ENGINE"] = "spark"
+        with contextlib.nullcontext() if value["on_spark"] else without_spark():
+            code = main(value["arguments"])
         stop_session()
+        write_imported(Path(value["folder"], "imported"), before)
         sys.stdout.flush()
         sys.stderr.flush()
     finally:
         os._exit(code)
-
-
-def _share_java(home: Path) -> None:
-    """Jars are shared by `LOGLAKE_JARS_DIR`; a home has nothing but what commands put there."""
-    home.mkdir(parents=True, exist_ok=True)
 
 
 if __name__ == "__main__":

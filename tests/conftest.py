@@ -16,6 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from logcore.records.snappy_encoder import use_library
+from spark_jobs.machine.snappy_library import load_snappy_java
+from tests import sampling
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -43,26 +47,45 @@ os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 os.environ["GX_ANALYTICS_ENABLED"] = "false"
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
 
+# As every program that compacts does: snappy in the bytes of a broker. It is loaded when something is compressed.
+use_library(load_snappy_java)
+
 # PySpark ends a process whose main module has no file, as pytest-xdist's have none: it takes it for a doctest.
 if not hasattr(sys.modules["__main__"], "__file__"):
     sys.modules["__main__"].__file__ = str(Path(pytest.__file__).with_name("__main__.py"))
 
 _FOLDERS_IN_ORDER = (
-    *("unit", "property", "model", "repository", "conformance", "kafka"),
+    *("unit", "property", "model", "repository", "jobs", "conformance", "kafka"),
     *("dagster", "spark", "crash", "cluster", "object_store", "harm", "kept_lakes", "journey"),
 )
 _SLOW_MARKERS = ("kafka", "object_store", "dagster", "spark", "crash", "cluster")
+_LONGEST_FILES = (
+    *("journey/test_demo.py", "journey/test_pages.py", "harm/test_second_look.py", "harm/test_matrix.py"),
+    *("spark/test_shared_records.py", "spark/test_repair.py", "cluster/test_standalone.py", "harm/test_every_file.py"),
+    *("crash/test_every_side_effect.py", "crash/test_full_disk.py", "crash/test_maintenance.py"),
+    *("dagster/test_a_lake_on_real_jobs.py", "object_store/test_journey.py", "spark/test_table_features.py"),
+    *("crash/test_kill.py", "spark/test_class_archive.py", "crash/test_compaction.py"),
+)
+"""Slow files of which one process runs each whole. At the end of a run one of them would leave the other idle."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Fast ones first: a wrong claim about bytes should not wait for a JVM to be reported."""
+    """Fast ones first: a wrong claim about bytes should not wait for a JVM to be reported. Then the longest files."""
 
-    def rank(item: pytest.Item) -> tuple[bool, int]:
-        folder = item.path.relative_to(REPOSITORY / "tests").parts[0]
+    def rank(item: pytest.Item) -> tuple[bool, int, int]:
+        path = item.path.relative_to(REPOSITORY / "tests").as_posix()
+        folder = path.partition("/")[0]
         known = _FOLDERS_IN_ORDER.index(folder) if folder in _FOLDERS_IN_ORDER else len(_FOLDERS_IN_ORDER)
-        return any(item.get_closest_marker(marker) for marker in _SLOW_MARKERS), known
+        is_slow = any(item.get_closest_marker(marker) for marker in _SLOW_MARKERS)
+        longest = _LONGEST_FILES.index(path) if is_slow and path in _LONGEST_FILES else len(_LONGEST_FILES)
+        return is_slow, longest, known
 
     items.sort(key=rank)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what draws the same samples again."""
+    terminalreporter.write_line(f"samples are drawn by {sampling.VARIABLE}={sampling.SEED}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,50 @@
-"""Tasks without Spark: one after another in this process, their values as JSON as on the way to a worker and back."""
+"""Where tasks of jobs run in tests: in the test process, pickled as on the way to a worker and back; or on Spark."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+import os
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
-from spark_jobs.tasks.executor import Values, Work
+from spark_jobs.machine.engine import JOB_ENGINE_VARIABLE, JobEngine
+from spark_jobs.tasks.executor import Result, Task, perform
+
+EVERY_JOB_ON_SPARK = os.environ.get("LOGLAKE_TEST_EVERY_JOB_ON_SPARK") == "1"
+"""Whether jobs run on Spark also in tests whose claim is not about Spark; `make test-long` sets it."""
 
 
 class InProcessExecutor:
     """An executor for tests that need no JVM."""
 
-    def run(self, tasks: Sequence[Values], work: Work, sizes: Sequence[int] | None = None) -> list[Values]:
+    def run(
+        self, work: Callable[[Task], Result], tasks: Sequence[Task], sizes: Sequence[int] | None = None
+    ) -> list[Result]:
         """As :meth:`spark_jobs.tasks.executor.Executor.run`."""
-        return [json.loads(json.dumps(work(json.loads(json.dumps(task))))) for task in tasks]
+        return [pickle.loads(pickle.dumps(perform(work, pickle.loads(pickle.dumps(task))))) for task in tasks]
+
+
+@contextmanager
+def without_spark() -> Iterator[None]:
+    """Jobs of this process run their tasks here. Starting Spark takes longer than a job on a few records."""
+    from spark_jobs import launch
+
+    start_executor = launch.start_executor
+    launch.start_executor = lambda *_: InProcessExecutor()
+    try:
+        yield
+    finally:
+        launch.start_executor = start_executor
+
+
+@contextmanager
+def on_spark() -> Iterator[None]:
+    """Jobs of this process and of those that it starts run their tasks on Spark."""
+    before = os.environ.get(JOB_ENGINE_VARIABLE)
+    os.environ[JOB_ENGINE_VARIABLE] = JobEngine.SPARK
+    try:
+        yield
+    finally:
+        os.environ.pop(JOB_ENGINE_VARIABLE)
+        if before is not None:
+            os.environ[JOB_ENGINE_VARIABLE] = before

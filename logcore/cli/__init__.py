@@ -1,4 +1,4 @@
-"""The command line `loglake`: looks into log directories with `logcore` alone, and starts no JVM.
+"""The command line `loglake`: reads log directories with `logcore` alone, without a JVM.
 
-Commands that need more than this package join through the entry point group `loglake.commands`.
+Other packages add commands with the entry point group `loglake.commands`.
 """

@@ -1,9 +1,9 @@
-"""`loglake`: reads the command line, finds the command, and makes sure of the exit code.
+"""`loglake`: reads the command line, runs the command, and returns the exit code.
 
 Exit codes are those of `logcore.exit_codes`. Errors are one readable paragraph on stderr, never a traceback. `COMMANDS`
 live here; other packages add commands by entry points of the group `loglake.commands`, each an object with
 `add_parser(subparsers)` whose parser sets `func` to a function from the parsed arguments to the exit code. Such a
-package is imported only when its command runs.
+package is imported only when its command runs. A command whose packages are not installed is not listed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from logcore import __version__
 from logcore.errors import LogError
@@ -23,8 +23,6 @@ from logcore.exit_codes import SUMMARY, ExitCode
 
 if TYPE_CHECKING:
     from importlib import metadata
-
-ENTRY_POINTS = "loglake.commands"
 
 COMMANDS = {
     "ls": "topic partitions with their segments, offsets, formats, codecs and times",
@@ -38,16 +36,18 @@ COMMANDS = {
     "recover": "what a broker's unclean start would leave",
     "reindex": "index files as a broker's recovery writes them",
 }
-"""The commands of this package, each a module of its name; only the one that is asked for is imported."""
+"""The commands of this package, each in a module of its name; only the requested one is imported."""
 
 JOINED = {
     "run": "the main job: ingest, validate, publish, checks",
     "lineage": "from a row of a table to its bytes; from a table's version to its segments",
-    "repair": "frontiers, tables and archived files of a lake, mended",
-    "upgrade": "a lake of an earlier version, brought to the newest layout",
-    "withdraw": "rows that were deleted from records on purpose stay away",
+    "repair": "repair frontiers, tables and archived files of a lake",
+    "upgrade": "bring a lake of an earlier version to the latest layout",
+    "withdraw": "leave out rows that were deleted from records on purpose",
 }
-"""Commands that come with other packages, for the overview and where they are missing."""
+"""Commands of other packages, for the overview and for the message if they are missing."""
+
+_MORE_COMMANDS = "Commands for lakes come with the extra `lake`; see docs/deploy.md."
 
 
 class _Parser(argparse.ArgumentParser):
@@ -68,11 +68,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse: help was shown, or the usage was wrong
         return stop.code if isinstance(stop.code, int) else ExitCode.USAGE if stop.code else ExitCode.CLEAN
     except BrokenPipeError:
-        # The reader has what it wanted (`| head`). Python flushes stdout once more at exit: let it go nowhere.
+        # The reader has closed the pipe (`| head`). Python flushes stdout once more at exit: send that to /dev/null.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.CLEAN
     except OSError as error:
-        # Sources have errors of their own: this is what was to be written.
+        # Sources have their own errors: this is an error of the output.
         where = f" {error.filename}" if error.filename else ""
         sys.stderr.write(f"error: the output{where} cannot be written: {error.strerror or type(error).__name__}.\n")
         return ExitCode.NOT_CHECKED
@@ -82,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except LogError as error:
         sys.stderr.write(f"error: {error}\n")
         return ExitCode.NOT_CHECKED
-    except Exception as error:  # noqa: BLE001 - the last resort: a person must never meet a traceback
+    except Exception as error:  # noqa: BLE001 - the last resort: a user must not see a traceback
         sys.stderr.write(_unexpected(error))
         if logging.getLogger().isEnabledFor(logging.DEBUG):
             _show_trace(error)
@@ -91,32 +91,28 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     command = next((word for word in arguments if not word.startswith("-")), None)
-    joined = {} if command in COMMANDS else _joined()
-    if command in JOINED and command not in joined:
-        sys.stderr.write(
-            f"error: `loglake {command}` comes with packages that are not installed here. Install the distribution "
-            "`loglake` as a whole.\n"
-        )
-        return ExitCode.NOT_CHECKED
-    # NumPy would start a thread for every processor, for algebra that no command does.
+    joined, hidden = ({}, []) if command in COMMANDS else _joined(command)
+    # NumPy would start a thread for every processor, for linear algebra that no command uses.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    parser = _build_parser(command, joined)
+    parser = _build_parser(command, joined, hidden)
     parsed = parser.parse_args(arguments)
     engine = os.environ.get("LOGLAKE_ENGINE", "kernels")
     if engine not in ("kernels", "reference"):
         parser.error(f"LOGLAKE_ENGINE is {engine!r}; it may be kernels or reference")
     _set_up_logging(getattr(parsed, "log_level", "warning"))
     _speak_utf8()
-    parsed.now_ms = time.time_ns() // 1_000_000  # the one look at the clock
+    parsed.now_ms = time.time_ns() // 1_000_000  # the only reading of the clock
     code = parsed.func(parsed)
     return int(code or 0)
 
 
-def _build_parser(command: str | None, joined: dict[str, metadata.EntryPoint]) -> argparse.ArgumentParser:
+def _build_parser(
+    command: str | None, joined: dict[str, metadata.EntryPoint], hidden: list[str]
+) -> argparse.ArgumentParser:
     parser = _Parser(
         prog="loglake",
         description="Kafka's log directories, read without a broker.",
-        epilog=SUMMARY,
+        epilog=f"{SUMMARY} {_MORE_COMMANDS}" if hidden else SUMMARY,
     )
     parser.add_argument("--version", action="version", version=f"loglake {__version__}", help="print the version")
     parent = argparse.ArgumentParser(add_help=False)
@@ -134,25 +130,30 @@ def _build_parser(command: str | None, joined: dict[str, metadata.EntryPoint]) -
             subparsers.add_parser(name, help=meaning)
     for name, point in sorted(joined.items()):
         if name == command:
-            _load(point).add_parser(subparsers)
+            from logcore.cli import entry_points
+
+            entry_points.load(point, f"`loglake {name}`").add_parser(subparsers)
         else:
             subparsers.add_parser(name, help=JOINED.get(name, f"see `loglake {name} --help`"))
     return parser
 
 
-def _joined() -> dict[str, metadata.EntryPoint]:
-    """Commands that other packages have added, by name."""
-    from importlib import metadata  # takes longer than most commands' own start
+def _joined(command: str | None) -> tuple[dict[str, metadata.EntryPoint], list[str]]:
+    """Return commands that other packages have added.
 
-    return {point.name: point for point in metadata.entry_points(group=ENTRY_POINTS)}
+    Returns:
+        `command` alone if it is one of them; else those that can run here, by name, and the names of the others.
+    """
+    from logcore.cli import entry_points
 
-
-def _load(point: metadata.EntryPoint) -> Any:
-    try:
-        return point.load()
-    except ImportError as error:
-        message = f"`loglake {point.name}` needs {error.name or 'a package'}, which cannot be imported here."
-        raise LogError(message, advice="Install the distribution `loglake` with what it depends on.") from error
+    found = entry_points.of_group(entry_points.COMMANDS)
+    if command in JOINED and command not in found:
+        message = f"`loglake {command}` is in packages that are not installed here."
+        raise LogError(message, advice=entry_points.ADVICE)
+    if command in found:
+        return {command: found[command]}, []
+    hidden = [name for name, point in found.items() if entry_points.missing_packages(point)]
+    return {name: point for name, point in found.items() if name not in hidden}, hidden
 
 
 def _set_up_logging(level: str) -> None:
@@ -160,7 +161,7 @@ def _set_up_logging(level: str) -> None:
 
 
 def _speak_utf8() -> None:
-    """Lines are UTF-8 wherever they go, and what is no text still comes through as escapes."""
+    """Write UTF-8 to any output; bytes that are not text become escapes."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -168,7 +169,7 @@ def _speak_utf8() -> None:
 
 
 def _unexpected(error: Exception) -> str:
-    """The paragraph about an error nobody foresaw. Its own text is left out: it may hold bytes of a record."""
+    """Describe an unexpected error. Its own text is left out: it may contain bytes of a record."""
     place = ""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
@@ -183,7 +184,7 @@ def _unexpected(error: Exception) -> str:
 
 
 def _show_trace(error: BaseException) -> None:
-    """The places in the code, of the causes too. Texts of errors are left out: they may hold bytes of a record."""
+    """Print the places in the code, also of the causes. Texts of errors are left out: they may contain record bytes."""
     import traceback
 
     seen: BaseException | None = error

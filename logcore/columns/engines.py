@@ -1,11 +1,11 @@
-"""One way to ask for a segment's records as Arrow columns, and two engines that answer it alike.
+"""One function for a segment's records as Arrow columns, and two engines with equal results.
 
     kernels     compiled by Numba: one pass over the bytes; the default where they work
-    reference   record by record, in plain Python: the specification, and what is used where the kernels do not work
+    reference   one record at a time, in plain Python: the specification, used where the kernels do not work
 
-The kernels take only batches that are valid beyond doubt. Before anything else they stop, the scan validates one batch
-(or stretch of damage), slowly and by the book, and they continue after it. So both engines give the same rows and the
-same stretches on any bytes. The kernels can only be too strict, which costs time and nothing else.
+The kernels accept only batches that are certainly valid. They stop at anything else. There the scan validates one batch
+(or stretch of damage) slowly, and the kernels continue after it. So both engines give the same rows and the same
+stretches for any bytes. Kernels that are too strict only cost time.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from logcore.columns.checking.chunks import Chunk, Part, part_of
 from logcore.columns.decoding.lanes import CarefulLane, FastLane, SegmentRows
+from logcore.columns.kernels.families import Work
 from logcore.columns.kernels.library import ENGINE_VARIABLE, is_available
 from logcore.columns.reference import to_columns
 from logcore.columns.wanted import EVERYTHING, Place, Wanted
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Engine(StrEnum):
-    """Who decodes."""
+    """The engine that decodes."""
 
     REFERENCE = "reference"
     KERNELS = "kernels"
@@ -49,14 +50,17 @@ def available() -> tuple[Engine, ...]:
     return (Engine.KERNELS, Engine.REFERENCE) if is_available() else (Engine.REFERENCE,)
 
 
-def default_engine() -> Engine:
-    """The engine that LOGLAKE_ENGINE names, else the fastest engine of this machine.
+def default_engine(work: Work = Work.WALK) -> Engine:
+    """Return the engine that LOGLAKE_ENGINE names, else the fastest engine of this machine for a kind of work.
 
-    Raises ValueError if LOGLAKE_ENGINE names no engine.
+    If kernels for the work are not in the cache of this machine, they are compiled now, which takes seconds.
+
+    Raises:
+        ValueError: LOGLAKE_ENGINE names no engine.
     """
     named = os.environ.get(ENGINE_VARIABLE)
     if not named:
-        return available()[0]
+        return Engine.KERNELS if is_available(work) else Engine.REFERENCE
     if named not in set(Engine):
         raise ValueError(f"{ENGINE_VARIABLE} is {named!r}; it may be {' or '.join(sorted(Engine))}")
     return Engine(named)
@@ -77,19 +81,30 @@ def decode_segment(
     stop: int | None = None,
     fetched: FetchedBytes | None = None,
 ) -> SegmentRows[pa.RecordBatch]:
-    """Rows of the good batches and stretches of damage, in the order of the file; iterate over the result.
+    """Iterate over the rows of good batches and the stretches of damage, in the order of the file.
 
-    base_offset, sealed, next_base_offset, start, next_offset: as `logcore.segments.scanning.scan.scan` takes them.
-    stop: no batch that begins there or behind is looked at. fetched: whoever brings the bytes of `buf` into memory;
-    then the walk may end in front of `stop`, and another one goes on from its `position` and `next_offset`. The
-    reference engine fetches all bytes at once.
+    Rows are Arrow batches of the schema `wanted.schema`. Their size is the engine's choice, and none is empty. A
+    damaged batch has no row. Memory is bounded by `limits` and does not grow with the segment.
 
-    Rows are Arrow batches of the schema `wanted.schema`; how they are cut is the engine's choice, none is empty. Of a
-    damaged batch there is no row. Memory is bounded by `limits` and does not grow with the segment.
+    Args:
+        buf: The segment's bytes.
+        place: The values of the rows that are not in the bytes.
+        base_offset: As in `logcore.segments.scanning.scan.scan`.
+        sealed: As in `scan`.
+        next_base_offset: As in `scan`.
+        wanted: The columns and records to read.
+        limits: Limits on decompression.
+        engine: By default `default_engine`.
+        start: As in `scan`.
+        next_offset: As in `scan`.
+        stop: Batches that begin at or after this position are not read.
+        fetched: Loads the bytes of `buf` into memory. Then the walk may end before `stop`, and another call can
+            continue at its `position` and `next_offset`. The reference engine fetches all bytes at once.
 
-    Raises KernelsUnavailable if `engine` names the kernels and they do not work here.
+    Raises:
+        KernelsUnavailable: `engine` names the kernels, and they do not work here.
     """
-    engine = default_engine() if engine is None else engine
+    engine = default_engine(Work.DECODE) if engine is None else engine
     careful = CarefulLane(buf, base_offset, sealed, next_base_offset, wanted, limits, fetched)
     begin = base_offset if next_offset is None else next_offset
     part = Part(buf, len(buf) if stop is None else stop, False)
@@ -121,10 +136,20 @@ def judge_segment(
     checks_sequences: bool = True,
     fetched: FetchedBytes | None = None,
 ) -> SegmentValidation | CheckedSegment:
-    """The validation of a segment by the best engine there is: iterate over it, and it is a complete
-    `SegmentJudgement`. It gives verdicts and stretches, and where the kernels work tables of good batches too. fetched:
-    whoever brings the bytes of `buf` into memory; None if they are all there."""
-    if default_engine() is not Engine.KERNELS:
+    """Validate a segment with the best engine. Iterate over the result: then it is a complete `SegmentJudgement`.
+
+    It yields verdicts and stretches, and with the kernels also tables of good batches.
+
+    Args:
+        buf: The segment's bytes.
+        base_offset: Base offset of the segment.
+        sealed: Whether a later segment follows.
+        file: Name of the file, for findings.
+        next_base_offset: Base offset of the next segment.
+        checks_sequences: Check the sequence numbers of producers.
+        fetched: Loads the bytes of `buf` into memory; None if all of them are loaded.
+    """
+    if default_engine(Work.CHECK) is not Engine.KERNELS:
         return validate_segment(
             buf,
             base_offset=base_offset,
@@ -148,8 +173,8 @@ def judge_segment(
 
 
 def segment_recovery() -> Recover:
-    """`recover_segment` by the best engine there is."""
-    if default_engine() is not Engine.KERNELS:
+    """Return `recover_segment` of the best engine."""
+    if default_engine(Work.RECOVER) is not Engine.KERNELS:
         return recover_segment
     from logcore.columns.recovery import recover_compiled
 
@@ -164,9 +189,19 @@ def segment_extent(
     next_base_offset: int | None = None,
     fetched: FetchedBytes | None = None,
 ) -> tuple[int, int | None, ScannedBatch | None]:
-    """(offset behind the last good batch, greatest max timestamp or None, last good batch) of a segment, by headers and
-    checksums, with the best engine there is. fetched: whoever brings the bytes into memory; raises as it does."""
-    if default_engine() is Engine.KERNELS:
+    """Return the extent of a segment by headers and checksums, with the best engine.
+
+    Args:
+        buf: The segment's bytes.
+        base_offset: Base offset of the segment.
+        sealed: Whether a later segment follows.
+        next_base_offset: Base offset of the next segment.
+        fetched: Loads the bytes of `buf` into memory; its errors pass through.
+
+    Returns:
+        The offset after the last good batch, the greatest max timestamp or None, and the last good batch.
+    """
+    if default_engine(Work.WALK) is Engine.KERNELS:
         from logcore.columns.checking.checked import checked_extent
 
         return checked_extent(
@@ -190,8 +225,8 @@ def segment_extent(
 
 
 def segment_reading() -> ReadSegment:
-    """`read_segment` of retention by the best engine there is."""
-    if default_engine() is not Engine.KERNELS:
+    """Return retention's `read_segment` of the best engine."""
+    if default_engine(Work.WALK) is not Engine.KERNELS:
         return read_segment
     from logcore.columns.checking.checked import checked_reading
 
@@ -204,12 +239,18 @@ def new_cleaner(
     transactions: CleanedTransactionState | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Cleaner:
-    """A way of cleaning for one round, by the best engine there is: all leave the same bytes. transactions: what is
-    known of them in front of the first group, if that is not the log's first.
+    """Return a cleaner for one round, by the best engine. All cleaners write the same bytes.
 
-    Raises KernelsUnavailable if `engine` names the kernels and they do not work here, ValueError if it is no engine.
+    Args:
+        engine: By default `default_engine`.
+        transactions: State of the transactions before the first group, unless it is the log's first.
+        limits: Limits on decompression.
+
+    Raises:
+        KernelsUnavailable: `engine` names the kernels, and they do not work here.
+        ValueError: It is not an engine.
     """
-    if (default_engine() if engine is None else Engine(engine)) is not Engine.KERNELS:
+    if (default_engine(Work.CLEAN) if engine is None else Engine(engine)) is not Engine.KERNELS:
         return PlainCleaner(transactions, limits)
     from logcore.columns.cleaning.cleaning import CompiledCleaner
 

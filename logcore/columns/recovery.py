@@ -1,9 +1,8 @@
-"""`recover_segment` at the speed of the checksums: one kernel call for what is plainly good, the specification for the
-rest.
+"""`recover_segment` at the speed of the checksums: a kernel for certainly good batches, else the specification.
 
-The kernel stops in front of whatever it does not know to be good; there the specification takes one batch, and the
-kernel goes on behind it. So both give the same result on any bytes. What the specification needs of a batch that the
-kernel took are its effects on leader epochs and producers; those come as events, few where producers write much.
+The kernel stops before any batch that is not certainly good. There the specification handles one batch, and the kernel
+continues after it. So both give the same result for any bytes. The specification needs the effects on leader epochs and
+producers of the kernel's batches. The kernel returns them as events; there are few if producers write long runs.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from logcore.columns.kernels import slots
 from logcore.columns.kernels.library import library
 from logcore.columns.kernels.recovering import recovery_slots as at
 from logcore.errors import InvalidRecordError
-from logcore.logs.model.producer_state import EndMarker, ProducerReplay
+from logcore.logs.model.producers.producer_state import EndMarker, ProducerReplay
 from logcore.logs.recovery.segment_recovery import (
     DEFAULT_RULES,
     IndexRules,
@@ -41,7 +40,7 @@ def recover_compiled(
     epochs: Epochs = (),
     producers: ProducerReplay | None = None,
 ) -> RecoveredSegment:
-    """`recover_segment`, compiled. Raises as it does, and KernelsUnavailable."""
+    """Recover a segment with the kernel. Arguments and errors as `recover_segment`, and KernelsUnavailable."""
     recovery = _CompiledRecovery(content, base_offset, rules, epochs, producers)
     while recovery.take_plain() and recovery.take_rest(1):
         pass
@@ -50,7 +49,7 @@ def recover_compiled(
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Data batches of one producer, as the replay takes them for one."""
+    """Data batches of one producer that the replay handles as one."""
 
     base_offset: int
     last_offset: int
@@ -62,7 +61,7 @@ class _Run:
 
 
 class _CompiledRecovery(SegmentRecovery):
-    """A recovery that takes batches by the kernel."""
+    """A recovery that uses the kernel."""
 
     def __init__(
         self, content: Buffer, base_offset: int, rules: IndexRules, epochs: Epochs, producers: ProducerReplay | None
@@ -84,9 +83,10 @@ class _CompiledRecovery(SegmentRecovery):
         frame[at.RUNS] = self._runs.ctypes.data
 
     def take_plain(self) -> bool:
-        """Take batches for as long as they are plainly good; whether something else follows.
+        """Recover batches as long as they are certainly good. Returns whether something else follows.
 
-        Raises WouldNotStart.
+        Raises:
+            WouldNotStart: As the specification does.
         """
         if self.is_odd and self._have_fallen():
             return True
@@ -107,16 +107,16 @@ class _CompiledRecovery(SegmentRecovery):
             status = int(frame[at.STATUS])
             if status != slots.FULL:
                 return status == slots.DOUBT
-            if self.valid == begun:  # no room in the index itself: for the specification to say
+            if self.valid == begun:  # the index itself is full: the specification decides
                 return True
 
     def _have_fallen(self) -> bool:
-        """Whether offsets fell below what the indexes hold: whether an entry may follow is for the specification."""
+        """Whether offsets fell below those in the indexes: then the specification decides about entries."""
         highest = max(self.last_indexed, self.greatest[1], self.last_timed[1] if self.time_entries else -1)
         return self.next_offset <= highest or (bool(self.time_entries) and self.greatest[1] < self.last_timed[1])
 
     def _room(self) -> tuple[int, int]:
-        """Entries of either index that fit into the buffers and into the files."""
+        """Return how many entries of the offset index and the time index fit into buffers and files."""
         size = self._rules.size_bytes
         offsets = size // offset_index.ENTRY_SIZE - len(self.offset_entries) // offset_index.ENTRY_SIZE
         times = size // time_index.ENTRY_SIZE - 1 - len(self.time_entries) // time_index.ENTRY_SIZE

@@ -1,12 +1,12 @@
-"""Records as Arrow columns, the plain way: with the scan and the record reader this is the reference engine.
+"""Records as Arrow columns, the plain way: the reference engine, together with the scan and the record reader.
 
-It is the specification of what a faster engine gives. It is slow on purpose; nothing in it is clever. Belongs here:
-Record to columns. Reading bytes is in `logcore.records`, what is good and what is damage in
-`logcore.segments.scanning.scan`.
+It is the specification of a faster engine, and slow on purpose. This module converts records to columns.
+`logcore.records` reads bytes, and `logcore.segments.scanning.scan` separates good batches from damage.
 """
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,14 +14,14 @@ from logcore.columns.schema import HEADER_TYPE, MAX_TIMESTAMP_MS, MIN_TIMESTAMP_
 from logcore.columns.wanted import Place
 from logcore.records.model import Record
 
-# An encoded surrogate (CESU-8, or half of one). Java's decoder replaces its bytes as one; Python's, each on its own.
+# An encoded surrogate (CESU-8, or half of one). Java's decoder replaces its bytes together; Python's one by one.
 _ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
 def to_columns(records: Sequence[Record], place: Place, leader_epoch: int, position: int) -> pa.RecordBatch:
-    """Records of one batch (its leader epoch, its position in the buffer) as RECORDS_SCHEMA rows, all of them."""
+    """Convert all records of one batch, with its leader epoch and position in the buffer, to RECORDS_SCHEMA rows."""
     count, epoch = len(records), None if leader_epoch < 0 else leader_epoch
-    columns: dict[str, pa.Array] = {
+    columns: dict[str, pa.Array[Any]] = {
         "topic": pa.array([place.topic] * count, pa.string()),
         "partition": pa.array([place.partition] * count, pa.int32()),
         "offset": pa.array([record.offset for record in records], pa.int64()),
@@ -41,9 +41,9 @@ def to_columns(records: Sequence[Record], place: Place, leader_epoch: int, posit
 
 
 def decode_header_name(name: bytes) -> str:
-    """A record header's name as a Java consumer sees it: `new String(name, UTF_8)`, malformed input as U+FFFD.
+    """Decode a record header's name as a Java consumer does: `new String(name, UTF_8)`, malformed parts as U+FFFD.
 
-    Java and Python agree on what one malformed piece is, but for encoded surrogates.
+    Java and Python split malformed bytes in the same way, except for encoded surrogates.
     """
     try:
         return name.decode("utf-8")
@@ -52,7 +52,7 @@ def decode_header_name(name: bytes) -> str:
 
 
 def is_utf8(name: bytes) -> bool:
-    """Whether the name decodes without replacement, so that the string alone says what was stored."""
+    """Whether the name decodes without replacement, so that the string alone represents the stored bytes."""
     try:
         name.decode("utf-8")
     except UnicodeDecodeError:
@@ -61,7 +61,7 @@ def is_utf8(name: bytes) -> bool:
 
 
 def table_timestamp(timestamp_ms: int) -> int | None:
-    """Microseconds for the table's `timestamp`; None for -1 and for what lies outside of years 1 to 9999."""
+    """Microseconds for the table's `timestamp`; None for -1 and for times outside of the years 1 to 9999."""
     if timestamp_ms == -1 or not MIN_TIMESTAMP_MS <= timestamp_ms <= MAX_TIMESTAMP_MS:
         return None
     return timestamp_ms * 1000

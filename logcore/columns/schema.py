@@ -1,7 +1,6 @@
-"""The columns of the `records` table: the one list of their names, order, types and meanings.
+"""The columns of the `records` table: the only list of their names, order, types and meanings.
 
-topic to headers are the columns of Spark's Kafka source, with its types. Belongs here: names, types and meanings;
-filling them is the engines' work.
+The columns topic to headers are those of Spark's Kafka source, with its types. The engines fill the columns.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import pyarrow as pa
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a table. meaning: a phrase for people, with the unit of a number and when it is null."""
+    """One column of a table. `meaning`: a phrase for readers, with the unit of a number and when it is null."""
 
     name: str
     type: pa.DataType
@@ -22,7 +21,7 @@ class Column:
 
 
 def schema_of(columns: Iterable[Column]) -> pa.Schema:
-    """The Arrow schema of these columns, all of them nullable."""
+    """Return the Arrow schema of these columns, all of them nullable."""
     return pa.schema([pa.field(column.name, column.type) for column in columns])
 
 

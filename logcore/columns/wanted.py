@@ -1,4 +1,4 @@
-"""What is wanted of a segment: which columns, and which of its records. A plain value, the same for every engine."""
+"""The columns and records that a caller wants of a segment. A plain value, the same for every engine."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from logcore.records.model import BatchHeader, Record
+from logcore.records.model import MAGIC_V2, BatchHeader, Record
 
-if TYPE_CHECKING:  # who only prints lines does not wait for it
+if TYPE_CHECKING:  # commands that only print lines start without pyarrow
     import pyarrow as pa
 
 MAX_INT64 = (1 << 63) - 1
@@ -16,23 +16,29 @@ MAX_INT64 = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a row says about where it is from, and its bytes do not."""
+    """The values of a row that are not in its bytes."""
 
     topic: str
     partition: int
     log_id: str
     segment_id: str
     position_base: int = 0
-    """Position in the segment of the buffer's first byte, for readers that hold a part of a segment."""
+    """Position in the segment of the buffer's first byte, for readers of a part of a segment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """columns: names of RECORDS_SCHEMA, which are given in its order; None for all. visible: ascending half-open offset
-    ranges, None for all offsets. since, until: record timestamps in ms, from `since` on and before `until`. key:
-    exactly these bytes. control: also control records.
+    """The wanted columns and records. A batch that cannot contain a wanted record gets only its checksum checked.
 
-    A batch that cannot hold a wanted record is not looked into: only its header and checksum are judged.
+    Attributes:
+        columns: Names of RECORDS_SCHEMA, returned in its order; None for all.
+        visible: Ascending half-open offset ranges; None for all offsets.
+        since: Least record timestamp in ms.
+        until: Exclusive greatest record timestamp in ms.
+        key: Exactly these bytes.
+        control: Also control records.
+        trusts_max_timestamp: Skip a v2 batch whose header gives a max timestamp before `since`, whatever its records
+            contain (see the rule `max-timestamp-differs`).
     """
 
     columns: tuple[str, ...] | None = None
@@ -41,6 +47,7 @@ class Wanted:
     until: int | None = None
     key: bytes | None = None
     control: bool = False
+    trusts_max_timestamp: bool = False
 
     def __post_init__(self) -> None:
         flat = [bound for each in self.visible or () for bound in each]
@@ -49,7 +56,7 @@ class Wanted:
 
     @property
     def schema(self) -> pa.Schema:
-        """The chosen columns, in the order of RECORDS_SCHEMA. ValueError if one is none of its."""
+        """The chosen columns, in the order of RECORDS_SCHEMA. ValueError for an unknown column."""
         import pyarrow as pa
 
         from logcore.columns.schema import RECORDS_SCHEMA
@@ -63,19 +70,26 @@ class Wanted:
 
     @property
     def is_filtered(self) -> bool:
-        """Whether records of a batch may be wanted in part."""
+        """Whether only some records of a batch may be wanted."""
         return not (self.visible is None and self.since is None and self.until is None and self.key is None)
 
+    @property
+    def skips_before(self) -> int | None:
+        """v2 batches with a max timestamp below this, by their header, are skipped; None: none is."""
+        return self.since if self.trusts_max_timestamp else None
+
     def may_hold(self, header: BatchHeader) -> bool:
-        """Whether a batch may hold a wanted record, by its header."""
+        """Whether a batch may contain a wanted record, by its header."""
         if header.is_control and not self.control:
+            return False
+        if self.skips_before is not None and header.magic >= MAGIC_V2 and header.max_timestamp < self.skips_before:
             return False
         return self.visible is None or any(
             start < header.next_offset and header.base_offset < end for start, end in self.visible
         )
 
     def holds(self, record: Record) -> bool:
-        """Whether a record is wanted; control records are the caller's to leave out."""
+        """Whether a record is wanted. The caller removes control records."""
         if self.visible is not None and not any(start <= record.offset < end for start, end in self.visible):
             return False
         if self.since is not None and record.timestamp < self.since:
@@ -85,7 +99,7 @@ class Wanted:
         return self.key is None or record.key == self.key
 
     def chosen(self, columns: pa.RecordBatch) -> pa.RecordBatch:
-        """The wanted columns of rows that have them all."""
+        """Select the wanted columns of rows that have all columns."""
         import pyarrow as pa
 
         schema = self.schema

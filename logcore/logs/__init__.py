@@ -1,5 +1,5 @@
-"""What the log of one topic partition means: which of its bytes can be trusted, what became of each of its offsets,
-what may be taken from its end, and what Kafka's own maintenance would remove.
+"""The log of one topic partition: which bytes can be trusted, the state of each offset, what may be read from its end,
+and what Kafka's own maintenance would remove.
 
-Works on values that `logcore.segments` produced; opens no file and asks no clock.
+Works on values of `logcore.segments`; opens no file and reads no clock.
 """

@@ -1,21 +1,21 @@
-"""Where in a log an offset or a timestamp lies: what a broker answers to ListOffsets, and where it starts a fetch.
+"""The place of an offset or a timestamp in a log: a broker's answer to ListOffsets, and where it starts a fetch.
 
-    -1 latest          the end of what the isolation level lets a consumer fetch
+    -1 latest          the end of what the isolation level allows a consumer to fetch
     -2 earliest        the log start offset
     -3 max timestamp   the first record with the greatest timestamp, of the first segment that reaches it
     -4 earliest local  the log start offset: without tiered storage there is no other
     0 and above        the first record with that timestamp or a later one, of the first segment that reaches it
 
--5 and -6 ask for what tiered storage holds, which no directory tells.
+-5 and -6 request offsets of tiered storage, which no log directory contains.
 
 A timestamp is searched in one segment, the first whose largest timestamp is not below it. If nothing is found there the
-answer is "none", although a later segment may have it. A segment whose timestamps its broker does not know (format v0,
-or a time index that was lost) counts as reaching up to the mtime of its file: a file that was copied or touched hides
-what comes after it. Transaction markers have timestamps and are found like records. An answer at or above the last
-offset that may be fetched is "none" too.
+answer is "none", although a later segment may have it. A segment may have no timestamps that its broker knows (format
+v0, or a lost time index). Then it counts as reaching up to the mtime of its file: a file that was copied or touched
+hides what comes after it. Transaction markers have timestamps and are found like records. An answer at or above the end
+of what may be fetched is "none" too.
 
-Indexes shorten the way; without them a segment is walked from its start and the answer is the same. Bytes that cannot
-be trusted are passed over.
+Indexes make the search shorter. Without them a segment is scanned from its start and the answer is the same. Bytes that
+cannot be trusted are skipped.
 
 Sources: Kafka UnifiedLog.fetchOffsetByTimestamp, LogSegment.findOffsetByTimestamp, LogSegment.translateOffset,
 FileRecords.searchForTimestamp, Partition.fetchOffsetForTimestamp.
@@ -27,8 +27,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from logcore.errors import CorruptRecordError
+from logcore.logs.model.partition_directory import BYTES
 from logcore.records.record import Record, read_records
 from logcore.records.varint import Buffer
+from logcore.segments.scanning.fetched_bytes import FetchedBytes
 from logcore.segments.scanning.scan import ScannedBatch, scan
 from logcore.segments.side_files import offset_index, time_index
 from logcore.segments.side_files.leader_epochs import EpochEntry, epoch_for_offset
@@ -45,7 +47,13 @@ UNKNOWN_OFFSET = -1
 
 @dataclass(frozen=True, slots=True)
 class OffsetAnswer:
-    """An answer to ListOffsets. timestamp: ms, -1 where none is given; leader_epoch: None where none is known."""
+    """An answer to ListOffsets.
+
+    Attributes:
+        offset: Of the first record that fits; -1 where there is none.
+        timestamp: Of that record in epoch milliseconds; -1 where none is given.
+        leader_epoch: Of its batch; None where none is known.
+    """
 
     offset: int
     timestamp: int = NO_TIMESTAMP
@@ -53,19 +61,24 @@ class OffsetAnswer:
 
 
 NOTHING = OffsetAnswer(UNKNOWN_OFFSET)
-"""What a broker answers where there is no such record."""
+"""A broker's answer if there is no such record."""
 
 
 @dataclass(frozen=True, slots=True)
 class LookupSegment:
-    """A segment to look into. read gives its bytes, and is called only if they are needed.
+    """A segment to search in.
 
-    max_timestamp: ms, what its broker knows to be the greatest of its batches; -1 if it has none or its broker does not
-    know. modified_ms: mtime of the file. The entries of its indexes may be left out.
+    Attributes:
+        base_offset: The segment's base offset.
+        read: Returns the segment's bytes, or an object that fetches them in pieces. Called only if they are needed.
+        max_timestamp: The greatest timestamp of its batches that its broker knows, in ms; -1 if there is none.
+        modified_ms: The mtime of the file.
+        offset_entries: The offset index; may be empty.
+        time_entries: The time index; may be empty.
     """
 
     base_offset: int
-    read: Callable[[], Buffer]
+    read: Callable[[], Buffer | FetchedBytes]
     max_timestamp: int
     modified_ms: int
     offset_entries: Sequence[OffsetEntry] = ()
@@ -79,10 +92,14 @@ class LookupSegment:
 
 @dataclass(frozen=True, slots=True)
 class LookupLog:
-    """A log to look into: its segments by base offset, and the bounds of what may be fetched.
+    """A log to search in.
 
-    last_fetchable_offset (exclusive): the high watermark, or for read_committed the last stable offset.
-    remote_start_offset: where the log begins in the remote tier; None if it has no part there.
+    Attributes:
+        segments: By base offset.
+        log_start_offset: The first offset that may be fetched.
+        last_fetchable_offset: Exclusive: the high watermark, or for read_committed the last stable offset.
+        leader_epochs: The history of leader epochs.
+        remote_start_offset: Where the log begins in the remote tier; None if it has no part there.
     """
 
     segments: Sequence[LookupSegment]
@@ -103,7 +120,15 @@ class BatchPosition:
 
 
 def list_offsets(log: LookupLog, at: int) -> OffsetAnswer:
-    """What a broker answers for a timestamp in ms, or for one of the special values. ValueError for others below 0."""
+    """Answer a ListOffsets request as a broker does.
+
+    Args:
+        log: The log to search in.
+        at: A timestamp in ms, or one of the special values.
+
+    Raises:
+        ValueError: `at` is negative and not a special value.
+    """
     epochs = log.leader_epochs
     if at in (EARLIEST, EARLIEST_LOCAL):
         if at == EARLIEST_LOCAL:
@@ -124,20 +149,29 @@ def list_offsets(log: LookupLog, at: int) -> OffsetAnswer:
 
 
 def translate_offset(segment: LookupSegment, offset: int) -> BatchPosition | None:
-    """The first batch of a segment that ends at or above an offset; None if there is none.
+    """Find the first batch of a segment that ends at or above an offset; None if there is none.
 
-    It may begin below the offset, whose records a consumer drops, or above it where offsets are gone.
+    The batch may begin below the offset: then a consumer drops the first records. It may begin above the offset if
+    offsets are missing.
     """
     start = offset_index.lookup(segment.offset_entries, offset, segment.base_offset).position
-    for batch in _batches(segment.read(), segment.base_offset, start):
+    for _, batch in _batches(segment, start):
         if batch.header.last_offset >= offset:
             return BatchPosition(segment.base_offset, batch.position, batch.size, batch.header.base_offset)
     return None
 
 
 def fetch_start(log: LookupLog, offset: int) -> BatchPosition | None:
-    """Where a fetch of an offset starts: in the segment whose offsets it is among, or in the first that follows with a
-    batch. None where nothing is left to fetch. ValueError for an offset below the log start."""
+    """Find where a fetch of an offset starts.
+
+    The batch is in the segment of the offset, or in the first later segment with a batch.
+
+    Returns:
+        The batch, or None if nothing is left to fetch.
+
+    Raises:
+        ValueError: The offset is below the log start.
+    """
     if offset < log.log_start_offset:
         raise ValueError(f"offset {offset} lies below the log start offset {log.log_start_offset}")
     floor = max((segment.base_offset for segment in log.segments if segment.base_offset <= offset), default=offset)
@@ -156,8 +190,7 @@ def _of_timestamp(log: LookupLog, timestamp: int) -> OffsetAnswer:
     start_offset = log.log_start_offset
     entry = time_index.lookup(segment.time_entries, timestamp, segment.base_offset)
     start = offset_index.lookup(segment.offset_entries, max(entry.offset, start_offset), segment.base_offset).position
-    content = segment.read()
-    for batch in _batches(content, segment.base_offset, start):
+    for content, batch in _batches(segment, start):
         if batch.header.max_timestamp >= timestamp:
             for record in _records(content, batch):
                 if record.timestamp >= timestamp and record.offset >= start_offset:
@@ -174,8 +207,7 @@ def _of_max_timestamp(segments: Sequence[LookupSegment]) -> OffsetAnswer:
     if segment.time_entries and segment.time_entries[-1].timestamp == greatest:
         offset = segment.time_entries[-1].offset
         start = offset_index.lookup(segment.offset_entries, offset, segment.base_offset).position
-    content = segment.read()
-    for batch in _batches(content, segment.base_offset, start):
+    for content, batch in _batches(segment, start):
         if batch.header.max_timestamp == greatest:
             for record in _records(content, batch):
                 if record.timestamp == greatest:
@@ -189,15 +221,20 @@ def _answer(record: Record, batch: ScannedBatch) -> OffsetAnswer:
     return OffsetAnswer(record.offset, record.timestamp, epoch if epoch >= 0 else None)
 
 
-def _batches(content: Buffer, base_offset: int, start: int) -> Iterator[ScannedBatch]:
-    """The good batches from a position on."""
-    for item in scan(content, base_offset=base_offset, sealed=False, decode=False, start=start):
+def _batches(segment: LookupSegment, start: int) -> Iterator[tuple[Buffer, ScannedBatch]]:
+    """The good batches from a position on, with the segment's bytes, of which those of the batch are there."""
+    given = segment.read()
+    content, fetched = (given, None) if isinstance(given, BYTES) else (given.content, given)
+    walk = scan(content, base_offset=segment.base_offset, sealed=False, decode=False, start=start, fetched=fetched)
+    for item in walk:
+        if fetched is not None:
+            fetched.release(item.position)
         if isinstance(item, ScannedBatch):
-            yield item
+            yield content, item
 
 
 def _records(content: Buffer, batch: ScannedBatch) -> Iterator[Record]:
-    """The records of a batch; none from where it turns out to be damaged."""
+    """The records of a batch, up to damage."""
     try:
         yield from read_records(content, batch.position, batch.header)
     except CorruptRecordError:

@@ -1,1 +1,1 @@
-"""What a record batch is: its bytes, its codecs, its records, and the one encoder that writes them."""
+"""Record batches: their bytes, codecs and records, and the one encoder that writes them."""

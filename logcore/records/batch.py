@@ -2,7 +2,7 @@
 
     off len field                  type    under the CRC
     0   8   baseOffset             int64   no
-    8   4   batchLength            int32   no     bytes behind this field: the batch's size is batchLength + 12
+    8   4   batchLength            int32   no     bytes after this field: the batch's size is batchLength + 12
     12  4   partitionLeaderEpoch   int32   no     -1 = none
     16  1   magic                  int8    no     2
     17  4   crc                    uint32  no     CRC-32C of everything from `attributes` to the batch's end
@@ -19,13 +19,13 @@
     attributes  0-2 codec · 3 timestamp type (0 create, 1 log append) · 4 transactional · 5 control
                 6 baseTimestamp is the delete horizon (KIP-534) · 7-15 unused
 
-The broker assigns base offset and leader epoch after the producer has computed the checksum, and must not touch all
-bytes again to do so: that is why the checksum comes after them and leaves them out. A flipped bit in those two fields
-is therefore invisible here; only the batch's neighbours can show it. Length and magic lie at the same place in every
-format version, so that a reader can tell them apart. All integers are big-endian two's complement.
+The broker assigns base offset and leader epoch after the producer has computed the checksum. It must not read all bytes
+again to do so. So the checksum comes after these two fields and does not cover them. A flipped bit in them cannot be
+found here; only the neighbours of the batch can show it. Length and magic lie at the same place in every format
+version, so a reader can distinguish the versions. All integers are big-endian two's complement.
 
 Source: org.apache.kafka.common.record.internal.{DefaultRecordBatch, FileLogInputStream}, KIP-98. Belongs here: what
-can be said from the header and the checksum alone. Records are read in `record.py`.
+the header and the checksum show. `record.py` reads the records.
 """
 
 import struct
@@ -33,7 +33,7 @@ from collections.abc import Callable
 from functools import cache
 
 from logcore.errors import CorruptionReason, CorruptRecordError
-from logcore.records.compression import Codec
+from logcore.records.compression import Codec, reserved_codec
 from logcore.records.legacy import (
     CRC_FROM,
     FIXED_BYTES,
@@ -70,7 +70,7 @@ RECORD_COUNT_AT = BASE_SEQUENCE_AT + 4
 HEADER_SIZE = RECORD_COUNT_AT + 4
 
 MINIMUM_LENGTH_FIELD = SMALLEST_SIZE_FIELD[0]
-"""The smallest length field of any format version (a v0 message); Kafka refuses to go on below it."""
+"""The smallest length field of any format version (a v0 message); Kafka refuses a smaller one."""
 SMALLEST_RECORD = 7
 """Bytes of a v2 record with null key, null value and no headers."""
 
@@ -82,23 +82,30 @@ _MAX_INT64 = (1 << 63) - 1
 
 
 def read_header(buf: Buffer, position: int = 0, end: int | None = None, *, whole: bool = True) -> BatchHeader:
-    """Read the batch header at `position`; the batch must end at or before `end` (default: the buffer's end).
+    """Read the batch header at `position`.
 
-    With `whole=False` only the fixed bytes need be there: 61, or 18 and 26 of a v0 and v1 message. The checksum and the
-    counts are not looked at: see `crc_matches` and `check_header`. A compressed v0 or v1 message is told by its last
-    offset, see `legacy.unfold`.
+    This does not check the checksum and the counts: see `crc_matches` and `check_header`. The header of a compressed v0
+    or v1 message has its last offset only: see `legacy.unfold`.
 
-    Raises CorruptRecordError: TRUNCATED if fewer bytes are left than the header or the declared size, LENGTH if the
-    length field is below the minimum, MAGIC if the magic is none of 0, 1, 2.
+    Args:
+        buf: The bytes that contain the batch.
+        position: Where the batch begins in `buf`.
+        end: The batch must end here or earlier; by default the buffer's end.
+        whole: Whether the whole batch must be there. If not, the fixed bytes are enough: 61, or 18 for a v0 message
+            and 26 for a v1 message.
+
+    Raises:
+        CorruptRecordError: TRUNCATED if fewer bytes are left than the header or the declared size needs. LENGTH if the
+            length field is below the minimum. MAGIC if the magic byte is not 0, 1 or 2.
     """
     end = len(buf) if end is None else min(end, len(buf))
     left = end - position
-    # Not the whole header: what is refused here may be no header at all but a stretch of someone's data.
+    # Not the whole header: these bytes may be no header, but a piece of someone's data.
     nearby = bytes(buf[position : position + min(left, CRC_AT)]) if left > 0 else None
     if left <= MAGIC_AT:
         raise CorruptRecordError(
             CorruptionReason.TRUNCATED,
-            f"{max(left, 0)} bytes are left, too few to tell length and format of a batch",
+            f"{max(left, 0)} bytes are left, too few to read length and format of a batch",
             position=position,
             nearby=nearby,
         )
@@ -139,9 +146,12 @@ def read_header(buf: Buffer, position: int = 0, end: int | None = None, *, whole
 
 
 def declared_size(buf: Buffer, position: int, end: int | None = None) -> int | None:
-    """The size the length field at `position` claims, if it is possible: at least 26 bytes, and not past `end`.
+    """Read the size that the length field at `position` declares.
 
-    This is all one may still ask of a batch that is damaged otherwise. None if the bytes cannot say.
+    The size is the only field that may be used from a batch that is damaged elsewhere.
+
+    Returns:
+        The size in bytes, or None if it is impossible: below 26 bytes, beyond `end`, or not readable.
     """
     end = len(buf) if end is None else min(end, len(buf))
     if end - position < LOG_OVERHEAD:
@@ -153,9 +163,13 @@ def declared_size(buf: Buffer, position: int, end: int | None = None) -> int | N
 
 
 def computed_crc(buf: Buffer, position: int, header: BatchHeader) -> int:
-    """CRC-32C of the batch at `position`, from its attributes to its end; of a v0 or v1 message CRC-32 from its magic.
+    """Compute the checksum of the batch at `position`.
 
-    Raises CorruptRecordError TRUNCATED if the buffer ends inside the batch.
+    Returns:
+        For v2 the CRC-32C from the attributes to the batch's end. For v0 and v1 the CRC-32 from the magic byte on.
+
+    Raises:
+        CorruptRecordError: TRUNCATED if the buffer ends inside the batch.
     """
     if header.size > len(buf) - position:
         raise CorruptRecordError(
@@ -172,34 +186,39 @@ def computed_crc(buf: Buffer, position: int, header: BatchHeader) -> int:
 
 
 def castagnoli(data: bytes | memoryview) -> int:
-    """CRC-32C of some bytes."""
+    """Compute the CRC-32C of some bytes."""
     return _crc32c()(data)
 
 
 def extended_castagnoli(data: bytes | memoryview, crc: int) -> int:
-    """CRC-32C of some bytes that follow others, whose checksum is given."""
+    """Compute the CRC-32C of bytes that follow others. `crc` is the checksum of those others."""
     return _crc32c()(data, crc)
 
 
 @cache
 def _crc32c() -> Callable[..., int]:
-    import crc32c  # slower to import than most files are to read, and the kernels do without it
+    import crc32c  # importing it takes longer than reading most files, and the kernels do not need it
 
     return crc32c.crc32c
 
 
 def crc_matches(buf: Buffer, position: int, header: BatchHeader) -> bool:
-    """Whether the stored checksum is that of the batch's bytes. Raises like `computed_crc`."""
+    """Whether the stored checksum equals the computed one.
+
+    Raises:
+        CorruptRecordError: As `computed_crc`.
+    """
     return computed_crc(buf, position, header) == header.crc
 
 
 def check_header(header: BatchHeader, position: int | None = None) -> None:
-    """Refuse counts and codecs that no batch can have, before anything is decoded or allocated by them.
+    """Refuse counts and codecs that no batch can have, before anything is decoded or allocated.
 
     The record count may be below the offset span, and 0: compaction removes records and keeps the span. It cannot be
-    above it, nor above what the bytes could hold.
+    above the span, or above what the bytes can contain.
 
-    Raises CorruptRecordError: COUNT or CODEC.
+    Raises:
+        CorruptRecordError: COUNT or CODEC.
     """
     if header.magic != MAGIC_V2:
         try:
@@ -227,7 +246,7 @@ def check_header(header: BatchHeader, position: int | None = None) -> None:
     if header.codec.is_reserved:
         raise CorruptRecordError(
             CorruptionReason.CODEC,
-            f"codec {int(header.codec)} is reserved; Kafka has written 0 to 4",
+            reserved_codec(header.codec),
             position=position,
             offset=header.base_offset,
         )

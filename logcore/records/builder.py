@@ -1,12 +1,14 @@
-"""The only encoder: records to the bytes of a v2 batch, by the rules of Kafka's own builder. `legacy_builder.py` is its
-part for the formats before.
+"""The only encoder: records to the bytes of a v2 batch, by the rules of Kafka's own builder.
 
-Base timestamp is the first record's, or the delete horizon if one is given. The max timestamp is the greatest record
-timestamp (CreateTime) or the append time (LogAppendTime, where every record takes the append time before deltas are
-made). Offsets strictly rise. A batch without records is the 61 bytes that compaction leaves to keep an offset span.
+`legacy_builder.py` is its part for v0 and v1.
+
+The base timestamp is the first record's, or the delete horizon if one is given. The max timestamp is the greatest
+record timestamp (CreateTime) or the append time (LogAppendTime). With LogAppendTime every record gets the append time
+before deltas are computed. Offsets strictly increase. A batch without records is the 61 bytes that compaction leaves to
+keep an offset span.
 
 Source: org.apache.kafka.common.record.internal.MemoryRecordsBuilder, DefaultRecordBatch.writeEmptyHeader. Belongs
-here: writing. A value that does not fit is a ValueError: the caller's mistake, never the data's.
+here: writing. A value that does not fit is a ValueError, because it is the caller's mistake.
 """
 
 import struct
@@ -50,13 +52,32 @@ def build_batch(
     last_offset_delta: int | None = None,
     max_timestamp: int | None = None,
 ) -> bytes:
-    """One v2 batch with these records; their `timestamp_type` is ignored in favour of the argument.
+    """Encode one record batch of format v2.
 
-    `base_offset` defaults to the first record's offset, `last_offset_delta` to the last record's. `max_timestamp` is
-    the append time with LOG_APPEND_TIME (default: the greatest timestamp), the original batch's in an empty batch.
-    Without records `base_offset` and `last_offset_delta` are required, and codec and horizon are left out.
+    Args:
+        records: In the order of their offsets. Their `timestamp_type` is not used.
+        base_offset: Default: the first record's offset. Required without records.
+        codec: How the records are compressed; not used without records.
+        timestamp_type: CREATE_TIME or LOG_APPEND_TIME, for the whole batch.
+        producer_id: -1 for none.
+        producer_epoch: -1 for none.
+        base_sequence: The sequence number of the first record; -1 for none.
+        is_transactional: The batch belongs to a transaction of the producer.
+        is_control: The records are control records.
+        leader_epoch: -1 for none.
+        delete_horizon_ms: When compaction may drop tombstones of the batch, epoch milliseconds.
+        last_offset_delta: Default: the last record's. Required without records.
+        max_timestamp: With LOG_APPEND_TIME the append time. Default: the greatest timestamp.
 
-    Raises ValueError for what the format cannot say or the broker would refuse.
+    Returns:
+        The bytes of the batch, as they lie in a segment.
+
+    Raises:
+        ValueError: The format cannot express the input, or a broker would refuse it.
+
+    Example:
+        >>> record = Record(0, 1_700_000_000_000, TimestampType.CREATE_TIME, b"key", b"value")
+        >>> batch = build_batch([record], codec=Codec.ZSTD, leader_epoch=0)
     """
     rows = list(records)
     if base_offset is None:
@@ -137,7 +158,7 @@ def build_end_transaction_marker(
     coordinator_epoch: int = 0,
     leader_epoch: int = -1,
 ) -> bytes:
-    """The 78-byte control batch that ends a producer's transaction with ABORT or COMMIT."""
+    """Build the 78-byte control batch that ends a producer's transaction with ABORT or COMMIT."""
     if kind not in (ControlType.ABORT, ControlType.COMMIT):
         raise ValueError(f"{kind} ends no transaction")
     marker = Record(
@@ -154,7 +175,11 @@ def build_end_transaction_marker(
 
 
 def encode_record(record: Record, offset_delta: int, timestamp_delta: int) -> bytes:
-    """One record's bytes, length included. ValueError if a delta or length does not fit."""
+    """Encode one record, with its length.
+
+    Raises:
+        ValueError: A delta or length does not fit.
+    """
     parts = [b"\0", write_varlong(timestamp_delta), write_varint(offset_delta)]
     parts += [_nullable(record.key), _nullable(record.value), write_varint(len(record.headers))]
     for name, value in record.headers:
@@ -180,7 +205,7 @@ def _check_rows(rows: Sequence[Record], base_offset: int, last_offset_delta: int
     if last_offset_delta < 0:
         raise ValueError("the last offset delta is negative")
     if previous > base_offset + last_offset_delta:
-        raise ValueError(f"offset {previous} lies behind the batch's last offset {base_offset + last_offset_delta}")
+        raise ValueError(f"offset {previous} lies after the batch's last offset {base_offset + last_offset_delta}")
 
 
 def _check_producer(

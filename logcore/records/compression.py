@@ -1,4 +1,7 @@
-"""The five codecs of a batch's record bytes, each read as a stream under a hard cap on its output.
+"""The five codecs of a batch's record bytes. Each is read as a stream with a hard limit on its output.
+
+`CODECS` is the one table of them. A new codec is a member of `Codec`, a row of the table with its two functions, and
+a branch in each kernel that shall read or write it without Python (`columns/kernels`).
 
     codec     what Kafka writes                                          what is read
     0 none    the records                                                the same
@@ -12,21 +15,22 @@
     4 zstd    one frame, no content size, no checksum                    one or several frames, skippable ones too
     5-7       reserved                                                   never
 
-A stream ends where its records end: bytes behind it that are no further stream are damage, as is a stream that stops
-early. Kafka's own readers go on silently in some of these cases: they look at nothing behind an lz4 frame, not even
-another one, nor behind the last gzip member, nor where a second zstd frame is cut.
+A stream ends where its records end. Bytes after it are damage unless they are a further stream, and so is a stream that
+ends early. Kafka's own readers ignore some of these cases: bytes after an lz4 frame (even another frame), bytes after
+the last gzip member, and a second zstd frame that is cut.
 
-Sizes that the data declares (zstd content size, snappy block length, lz4 block length, gzip length) are never allocated
-by alone: output is produced piece by piece until it passes the cap, and where it comes in one piece (a snappy block,
-an ordinary gzip member) the declared length must fit the cap and be one that the compressed bytes could give at all.
+A size that the data declares (zstd content size, snappy block length, lz4 block length, gzip length) is never enough to
+allocate memory. Output is produced in pieces until it passes the limit. Some output comes in one piece (a snappy block,
+an ordinary gzip member): its declared length must be within the limit, and possible for so many compressed bytes.
 
 Source: org.apache.kafka.common.compress.*, org.xerial.snappy.SnappyInputStream. Belongs here:
-bytes to bytes. The codec modules are imported on first use, so that reading uncompressed logs needs none of them.
+bytes to bytes. The codec modules are imported on first use, because uncompressed logs need none of them.
 """
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import IntEnum
 
 from logcore.errors import CorruptionReason, CorruptRecordError
@@ -49,12 +53,16 @@ class Codec(IntEnum):
     @property
     def kafka_name(self) -> str:
         """The name as in Kafka's `compression.type`; `reserved-5` and so on for numbers without a codec."""
-        return self.name.lower().replace("_", "-")
+        return f"reserved-{int(self)}" if self.is_reserved else CODECS[self].name
 
     @property
     def is_reserved(self) -> bool:
         """Whether the number names no codec."""
-        return self > Codec.ZSTD
+        return self not in CODECS
+
+    def is_allowed(self, magic: int) -> bool:
+        """Whether batches of format version `magic` may have it."""
+        return not self.is_reserved and CODECS[self].first_magic <= magic
 
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
@@ -64,16 +72,16 @@ _SNAPPY_RATIO = (64, 3)
 """The densest snappy element is a 3-byte copy of 64 bytes."""
 
 GZIP_HEADER = bytes.fromhex("1f8b08000000000000ff")
-"""What java.util.zip writes: no name, no time, operating system unknown."""
+"""The header that java.util.zip writes: no name, no time, operating system unknown."""
 _GZIP_FORMAT = 16 + zlib.MAX_WBITS
 _GZIP_TRAILER = struct.Struct("<II")
 _GZIP_RATIO = 1032
-"""A match of 258 bytes takes two bits at least."""
+"""A match of 258 bytes takes at least two bits."""
 _DEFLATE_TABLES = 640
-"""No block's code tables are longer: 17 bits, 19 lengths of 3 bits, 320 lengths of at most 14 bits."""
+"""No block has longer code tables: 17 bits, 19 lengths of 3 bits, 320 lengths of at most 14 bits."""
 
 ZSTD_MAX_WINDOW = 1 << 27
-"""128 MiB, the bound that zstd itself puts on streams unless told otherwise, so the broker's too."""
+"""128 MiB, the default limit of zstd for streams, which the broker uses too."""
 _ZSTD_RATIO = 32 * 1024
 """A run of one byte: 4 compressed bytes give a block of at most 128 KiB."""
 ZSTD_LEVEL = 3
@@ -86,25 +94,30 @@ _INT32 = struct.Struct(">i")
 
 
 def decompress(codec: int, data: bytes | memoryview, limit: int, *, magic: int = 2) -> bytes:
-    """Decode one batch's record bytes. At most `limit` bytes come out; a stream that would give more is refused.
+    """Decode one batch's record bytes.
 
-    `magic`: the format version of the batch. In v0 the header checksum of an lz4 frame is not looked at: the first
-    brokers and clients computed it wrongly (KAFKA-3160).
+    Args:
+        codec: The codec's number, 0 to 7.
+        data: The compressed bytes.
+        limit: The most bytes that may come out. A stream with more output is refused.
+        magic: The format version of the batch. In v0 the header checksum of an lz4 frame is not checked: the first
+            brokers and clients computed it wrongly (KAFKA-3160).
 
-    Raises CorruptRecordError: CODEC for a reserved number, CODEC_STREAM for a malformed, truncated or overlong stream,
-    OUTPUT_CAP beyond the limit. ValueError if `codec` is not 0 to 7 or `limit` is negative.
+    Raises:
+        CorruptRecordError: CODEC for a reserved number, CODEC_STREAM for a stream that is malformed, truncated or too
+            long, OUTPUT_CAP beyond the limit.
+        ValueError: `codec` is not 0 to 7, or `limit` is negative.
     """
     known = Codec(codec)
     if limit < 0:
         raise ValueError(f"limit must not be negative: {limit}")
     if known.is_reserved:
-        raise CorruptRecordError(CorruptionReason.CODEC, f"codec {codec} is reserved; Kafka has written 0 to 4")
+        raise CorruptRecordError(CorruptionReason.CODEC, reserved_codec(codec))
     chunks: list[bytes] = []
     total = 0
     with memoryview(data) as view:
         room = _Room(limit)
-        stream = _lz4_of_v0 if known is Codec.LZ4 and magic == 0 else _STREAMS[known]
-        for chunk in stream(view, room):
+        for chunk in CODECS[known].decode(view, room, magic):
             total += len(chunk)
             if total > limit:
                 raise _over_cap(known, limit)
@@ -116,38 +129,24 @@ def decompress(codec: int, data: bytes | memoryview, limit: int, *, magic: int =
 def compress(codec: int, data: bytes, *, magic: int = 2) -> bytes:
     """Encode record bytes in the framing and at the default level of Kafka's own producer.
 
-    All give a broker's bytes where both link the same library versions; snappy where `snappy_encoder` finds the JVM's
-    library, else only its framing. `magic` is the format version of the batch, for lz4 is framed differently in v0.
-    ValueError for a codec that is not 0 to 4.
+    All give a broker's bytes where both link the same library versions; snappy where `snappy_encoder` has
+    snappy-java's library, else only its framing. `magic` is the format version of the batch: lz4 has another frame in
+    v0.
+    ValueError for a reserved codec.
     """
-    match Codec(codec):
-        case Codec.NONE:
-            return bytes(data)
-        case Codec.GZIP:
-            deflate = zlib.compressobj(-1, zlib.DEFLATED, -zlib.MAX_WBITS)
-            body = deflate.compress(data) + deflate.flush()
-            return GZIP_HEADER + body + struct.pack("<II", zlib.crc32(data), len(data) & 0xFFFF_FFFF)
-        case Codec.SNAPPY:
-            out = [XERIAL_HEADER]
-            for start in range(0, len(data), XERIAL_BLOCK):
-                block = compressed_block(data[start : start + XERIAL_BLOCK])
-                out += [_INT32.pack(len(block)), block]
-            return b"".join(out)
-        case Codec.LZ4:
-            return build_frame(data, HEADER_OF_V0 if magic == 0 else HEADER)
-        case Codec.ZSTD:
-            import zstandard
+    known = Codec(codec)
+    if known.is_reserved:
+        raise ValueError(f"codec {codec} is reserved")
+    return CODECS[known].encode(data, magic)
 
-            stream = zstandard.ZstdCompressor(level=ZSTD_LEVEL, write_content_size=False).compressobj()
-            # Kafka's stream is flushed before it is closed, which leaves an empty last block.
-            flushed = stream.compress(data) + stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
-            return flushed + stream.flush(zstandard.COMPRESSOBJ_FLUSH_FINISH)
-        case _:
-            raise ValueError(f"codec {codec} is reserved")
+
+def reserved_codec(codec: int) -> str:
+    """The problem with a batch whose codec is reserved, as errors state it."""
+    return f"codec {codec} is reserved; Kafka has written {min(CODECS)} to {max(CODECS)}"
 
 
 class _Room:
-    """How many more bytes a stream may give. One more is always asked for, to see that it would be too many."""
+    """How many more bytes a stream may give. Readers request one more, to see that the output is too long."""
 
     __slots__ = ("left",)
 
@@ -155,13 +154,23 @@ class _Room:
         self.left = left
 
 
-def _none(view: memoryview, room: _Room) -> Iterator[bytes]:
+def _none_encoded(data: bytes, _magic: int) -> bytes:
+    return bytes(data)
+
+
+def _none_decoded(view: memoryview, room: _Room, _magic: int) -> Iterator[bytes]:
     if len(view) > room.left:
         raise _over_cap(Codec.NONE, room.left)
     yield bytes(view)
 
 
-def _gzip(view: memoryview, room: _Room) -> Iterator[bytes]:
+def _gzip_encoded(data: bytes, _magic: int) -> bytes:
+    deflate = zlib.compressobj(-1, zlib.DEFLATED, -zlib.MAX_WBITS)
+    body = deflate.compress(data) + deflate.flush()
+    return GZIP_HEADER + body + _GZIP_TRAILER.pack(zlib.crc32(data), len(data) & 0xFFFF_FFFF)
+
+
+def _gzip_decoded(view: memoryview, room: _Room, _magic: int) -> Iterator[bytes]:
     ordinary = _ordinary_gzip(view, room.left)
     if ordinary is not None:
         yield ordinary
@@ -169,7 +178,7 @@ def _gzip(view: memoryview, room: _Room) -> Iterator[bytes]:
     position = 0
     while True:
         member = zlib.decompressobj(_GZIP_FORMAT)
-        # Small pieces first: a finished member hands back a copy of its piece's rest, and there may be many members.
+        # Small pieces first: a finished member returns a copy of the rest of its piece, and there may be many members.
         piece = _FIRST_PIECE
         while not member.eof:
             if position == len(view):
@@ -187,11 +196,13 @@ def _gzip(view: memoryview, room: _Room) -> Iterator[bytes]:
 
 
 def _ordinary_gzip(view: memoryview, room: int) -> bytes | None:
-    """The content of a stream as Kafka's producers write it, decoded by isal: one member with a bare header and a
-    single deflate block. None for all others, and whatever is wrong: zlib has the only say on those.
+    """Decode with isal what Kafka's producers write: one member with a bare header and a single deflate block.
 
-    isal takes code tables that zlib does not (an incomplete set of distances). They stand at the beginning of a block,
-    so with a single block zlib's opinion on them costs the first bytes only.
+    isal accepts code tables that zlib refuses (an incomplete set of distances). They are at the beginning of a block.
+    So with a single block it is enough to check the first bytes with zlib.
+
+    Returns:
+        The content, or None for any other or damaged stream. Only zlib decides on those.
     """
     deflate = len(GZIP_HEADER)
     size = len(view)
@@ -208,7 +219,7 @@ def _ordinary_gzip(view: memoryview, room: int) -> bytes | None:
     try:
         plain = member.decompress(view[deflate:], length + 1)
         zlib.decompressobj(-zlib.MAX_WBITS).decompress(view[deflate : deflate + _DEFLATE_TABLES], 1)
-    except (isal_zlib.error, zlib.error):  # type: ignore[misc]  # a class, whatever its stub says
+    except (isal_zlib.error, zlib.error):  # type: ignore[misc]  # a class, although its stub has none
         return None
     whole = member.eof and len(plain) == length and len(member.unused_data) == _GZIP_TRAILER.size
     return bytes(plain) if whole and isal_zlib.crc32(plain) == checksum else None
@@ -218,7 +229,15 @@ def _gzip_problem(position: int) -> str:
     return "the stream is malformed" if position == 0 else "the stream is malformed, or bytes follow it"
 
 
-def _snappy(view: memoryview, room: _Room) -> Iterator[bytes]:
+def _snappy_encoded(data: bytes, _magic: int) -> bytes:
+    out = [XERIAL_HEADER]
+    for start in range(0, len(data), XERIAL_BLOCK):
+        block = compressed_block(data[start : start + XERIAL_BLOCK])
+        out += [_INT32.pack(len(block)), block]
+    return b"".join(out)
+
+
+def _snappy_decoded(view: memoryview, room: _Room, _magic: int) -> Iterator[bytes]:
     # Shorter than the header counts as raw even if it begins with the magic: so does the reader the broker uses.
     if len(view) < len(XERIAL_HEADER) or view[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
         yield _snappy_block(view, room.left)
@@ -243,7 +262,7 @@ def _xerial_header(view: memoryview, position: int) -> int:
     header = bytes(view[position : position + len(XERIAL_HEADER)])
     if len(header) < len(XERIAL_HEADER) or not header.startswith(XERIAL_MAGIC):
         raise _broken(Codec.SNAPPY, "a second stream header is damaged")
-    # The two versions behind the magic are not looked at: the reader the broker uses takes any.
+    # The two versions after the magic are not checked: the broker's reader accepts any.
     return position + len(XERIAL_HEADER)
 
 
@@ -266,7 +285,7 @@ def _snappy_block(block: memoryview, room: int) -> bytes:
 
 
 def _snappy_length(block: memoryview) -> tuple[int, int]:
-    """The block's declared uncompressed length (plain base-128, at most 32 bits) and where its elements begin."""
+    """Read a block's declared uncompressed length (plain base-128, at most 32 bits), and where its elements begin."""
     value = 0
     for index in range(min(len(block), 5)):
         value |= (block[index] & 0x7F) << (7 * index)
@@ -277,15 +296,24 @@ def _snappy_length(block: memoryview) -> tuple[int, int]:
     raise _broken(Codec.SNAPPY, "a block does not declare its length")
 
 
-def _lz4(view: memoryview, _: _Room) -> Iterator[bytes]:
-    return frame_blocks(view)
+def _lz4_encoded(data: bytes, magic: int) -> bytes:
+    return build_frame(data, HEADER_OF_V0 if magic == 0 else HEADER)
 
 
-def _lz4_of_v0(view: memoryview, _: _Room) -> Iterator[bytes]:
-    return frame_blocks(view, header_checked=False)
+def _lz4_decoded(view: memoryview, _room: _Room, magic: int) -> Iterator[bytes]:
+    return frame_blocks(view, header_checked=magic != 0)
 
 
-def _zstd(view: memoryview, room: _Room) -> Iterator[bytes]:
+def _zstd_encoded(data: bytes, _magic: int) -> bytes:
+    import zstandard
+
+    stream = zstandard.ZstdCompressor(level=ZSTD_LEVEL, write_content_size=False).compressobj()
+    # Kafka's stream is flushed before it is closed, which leaves an empty last block.
+    flushed = stream.compress(data) + stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+    return flushed + stream.flush(zstandard.COMPRESSOBJ_FLUSH_FINISH)
+
+
+def _zstd_decoded(view: memoryview, room: _Room, _magic: int) -> Iterator[bytes]:
     import zstandard
 
     decompressor = zstandard.ZstdDecompressor(max_window_size=ZSTD_MAX_WINDOW)
@@ -296,22 +324,19 @@ def _zstd(view: memoryview, room: _Room) -> Iterator[bytes]:
         while not frame.eof:
             if position == len(view):
                 raise _broken(Codec.ZSTD, "the stream ends early")
-            # This reader has no cap of its own: a piece is kept so small that it cannot give much more than the room.
+            # This reader has no limit of its own, so each piece is too small to give much more than the room.
             bound = max(_FIRST_PIECE, room.left // _ZSTD_RATIO)
             fed = view[position : position + min(piece, bound, _LARGEST_PIECE)]
             try:
                 chunk = frame.decompress(fed)
             except zstandard.ZstdError as error:
-                problem = "the stream is malformed, asks for too large a window, or bytes follow it"
+                problem = "the stream is malformed, needs too large a window, or bytes follow it"
                 raise _broken(Codec.ZSTD, problem) from error
             position += len(fed) - len(frame.unused_data)
             piece *= 2
             yield chunk
         if position == len(view):
             return
-
-
-_STREAMS = {Codec.NONE: _none, Codec.GZIP: _gzip, Codec.SNAPPY: _snappy, Codec.LZ4: _lz4, Codec.ZSTD: _zstd}
 
 
 def _broken(codec: Codec, problem: str) -> CorruptRecordError:
@@ -323,3 +348,32 @@ def _over_cap(codec: Codec, limit: int) -> CorruptRecordError:
         CorruptionReason.OUTPUT_CAP,
         f"{codec.kafka_name}: the stream gives more than the {limit} bytes allowed",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class CodecSpec:
+    """One of Kafka's codecs: org.apache.kafka.common.record.CompressionType."""
+
+    codec: Codec
+    """Its number, which is also its slot among those that a kernel's frame has for codecs."""
+    name: str
+    """As in Kafka's `compression.type`."""
+    first_magic: int
+    """The first format version whose batches may have it."""
+    encode: Callable[[bytes, int], bytes]
+    """From record bytes and the batch's magic to what is stored."""
+    decode: Callable[[memoryview, _Room, int], Iterator[bytes]]
+    """From what is stored, the room for output and the batch's magic to record bytes, in pieces."""
+
+
+CODECS: Mapping[Codec, CodecSpec] = {
+    spec.codec: spec
+    for spec in (
+        CodecSpec(Codec.NONE, "none", 0, _none_encoded, _none_decoded),
+        CodecSpec(Codec.GZIP, "gzip", 0, _gzip_encoded, _gzip_decoded),
+        CodecSpec(Codec.SNAPPY, "snappy", 0, _snappy_encoded, _snappy_decoded),
+        CodecSpec(Codec.LZ4, "lz4", 0, _lz4_encoded, _lz4_decoded),
+        CodecSpec(Codec.ZSTD, "zstd", 2, _zstd_encoded, _zstd_decoded),
+    )
+}
+"""Every codec of Kafka. Numbers that are missing here are reserved."""

@@ -1,15 +1,15 @@
-"""Control records: what the log itself notes down between the records of its users.
+"""Control records, which the broker writes into the log between the records of producers.
 
     key     int16 version (0) · int16 type
     value   of ABORT and COMMIT: int16 version (0) · int32 coordinatorEpoch
 
     type 0 ABORT · 1 COMMIT · 2 LEADER_CHANGE · 3 SNAPSHOT_HEADER · 4 SNAPSHOT_FOOTER · 5 KRAFT_VERSION · 6 KRAFT_VOTERS
 
-They take up offsets and are never given to a consumer. A type from the future is UNKNOWN and must be tolerated: it
-ends no transaction. Versions above 0 are read with this layout, which is what Kafka promises.
+They take up offsets, and a consumer never gets them. A type of a later release is UNKNOWN and must be tolerated: it
+ends no transaction. Versions above 0 are read with this layout, as Kafka guarantees.
 
-Source: org.apache.kafka.common.record.internal.{ControlRecordType, EndTransactionMarker}. Belongs here: telling control
-records apart. What a marker does to a transaction is in `logcore.logs.model.transactions`.
+Source: org.apache.kafka.common.record.internal.{ControlRecordType, EndTransactionMarker}. Belongs here: the types of
+control records. `logcore.logs.model.transactions` has the effect of a marker on a transaction.
 """
 
 import struct
@@ -22,7 +22,7 @@ _END_MARKER = struct.Struct(">hi")
 
 
 class ControlType(StrEnum):
-    """The kinds of control record, by the names Kafka prints."""
+    """The types of control record, by the names that Kafka prints."""
 
     ABORT = "ABORT"
     COMMIT = "COMMIT"
@@ -39,9 +39,10 @@ _NUMBERS = {kind: number for number, kind in _BY_NUMBER.items()}
 
 
 def control_type(key: bytes | None) -> ControlType:
-    """What kind of control record has this key.
+    """Read the type of a control record from its key.
 
-    Raises CorruptRecordError CONTROL if the key is null, shorter than 4 bytes, or of a negative version.
+    Raises:
+        CorruptRecordError: CONTROL if the key is null, shorter than 4 bytes, or of a negative version.
     """
     if key is None or len(key) < _KEY.size:
         size = "no key" if key is None else f"a key of {len(key)} bytes"
@@ -53,19 +54,24 @@ def control_type(key: bytes | None) -> ControlType:
 
 
 def control_key(kind: ControlType) -> bytes:
-    """The key of a control record of this kind. ValueError for UNKNOWN."""
+    """Build the key of a control record of this type.
+
+    Raises:
+        ValueError: The type is UNKNOWN.
+    """
     if kind not in _NUMBERS:
         raise ValueError(f"{kind} has no number")
     return _KEY.pack(0, _NUMBERS[kind])
 
 
 def coordinator_epoch(value: bytes | None) -> int:
-    """The epoch of the transaction coordinator that wrote an ABORT or COMMIT marker with this value.
+    """Read the epoch of the transaction coordinator from the value of an ABORT or COMMIT marker.
 
-    Raises CorruptRecordError CONTROL if the value is null, shorter than 6 bytes, or of a negative version.
+    Raises:
+        CorruptRecordError: CONTROL if the value is null, shorter than 6 bytes, or of a negative version.
     """
     if value is None or len(value) < _END_MARKER.size:
-        raise CorruptRecordError(CorruptionReason.CONTROL, "a transaction marker without a whole value")
+        raise CorruptRecordError(CorruptionReason.CONTROL, "a transaction marker with an incomplete value")
     version, epoch = _END_MARKER.unpack_from(value)
     if version < 0:
         raise CorruptRecordError(CorruptionReason.CONTROL, f"a transaction marker value of version {version}")
@@ -73,5 +79,5 @@ def coordinator_epoch(value: bytes | None) -> int:
 
 
 def end_marker_value(epoch: int) -> bytes:
-    """The value of an ABORT or COMMIT marker."""
+    """Build the value of an ABORT or COMMIT marker."""
     return _END_MARKER.pack(0, epoch)

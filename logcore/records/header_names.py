@@ -1,9 +1,10 @@
-"""Names of record headers as a broker writes them again: bytes that are no UTF-8 do not survive.
+"""Names of record headers after a broker has rewritten their batch: bytes that are not UTF-8 are replaced.
 
-Java reads a name as text and writes the text. Each malformed sequence becomes U+FFFD, by Java's own idea of where it
-ends, which is not Python's: a surrogate in three bytes is one, and a character cut off by the end takes the rest.
+Java reads a name as text and writes the text. Each malformed sequence becomes U+FFFD. Java and Python disagree about
+the end of such a sequence. In Java a surrogate in three bytes is one sequence, and so is the rest of a name that ends
+inside a character.
 
-Source: java.lang.String (decodeUTF8_UTF16, JDK 17), Kafka DefaultRecord.writeTo. Belongs here: names alone; keys and
+Source: java.lang.String (decodeUTF8_UTF16, JDK 17), Kafka DefaultRecord.writeTo. Belongs here: names only. Keys and
 values are bytes.
 """
 
@@ -15,12 +16,12 @@ Headers = tuple[tuple[bytes, bytes | None], ...]
 
 
 def rewritten(headers: Headers) -> Headers:
-    """The headers of a record whose batch is written again."""
+    """The headers of a record after its batch is rewritten."""
     return tuple((rewritten_name(name), value) for name, value in headers)
 
 
 def rewritten_name(name: bytes) -> bytes:
-    """A header's name, read and written by Java."""
+    """A header's name after Java has read and written it."""
     try:
         name.decode("utf-8")
     except UnicodeDecodeError:
@@ -44,7 +45,7 @@ def _replaced(name: bytes) -> bytes:
 
 
 def _sequence(first: int) -> int:
-    """How many bytes a character takes that begins so; 0 for a byte that begins none."""
+    """The number of bytes of a character with this first byte; 0 if no character begins with it."""
     if first < 0x80:
         return 1
     if 0xC2 <= first <= 0xDF:
@@ -63,7 +64,7 @@ def _is_character(sequence: bytes) -> bool:
 
 
 def _malformed(name: bytes, at: int, size: int) -> int:
-    """How many bytes one U+FFFD stands for."""
+    """The number of bytes that one U+FFFD replaces."""
     left = len(name) - at
     if size <= 1:
         return 1
@@ -76,7 +77,7 @@ def _malformed(name: bytes, at: int, size: int) -> int:
             return 1
         if left < 3:
             return left
-        return 3 if _continues(name[at + 2]) else 2  # three that continue: a surrogate
+        return 3 if _continues(name[at + 2]) else 2  # three continuation bytes: a surrogate
     if second is None:
         return 1
     bad = (

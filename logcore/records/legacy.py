@@ -1,8 +1,8 @@
-"""Messages of format v0 and v1: what brokers wrote before 0.11, and later ones when asked to.
+"""Messages of format v0 and v1: brokers before 0.11 wrote them, and later ones by configuration.
 
     off len field        type    under the CRC
     0   8   offset       int64   no     of a compressed message: that of the last message inside
-    8   4   size         int32   no     bytes behind this field, at least 14 (v0) or 22 (v1)
+    8   4   size         int32   no     bytes after this field, at least 14 (v0) or 22 (v1)
     12  4   crc          uint32  no     CRC-32 (that of zlib) of everything from `magic` to the message's end
     16  1   magic        int8    yes    0 or 1
     17  1   attributes   int8    yes    0-2 codec (0 none, 1 gzip, 2 snappy, 3 lz4) · v1: 3 timestamp type · rest unused
@@ -10,22 +10,23 @@
     ..  4   keyLength    int32   yes    negative = null; then the key
     ..  4   valueLength  int32   yes    negative = null; then the value
 
-The checksum leaves out what the broker assigns (the offset) and itself; unlike in v2 it covers the magic byte.
+The checksum does not cover the offset, because the broker assigns it. Unlike in v2 it covers the magic byte.
 
-A compressed message (a wrapper) holds a message set: its value, decompressed, is whole messages back to back.
+A compressed message (a wrapper) contains a message set: its value, decompressed, is a sequence of whole messages.
 
-    v0      messages inside carry their own offsets
-    v1      they carry offsets relative to the batch: true offset = wrapper's offset - last one inside + own
-    0       where the wrapper's offset is 0 they are true as they stand: some clients left it so, and brokers kept it
-    time    LogAppendTime of the wrapper counts for all messages inside, whatever they say; else each has its own
+    v0      messages inside have their own offsets
+    v1      they have offsets relative to the batch: true offset = wrapper's offset - last one inside + own
+    0       if the wrapper's offset is 0, the offsets inside are true: some clients left it 0, and brokers kept it
+    time    LogAppendTime of the wrapper counts for all messages inside; else each has its own
 
-Both kinds may have gaps where compaction took messages out. As Kafka's reader does, this one ignores checksums inside,
-takes messages of the other format version there, and drops a last message that is not whole. It refuses a wrapper
-around nothing, around another wrapper, or with a codec that came later; and, which Kafka's does not, one of v0 whose
-own offset is not that of the last message inside. The checksum covers only the latter, so a flipped bit shows.
+Both kinds may have gaps where compaction removed messages. As in Kafka's reader, checksums inside are ignored, messages
+of the other format version are accepted inside, and an incomplete last message is dropped. A wrapper is refused if it
+is empty, contains another wrapper, or has a codec that is newer than its format. Unlike Kafka's reader, this one also
+refuses a v0 wrapper whose own offset is not that of the last message inside. The checksum covers only the offset
+inside, so this finds a flipped bit in the wrapper's offset.
 
-Source: org.apache.kafka.common.record.internal.{LegacyRecord, AbstractLegacyRecordBatch}. Belongs here: all that is
-particular to these two versions.
+Source: org.apache.kafka.common.record.internal.{LegacyRecord, AbstractLegacyRecordBatch}. Belongs here: everything
+that only these two versions have.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from logcore.errors import CorruptionReason, CorruptRecordError
-from logcore.records.compression import Codec, decompress
+from logcore.records.compression import decompress
 from logcore.records.model import (
     CODEC_MASK,
     DEFAULT_LIMITS,
@@ -57,7 +58,7 @@ TIMESTAMP_AT = PREFIX.size
 SMALLEST_SIZE_FIELD = {0: 14, 1: 22}
 """The size field of a message with null key and null value, by magic."""
 FIXED_BYTES = {0: 18, 1: 26}
-"""Bytes of a message in front of the key's length, by magic."""
+"""Bytes of a message before the key's length, by magic."""
 
 _INT64 = struct.Struct(">q")
 _INT32 = struct.Struct(">i")
@@ -66,24 +67,28 @@ _NONE = -1
 
 
 def read_message_header(buf: Buffer, position: int) -> BatchHeader:
-    """The header of the message at `position`, folded. Its fixed bytes must be there, and its magic be 0 or 1."""
+    """Read the folded header of the message at `position`. The fixed bytes must be there, and the magic 0 or 1."""
     offset, size, crc, magic, attributes = PREFIX.unpack_from(buf, position)
     timestamp = _INT64.unpack_from(buf, position + TIMESTAMP_AT)[0] if magic == 1 else _NONE
     return BatchHeader(offset, size, _NONE, magic, crc, attributes, 0, _NONE, timestamp, _NONE, _NONE, _NONE, 1)
 
 
 def message_crc(covered: memoryview) -> int:
-    """CRC-32 of a message's bytes from its magic on."""
+    """Compute the CRC-32 of a message's bytes from its magic on."""
     return zlib.crc32(covered)
 
 
 def unfold(buf: Buffer, position: int, header: BatchHeader, limits: Limits = DEFAULT_LIMITS) -> BatchHeader:
-    """The header with the base offset, last offset delta and record count of the messages inside a wrapper.
+    """Fill in the base offset, last offset delta and record count of the messages inside a wrapper.
 
-    The base offset is that of the first message inside, the last offset what the wrapper says; where it says 0, that
-    of the last message inside. Any other header, and one unfolded before, is returned as it is.
+    The base offset is that of the first message inside. The last offset is the wrapper's; if that is 0, it is the last
+    message's.
 
-    Raises CorruptRecordError, placed: what `message_set` and `read_messages` raise on the way.
+    Returns:
+        The unfolded header. A header that is unfolded already or is not a wrapper's is returned unchanged.
+
+    Raises:
+        CorruptRecordError: With its place, as `message_set` and `read_messages`.
     """
     if not header.is_wrapper or header.record_count != 1 or header.last_offset_delta:
         return header
@@ -98,9 +103,10 @@ def unfold(buf: Buffer, position: int, header: BatchHeader, limits: Limits = DEF
 
 
 def message_set(buf: Buffer, position: int, header: BatchHeader, limits: Limits = DEFAULT_LIMITS) -> bytes:
-    """The message set that a message stands for: what a wrapper's value decompresses to, any other message itself.
+    """The message set of a message: the decompressed value of a wrapper; any other message is its own set.
 
-    Raises CorruptRecordError: TRUNCATED, RECORD_LENGTH, COUNT for a null value, CODEC, CODEC_STREAM, OUTPUT_CAP.
+    Raises:
+        CorruptRecordError: TRUNCATED, RECORD_LENGTH, COUNT for a null value, CODEC, CODEC_STREAM, OUTPUT_CAP.
     """
     if header.size > len(buf) - position:
         raise CorruptRecordError(
@@ -123,8 +129,9 @@ def read_messages(
 ) -> Iterator[Record]:
     """Yield the records of the message at `position`: itself, or those inside it. `header` may be folded or not.
 
-    Raises CorruptRecordError, not placed: what `message_set` raises, LENGTH or MAGIC for what is no message inside,
-    COUNT for an empty set, CODEC for a wrapper inside, OFFSET_ORDER for offsets that contradict the wrapper's.
+    Raises:
+        CorruptRecordError: Without a place, as `message_set`. LENGTH or MAGIC if bytes inside are not a message, COUNT
+            for an empty set, CODEC for a wrapper inside, OFFSET_ORDER for offsets that contradict the wrapper's.
     """
     data = message_set(buf, position, header, limits)
     if not header.is_wrapper:
@@ -147,7 +154,7 @@ def read_messages(
 
 def check_codec(header: BatchHeader) -> None:
     """Refuse a message in a codec that came after its format version. Raises CorruptRecordError CODEC, not placed."""
-    if header.attributes & CODEC_MASK > Codec.LZ4:
+    if not header.codec.is_allowed(header.magic):
         raise CorruptRecordError(
             CorruptionReason.CODEC,
             f"a message of format v{header.magic} in codec {header.codec.kafka_name}, which it does not have",
@@ -155,7 +162,7 @@ def check_codec(header: BatchHeader) -> None:
 
 
 def _split(data: bytes) -> Iterator[tuple[BatchHeader, int]]:
-    """The messages of a set and where they begin, up to one that is not whole."""
+    """The messages of a set and where they begin, up to an incomplete one."""
     at = 0
     while len(data) - at >= LOG_OVERHEAD:
         _, size = _OFFSET_AND_SIZE.unpack_from(data, at)
@@ -189,13 +196,13 @@ def _inner(data: bytes) -> list[tuple[BatchHeader, int]]:
 
 
 def _left(data: bytes, inner: list[tuple[BatchHeader, int]]) -> int:
-    """Bytes behind the last whole message."""
+    """Bytes after the last whole message."""
     last, at = inner[-1]
     return len(data) - at - last.size
 
 
 def _shift(header: BatchHeader, inner: list[tuple[BatchHeader, int]], left: int) -> int:
-    """What to add to the offsets inside; `header` is folded, `left` bytes belong to a message that is not whole."""
+    """What to add to the offsets inside. `header` is folded; `left` bytes belong to an incomplete message."""
     if header.base_offset == 0:
         return 0
     last = inner[-1][0].base_offset
@@ -241,7 +248,7 @@ def _key_and_value(data: bytes, at: int, header: BatchHeader) -> tuple[bytes | N
 
 
 def _sized(data: bytes, at: int, end: int, what: str) -> tuple[int | None, int]:
-    """Where a length's bytes begin (None: null) and end; every negative length is null, as in Kafka's reader."""
+    """Where the bytes of a length begin (None: null) and end. Every negative length is null, as in Kafka's reader."""
     if end - at < _INT32.size:
         raise CorruptRecordError(CorruptionReason.TRUNCATED, f"a message ends inside the length of its {what}")
     (length,) = _INT32.unpack_from(data, at)

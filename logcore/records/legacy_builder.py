@@ -1,8 +1,8 @@
-"""The encoder's part for formats v0 and v1: records to messages, or to a compressed message around them.
+"""The encoder for formats v0 and v1: records to messages, or to a compressed message that contains them.
 
-A wrapper's offset is its last record's. Inside, v0 messages keep their offsets; those of v1 count from the first one's.
-A v1 wrapper's timestamp is the greatest inside, or the append time: then the messages inside carry it too, as a broker
-of 2.x writes them (one of 0.10 left them as produced).
+A wrapper's offset is its last record's. Inside, v0 messages keep their offsets; v1 offsets are relative to the first.
+A v1 wrapper's timestamp is the greatest inside, or the append time. In the second case the messages inside have the
+append time too, as brokers of 2.x write them (those of 0.10 left the produced timestamps).
 
 Source: org.apache.kafka.common.record.internal.{MemoryRecordsBuilder, LegacyRecord}. Belongs here: writing these two
 formats. A value that does not fit is a ValueError, as in `builder.py`.
@@ -30,19 +30,27 @@ def build_message_set(
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
     append_time: int | None = None,
 ) -> bytes:
-    """A message for each record, or with a codec one message around them all; none for no records.
+    """Build a message for each record, or with a codec one message that contains them all.
 
-    Each record's own `timestamp_type` is ignored in favour of the argument; v0 has no timestamps at all. With
-    LOG_APPEND_TIME `append_time` (default: the greatest timestamp) takes every timestamp's place.
+    Args:
+        records: The records, by offset. Their own `timestamp_type` is ignored.
+        magic: The format version, 0 or 1. v0 has no timestamps.
+        codec: The codec of the wrapper; NONE for no wrapper.
+        timestamp_type: The timestamp type of all messages.
+        append_time: The timestamp of all messages with LOG_APPEND_TIME; by default the greatest of the records.
 
-    Raises ValueError for what the format cannot say: record headers, zstd, LogAppendTime in v0, offsets that do not
-    rise, numbers that do not fit.
+    Returns:
+        The bytes; none without records.
+
+    Raises:
+        ValueError: The format cannot express the input: record headers, zstd, LogAppendTime in v0, offsets that do not
+            increase, numbers that do not fit.
     """
     rows = list(records)
     known = Codec(codec)
     if magic not in (0, 1):
         raise ValueError(f"magic {magic} is not 0 or 1")
-    if known > Codec.LZ4:
+    if not known.is_allowed(magic):
         raise ValueError(f"codec {known.kafka_name} is not one of format v{magic}")
     appended = timestamp_type is TimestampType.LOG_APPEND_TIME
     if appended and magic == 0:

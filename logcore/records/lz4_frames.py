@@ -1,19 +1,19 @@
-"""LZ4 frames, by the rules of Kafka's own reader, which are not those of the reference library in every point.
+"""LZ4 frames by the rules of Kafka's own reader. In some points they differ from those of the reference library.
 
     4   magic             04 22 4d 18
     1   FLG               bits 7-6 version (01) · 5 blocks are independent (must be) · 4 block checksums · 3 content
                           size · 2 content checksum · 1-0 zero
     1   BD                bits 6-4 largest block: 4 64 KiB, 5 256 KiB, 6 1 MiB, 7 4 MiB · the rest zero
     8   content size      if FLG bit 3; skipped
-    1   header checksum   second byte of XXH32(FLG … content size); of v0 messages anything, see `header_checksum`
+    1   header checksum   second byte of XXH32(FLG … content size); any in v0 messages, see `header_checksum`
     per block:
-    4   length            little-endian; the high bit says that the block is stored as it is; length 0 ends the frame
+    4   length            little-endian; the high bit means that the block is not compressed; length 0 ends the frame
     -   block
     4   block checksum    if FLG bit 4: XXH32 of the block as stored; must be right
-    4   content checksum  behind the end mark, if FLG bit 2; skipped
+    4   content checksum  after the end mark, if FLG bit 2; skipped
 
-Kafka writes `60 40 82`, or `1a` for the checksum in v0 messages. Source: org.apache.kafka.common.compress.
-{Lz4BlockInputStream, Lz4BlockOutputStream}. Belongs here: this framing; the codec itself is the library's.
+Kafka writes `60 40 82`, or `1a` as checksum in v0 messages. Source: org.apache.kafka.common.compress.
+{Lz4BlockInputStream, Lz4BlockOutputStream}. Belongs here: the frames. The library decodes the blocks.
 """
 
 import struct
@@ -23,7 +23,7 @@ from logcore.errors import CorruptionReason, CorruptRecordError
 
 MAGIC = b"\x04\x22\x4d\x18"
 HEADER = MAGIC + b"\x60\x40\x82"
-"""What Kafka writes: version 1, independent blocks, 64 KiB blocks, header checksum."""
+"""The header that Kafka writes: version 1, independent blocks, 64 KiB blocks, header checksum."""
 HEADER_OF_V0 = MAGIC + b"\x60\x40\x1a"
 """The same in messages of format v0, with the checksum that the first brokers and clients computed (KAFKA-3160)."""
 BLOCK = 64 * 1024
@@ -32,7 +32,7 @@ _STORED = 0x8000_0000
 _VERSION, _INDEPENDENT, _BLOCK_SUMS, _CONTENT_SIZE, _CONTENT_SUM, _RESERVED = 0x40, 0x20, 0x10, 0x08, 0x04, 0x03
 _BLOCK_SIZES = {code << 4: 1 << (8 + 2 * code) for code in range(4, 8)}
 _RATIO = 255
-"""One more byte of a match length stands for 255 more bytes of output."""
+"""One more byte of a match length means 255 more bytes of output."""
 
 _UINT32_LE = struct.Struct("<I")
 _UINT32 = 0xFFFF_FFFF
@@ -40,11 +40,15 @@ _XXH_1, _XXH_2, _XXH_3, _XXH_4, _XXH_5 = 2654435761, 2246822519, 3266489917, 668
 
 
 def frame_blocks(view: memoryview, *, header_checked: bool = True) -> Iterator[bytes]:
-    """The content of the one frame that `view` is, block by block; a block gives 4 MiB at most.
+    """Decode the one frame in `view`, block by block. A block gives 4 MiB at most.
 
-    header_checked: whether the header's checksum must be right, as it must but for messages of format v0.
+    Args:
+        view: Exactly one frame.
+        header_checked: Whether the header's checksum must be right. False for messages of format v0.
 
-    Raises CorruptRecordError CODEC_STREAM for what Kafka refuses, and for bytes behind the frame, which it overlooks.
+    Raises:
+        CorruptRecordError: CODEC_STREAM for a frame that Kafka refuses, and for bytes after the frame, which Kafka
+            ignores.
     """
     import lz4.block
 
@@ -77,7 +81,7 @@ def frame_blocks(view: memoryview, *, header_checked: bool = True) -> Iterator[b
 
 
 def _header(view: memoryview, checked: bool) -> tuple[int, int, int]:
-    """The frame's flags, its largest block, and where its first block begins."""
+    """Read the frame's flags, its largest block size, and where its first block begins."""
     if view[: len(MAGIC)] != MAGIC:
         raise _broken("the stream does not begin with an LZ4 frame")
     start = len(MAGIC)
@@ -85,14 +89,14 @@ def _header(view: memoryview, checked: bool) -> tuple[int, int, int]:
         raise _broken("the stream ends early")
     flags, sizes = view[start], view[start + 1]
     if flags & 0xC0 != _VERSION or flags & _RESERVED or sizes not in _BLOCK_SIZES:
-        raise _broken(f"the frame descriptor flags 0x{flags:02x}{sizes:02x} are none that Kafka knows")
+        raise _broken(f"Kafka does not know the frame descriptor flags 0x{flags:02x}{sizes:02x}")
     if not flags & _INDEPENDENT:
         raise _broken("the frame's blocks depend on each other, which Kafka does not read")
     end = start + (10 if flags & _CONTENT_SIZE else 2)
     if end >= len(view):
         raise _broken("the stream ends early")
     if checked and view[end] != header_checksum(bytes(view[start:end])):
-        raise _broken("the frame descriptor's checksum does not fit it")
+        raise _broken("the frame descriptor's checksum is wrong")
     return flags, _BLOCK_SIZES[sizes], end + 1
 
 
@@ -103,8 +107,9 @@ def _word(view: memoryview, position: int) -> tuple[int, int]:
 
 
 def _check_block(word: int, block: memoryview, checksum: int) -> None:
-    """Verify the checksum of a block as it is stored. Kafka writes none; a frame of this block alone has the library
-    do it."""
+    """Verify the checksum of a block as it is stored. Kafka writes none. The library checks a frame of only this
+    block.
+    """
     import lz4.frame
 
     descriptor = bytes([_VERSION | _INDEPENDENT | _BLOCK_SUMS, max(_BLOCK_SIZES)])
@@ -117,8 +122,10 @@ def _check_block(word: int, block: memoryview, checksum: int) -> None:
 
 
 def header_checksum(descriptor: bytes) -> int:
-    """The second byte of the XXH32 of fewer than 16 bytes: those from a frame's flags to its checksum. Up to 0.9, and
-    in v0 messages always, Kafka hashed the four bytes of the magic with them."""
+    """Compute a header's checksum: the second byte of the XXH32 of fewer than 16 bytes, from the flags to the checksum.
+
+    Kafka up to 0.9, and in v0 messages always, hashed the four bytes of the magic too.
+    """
     value = (_XXH_5 + len(descriptor)) & _UINT32
     words = len(descriptor) // 4 * 4
     for at in range(0, words, 4):
@@ -136,10 +143,10 @@ def _rotated(value: int, bits: int) -> int:
 
 
 def build_frame(data: bytes, header: bytes = HEADER) -> bytes:
-    """The frame that Kafka's producer makes of `data` at its default level."""
+    """Build the frame that Kafka's producer writes for `data` at its default level."""
     from cramjam import (
         lz4,
-    )  # the reference's fast blocks, as Java's; those of the package `lz4` are other ones at times
+    )  # the reference's fast blocks, as in Java; those of the package `lz4` differ at times
 
     out = [header]
     for start in range(0, len(data), BLOCK):

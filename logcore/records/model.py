@@ -1,7 +1,7 @@
-"""What the bytes of every format version become: a header for each batch, a record for each record, and their limits.
+"""The values that are read from every format version: batch headers, records, and the limits of a reader.
 
-A v0 or v1 message is a batch of one record, or, compressed, of the messages inside it; see `legacy.py` for its bytes
-and `batch.py` for those of v2. Belongs here: values and what they say about themselves. Reading bytes does not.
+A v0 or v1 message is a batch of one record. If it is compressed, it is a batch of the messages inside it.
+`legacy.py` describes its bytes, `batch.py` those of v2. Belongs here: values and their properties, not reading bytes.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from logcore.records.compression import Codec
 
 LENGTH_AT = 8
 MAGIC_AT = 16
-"""The length field and the magic byte lie at the same place in every format version: so a reader can tell them
-apart, and step over what it does not know."""
+"""The length field and the magic byte lie at the same place in every format version. So a reader can distinguish the
+versions, and skip a batch of an unknown one."""
 LOG_OVERHEAD = 12
-"""Bytes in front of what the length field counts, the length field included."""
+"""Bytes that the length field does not count: the base offset and the length field itself."""
 
 CODEC_MASK = 0x07
 TIMESTAMP_TYPE_BIT = 0x08
@@ -29,7 +29,7 @@ MAGIC_V2 = 2
 
 
 class TimestampType(IntEnum):
-    """What a record's timestamp means. The numbers are those of Kafka's TimestampType and of Spark's timestampType."""
+    """The meaning of a record's timestamp. The numbers are those of Kafka's TimestampType and Spark's timestampType."""
 
     NO_TIMESTAMP_TYPE = -1
     CREATE_TIME = 0
@@ -37,7 +37,7 @@ class TimestampType(IntEnum):
 
     @property
     def kafka_name(self) -> str:
-        """The name Kafka prints: NoTimestampType, CreateTime or LogAppendTime."""
+        """The name that Kafka prints: NoTimestampType, CreateTime or LogAppendTime."""
         return _TIMESTAMP_TYPE_NAMES[self]
 
 
@@ -50,11 +50,11 @@ _TIMESTAMP_TYPE_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class BatchHeader:
-    """The fixed fields of a v2 batch, one attribute a field, in their order on disk. Nothing in it is checked yet.
+    """The fixed fields of a v2 batch, one attribute for each field, in their order on disk. They are not checked.
 
-    Of a v0 or v1 message: `crc` is a CRC-32, `max_timestamp` its timestamp (-1 in v0), and what the message does not
-    have is -1. Folded, as `read_header` gives it, a message is taken for one record at `base_offset`. Of a compressed
-    one that is the last of the records inside; `legacy.unfold` tells the true base, span and count.
+    For a v0 or v1 message, `crc` is a CRC-32, `max_timestamp` is its timestamp (-1 in v0), and fields that the message
+    does not have are -1. `read_header` gives a folded header: it describes one record at `base_offset`. For a
+    compressed message this is the last record inside; `legacy.unfold` gives the true base offset, span and count.
     """
 
     base_offset: int
@@ -78,49 +78,49 @@ class BatchHeader:
 
     @property
     def last_offset(self) -> int:
-        """The last offset the batch takes up, whether or not a record is left there."""
+        """The last offset of the batch, whether or not a record is left there."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def next_offset(self) -> int:
-        """The first offset behind the batch."""
+        """The first offset after the batch."""
         return self.last_offset + 1
 
     @property
     def codec(self) -> Codec:
-        """How the records are compressed; reserved numbers are members too, and fail when used."""
+        """The compression of the records. Reserved numbers are members too; using one is an error."""
         return Codec(self.attributes & CODEC_MASK)
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """With LOG_APPEND_TIME every record's timestamp is `max_timestamp`; NO_TIMESTAMP_TYPE in v0."""
+        """LOG_APPEND_TIME means that every record's timestamp is `max_timestamp`. NO_TIMESTAMP_TYPE in v0."""
         if self.magic == 0:
             return TimestampType.NO_TIMESTAMP_TYPE
         return TimestampType(self.attributes >> 3 & 1)
 
     @property
     def is_transactional(self) -> bool:
-        """Whether the batch belongs to a transaction (records or its marker)."""
+        """Whether the batch belongs to a transaction: its records or its marker."""
         return self.magic >= MAGIC_V2 and bool(self.attributes & TRANSACTIONAL_BIT)
 
     @property
     def is_control(self) -> bool:
-        """Whether the records are control records, which no consumer is ever given."""
+        """Whether the records are control records. A consumer never gets them."""
         return self.magic >= MAGIC_V2 and bool(self.attributes & CONTROL_BIT)
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """The time from which compaction may drop the batch's tombstones or marker; None if not set yet."""
+        """The time from which compaction may remove the batch's tombstones or marker; None if not set yet."""
         return self.base_timestamp if self.magic >= MAGIC_V2 and self.attributes & DELETE_HORIZON_BIT else None
 
     @property
     def is_wrapper(self) -> bool:
-        """Whether this is a compressed v0 or v1 message, whose value is a message set."""
+        """Whether this is a compressed v0 or v1 message. Its value is a message set."""
         return self.magic < MAGIC_V2 and bool(self.attributes & CODEC_MASK)
 
     @property
     def unknown_attribute_bits(self) -> int:
-        """The attribute bits without a meaning in this format version, in place. Kafka's readers ignore them."""
+        """The attribute bits that have no meaning in this format version. Kafka's readers ignore them."""
         width = 0xFFFF if self.magic >= MAGIC_V2 else 0xFF
         return self.attributes & width & ~_KNOWN_BY_MAGIC.get(self.magic, KNOWN_ATTRIBUTES)
 
@@ -141,9 +141,9 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a reader is willing to hold in memory for the sake of bytes it has not checked yet.
+    """The most that a reader keeps in memory for bytes that are not checked yet.
 
-    A record has no limit of its own: uncompressed it is no longer than its file says, compressed than its batch.
+    A single record needs no limit: it is at most as long as its file (uncompressed) or its decoded batch (compressed).
     """
 
     decoded_batch_bytes: int = 256 * 1024 * 1024
@@ -156,16 +156,16 @@ DEFAULT_LIMITS = Limits()
 
 @dataclass(slots=True)
 class Oddities:
-    """What in one batch reads well and yet no writer of Kafka's would write. Filled in by `read_records`."""
+    """Properties of a batch that are readable but that no Kafka writer produces. `read_records` fills them in."""
 
     unusual_encoding: bool = False
-    """v2: a varint longer than needed or with bits that do not fit, or null written as another number than -1."""
+    """v2: a varint that is longer than needed or has bits that do not fit, or a null length other than -1."""
     inner_crcs_differ: int = 0
-    """v0, v1: messages inside a compressed one whose own checksum is wrong. Kafka's readers do not look at it."""
+    """v0, v1: how many messages inside a compressed one have a wrong checksum. Kafka's readers do not check it."""
     inner_magics_differ: int = 0
-    """v0, v1: messages inside a compressed one that are of another format version than it."""
+    """v0, v1: how many messages inside a compressed one have another format version than it."""
     is_wrapper_at_zero: bool = False
-    """v0, v1: a compressed message that says offset 0, though a message inside has another. A broker takes it to end at
-    0, and passes over it for whoever begins behind."""
+    """v0, v1: a compressed message has offset 0, but a message inside has another offset. A broker takes 0 as its last
+    offset, so a fetch from a later offset skips it."""
     inner_bytes_left: int = 0
-    """v0, v1: bytes of a last message inside a compressed one that is not whole; Kafka's readers drop them."""
+    """v0, v1: bytes of an incomplete last message inside a compressed one. Kafka's readers drop them."""

@@ -1,6 +1,8 @@
-"""The records of a batch, one at a time: slow, obvious, and the specification that every faster engine equals. In v2:
+"""The records of a batch, one at a time: slow, obvious, and the specification of every faster engine.
 
-    length          varint   bytes behind this field
+A record of format v2:
+
+    length          varint   bytes after this field
     attributes      int8     unused
     timestampDelta  varlong  from the batch's baseTimestamp; may be negative
     offsetDelta     varint   from the batch's baseOffset
@@ -9,11 +11,11 @@
     headerCount     varint
     per header:     keyLength varint (null is illegal), key in UTF-8; valueLength varint (negative = null), value
 
-The bytes carry no checksum of their own: the batch's covers them, compressed as stored. Sums with a delta wrap at 64
-bits, as in the broker. A LogAppendTime batch gives every record its maxTimestamp and ignores the deltas.
+Records have no checksum of their own: the batch's covers them as they are stored. Sums with a delta wrap at 64 bits, as
+in the broker. A LogAppendTime batch gives every record its maxTimestamp and ignores the deltas.
 
-Source: org.apache.kafka.common.record.internal.DefaultRecord. Belongs here: bytes of one batch to values. Whether the
-offsets of a batch rise and lie in its span is for a segment's scan to ask: Kafka's record reader does not ask either.
+Source: org.apache.kafka.common.record.internal.DefaultRecord. Belongs here: bytes of one batch to values. The scan of a
+segment checks that offsets increase and lie in the batch's span: Kafka's record reader does not check it either.
 """
 
 from collections.abc import Iterator
@@ -38,14 +40,21 @@ def read_records(
     limits: Limits = DEFAULT_LIMITS,
     oddities: Oddities | None = None,
 ) -> Iterator[Record]:
-    """Yield the records of the batch at `position` whose header is `header`, control records included, of any format.
+    """Yield the records of the batch at `position`, control records included, for any format version.
 
-    The checksum is the caller's business (`crc_matches`). Damage may show only after some records were yielded; a
-    caller that wants all or nothing collects first. `header` of a compressed v0 or v1 message may be unfolded or not.
-    `oddities`, if given, is filled in and complete when the last record was yielded.
+    The caller checks the checksum (`crc_matches`). Damage may show only after some records were yielded; a caller that
+    needs all or nothing must collect them first.
 
-    Raises CorruptRecordError, placed at the batch's position and base offset: COUNT, CODEC, CODEC_STREAM, OUTPUT_CAP,
-    VARINT, RECORD_LENGTH, RECORD_HEADER, TRAILING_BYTES or TRUNCATED; in v0 and v1 also LENGTH, MAGIC, OFFSET_ORDER.
+    Args:
+        buf: The bytes that contain the batch.
+        position: Where the batch begins in `buf`.
+        header: The batch's header; for a compressed v0 or v1 message unfolded or not.
+        limits: The most that is kept in memory.
+        oddities: Filled in if given; complete after the last record.
+
+    Raises:
+        CorruptRecordError: With position and base offset of the batch. COUNT, CODEC, CODEC_STREAM, OUTPUT_CAP, VARINT,
+            RECORD_LENGTH, RECORD_HEADER, TRAILING_BYTES or TRUNCATED; in v0 and v1 also LENGTH, MAGIC, OFFSET_ORDER.
     """
     try:
         if header.magic == MAGIC_V2:
@@ -57,9 +66,10 @@ def read_records(
 
 
 def record_bytes(buf: Buffer, position: int, header: BatchHeader, limits: Limits = DEFAULT_LIMITS) -> bytes:
-    """The batch's record section, decompressed; of a v0 or v1 message the message set it stands for.
+    """The batch's record section, decompressed; for a v0 or v1 message its message set.
 
-    Raises CorruptRecordError: TRUNCATED, CODEC, CODEC_STREAM, OUTPUT_CAP; in v0 and v1 also RECORD_LENGTH and COUNT.
+    Raises:
+        CorruptRecordError: TRUNCATED, CODEC, CODEC_STREAM, OUTPUT_CAP; in v0 and v1 also RECORD_LENGTH and COUNT.
     """
     if header.magic != MAGIC_V2:
         return legacy.message_set(buf, position, header, limits)
@@ -80,7 +90,7 @@ def _read(
 ) -> Iterator[Record]:
     check_header(header)
     if header.record_count == 0 and header.size == HEADER_SIZE:
-        return  # emptied by compaction; such a batch has no stream even if a codec were set
+        return  # emptied by compaction; such a batch has no stream even if a codec is set
     data = record_bytes(buf, position, header, limits)
     if header.record_count > len(data) // SMALLEST_RECORD:
         raise CorruptRecordError(
@@ -90,7 +100,7 @@ def _read(
     for index in range(header.record_count):
         if at == len(data):
             raise CorruptRecordError(
-                CorruptionReason.COUNT, f"the batch counts {header.record_count} records and holds {index}"
+                CorruptionReason.COUNT, f"the batch counts {header.record_count} records and contains {index}"
             )
         record, at = _read_record(data, at, header, limits)
         yield record
@@ -152,7 +162,7 @@ def _read_headers(data: bytes, at: int, end: int, limits: Limits) -> tuple[tuple
 
 
 def _read_nullable(data: bytes, at: int, end: int, what: str) -> tuple[bytes | None, int]:
-    """A length and as many bytes; every negative length is null, as in Kafka's reader."""
+    """Read a length and so many bytes. Every negative length is null, as in Kafka's reader."""
     length, at = read_varint(data, at, end)
     if length < 0:
         return None, at
@@ -164,7 +174,7 @@ def _read_nullable(data: bytes, at: int, end: int, what: str) -> tuple[bytes | N
 
 
 def _is_unusual(data: bytes) -> bool:
-    """Whether a record section that was read well holds a number that Kafka would have written otherwise."""
+    """Whether a readable record section contains a number that Kafka would have encoded differently."""
     at = 0
     while at < len(data):
         _, at, odd = _number(data, at, MAX_VARINT_BYTES)
@@ -190,15 +200,15 @@ def _skip_nullable(data: bytes, at: int) -> tuple[int, bool]:
 
 
 def _number(data: bytes, at: int, longest: int) -> tuple[int, int, bool]:
-    """(value, position behind it, whether it is longer than needed or has bits beyond its type) of a varint."""
+    """A varint's (value, position after it, whether it is longer than needed or has bits that do not fit its type)."""
     read = read_varint if longest == MAX_VARINT_BYTES else read_varlong
     value, end = read(data, at, len(data))
     last, size = data[end - 1], end - at
-    # 5 groups of 7 bits leave 4 for the last one of an int, 10 leave 1 for that of a long.
+    # 5 groups of 7 bits leave 4 bits for the last group of an int; 10 groups leave 1 bit for that of a long.
     spare = size == longest and last >> (4 if longest == MAX_VARINT_BYTES else 1) != 0
     return value, end, spare or (size > 1 and last == 0)
 
 
 def _wrap(value: int) -> int:
-    """Two's complement of 64 bits, as the sum would be in Java."""
+    """Two's complement of 64 bits, as the sum in Java."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)

@@ -4,10 +4,10 @@
     zigzag  → base 128, least significant 7 bits first; the high bit of a byte says that another one follows
 
 An int takes at most 5 bytes, a long at most 10; longer is an error. Encodings longer than needed (`80 00` for 0) are
-legal to read. The last byte of a full-length encoding has room for more bits than the type: Kafka's reader drops them,
-so does this one. Source: org.apache.kafka.common.utils.internals.ByteUtils.
+valid. The last byte of a full-length encoding has more bits than the type needs. Kafka's reader ignores the extra bits,
+and so does this one. Source: org.apache.kafka.common.utils.internals.ByteUtils.
 
-Belongs here: these four functions. Reading anything that contains a varint does not.
+Belongs here: these four functions. Reading a structure that contains a varint does not.
 """
 
 import mmap
@@ -16,37 +16,53 @@ from typing import TypeAlias
 from logcore.errors import CorruptionReason, CorruptRecordError
 
 Buffer: TypeAlias = bytes | bytearray | memoryview | mmap.mmap
-"""Anything whose single items are ints and whose slices are bytes again."""
+"""A sequence whose items are ints and whose slices are bytes."""
 
 MAX_VARINT_BYTES = 5
 MAX_VARLONG_BYTES = 10
 
 
 def read_varint(buf: Buffer, position: int, end: int) -> tuple[int, int]:
-    """Read an int32 at `position`, not looking at or past `end`. Returns (value, position behind it).
+    """Read an int32 at `position`. No byte at or after `end` is read.
 
-    Raises CorruptRecordError: TRUNCATED if the bytes end first, VARINT if it is longer than 5 bytes.
+    Returns:
+        The value, and the position after it.
+
+    Raises:
+        CorruptRecordError: TRUNCATED if the bytes end first, VARINT if it is longer than 5 bytes.
     """
     return _read(buf, position, end, MAX_VARINT_BYTES, 0xFFFF_FFFF)
 
 
 def read_varlong(buf: Buffer, position: int, end: int) -> tuple[int, int]:
-    """Read an int64 at `position`, not looking at or past `end`. Returns (value, position behind it).
+    """Read an int64 at `position`. No byte at or after `end` is read.
 
-    Raises CorruptRecordError: TRUNCATED if the bytes end first, VARINT if it is longer than 10 bytes.
+    Returns:
+        The value, and the position after it.
+
+    Raises:
+        CorruptRecordError: TRUNCATED if the bytes end first, VARINT if it is longer than 10 bytes.
     """
     return _read(buf, position, end, MAX_VARLONG_BYTES, 0xFFFF_FFFF_FFFF_FFFF)
 
 
 def write_varint(value: int) -> bytes:
-    """The shortest encoding of an int32. ValueError if `value` is not one."""
+    """Write an int32 in its shortest encoding.
+
+    Raises:
+        ValueError: `value` is not an int32.
+    """
     if not -(1 << 31) <= value < 1 << 31:
         raise ValueError(f"{value} is not an int32")
     return _write(value)
 
 
 def write_varlong(value: int) -> bytes:
-    """The shortest encoding of an int64. ValueError if `value` is not one."""
+    """Write an int64 in its shortest encoding.
+
+    Raises:
+        ValueError: `value` is not an int64.
+    """
     if not -(1 << 63) <= value < 1 << 63:
         raise ValueError(f"{value} is not an int64")
     return _write(value)

@@ -1,4 +1,4 @@
-"""What a segment and the files beside it are: names, batches in a row, indexes, checkpoints.
+"""Segments and the files beside them: names, batches, indexes, checkpoints.
 
-Works on bytes already read; opens no file. What a row of segments means belongs to `logcore.logs`.
+Works on bytes that are already read, and opens no file. `logcore.logs` handles sequences of segments.
 """

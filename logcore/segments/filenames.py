@@ -4,10 +4,10 @@
     <topic>-<partition>.<uuid>-delete         queued for deletion                   DirectoryKind.DELETE
     <topic>-<partition>.<uuid>-future         being moved between directories       DirectoryKind.FUTURE
     <topic>-<partition>.<uuid>-stray          no longer assigned to the broker      DirectoryKind.STRAY
-    <20 digits>.log                           record batches back to back; the digits are the base offset
+    <20 digits>.log                           record batches, one after the other; the digits are the base offset
     <20 digits>.index .timeindex .txnindex    indexes of the segment of that base offset
     <20 digits>.snapshot                      producer state up to (not including) that offset
-    *.deleted *.cleaned *.swap                under way, or left over, from deletion and compaction: see `startup.py`
+    *.deleted *.cleaned *.swap                of a running or interrupted deletion or compaction: see `startup.py`
     <20 digits>-<10 digits>.checkpoint        a KRaft snapshot: exclusive end offset and epoch; in the metadata log only
 
 Sources: Kafka LogFileUtils, LocalLog.parseTopicPartitionName, common.internals.Topic. Kafka lists files whose names
@@ -69,7 +69,7 @@ class TopicPartition:
 
 
 class DirectoryKind(StrEnum):
-    """What the name of a partition directory says about its use."""
+    """The use of a partition directory, by its name."""
 
     LIVE = "live"
     DELETE = "delete"
@@ -78,7 +78,7 @@ class DirectoryKind(StrEnum):
 
 
 def segment_base_offset(name: str) -> int | None:
-    """The base offset that a segment's file name states, or None if it is no segment's name."""
+    """The base offset in a segment's file name, or None if it is not a segment's name."""
     match = _SEGMENT.fullmatch(name)
     if match is None:
         return None
@@ -87,13 +87,13 @@ def segment_base_offset(name: str) -> int | None:
 
 
 def snapshot_end_offset(name: str) -> int | None:
-    """The exclusive end offset that a producer snapshot's file name states, or None if it is no snapshot's name."""
+    """The exclusive end offset in a producer snapshot's file name, or None if it is not a snapshot's name."""
     match = _SNAPSHOT.fullmatch(name)
     return int(match[1]) if match is not None and int(match[1]) <= MAX_OFFSET else None
 
 
 def metadata_snapshot(name: str) -> tuple[int, int] | None:
-    """The exclusive end offset and the epoch that a KRaft snapshot's file name states, or None if it is none."""
+    """The exclusive end offset and the epoch in a KRaft snapshot's file name, or None if it is not such a name."""
     match = _METADATA_SNAPSHOT.fullmatch(name)
     if match is None or int(match[1]) > MAX_OFFSET or int(match[2]) >= 2**31:
         return None
@@ -101,7 +101,11 @@ def metadata_snapshot(name: str) -> tuple[int, int] | None:
 
 
 def segment_file_name(base_offset: int, suffix: str = LOG_SUFFIX) -> str:
-    """Name of a segment's file, `00000000000000000042.log`. ValueError outside 0..2^63-1."""
+    """Build the name of a segment's file, `00000000000000000042.log`.
+
+    Raises:
+        ValueError: The offset is not in 0..2^63-1.
+    """
     if not 0 <= base_offset <= MAX_OFFSET:
         raise ValueError(f"base offset {base_offset} does not fit a segment's name")
     return f"{base_offset:020d}{suffix}"
@@ -113,19 +117,21 @@ def is_legal_topic(name: str) -> bool:
 
 
 def is_internal_topic(name: str) -> bool:
-    """Whether the topic is one of Kafka's own, which are validated but not published unless named."""
+    """Whether the topic is one of Kafka's own. They are validated, but published only if a user names them."""
     return name.startswith("__")
 
 
 def is_coordinator_topic(name: str) -> bool:
-    """Whether a coordinator of the broker writes the topic. Brokers check no sequence numbers of what coordinators
-    append: each transactional offset commit is a batch with base sequence 0 (Kafka AppendOrigin.COORDINATOR,
-    ProducerAppendInfo.maybeValidateDataBatch)."""
+    """Whether a coordinator of the broker writes the topic.
+
+    Brokers do not check the sequence numbers of these appends: each transactional offset commit is a batch with base
+    sequence 0 (Kafka AppendOrigin.COORDINATOR, ProducerAppendInfo.maybeValidateDataBatch).
+    """
     return name in _COORDINATOR_TOPICS
 
 
 def parse_topic_partition(text: str) -> TopicPartition | None:
-    """`topic-partition`, split at the last dash; None if either part is not what a broker would write."""
+    """Parse `topic-partition`, split at the last dash; None if a broker would write neither part so."""
     topic, dash, partition = text.rpartition("-")
     if not dash or not is_legal_topic(topic) or _PARTITION.fullmatch(partition) is None:
         return None
@@ -134,9 +140,9 @@ def parse_topic_partition(text: str) -> TopicPartition | None:
 
 
 def parse_partition_directory(name: str) -> tuple[TopicPartition, DirectoryKind] | None:
-    """What a partition directory's name says, or None if it is none.
+    """Parse the name of a partition directory; None if it is not such a name.
 
-    Delete and stray names are cut to 255 characters at the topic, so the topic of such a name may be a shortened one.
+    A broker cuts the topic in delete and stray names to fit 255 characters. So the topic may be incomplete.
     """
     suffixed = _SUFFIXED.fullmatch(name)
     if suffixed is not None:
@@ -149,5 +155,5 @@ def parse_partition_directory(name: str) -> tuple[TopicPartition, DirectoryKind]
 
 
 def looks_like_partition_directory(name: str) -> bool:
-    """Whether a name has a partition directory's shape, whatever its topic: something, a dash, a number."""
+    """Whether a name has the form of a partition directory, for any topic: something, a dash, a number."""
     return re.fullmatch(r".*-[0-9]+(\.\S+-(delete|future|stray))?", name, re.ASCII | re.DOTALL) is not None

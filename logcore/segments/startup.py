@@ -1,27 +1,27 @@
-"""Which files of a partition directory make up the log, by the rules a broker's start goes by.
+"""The files of a partition directory that make up the log, by the rules of a broker's start.
 
-Cleaning and splitting write segments under other names first, and a broker that is killed leaves them so:
+Cleaning and splitting first write segments under other names. A broker that is killed leaves these files:
 
     written        <base>.log.cleaned          the old segments are the log
     renaming       some .cleaned, some .swap   the old segments are the log (KAFKA-6264, KAFKA-12520)
-    all renamed    <base>.log.swap             the new segments are the log, the old ones they cover are not
-    replacing      old ones become *.deleted   as before
-    finishing      .swap is dropped again      as before
+    all renamed    <base>.log.swap             the new segments are the log; the old ones that they cover are not
+    replacing      old ones become *.deleted   the same
+    finishing      .swap is removed again      the same
 
-So a start goes through the names in this order:
+So a start processes the names in this order:
 
-    1. *.deleted goes (but not *.checkpoint.deleted, which are KRaft's)
-       *.swap with an offset at or above the lowest *.cleaned goes: its renaming was not finished; then *.cleaned goes
-    2. files with an offset from the lowest remaining *.log.swap up to what those reach go: segments, indexes, snapshots
-    3. each *.swap takes its plain name, in the place of a file that has it
-    4. an index without its segment goes
-    5. producer snapshots that stand at no segment's base go, but for the last of them if it lies above every segment
+    1. removes *.deleted (but not *.checkpoint.deleted, which are KRaft's)
+       removes *.swap with an offset at or above the lowest *.cleaned, because the renaming is incomplete, and *.cleaned
+    2. removes segments, indexes and snapshots from the lowest remaining *.log.swap to the end of all *.log.swap
+    3. gives each *.swap its plain name, and replaces a file that has this name
+    4. removes indexes without a segment
+    5. removes producer snapshots whose offset is no segment's base, except the last if it is above every segment
 
-What is decided here is only said: nothing is removed or renamed, a file is read under the name it has. What a name's
-digits state is taken from names of 20 digits alone; a broker would open no others.
+This module only decides: it removes and renames nothing, and a file is read under its present name. Only names with 20
+digits have an offset, because a broker would open no others.
 
-Source: Kafka LogLoader, ProducerStateManager.removeStraySnapshots. The end that swapped segments reach is their last
-batch's: old segments above it stay in the log, also if compaction had emptied them.
+Source: Kafka LogLoader, ProducerStateManager.removeStraySnapshots. Swapped segments end with their last batch. Old
+segments above it stay in the log, even if compaction had emptied them.
 """
 
 from __future__ import annotations
@@ -52,21 +52,23 @@ _KINDS = (LOG_SUFFIX, *INDEX_SUFFIXES, PRODUCER_SNAPSHOT_SUFFIX)
 class DropReason(StrEnum):
     """Why a start would remove a file."""
 
-    DELETED = "it waits for its deletion"
-    CLEANED = "it was being written by a cleaning that did not end"
-    UNFINISHED_SWAP = "a cleaning was not done with renaming its output"
-    REPLACED = "a cleaned segment takes its place"
-    NO_SEGMENT = "its segment is not there"
-    STRAY_SNAPSHOT = "no segment begins where this producer snapshot stands"
-    OLD_SNAPSHOT = "the log does not start before where this producer snapshot stands"
+    DELETED = "it is marked for deletion"
+    CLEANED = "it is the output of a cleaning that did not finish"
+    UNFINISHED_SWAP = "the cleaning that wrote it did not finish renaming"
+    REPLACED = "a cleaned segment replaces it"
+    NO_SEGMENT = "its segment is missing"
+    STRAY_SNAPSHOT = "no segment begins at the offset of this producer snapshot"
+    OLD_SNAPSHOT = "the log starts at or above the offset of this producer snapshot"
 
 
 @dataclass(frozen=True, slots=True)
 class StartFiles:
-    """What a start would make of a directory's names. Files whose names are not numbered are in neither part.
+    """The result of a start for a directory's names. Names without a number are in neither part.
 
-    kept: for each plain name (`<20 digits>.log`, `.index`, `.timeindex`, `.txnindex`, `.snapshot`) that would be there
-    afterwards, the name that the file has now; ascending. dropped: the names that would be removed, and why.
+    Attributes:
+        kept: For each plain name after the start (`<20 digits>.log`, `.index`, `.timeindex`, `.txnindex`, `.snapshot`)
+            the file's present name, ascending.
+        dropped: The names that would be removed, and why.
     """
 
     kept: dict[str, str]
@@ -74,12 +76,14 @@ class StartFiles:
 
     @property
     def swapped(self) -> tuple[str, ...]:
-        """Names of the segments that would lose their suffix `.swap`."""
+        """Names of the segments that would lose the suffix `.swap`."""
         return tuple(now for name, now in self.kept.items() if name != now and name.endswith(LOG_SUFFIX))
 
     def without_old_snapshots(self, log_start_offset: int) -> StartFiles:
-        """Without those that no part of the log is in front of: a start removes them once it knows where the log
-        starts (ProducerStateManager.truncateAndReload)."""
+        """Remove producer snapshots at or below the log start.
+
+        A start does this when it knows the log start (ProducerStateManager.truncateAndReload).
+        """
         old = {
             name
             for name in self.kept
@@ -89,18 +93,20 @@ class StartFiles:
         return StartFiles(kept, self.dropped | {self.kept[name]: DropReason.OLD_SNAPSHOT for name in sorted(old)})
 
     def beside(self, base_offset: int) -> dict[str, str]:
-        """Names, as they are now, of the indexes and the producer snapshot of a segment, by suffix."""
+        """Present names of the indexes and the producer snapshot of a segment, by suffix."""
         names = {suffix: f"{base_offset:020d}{suffix}" for suffix in (*INDEX_SUFFIXES, PRODUCER_SNAPSHOT_SUFFIX)}
         return {suffix: self.kept[name] for suffix, name in names.items() if name in self.kept}
 
 
 def kept_at_start(names: Iterable[str], next_offset: Callable[[str], int], *, with_strays: bool = False) -> StartFiles:
-    """What a broker's start would make of the files of these names.
+    """Find what a broker's start would do with the files of these names.
 
-    with_strays: leave out step 5, which comes only after segments were recovered, with snapshots that they may need.
-
-    next_offset: asked for each `<20 digits>.log.swap` that is in force: the offset behind its last batch, or its base
-    offset if it holds none.
+    Args:
+        names: All names in the partition directory.
+        next_offset: Called for each `<20 digits>.log.swap` that is in force. It must return the offset after the last
+            batch, or the base offset if the segment is empty.
+        with_strays: Leave out step 5. A broker does it only after it has recovered segments, which may need these
+            snapshots.
     """
     plain: dict[str, str] = {}
     swaps: dict[str, str] = {}  # plain name: name now
@@ -141,15 +147,17 @@ def kept_at_start(names: Iterable[str], next_offset: Callable[[str], int], *, wi
 
 
 def misnamed(names: Iterable[str]) -> tuple[str, ...]:
-    """Names of the output of a cleaning that do not begin with the 20 digits of an offset. A start takes a number from
-    whatever is in front of the first dot, and fails where there is none: it cannot be said what it makes of these."""
+    """Names of a cleaning's output that do not begin with the 20 digits of an offset.
+
+    A start parses everything before the first dot as a number, and fails if it is none. So its result is unknown.
+    """
     return tuple(
         name for name in sorted(names) if name.endswith((CLEANED_SUFFIX, SWAP_SUFFIX)) and _offset(name) is None
     )
 
 
 def is_plain_name(name: str) -> bool:
-    """Whether a name is that of a segment, an index or a producer snapshot in use."""
+    """Whether this is the name of a segment, an index or a producer snapshot in use."""
     return _offset(name) is not None and name[20:] in _KINDS
 
 
@@ -164,7 +172,7 @@ def _drop_stray_snapshots(kept: dict[str, str], dropped: dict[str, DropReason], 
 
 
 def _offset(name: str) -> int | None:
-    """What the digits of a name state; None for a name that is not numbered as brokers do."""
+    """The offset in the digits of a name; None if the name is not numbered as brokers do it."""
     match = _NUMBERED.fullmatch(name)
     return int(match[1]) if match is not None and int(match[1]) <= MAX_OFFSET else None
 

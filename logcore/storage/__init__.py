@@ -1,1 +1,1 @@
-"""Where bytes come from. The only package of `logcore` that opens files; nothing in it writes to a source."""
+"""Access to bytes: the only package of `logcore` that opens files. It never writes to a source."""

@@ -1,7 +1,7 @@
-"""Whether a broker is using a log directory: it holds a lock on `.lock` for as long as it does.
+"""Check whether a broker uses a log directory: a running broker locks the file `.lock`.
 
-A clean stop removes the file, a killed broker leaves it; so its being there alone says nothing. The lock is the one
-that Java's FileChannel.tryLock takes, of the whole file: POSIX calls it a record lock. Source: Kafka FileLock.
+A clean stop removes the file, but a killed broker leaves it. So only the lock counts. It is a POSIX record
+lock on the whole file, as Java's FileChannel.tryLock takes it. Source: Kafka FileLock.
 """
 
 from __future__ import annotations
@@ -15,7 +15,12 @@ from logcore.storage.files import open_readonly, shown
 
 
 def refuse_if_in_use(log_directory: str) -> None:
-    """LogError if a running broker holds the log directory. Raises SourceUnreadable if that cannot be told."""
+    """Refuse a log directory that a running broker uses.
+
+    Raises:
+        LogError: A running broker has locked the log directory.
+        SourceUnreadable: The lock file cannot be read.
+    """
     path = os.path.join(log_directory, LOCK_FILE)
     if not os.path.lexists(path):
         return
@@ -24,7 +29,7 @@ def refuse_if_in_use(log_directory: str) -> None:
             fcntl.lockf(stream.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError as error:
             raise LogError(
-                "a running broker holds this log directory, and its files change while they are used",
+                "a running broker uses this log directory, and changes its files",
                 file=shown(path),
                 advice="Stop the broker, or take a copy or a snapshot of the directory.",
             ) from error

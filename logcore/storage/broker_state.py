@@ -1,6 +1,6 @@
-"""The small files in which a broker keeps the state of its logs: read once each, and what is wrong with them said.
+"""The small files in which a broker keeps the state of its logs. Each is read once, and its errors are reported.
 
-A file that is absent, cannot be read or cannot be understood states nothing; the latter two are findings.
+A file that is absent, unreadable or malformed gives no state. In the last two cases there is a finding.
 """
 
 from __future__ import annotations
@@ -19,18 +19,21 @@ from logcore.segments.side_files.leader_epochs import EpochEntry
 from logcore.storage.files import SourceUnreadable, read_file, shown
 
 MAX_SMALL_FILE = 64 << 20
-"""Bytes of a checkpoint, at most: it has a line for each log."""
+"""Greatest size of a checkpoint in bytes: it has a line for each log."""
 MAX_PROPERTIES = 1 << 20
-"""Bytes of a file of a few properties, at most."""
+"""Greatest size in bytes of a file of a few properties."""
 
 _Parsed = TypeVar("_Parsed")
 
 
 @dataclass(frozen=True, slots=True)
 class RootState:
-    """State in the root files of a log directory. high_watermarks, cleaned, recovery_points: None if nothing states
-    them. is_clean: the broker left its mark when it stopped. broker_id, directory_id: what meta.properties states.
-    high_watermarks_ms: when the file of high watermarks was changed last, in epoch milliseconds; None without any."""
+    """State in the root files of a log directory.
+
+    `high_watermarks`, `cleaned` and `recovery_points` are None if the file is missing or unusable. `is_clean`: the
+    broker left the mark of a clean shutdown. `broker_id` and `directory_id` are from meta.properties.
+    `high_watermarks_ms`: when the file of high watermarks was last changed, in epoch milliseconds; None without one.
+    """
 
     high_watermarks: dict[TopicPartition, int] | None
     log_starts: dict[TopicPartition, int]
@@ -45,18 +48,23 @@ class RootState:
 
 @dataclass(slots=True)
 class StateReader:
-    """Reads state files and collects what there is to say. Root files are read once for each log directory."""
+    """Reads state files and collects findings. The root files of a log directory are read only once."""
 
     findings: list[Finding] = field(default_factory=list)
     roots: dict[str, RootState] = field(default_factory=dict)
     unstated: set[str] = field(default_factory=set)
 
     def say(self, rule: str, path: str, message: str, nbytes: int | None = None) -> None:
+        """Add a finding about a file."""
         self.findings.append(found(rule, message, file=shown(path), nbytes=nbytes))
 
     def root(self, directory: str, *, needs_high_watermarks: bool = True) -> RootState:
-        """What the root files of a log directory say. needs_high_watermarks: reported, once, where these are not
-        stated."""
+        """Read the root files of a log directory.
+
+        Args:
+            directory: The log directory.
+            needs_high_watermarks: Report missing high watermarks, once for each log directory.
+        """
         if directory not in self.roots:
             properties = self._small_file(
                 directory, filenames.META_PROPERTIES_FILE, checkpoints.parse_meta_properties, limit=MAX_PROPERTIES
@@ -68,7 +76,7 @@ class StateReader:
                 self._offsets(directory, filenames.CLEANER_FILE),
                 self._offsets(directory, filenames.RECOVERY_POINT_FILE),
                 (properties or {}).get("cluster.id"),
-                # Only its being there counts, whatever is in it.
+                # Only the existence of the file counts, not its content.
                 os.path.lexists(os.path.join(directory, filenames.CLEAN_SHUTDOWN_FILE)),
                 # A broker's name before KRaft was broker.id.
                 (properties or {}).get("node.id", (properties or {}).get("broker.id")),
@@ -80,13 +88,13 @@ class StateReader:
             self.say(
                 "no-high-watermark",
                 directory,
-                f"{shown(directory)} has no usable {filenames.HIGH_WATERMARK_FILE}: the end of each log stands in "
-                "for its high watermark, so records that were never committed may be among those shown.",
+                f"{shown(directory)} has no usable {filenames.HIGH_WATERMARK_FILE}: the end of each log is used as "
+                "its high watermark, so uncommitted records may be shown.",
             )
         return self.roots[directory]
 
     def topic_id(self, path: str) -> tuple[str | None, bool]:
-        """The topic id in a partition's directory, and whether it is there but cannot be understood."""
+        """Return the topic id in a partition directory, and whether its file exists but is unusable."""
         before = len(self.findings)
         name = filenames.PARTITION_METADATA_FILE
         parsed = self._small_file(
@@ -95,12 +103,12 @@ class StateReader:
         return parsed, len(self.findings) > before
 
     def leader_epochs(self, path: str) -> tuple[EpochEntry, ...]:
-        """The history of leaders in a partition's directory."""
+        """Return the history of leader epochs in a partition directory."""
         name = filenames.LEADER_EPOCH_FILE
         return self._small_file(path, name, checkpoints.parse_leader_epochs, rule="broken-partition-file") or ()
 
     def _offsets(self, directory: str, name: str) -> dict[TopicPartition, int] | None:
-        # Brokers create checkpoints with zero bytes and first write them much later: such a file states nothing.
+        # Brokers create empty checkpoints and write them much later: an empty file gives no state.
         return self._small_file(directory, name, checkpoints.parse_offset_checkpoint, empty_is_absent=True)
 
     def _small_file(

@@ -1,7 +1,7 @@
-"""Opening, reading and copying local files: the only module of `logcore` that opens any.
+"""Open, read and copy local files: the only module of `logcore` that opens files.
 
-Nothing here opens a source for writing or follows a link at the end of a path. What the bytes mean, and which file is
-a segment of which log, is asked elsewhere.
+It never opens a source for writing, and never follows a link at the end of a path. Other modules decide what the bytes
+mean, and which file is a segment of which log.
 """
 
 from __future__ import annotations
@@ -23,28 +23,30 @@ from logcore.logs.model.sources import SegmentFile
 CHUNK = 8 << 20
 """Bytes read at a time from a source."""
 SECTOR = 4096
-"""Bytes that are given up where the disk fails to read them."""
+"""Bytes that are skipped where the disk fails to read them."""
 MOST_SECTORS = 1000
-"""Sectors of one file that are given up; with more the whole file is unreadable: each may cost seconds."""
+"""Most sectors of one file that are skipped. Above that the whole file is unreadable: each sector may cost seconds."""
 _HOLE = 1 << 16
-"""Zeros in a row that a copy leaves out as a hole."""
+"""A run of this many zeros becomes a hole in a copy."""
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
-"""What a disk says that takes no more bytes."""
+"""Errors of a disk that cannot store more bytes."""
 
 
 class SourceUnreadable(LogError):
-    """The operating system does not let us read something: permission, an I/O error, or it is no regular file."""
+    """The operating system refuses to read a source: permission, an I/O error, or not a regular file."""
 
 
 class SourceChanged(LogError):
-    """A source's file changed while it was read, or since it was seen: what was read is worth nothing. Try again."""
+    """A source's file changed while it was read, or since it was listed. The bytes cannot be used. Try again."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopiedRange:
-    """What `copy_range` wrote: its size in bytes and SHA-256 (None if nobody asked), and the file it came from as seen
-    before and after. unreadable: positions in the source of what the disk failed to read, ascending ranges."""
+    """The result of `copy_range`: size in bytes, SHA-256 (None if not requested) and the state of the source.
+
+    `unreadable`: positions in the source that the disk failed to read, as ascending ranges.
+    """
 
     size: int
     sha256: str | None
@@ -55,15 +57,16 @@ class CopiedRange:
 
 
 def shown(path: str) -> str:
-    """A path fit for a message: bytes that are no UTF-8 and control characters are written as escapes."""
+    """Make a path fit for a message: invalid UTF-8 and control characters become escapes."""
     text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
 def open_readonly(path: str) -> BinaryIO:
-    """An unbuffered stream over a regular file, opened for reading; links are not followed, pipes not waited for.
+    """Open a regular file as an unbuffered stream. Links are not followed, and pipes do not block.
 
-    Raises SourceUnreadable.
+    Raises:
+        SourceUnreadable: The file cannot be opened, or is not a regular file.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -76,41 +79,56 @@ def open_readonly(path: str) -> BinaryIO:
 
 
 def read_range(path: str, start: int, end: int) -> bytes:
-    """Bytes start..end of a file. Raises SourceUnreadable, and SourceChanged if the file ends before `end`."""
+    """Read bytes start..end of a file.
+
+    Raises:
+        SourceUnreadable: The file cannot be read.
+        SourceChanged: The file ends before `end`.
+    """
     with open_readonly(path) as stream:
         size = os.fstat(stream.fileno()).st_size
         if not 0 <= start <= end <= size:
-            raise SourceChanged(f"bytes {start} to {end} were asked of {size}", file=shown(path), position=start)
+            raise SourceChanged(f"bytes {start} to {end} were requested of {size}", file=shown(path), position=start)
         return b"".join(_chunks(stream, path, start, end))
 
 
 def read_file(path: str, limit: int | None = None) -> bytes:
-    """A whole file, as long as it was when opened. Raises SourceUnreadable, also for a file above `limit` bytes."""
+    """Read a whole file, up to its size when it was opened.
+
+    Raises:
+        SourceUnreadable: The file cannot be read, or has more than `limit` bytes.
+    """
     with open_readonly(path) as stream:
         size = os.fstat(stream.fileno()).st_size
         if limit is not None and size > limit:
-            raise SourceUnreadable(f"it has {size} bytes where at most {limit} make sense", file=shown(path))
+            raise SourceUnreadable(f"it has {size} bytes; at most {limit} are allowed", file=shown(path))
         return b"".join(_chunks(stream, path, 0, size))
 
 
 @contextmanager
 def map_file(path: str) -> Iterator[mmap.mmap | bytes]:
-    """A file mapped for reading while the context lasts; see `mapped_file`."""
+    """Map a file for reading until the context ends; see `mapped_file`."""
     mapped = mapped_file(path)
     try:
         yield mapped
     finally:
         if isinstance(mapped, mmap.mmap):
-            with suppress(BufferError):  # a view of it may still be alive; the last one closes it
+            with suppress(BufferError):  # a view may still exist; the last one closes the map
                 mapped.close()
 
 
 def mapped_file(path: str) -> mmap.mmap | bytes:
-    """A file mapped for reading, for as long as someone holds it. For files that nobody cuts short, like our archive:
-    touching a mapped byte that is gone kills the process. Raises SourceUnreadable."""
+    """Map a file for reading, for as long as the result is referenced.
+
+    Only for files that are never truncated, such as our archive: access to a mapped byte after the end of the file
+    kills the process.
+
+    Raises:
+        SourceUnreadable: The file cannot be opened or mapped.
+    """
     with open_readonly(path) as stream:
         if os.fstat(stream.fileno()).st_size == 0:
-            return b""  # nothing to map is an error to the operating system
+            return b""  # the operating system cannot map an empty file
         try:
             return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         except OSError as error:
@@ -119,12 +137,13 @@ def mapped_file(path: str) -> mmap.mmap | bytes:
 
 @contextmanager
 def new_text(path: str) -> Iterator[TextIO]:
-    """A new UTF-8 text file for a command's output; what is no text comes through as escapes. It must not exist yet.
+    """Create a UTF-8 text file for a command's output; bytes that are not text become escapes.
 
-    It is written under another name beside its place, and renamed when it is complete and on disk: where the caller
-    fails, nothing is left.
+    The file gets a temporary name beside its place, and its own name when it is complete and on disk. If the caller
+    fails, no file remains.
 
-    Raises LogError.
+    Raises:
+        LogError: The file exists already or cannot be written.
     """
     unfinished = f"{path}.{uuid.uuid4().hex}.writing"
     try:
@@ -146,7 +165,7 @@ def new_text(path: str) -> Iterator[TextIO]:
         with suppress(OSError):
             os.unlink(unfinished)
         if isinstance(error, OSError) and error.errno in _NO_ROOM:
-            advice = "Nothing is left of it. Make room, or name another place."
+            advice = "The unfinished file was removed. Make room, or choose another place."
             raise _not_written(path, error, advice) from error
         raise
 
@@ -157,13 +176,13 @@ def _not_written(path: str, error: Exception, advice: str | None = None) -> LogE
 
 
 def file_digest(path: str, start: int = 0, end: int | None = None) -> str:
-    """SHA-256, in hex, of a file's bytes from start to end. Raises like `read_range`."""
+    """Return the SHA-256, in hex, of a file's bytes from start to end. Raises as `read_range`."""
     digest = hashlib.sha256()
     with open_readonly(path) as stream:
         size = os.fstat(stream.fileno()).st_size
         end = size if end is None else end
         if not 0 <= start <= end <= size:
-            raise SourceChanged(f"bytes {start} to {end} were asked of {size}", file=shown(path), position=start)
+            raise SourceChanged(f"bytes {start} to {end} were requested of {size}", file=shown(path), position=start)
         for chunk in _chunks(stream, path, start, end):
             digest.update(chunk)
     return digest.hexdigest()
@@ -180,17 +199,26 @@ def copy_range(
     is_summed: bool = True,
     reads_around: bool = False,
 ) -> CopiedRange:
-    """Copy bytes start..end of a source's file into a new file, and refuse them if the source changed meanwhile.
+    """Copy bytes start..end of a source's file into a new file, unless the source changes meanwhile.
 
-    The source is looked at before and after: it must still be the same file and hold what was read; if it is `sealed`
-    it must have kept its size and time of change. `seen`: what it looked like when this was decided. The destination
-    must not exist; it is on disk (fsync) when this returns, and gone if this raises. The caller renames it. Where the
-    source has holes, or many zeros, the destination has holes.
+    The source is checked before and after: it must be the same file and still contain the range. If it is `sealed`, its
+    size and modification time must be the same too. The destination must not exist. On return it is synced to disk; on
+    an error it is removed. The caller renames it. Holes and long runs of zeros become holes in the destination.
 
-    end: None for the end of the file as it is when opened. is_summed: make the SHA-256, of zeros too. reads_around: of
-    sectors that the disk fails to read the copy has zeros; without it they are a SourceUnreadable.
+    Args:
+        source: Path of the source's file.
+        start: First byte.
+        end: Exclusive end; None for the end of the file when it is opened.
+        destination: Path of the new file.
+        sealed: No process may write to the source any more.
+        seen: The source's file when its directory was listed.
+        is_summed: Compute the SHA-256, with zeros for holes.
+        reads_around: Write zeros for sectors that the disk fails to read. Otherwise they raise SourceUnreadable.
 
-    Raises SourceUnreadable, SourceChanged; an OSError of the destination passes through.
+    Raises:
+        SourceUnreadable: The source cannot be read.
+        SourceChanged: The source changed.
+        OSError: The destination cannot be written.
     """
     with open_readonly(source) as stream:
         before = os.fstat(stream.fileno())
@@ -198,7 +226,7 @@ def copy_range(
             _refuse_other(source, seen, before, sealed)
         end = before.st_size if end is None else end
         if not 0 <= start <= end <= before.st_size:
-            message = f"bytes {start} to {end} were to be copied of {before.st_size}"
+            message = f"bytes {start} to {end} of {before.st_size} cannot be copied"
             raise SourceChanged(message, file=shown(source), position=start)
         digest = hashlib.sha256() if is_summed else None
         gone: list[tuple[int, int]] = []
@@ -226,6 +254,7 @@ def copy_range(
 
 
 def unreadable(path: str, error: OSError | ValueError) -> SourceUnreadable:
+    """The error for a file that the system does not let us read."""
     if isinstance(error, OSError) and error.errno == errno.ELOOP:
         return SourceUnreadable("it is a symbolic link, which is not followed", file=shown(path))
     return SourceUnreadable(
@@ -238,15 +267,20 @@ def unreadable(path: str, error: OSError | ValueError) -> SourceUnreadable:
 def refuse_change(
     path: str, seen: os.stat_result, *, sealed: bool, least_size: int | None = None, advice: str | None = None
 ) -> None:
-    """Raise SourceChanged if a file is no longer what it was when it was opened.
+    """Raise SourceChanged if a file changed since it was opened.
 
-    Appending is no change unless the file is sealed. least_size: bytes that must still be there, if not all of them.
+    Args:
+        path: The file.
+        seen: Its state when it was opened.
+        sealed: Appended bytes are a change too.
+        least_size: Bytes that must still exist; by default all of them.
+        advice: Advice for the error.
     """
     name, least = shown(path), seen.st_size if least_size is None else least_size
     try:
         now = os.stat(path, follow_symlinks=False)
     except OSError as error:
-        raise SourceChanged("it went away while it was read", file=name, advice=advice) from error
+        raise SourceChanged("it was removed while it was read", file=name, advice=advice) from error
     if (now.st_dev, now.st_ino) != (seen.st_dev, seen.st_ino):
         raise SourceChanged("another file took its name while it was read", file=name, advice=advice)
     if now.st_size < least:
@@ -257,7 +291,7 @@ def refuse_change(
 
 
 def _refuse_other(path: str, seen: SegmentFile, now: os.stat_result, sealed: bool) -> None:
-    """Raise SourceChanged if a file is no longer what it was when the directory was listed."""
+    """Raise SourceChanged if a file changed since its directory was listed."""
     if now.st_ino != seen.inode:
         raise SourceChanged("another file took its name", file=shown(path))
     if now.st_size < seen.size:
@@ -267,7 +301,7 @@ def _refuse_other(path: str, seen: SegmentFile, now: os.stat_result, sealed: boo
 
 
 def _chunks(stream: BinaryIO, path: str, start: int, end: int) -> Iterator[bytes]:
-    """Bytes start..end in pieces of at most `CHUNK`; never more than asked for is held."""
+    """Yield bytes start..end in pieces of at most `CHUNK`; only one piece is in memory."""
     while start < end:
         chunk = pread_range(stream, path, min(CHUNK, end - start), start)
         if not chunk:
@@ -277,6 +311,11 @@ def _chunks(stream: BinaryIO, path: str, start: int, end: int) -> Iterator[bytes
 
 
 def pread_range(stream: BinaryIO, path: str, size: int, position: int) -> bytes:
+    """Bytes of a file at a position.
+
+    Raises:
+        SourceUnreadable: The system does not give them.
+    """
     try:
         return os.pread(stream.fileno(), size, position)
     except OSError as error:
@@ -284,8 +323,12 @@ def pread_range(stream: BinaryIO, path: str, size: int, position: int) -> bytes:
 
 
 def data_ranges(stream: BinaryIO, path: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """What of bytes start..end is no hole, as far as the file system tells. Raises SourceUnreadable, and SourceChanged
-    if the file ends before `end`."""
+    """Yield the ranges of start..end that are not holes, as far as the file system reports holes.
+
+    Raises:
+        SourceUnreadable: The file cannot be read.
+        SourceChanged: The file ends before `end`.
+    """
     status = os.fstat(stream.fileno())
     if status.st_blocks * 512 >= status.st_size or not hasattr(os, "SEEK_DATA"):
         if start < end:
@@ -296,12 +339,12 @@ def data_ranges(stream: BinaryIO, path: str, start: int, end: int) -> Iterator[t
             begin = os.lseek(stream.fileno(), start, os.SEEK_DATA)
             hole = os.lseek(stream.fileno(), begin, os.SEEK_HOLE)
         except OSError as error:
-            if error.errno == errno.EINVAL:  # the file system cannot tell
+            if error.errno == errno.EINVAL:  # the file system does not report holes
                 begin, hole = start, end
-            elif error.errno == errno.ENXIO:  # nothing but a hole, or the file was cut short
+            elif error.errno == errno.ENXIO:  # only a hole is left, or the file was truncated
                 now = os.fstat(stream.fileno()).st_size
                 if now < end:
-                    message = f"it was cut short while it was read: byte {now} of {end} is gone"
+                    message = f"it was truncated while it was read: byte {now} of {end} is gone"
                     raise SourceChanged(message, file=shown(path), position=now) from error
                 return
             else:
@@ -314,8 +357,15 @@ def data_ranges(stream: BinaryIO, path: str, start: int, end: int) -> Iterator[t
 def _data(
     stream: BinaryIO, path: str, start: int, end: int, gone: list[tuple[int, int]] | None
 ) -> Iterator[tuple[int, bytes]]:
-    """Positions and bytes of what is not zero, in whole pieces. gone: ranges that the disk fails to read are added
-    there, and count as zeros; None: they are an error."""
+    """Yield (position, bytes) of the data that is not zero, in whole pieces.
+
+    Args:
+        stream: The open file.
+        path: Its path, for errors.
+        start: First byte.
+        end: Exclusive end.
+        gone: Receives the ranges that the disk fails to read; they count as zeros. None: they are an error.
+    """
     zeros = bytes(_HOLE)
     for low, high in data_ranges(stream, path, start, end):
         for position, chunk in _read(stream, path, low, high, gone):
@@ -334,17 +384,17 @@ def _data(
 def _read(
     stream: BinaryIO, path: str, start: int, end: int, gone: list[tuple[int, int]] | None
 ) -> Iterator[tuple[int, bytes]]:
-    """Bytes start..end in pieces; sector by sector where the disk fails."""
-    behind = start  # of what failed as a whole
+    """Yield bytes start..end in pieces; one sector at a time where the disk fails."""
+    after_failed = start  # the end of the piece that failed as a whole
     while start < end:
-        size = min(CHUNK if start >= behind else SECTOR - start % SECTOR, end - start)
+        size = min(CHUNK if start >= after_failed else SECTOR - start % SECTOR, end - start)
         try:
             chunk = os.pread(stream.fileno(), size, start)
         except OSError as error:
             if error.errno != errno.EIO or gone is None:
                 raise unreadable(path, error).at(position=start) from error
-            if start >= behind and size > SECTOR:
-                behind = start + size
+            if start >= after_failed and size > SECTOR:
+                after_failed = start + size
                 continue
             gone.append((start, start + size))
             if len(gone) > MOST_SECTORS:
@@ -358,7 +408,7 @@ def _read(
 
 
 def joined(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Ascending ranges, those that touch as one."""
+    """Join adjacent ranges; the input ascends."""
     found: list[tuple[int, int]] = []
     for low, high in ranges:
         if found and low <= found[-1][1]:

@@ -1,6 +1,6 @@
-"""Headers of batches in local files, one small read each, without reading the batches.
+"""Read the headers of batches in local files with one small read each, without the records.
 
-Only a compressed v0 or v1 message is read whole: its header does not tell which offsets are inside.
+Only compressed v0 and v1 messages are read completely: their headers do not contain the offsets inside.
 """
 
 from __future__ import annotations
@@ -17,22 +17,28 @@ from logcore.storage.files import open_readonly, pread_range
 
 
 class LocalReader:
-    """Headers of batches in a source's files: what `logcore.logs.growth.growth` and `divergence` ask to see. Reads 61
-    bytes a batch, and a whole one only to check it."""
+    """Headers of batches in a source's files, for `logcore.logs.growth.growth` and `divergence`.
+
+    Reads 61 bytes for each batch, and a whole batch only to check it.
+    """
 
     def header_at(self, segment: SegmentFile, position: int) -> BatchHeader | None:
-        """The header at a position; None if the file ends before the batch does, or no header stands there.
+        """Read the header at a position; None if there is no header or the batch is incomplete.
 
-        Raises SourceUnreadable.
+        Raises:
+            SourceUnreadable: The file cannot be read.
         """
         with open_readonly(segment.path) as stream:
             return _header_at(stream, segment.path, position, os.fstat(stream.fileno()).st_size)
 
     def headers(self, segment: SegmentFile, position: int = 0) -> Iterator[tuple[int, BatchHeader | None]]:
-        """Positions and headers of batches from a position on. None in place of a header, as the last item, says that
-        from there on nothing can be told. A batch that cannot be told is passed over if one stands at its end.
+        """Yield positions and headers of batches from a position on.
 
-        Raises SourceUnreadable.
+        A last item with None as its header means that nothing can be read from its position on. An unreadable batch is
+        skipped if another batch begins at its end.
+
+        Raises:
+            SourceUnreadable: The file cannot be read.
         """
         with open_readonly(segment.path) as stream:
             size = os.fstat(stream.fileno()).st_size
@@ -51,9 +57,10 @@ class LocalReader:
                 position = behind
 
     def is_good(self, segment: SegmentFile, position: int, header: BatchHeader) -> bool:
-        """Whether the batch of this header passes its checksum: reads the whole batch.
+        """Whether the batch of this header passes its checksum. It reads the whole batch.
 
-        Raises SourceUnreadable.
+        Raises:
+            SourceUnreadable: The file cannot be read.
         """
         with open_readonly(segment.path) as stream:
             content = pread_range(stream, segment.path, header.size, position)
@@ -73,7 +80,7 @@ def _header_at(stream: BinaryIO, path: str, position: int, size: int) -> BatchHe
             return None
         if header.is_wrapper:
             message = pread_range(stream, path, header.size, position)
-            # Nothing is decompressed for bytes that are damaged; the offset of the last record is all they tell.
+            # Damaged bytes are not decompressed; the header gives only the offset of the last record.
             return unfold(message, 0, header) if crc_matches(message, 0, header) else header
     except CorruptRecordError:
         return None

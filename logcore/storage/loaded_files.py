@@ -1,8 +1,7 @@
-"""Files of a partition directory that come into memory when they are asked for, whole, by ordinary reads.
+"""Files of a partition directory that are loaded into memory on request, whole, with ordinary reads.
 
-Nobody reads all files of a log at once: a segment is looked at, and let go. What was looked at last is kept for whoever
-asks again, up to `KEPT_BYTES`; everything else lives as long as someone holds it. Each time a file is read it must be
-what it was when it was first seen.
+Maintenance does not read all files of a log at once. The files that were used last stay in memory, up to `KEPT_BYTES`;
+other files live as long as they are referenced. Each read checks that the file did not change since it was first seen.
 """
 
 from __future__ import annotations
@@ -16,15 +15,19 @@ from logcore.storage.files import SourceUnreadable, open_readonly, refuse_change
 from logcore.storage.source_bytes import SourceBytes
 
 KEPT_BYTES = 256 << 20
-"""Of files that nobody may hold any more; the file that was asked for last is kept, however large it is."""
+"""Bytes of files that may be unreferenced. The file that was requested last is kept, even if it is larger."""
 KEPT_FILES = 64
 _MUCH = 64 << 20
-_ADVICE = "Stop whoever writes there, and type the same command again."
+_ADVICE = "Stop the program that writes there, and run the same command again."
 
 
 class LoadedFiles:
-    """The files that were asked for last. reads_around: sectors that the disk fails to read are zeros in memory, as
-    `SourceBytes` tells; else such a file is an error."""
+    """The files that were requested last.
+
+    Args:
+        reads_around: Replace sectors that the disk fails to read by zeros, which `SourceBytes` reports. Otherwise such
+            a file is an error.
+    """
 
     def __init__(self, *, reads_around: bool = False) -> None:
         self._reads_around = reads_around
@@ -32,19 +35,28 @@ class LoadedFiles:
         self._nbytes = 0
 
     def file(self, path: str) -> SourceFile:
-        """A file as it is now. Raises SourceUnreadable."""
+        """Return a file as it is now.
+
+        Raises:
+            SourceUnreadable: The file cannot be opened.
+        """
         with open_readonly(path) as stream:
             return SourceFile(path, os.fstat(stream.fileno()), self)
 
     def load(self, file: SourceFile) -> SourceBytes:
-        """All bytes of a file. Raises SourceChanged, SourceUnreadable."""
+        """Load all bytes of a file.
+
+        Raises:
+            SourceChanged: The file changed since it was first seen.
+            SourceUnreadable: The file cannot be read.
+        """
         known = self._kept.pop(file.path, None)
         if known is None:
             self._make_room(file.allocated)
             file.refuse_change()
             source = SourceBytes(file.path, sealed=True)
             nbytes = source.fetch_all()
-            file.refuse_change()  # of the path, and so of what was opened: it is the same file again
+            file.refuse_change()  # this checks the path, and so the open file: both are the same file
             if not self._reads_around:
                 _refuse_unreadable(source, file.path)
             self._nbytes += nbytes
@@ -53,17 +65,17 @@ class LoadedFiles:
         return known[0]
 
     def _make_room(self, nbytes: int) -> None:
-        """In front of the reading, so that no more is held than what is kept or what is read."""
+        """Remove files before a read, so that memory never exceeds the limit or the new file."""
         before = self._nbytes
         while self._kept and (self._nbytes + nbytes > KEPT_BYTES or len(self._kept) >= KEPT_FILES):
             _, (_, gone) = self._kept.popitem(last=False)
             self._nbytes -= gone
         if before - self._nbytes >= _MUCH:
-            gc.collect()  # who looked at it may hold itself, and it with it
+            gc.collect()  # a reader may be in a reference cycle that keeps the bytes
 
 
 class SourceFile:
-    """One file, as it was first seen: a `logcore.logs.model.partition_directory.HeldElsewhere`."""
+    """One file as it was first seen: a `logcore.logs.model.partition_directory.HeldElsewhere`."""
 
     def __init__(self, path: str, seen: os.stat_result, files: LoadedFiles) -> None:
         self.path = path
@@ -71,31 +83,31 @@ class SourceFile:
 
     @property
     def size(self) -> int:
-        """Bytes of the file."""
+        """Size in bytes."""
         return self._seen.st_size
 
     @property
     def allocated(self) -> int:
-        """Bytes of the file that are no hole, about."""
+        """Approximate number of bytes outside of holes."""
         return min(self._seen.st_size, self._seen.st_blocks * 512)
 
     @property
     def modified_ns(self) -> int:
-        """When it was changed last, in nanoseconds."""
+        """Modification time in nanoseconds."""
         return self._seen.st_mtime_ns
 
     @property
     def content(self) -> Buffer:
-        """All bytes of the file, for as long as someone holds them. Raises SourceChanged, SourceUnreadable."""
+        """All bytes of the file, valid while referenced. Raises as `LoadedFiles.load`."""
         return self._files.load(self).content
 
     @property
     def fetched(self) -> SourceBytes:
-        """What knows more of these bytes. Raises SourceChanged, SourceUnreadable."""
+        """The loaded bytes with their details, such as unreadable ranges. Raises as `LoadedFiles.load`."""
         return self._files.load(self)
 
     def refuse_change(self) -> None:
-        """Raise SourceChanged if the file is no longer what it was when it was first seen."""
+        """Raise SourceChanged if the file changed since it was first seen."""
         refuse_change(self.path, self._seen, sealed=True, advice=_ADVICE)
 
 
@@ -104,8 +116,8 @@ def _refuse_unreadable(source: SourceBytes, path: str) -> None:
     if gone:
         nbytes = sum(end - start for start, end in gone)
         raise SourceUnreadable(
-            f"the disk failed to read {nbytes} bytes of it, from this position on",
+            f"the disk failed to read {nbytes} bytes of it, starting at this position",
             file=shown(path),
             position=gone[0][0],
-            advice="See what `loglake recover --salvage` makes of it, or bring the file back from another replica.",
+            advice="Try `loglake recover --salvage`, or restore the file from another replica.",
         )

@@ -1,9 +1,8 @@
-"""Log directories on local disks: which logs lie at some paths, and the state beside them.
+"""Log directories on local disks: which logs some paths contain, and the state beside the logs.
 
-A path that is named, and a partition directory of a log directory, may be a link to a directory (usual with volume
-mounts): as for a broker, the link's own name and place count. No other link is followed. Names on disk are not
-trusted: they are parsed before use, and `shown` makes them fit for messages. Bytes are read through
-`logcore.storage.files` and `headers`, whose functions are offered here too.
+A named path, and a partition directory in a log directory, may be a link to a directory (usual with volume mounts). As
+in a broker, the link's own name and place count. No other link is followed. Names on disk are not trusted: they are
+parsed before use, and `shown` makes them fit for messages.
 """
 
 from __future__ import annotations
@@ -57,11 +56,10 @@ __all__ = [
 
 
 def discover(paths: Sequence[str]) -> Discovery:
-    """What lies at some paths: each a log directory, a partition directory or a segment's file.
+    """Find the logs at some paths. Each path is a log directory, a partition directory or a segment's file.
 
-    Never raises for what it finds: what is no log, or cannot be read, is a finding, and the rest goes on. A directory
-    named twice, or named beside the log directory that holds it, is taken once. Segments named one by one are one log
-    for each directory they lie in.
+    Errors in the source are findings, and the other paths are still read. A directory that is named twice, or named
+    together with its log directory, is read once. Segments that are named one by one form one log for each directory.
     """
     look = _Look()
     for path in paths:
@@ -71,8 +69,10 @@ def discover(paths: Sequence[str]) -> Discovery:
 
 
 def source_path(path: str) -> str:
-    """The absolute path by which a source is known, links resolved. A partition directory that is itself a link keeps
-    its own name and place: the state of its log directory lies beside it."""
+    """Return the absolute path by which a source is known, with links resolved.
+
+    A partition directory that is itself a link keeps its own name and place: the state of its log directory is there.
+    """
     place, name = os.path.split(os.path.abspath(path))
     real = os.path.realpath(path)
     if os.path.islink(path) and filenames.parse_partition_directory(name) is not None and _holds_segments(real):
@@ -90,7 +90,7 @@ def _holds_segments(path: str) -> bool:
 
 @dataclass(slots=True)
 class _Look:
-    """One look around: what was found so far."""
+    """One discovery, and what it has found so far."""
 
     logs: list[SourceLog] = field(default_factory=list)
     set_aside: list[SourceLog] = field(default_factory=list)
@@ -102,12 +102,12 @@ class _Look:
         self.state.say(rule, path, message)
 
     def at(self, path: str) -> None:
-        """Look at a path that the user named."""
+        """Read a path that the user named."""
         try:
             mode = os.stat(path).st_mode
         except (FileNotFoundError, NotADirectoryError, ValueError):
             if "\0" not in path and os.path.islink(path):
-                self.say("unreadable", path, f"{shown(path)} is a link to something that is not there.")
+                self.say("unreadable", path, f"{shown(path)} is a link to a missing target.")
             else:
                 self.say("path-not-found", path, f"{shown(path)} does not exist.")
         except OSError as error:
@@ -126,7 +126,7 @@ class _Look:
         self.named.setdefault(os.path.dirname(os.path.abspath(path)), set()).add(base_offset)
 
     def named_files(self) -> None:
-        """Logs of the segments that were named one by one, unless their whole directory was named too."""
+        """Add the logs of segments that were named one by one, unless their directory was named too."""
         for directory, bases in self.named.items():
             parsed = filenames.parse_partition_directory(os.path.basename(directory))
             if parsed is None:
@@ -134,13 +134,15 @@ class _Look:
                     "illegal-topic-name",
                     directory,
                     f"{shown(directory)} is not named <topic>-<partition>, so its segments have no topic; "
-                    "put them into a directory of such a name.",
+                    "move them into a directory with such a name.",
                 )
             elif not self.knows(directory):
                 self.partition(directory, *parsed, only=bases)
 
     def directory(self, path: str) -> None:
-        """Tell by its content what a directory is: `kafka-logs-1` may be a log directory or a partition."""
+        """Read a directory of a kind that only its content shows: `kafka-logs-1` may be a log directory or a
+        partition.
+        """
         entries = self.entries(path)
         if entries is None:
             return
@@ -153,7 +155,7 @@ class _Look:
         ):
             self.log_directory(entries)
         elif not entries:
-            self.say("empty-directory", path, f"{shown(path)} is empty. Is something not mounted there?")
+            self.say("empty-directory", path, f"{shown(path)} is empty. Is a volume not mounted there?")
         elif parsed is not None and (
             has_segments or names & _PARTITION_FILES or any(n.endswith(".log") for n in names)
         ):
@@ -167,7 +169,7 @@ class _Look:
                 if why is not None:
                     self.say("unreadable", entry.path, why)
             if not any(why for _, why in lost):
-                message = f"{shown(path)} holds nothing that a broker keeps in a log directory or in a partition's."
+                message = f"{shown(path)} contains no file that a broker keeps in a log or partition directory."
                 self.say("not-a-log-directory", path, message)
 
     def log_directory(self, entries: Sequence[os.DirEntry[str]]) -> None:
@@ -184,7 +186,7 @@ class _Look:
             elif filenames.looks_like_partition_directory(entry.name):
                 self.say("illegal-topic-name", entry.path, _illegal_name(entry.path))
             elif entry.name not in _BROKER_DIRECTORIES | _ROOT_FILES:
-                self.say("unknown-directory", entry.path, f"{shown(entry.path)} is no partition; left alone.")
+                self.say("unknown-directory", entry.path, f"{shown(entry.path)} is not a partition; it is not read.")
 
     def partition(
         self, path: str, topic_partition: TopicPartition, kind: DirectoryKind, only: set[int] | None = None
@@ -196,18 +198,18 @@ class _Look:
         if files is None:
             return
         if kind is not DirectoryKind.LIVE:
-            self.say(f"{kind}-directory", path, f"{shown(path)} {_SET_ASIDE[kind]}; it is left alone.")
+            self.say(f"{kind}-directory", path, f"{shown(path)} {_SET_ASIDE[kind]}; it is not read.")
         self.state.findings += files.findings
         segments, unreadable = files.segments, files.unreadable
         if not segments and not unreadable:
-            self.say("no-segments", path, f"{shown(path)} holds no segment.")
+            self.say("no-segments", path, f"{shown(path)} contains no segment.")
         unnamed: list[int] = []
         if only is not None:
             unnamed = sorted({*(segment.base_offset for segment in segments), *unreadable} - only)
             segments = [segment for segment in segments if segment.base_offset in only]
             unreadable = [base for base in unreadable if base in only]
         topic_id, broken_identity = self.state.topic_id(path)
-        # A broker that keeps the file, and has no line for a partition, starts it at 0 (ReplicaManager).
+        # If a broker has the file but no line for a partition, it uses 0 (ReplicaManager).
         high_watermark = None if root.high_watermarks is None else root.high_watermarks.get(topic_partition, 0)
         metadata_snapshots: list[tuple[int, str]] = []
         if topic_partition.topic == filenames.METADATA_TOPIC:
@@ -241,7 +243,7 @@ class _Look:
         (self.logs if kind is DirectoryKind.LIVE else self.set_aside).append(log)
 
     def entries(self, path: str) -> list[os.DirEntry[str]] | None:
-        """What a directory holds, by name; None, and a finding, if that cannot be read."""
+        """List a directory by name; None, and a finding, if it cannot be read."""
         try:
             with os.scandir(path) as found_entries:
                 return sorted(found_entries, key=lambda entry: entry.name)
@@ -250,8 +252,10 @@ class _Look:
             return None
 
     def knows(self, path: str) -> bool:
-        """Whether a directory was taken already, by whatever name; if not, it now was. One that a running broker
-        removed since it was listed is said to be gone, and counts as known."""
+        """Whether a directory was read already, under any name; if not, record it as read.
+
+        A directory that a running broker removed since it was listed counts as read, with a finding.
+        """
         try:
             seen = os.stat(path)
         except OSError as error:
@@ -265,7 +269,7 @@ class _Look:
             return False
         name, of_first = (filenames.parse_partition_directory(os.path.basename(each)) for each in (whole, first))
         if name is not None and of_first is not None and name != of_first:
-            message = f"{shown(path)} is the same directory as {shown(first)}, which is read; this name is left alone."
+            message = f"{shown(path)} is the same directory as {shown(first)}, which is read; this name is ignored."
             self.say("second-source", path, message)
         return True
 
@@ -289,7 +293,7 @@ _SET_ASIDE = {
 
 
 def _is_directory(entry: os.DirEntry[str]) -> bool:
-    """Whether it is a directory, or a link that leads to one."""
+    """Whether it is a directory, or a link to one."""
     try:
         return entry.is_dir()
     except OSError:
@@ -297,33 +301,33 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
 
 
 def _lost_link(entry: os.DirEntry[str]) -> str | None:
-    """Why a link that is named like a partition leads to none; None for anything else."""
+    """Why a link with a partition's name does not lead to a directory; None for anything else."""
     is_named = filenames.parse_partition_directory(entry.name) is not None
     return _not_entered(entry) if is_named and entry.is_symlink() else None
 
 
 def _not_entered(entry: os.DirEntry[str]) -> str | None:
-    """Why something that is named like a partition is no directory that can be entered; None if it can be."""
+    """Why an entry with a partition's name is not a readable directory; None if it is one."""
     path = entry.path
     try:
         is_directory = stat.S_ISDIR(os.stat(path).st_mode)
     except FileNotFoundError:
-        return f"{shown(path)} is a link to something that is not there. Is a volume not mounted?"
+        return f"{shown(path)} is a link to a missing target. Is a volume not mounted?"
     except OSError as error:
         loops = error.errno == errno.ELOOP
-        return f"{shown(path)} is a link that leads back to itself." if loops else _reason(path, error)
+        return f"{shown(path)} is a link to itself." if loops else _reason(path, error)
     if not is_directory:
         return f"{shown(path)} is named like a partition but is a file."
     target = os.path.realpath(path)
     if entry.is_symlink() and os.path.commonpath([target, os.path.realpath(os.path.dirname(path))]) == target:
-        return f"{shown(path)} is a link that leads back to a directory that it lies in; it is not followed."
+        return f"{shown(path)} is a link to a directory that contains it; it is not followed."
     return None
 
 
 def _illegal_name(path: str) -> str:
     return (
         f"{shown(path)} is not named <topic>-<partition> with a legal topic (1 to 249 of a-z A-Z 0-9 . _ -); "
-        "no broker would have made it, so it is left alone."
+        "no broker creates such a directory, so it is not read."
     )
 
 
@@ -332,7 +336,7 @@ def _reason(path: str, error: OSError | ValueError) -> str:
 
 
 def _may_hold_a_log(entry: os.DirEntry[str]) -> bool:
-    """Whether a directory holds what a partition's does; many other things are named `something-1` too."""
+    """Whether a directory contains a partition's files; many other things have names like `something-1`."""
     if not _is_directory(entry):
         return False
     try:
@@ -342,4 +346,4 @@ def _may_hold_a_log(entry: os.DirEntry[str]) -> bool:
                 for found_entry in inside
             )
     except OSError:
-        return True  # what it holds cannot be told, and that is worth a finding
+        return True  # its content is unknown, and that needs a finding

@@ -1,7 +1,7 @@
-"""Whether a broker moved a log from one of its own log directories to another (KIP-113).
+"""Detect whether a broker moved a log from one of its log directories to another (KIP-113).
 
-It copies the log into a `-future` directory, renames that to the log's name, and only then queues the old one for
-deletion. So a log that is gone from the first directory, and lies in a second one of the same broker, was moved.
+The broker copies the log into a `-future` directory, renames this to the log's name, and then queues the old directory
+for deletion. So a log was moved if it is gone from one directory and is now in another one of the same broker.
 """
 
 from __future__ import annotations
@@ -12,10 +12,14 @@ from logcore.storage.broker_state import StateReader
 
 
 def is_moved_by_its_broker(before: str, now: str) -> bool:
-    """Whether a log's directory is gone and another one is its place now.
+    """Whether a log's directory is gone and another one has replaced it.
 
-    before, now: absolute paths of partition directories. Both log directories have to be there and to state one
-    cluster and one broker; a copy of a log directory states the same directory id, and is no place of its own.
+    Both log directories must exist and name the same cluster and broker. A copy of a log directory has the same
+    directory id and does not count.
+
+    Args:
+        before: Absolute path of the old partition directory.
+        now: Absolute path of the new partition directory.
     """
     if os.path.lexists(before):
         return False

@@ -1,7 +1,7 @@
-"""Reading a whole partition directory into a `PartitionDirectory`: its files, and the root files of its parent.
+"""Read a whole partition directory into a `PartitionDirectory`: its files, and the root files of its parent.
 
-For maintenance of one partition. Files come into memory when they are asked for (`loaded_files`). Looking around in log
-directories is `logcore.storage.local`.
+For maintenance of one partition. Files are loaded into memory on request (`loaded_files`). `logcore.storage.local`
+finds the logs in log directories.
 """
 
 from __future__ import annotations
@@ -24,14 +24,18 @@ from logcore.storage.loaded_files import LoadedFiles, SourceFile
 def partition_directory(
     path: str, findings: list[Finding] | None = None, state: StateReader | None = None, *, reads_around: bool = False
 ) -> Iterator[PartitionDirectory]:
-    """A partition directory for as long as the context lasts. Only what is not hidden and a regular file is in it.
+    """Open a partition directory until the context ends. It contains regular files that are not hidden.
 
-    findings: gets what is found in the root files. state: has read the root files of this log directory
-    already, or reads them for other logs of it too. reads_around: sectors that the disk fails to read are zeros, and
-    the files' `fetched` tells of them; else they are an error as soon as someone asks for the file.
+    Args:
+        path: The partition directory.
+        findings: Receives the findings about root files.
+        state: A reader of root files that is shared by the logs of a log directory.
+        reads_around: Replace sectors that the disk fails to read by zeros; the files' `fetched` reports them.
+            Otherwise access to such a file is an error.
 
-    Raises SourceUnreadable if something cannot be read,
-    LogError if the directory is not named as a partition's or a running broker holds the log directory.
+    Raises:
+        SourceUnreadable: A file or the directory cannot be read.
+        LogError: The name is not a partition directory's, or a running broker uses the log directory.
     """
     whole = os.path.abspath(path)
     parent, name = os.path.split(whole)
@@ -61,7 +65,7 @@ def partition_directory(
         recovery_point=(root.recovery_points or {}).get(topic_partition),
         log_start_offset=root.log_starts.get(topic_partition),
         high_watermark=(
-            # A file without a line for the partition means that nothing of it was ever committed.
+            # A file without a line for the partition means that no record of it was ever committed.
             None if root.high_watermarks is None else root.high_watermarks.get(topic_partition, 0)
         ),
         first_dirty_offset=(root.cleaned or {}).get(topic_partition),
@@ -71,7 +75,7 @@ def partition_directory(
 
 
 def refuse_changes(directory: PartitionDirectory) -> None:
-    """Raise SourceChanged if a file is no longer what it was when the directory was read."""
+    """Raise SourceChanged if a file changed since the directory was read."""
     for file in directory.files.values():
         if isinstance(file.held, SourceFile):
             file.held.refuse_change()

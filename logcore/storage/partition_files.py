@@ -1,8 +1,7 @@
 """The files of one partition directory, as a broker's start would see them.
 
-Which of them make up the log is decided by `logcore.segments.startup` from their names and, where a cleaned segment is
-not yet in place, from how far it reaches. A directory in use may change between the look at its names and the look at
-a file: then it is looked at again.
+`logcore.segments.startup` decides which files form the log, from their names and, for a cleaned segment that is not yet
+in place, from its last offset. A directory in use may change between listing and reading: then it is read again.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from logcore.storage.files import SourceUnreadable, open_readonly, shown
 from logcore.storage.headers import LocalReader
 
 MAX_SEGMENT_SIZE = 2**31 - 1
-"""Kafka holds positions in 32 bits; no broker opens a larger segment."""
+"""Kafka stores positions in 32 bits; no broker opens a larger segment."""
 
 _LOOKS = 3
 
@@ -29,9 +28,11 @@ Names = dict[str, "os.DirEntry[str]"]
 
 @dataclass(slots=True)
 class PartitionFiles:
-    """What a partition directory holds. segments: by base offset. unreadable: base offsets of segments that are there
-    and cannot be read. snapshots, metadata_snapshots: producer snapshots, and KRaft's, as (exclusive end offset, path),
-    ascending."""
+    """The files of a partition directory.
+
+    `unreadable`: base offsets of segments that exist and cannot be read. `snapshots`, `metadata_snapshots`: producer
+    snapshots and KRaft snapshots as (exclusive end offset, path), ascending.
+    """
 
     segments: list[SegmentFile] = field(default_factory=list)
     unreadable: list[int] = field(default_factory=list)
@@ -40,16 +41,20 @@ class PartitionFiles:
     metadata_snapshots: list[tuple[int, str]] = field(default_factory=list)
 
     def say(self, rule: str, path: str, message: str, nbytes: int | None = None) -> None:
+        """Add a finding about a file."""
         self.findings.append(found(rule, message, file=shown(path), nbytes=nbytes))
 
 
 def read_partition(
     path: str, entries: Callable[[], list[os.DirEntry[str]] | None], only: set[int] | None = None
 ) -> PartitionFiles | None:
-    """The files of a partition directory; None if it cannot be listed.
+    """Read the files of a partition directory; None if it cannot be listed.
 
-    entries: lists it, asked again if a file is gone meanwhile. only: base offsets of segments that were named one by
-    one: these and their neighbours are taken under their plain names, whatever a start would make of them.
+    Args:
+        path: The partition directory.
+        entries: Lists the directory; called again if a file disappears meanwhile.
+        only: Base offsets of segments that were named one by one. These and their neighbours are read under their plain
+            names, without the rules of a broker's start.
     """
     for left in reversed(range(_LOOKS)):
         listed = entries()
@@ -58,11 +63,11 @@ def read_partition(
         looked = _look(path, {entry.name: entry for entry in listed}, only, is_last=left == 0)
         if looked is not None:
             return looked
-    raise AssertionError("the last look always tells")
+    raise AssertionError("the last look always returns a result")
 
 
 def _look(path: str, names: Names, only: set[int] | None, *, is_last: bool) -> PartitionFiles | None:
-    """What one look tells; None if a file is gone since its name was seen, and this is not the last look."""
+    """Read the listed files; None if a file disappeared since the listing and this is not the last look."""
     files = PartitionFiles()
     start = _start_files(path, names) if only is None else _as_named(names)
     for name in names:
@@ -107,7 +112,7 @@ def _start_files(path: str, names: Names) -> StartFiles:
             for _, header in LocalReader().headers(file):
                 end = end if header is None else header.next_offset
         except LogError:
-            pass  # it is said where the segment is opened
+            pass  # reported where the segment is opened
         return end
 
     return kept_at_start(names, next_offset)
@@ -116,7 +121,7 @@ def _start_files(path: str, names: Names) -> StartFiles:
 def _segment(
     entry: os.DirEntry[str], base_offset: int, beside: tuple[tuple[str, str], ...], files: PartitionFiles
 ) -> SegmentFile | None:
-    """A segment's file as it is; None, and a finding, if it cannot be read. Raises FileNotFoundError."""
+    """Describe a segment's file; None, and a finding, if it cannot be read. Raises FileNotFoundError."""
     if not entry.is_file(follow_symlinks=False):
         files.say("not-a-segment", entry.path, not_a_segment(entry.path))
         return None
@@ -138,16 +143,16 @@ def _report(path: str, start: StartFiles, files: PartitionFiles) -> None:
     if start.swapped:
         replaced = sum(reason is DropReason.REPLACED for reason in start.dropped.values())
         message = (
-            f"{shown(path)}: a broker was stopped while it put cleaned segments in place. They are read as its start "
-            f"would have them: {', '.join(start.swapped)} instead of {replaced} files."
+            f"{shown(path)}: a broker was stopped while it replaced segments by cleaned ones. They are read as after "
+            f"its start: {', '.join(start.swapped)} instead of {replaced} files."
         )
         files.say("interrupted-swap", path, message)
     silent = (DropReason.REPLACED, DropReason.STRAY_SNAPSHOT)
     leftovers = sum(reason not in silent for reason in start.dropped.values())
     if leftovers:
         message = (
-            f"{shown(path)} holds {leftovers} files left over from deletion or compaction, for a broker's start to "
-            "remove; left alone."
+            f"{shown(path)} contains {leftovers} files left over from deletion or compaction. A broker's start removes "
+            "them; they are not read."
         )
         files.say("leftover-file", path, message)
 
@@ -155,5 +160,5 @@ def _report(path: str, start: StartFiles, files: PartitionFiles) -> None:
 def not_a_segment(path: str) -> str:
     """Why a path cannot be read as a segment."""
     if filenames.segment_base_offset(os.path.basename(path).removesuffix(filenames.SWAP_SUFFIX)) is None:
-        return f"{shown(path)} is no segment: one is named by its base offset in 20 digits and ends in .log."
-    return f"{shown(path)} is named like a segment but is no regular file; it is not opened."
+        return f"{shown(path)} is not a segment: a segment's name is its base offset in 20 digits and .log."
+    return f"{shown(path)} is named like a segment but is not a regular file; it is not opened."

@@ -1,7 +1,8 @@
-"""Writing a partition directory that does not exist yet: all of it, or nothing under its name.
+"""Write a new partition directory: either complete, or not at all under its name.
 
-Files go into a directory beside it, each one synced; then that is synced and renamed. A process that dies leaves the
-directory beside it, whose name says what it is, and never a part under the final name.
+Files are written and synced in a temporary directory beside it. Then this directory is synced and renamed. If the
+process dies, the temporary directory remains under a recognizable name. An incomplete directory never has the final
+name.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from types import TracebackType
 from typing import BinaryIO
 
 from logcore.errors import CorruptIndexError, LogError
-from logcore.logs.model.partition_directory import Cut, Keep, Proposal, RootLines, Write
+from logcore.logs.model.partition_directory import Cut, Keep, PartitionDirectory, Proposal, RootLines, Write
 from logcore.records.varint import Buffer
 from logcore.segments import filenames
 from logcore.segments.filenames import TopicPartition
@@ -27,14 +28,14 @@ from logcore.storage.files import copy_range, read_file, shown
 
 _UNFINISHED = ".unfinished"
 _LONGEST_NAME = 255
-"""Bytes of a name in a directory."""
+"""Longest name in a directory, in bytes."""
 
 
 class PartitionOutput:
-    """A new partition directory, made from the files of `source`. Use as a context: it takes its name at the end.
+    """A new partition directory, made from the files of `source`. Use it as a context: the rename is at its end.
 
-    Nothing is ever written below `source`, nor into a log directory that a running broker holds. The directory beside
-    the new one is locked while it is written, so that of two runs at once one is refused.
+    It never writes below `source`, nor into a log directory that a running broker uses. The temporary directory is
+    locked while it is written, so one of two concurrent runs is refused.
     """
 
     def __init__(self, source: str, destination: str) -> None:
@@ -48,7 +49,7 @@ class PartitionOutput:
         os.makedirs(self._path, exist_ok=True)
         self._lock = _locked(self._path)
         try:
-            self._refuse()  # the run that held the lock may just have ended
+            self._refuse()  # the run that had the lock may just have ended
             for entry in os.scandir(self._path):  # of a run that was killed
                 shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
         except BaseException:
@@ -63,7 +64,7 @@ class PartitionOutput:
                 _sync_directory(self._path)
                 self._refuse()
                 os.rename(self._path, self._final)
-                is_named = True  # and what has the other name from now on is another run's
+                is_named = True  # from now on the temporary name may belong to another run
                 _sync_directory(os.path.dirname(self._final))
         finally:
             if not is_named:
@@ -71,22 +72,30 @@ class PartitionOutput:
             os.close(self._lock)
 
     def _refuse(self) -> None:
-        """LogError if nothing may be written under the final name."""
+        """Raise LogError if the final name cannot be used."""
         if os.path.lexists(self._final):
-            raise LogError("it exists already", file=shown(self._final), advice="Name a directory that does not exist.")
+            raise LogError(
+                "it exists already", file=shown(self._final), advice="Choose a directory that does not exist."
+            )
         refuse_below(self._source, self._final)
         unfinished = os.path.realpath(self._path)
         if os.path.islink(self._path) or os.path.commonpath([os.path.realpath(self._source), unfinished]) == unfinished:
-            # What a killed run left there is removed; this is not what one left.
+            # The rest of a killed run would be removed; this is something else.
             raise LogError(
-                "it would be written under this name first, and something else has it",
+                "this temporary name is needed, and something else uses it",
                 file=shown(self._path),
-                advice="Name another directory.",
+                advice="Choose another directory.",
             )
         refuse_if_in_use(os.path.dirname(self._final))
 
     def put(self, files: Proposal) -> None:
-        """Write every file of a proposal. Raises SourceUnreadable, SourceChanged, OSError."""
+        """Write every file of a proposal.
+
+        Raises:
+            SourceUnreadable: A file of the source cannot be read.
+            SourceChanged: A file of the source changed.
+            OSError: A file cannot be written.
+        """
         for name, file in files.items():
             match file:
                 case Keep(source):
@@ -99,7 +108,7 @@ class PartitionOutput:
 
     @contextmanager
     def stream(self, name: str, modified_ms: int) -> Iterator[BinaryIO]:
-        """A new file to be written piece by piece; on disk, and with its time of change, when the context ends."""
+        """Open a new file for writing. When the context ends, it is synced and gets its modification time."""
         with open(os.path.join(self._path, name), "xb") as stream:
             yield stream
             stream.flush()
@@ -108,7 +117,7 @@ class PartitionOutput:
     def _copy(self, name: str, source: str, size: int | None, modified_ms: int | None) -> None:
         origin, path = os.path.join(self._source, source), os.path.join(self._path, name)
         copy_range(origin, 0, size, path, sealed=True, is_summed=False)
-        # All the digits: a broker reads milliseconds, but a copy that is kept is kept whole.
+        # In nanoseconds: a broker reads milliseconds, but a copied file keeps its exact time.
         nanoseconds = os.stat(origin).st_mtime_ns if modified_ms is None else modified_ms * 1_000_000
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -117,9 +126,49 @@ class PartitionOutput:
             os.close(descriptor)
 
 
+def write_partition(directory: PartitionDirectory, log_directory: str | os.PathLike[str]) -> str:
+    """Write a partition directory, for instance the result of `LogWriter.close`, into a log directory.
+
+    The files appear at once under `<log_directory>/<topic>-<partition>`, synced to disk, or not at all. The log
+    directory's checkpoint files get the partition's lines; lines of other partitions stay. The clean-shutdown mark of
+    a broker is not written, so a broker that starts there recovers the log first.
+
+    Args:
+        directory: The files, and the partition's lines for the checkpoint files.
+        log_directory: It is created if it does not exist.
+
+    Returns:
+        The path of the partition directory.
+
+    Raises:
+        LogError: The partition directory exists already, or a running broker uses the log directory.
+        CorruptIndexError: A checkpoint file in the log directory is malformed.
+        ValueError: The topic's name is not legal.
+        OSError: The disk is full, or the user may not write there.
+
+    Example:
+        >>> logcore.write_partition(writer.close(as_of_ms), "logs")
+        'logs/orders-0'
+    """
+    name = str(directory.topic_partition)
+    if filenames.parse_partition_directory(name) != (directory.topic_partition, filenames.DirectoryKind.LIVE):
+        raise ValueError(f"{name!r} is not the name of a partition directory")
+    path = os.path.join(os.fspath(log_directory), name)
+    lines = RootLines(
+        directory.recovery_point, directory.log_start_offset, directory.high_watermark, directory.first_dirty_offset
+    )
+    check_root_files(os.devnull, os.fspath(log_directory))
+    with PartitionOutput(os.devnull, path) as output:
+        output.put({file.name: Write(bytes(file.content), file.modified_ms) for file in directory.files.values()})
+        # Before the rename: a log without its lines would show no record.
+        write_lines_of_logs(os.fspath(log_directory), {directory.topic_partition: lines})
+    return path
+
+
 def _unfinished_name(name: str) -> str:
-    """The name of the directory beside: a topic of Kafka's greatest length leaves no room for more, so that its end
-    gives way to a digest."""
+    """Return the temporary directory's name. A topic of the greatest length leaves no room for a suffix: then a digest
+    replaces the end of the name.
+    """
     encoded = os.fsencode(name)
     if len(encoded) + len(_UNFINISHED) <= _LONGEST_NAME:
         return name + _UNFINISHED
@@ -128,19 +177,28 @@ def _unfinished_name(name: str) -> str:
 
 
 def refuse_below(source: str, path: str) -> None:
-    """LogError for a path that is the directory `source`, or lies in it."""
+    """Raise LogError for a path that is the directory `source`, or is inside it."""
     within = os.path.realpath(source)
     if os.path.commonpath([within, os.path.realpath(path)]) == within:
-        raise LogError("it lies in the directory that is read", file=shown(path), advice="Name another one.")
+        raise LogError("it is in the directory that is read", file=shown(path), advice="Choose another one.")
 
 
 def write_root_files(source: str, directory: str, topic_partition: TopicPartition, lines: RootLines) -> None:
-    """Write the four checkpoints of a log directory with the partition's lines replaced: those that are in `directory`
-    already (of other partitions put there before), else those of `source`, the parent of the partition that was read. A
-    checkpoint that neither has, and that gets no line, is not written; one of `source` that cannot be understood counts
-    as absent, as it did when the partition was read.
+    """Write the four checkpoints of a log directory, with new lines for one partition.
 
-    Raises as `check_root_files`; OSError.
+    The other lines are those in `directory`, or, if it has no such checkpoint, those of `source`. A malformed
+    checkpoint of `source` counts as absent, as when the partition was read. A checkpoint without any line is not
+    written if it does not exist.
+
+    Args:
+        source: Parent of the partition that was read.
+        directory: The log directory to write to.
+        topic_partition: The partition.
+        lines: Its new lines.
+
+    Raises:
+        LogError: As `check_root_files`.
+        OSError: A file cannot be written.
     """
     check_root_files(source, directory)
     stated = _stated(lines)
@@ -156,10 +214,14 @@ def write_root_files(source: str, directory: str, topic_partition: TopicPartitio
 
 
 def write_lines_of_logs(directory: str, lines: Mapping[TopicPartition, RootLines]) -> None:
-    """Write the four checkpoints of a new log directory with the lines of the logs that were put there, and with those
-    of other logs that are in it already. A checkpoint without any line is not written.
+    """Write the four checkpoints of a new log directory, with lines for the logs that were written there.
 
-    Raises CorruptIndexError for a checkpoint that cannot be understood; OSError.
+    Lines of other logs stay. A checkpoint without any line is not written.
+
+    Raises:
+        LogError: A running broker uses the log directory.
+        CorruptIndexError: A checkpoint is malformed.
+        OSError: A file cannot be written.
     """
     refuse_if_in_use(directory)
     os.makedirs(directory, exist_ok=True)
@@ -176,13 +238,17 @@ def write_lines_of_logs(directory: str, lines: Mapping[TopicPartition, RootLines
 
 
 def check_root_files(source: str, directory: str) -> None:
-    """Whether `write_root_files` may write there. Raises LogError for the log directory `source` itself, for one that a
-    running broker holds, and for a checkpoint in `directory` that cannot be understood."""
+    """Check that `write_root_files` may write there.
+
+    Raises:
+        LogError: `directory` is the log directory `source`, or a running broker uses it.
+        CorruptIndexError: A checkpoint in `directory` is malformed.
+    """
     if os.path.realpath(directory) == os.path.realpath(source):
         raise LogError(
             "these are the root files of the directory that is read",
             file=shown(directory),
-            advice="Name another directory.",
+            advice="Choose another directory.",
         )
     refuse_if_in_use(directory)
     for name in _stated(RootLines()):
@@ -199,7 +265,7 @@ def _stated(lines: RootLines) -> dict[str, int | None]:
 
 
 def _offsets(source: str, target: str) -> tuple[dict[TopicPartition, int], bool]:
-    """Lines to go on from, and whether there is a file with such."""
+    """Return the lines to start with, and whether a usable file has them."""
     if os.path.lexists(target):
         try:
             return checkpoints.parse_offset_checkpoint(read_file(target)), True
@@ -222,19 +288,23 @@ def _replace(path: str, content: Buffer) -> None:
 
 
 def _settle(descriptor: int, nanoseconds: int) -> None:
-    """A file's time of change, and the file on disk with it."""
+    """Set a file's modification time, and sync it to disk."""
     os.utime(descriptor, ns=(nanoseconds, nanoseconds))
     os.fsync(descriptor)
 
 
 def _locked(path: str) -> int:
-    """A descriptor of a directory that no other process has locked. LogError if one has."""
+    """Lock a directory and return its descriptor.
+
+    Raises:
+        LogError: Another process has locked it.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         is_ours = os.path.samestat(os.fstat(descriptor), os.stat(path))
     except OSError as error:
-        # A file system that locks no directories cannot tell two runs apart.
+        # On a file system that cannot lock directories, two runs cannot be distinguished.
         is_ours = error.errno not in (errno.EWOULDBLOCK, errno.EACCES, errno.ENOENT)
     if not is_ours:
         os.close(descriptor)

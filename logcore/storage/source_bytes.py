@@ -1,8 +1,8 @@
-"""A source's file in memory, piece by piece: what is read from it stays as it was read.
+"""A source's file in memory, loaded in pieces. Bytes that were read once do not change.
 
-A mapped file is not safe where others write: touching a byte that was cut off kills the process, and bytes change
-under a reader that has checked them. Here addresses are reserved for the whole file, and a piece becomes memory when
-it is asked for, by an ordinary read that can fail. Holes of the file take no memory and no time.
+A mapped file is not safe while other processes write: access to a truncated byte kills the process, and bytes may
+change after they were checked. So this module reserves addresses for the whole file, and fills a piece of memory on
+request, with an ordinary read that can fail. Holes of the file need no memory and no time.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from logcore.storage.files import (
 )
 
 PIECE = 2 << 20
-"""Bytes that are read, and released, at a time: a huge page."""
+"""Bytes that are read, and released, at once: a huge page."""
 
 _HEADER = 64
 """Bytes of the largest batch header, and a little more."""
 _NO_RESERVE = 0x4000
-"""Linux's MAP_NORESERVE, for which Python has a name from version 3.12 on only."""
+"""Linux's MAP_NORESERVE. Python has a name for it since version 3.12."""
 
 
 class _Reading:
-    """A read of pieces by one thread. done: it ended. failed: with an error, and the pieces are not there."""
+    """A read of pieces by one thread. `done`: it ended. `failed`: it ended with an error, without the pieces."""
 
     def __init__(self) -> None:
         self.done, self.failed = threading.Event(), False
@@ -49,11 +49,19 @@ class _Reading:
 class SourceBytes:
     """The bytes of one file. Several threads may fetch at once.
 
-    content: as long as the file was when it was opened; what was not fetched reads as zeros.
+    `content` is as long as the file was when it was opened. Bytes that were not fetched read as zeros.
     """
 
     def __init__(self, path: str, *, sealed: bool) -> None:
-        """Open the file. sealed: nobody may write to it any more. Raises SourceUnreadable."""
+        """Open the file.
+
+        Args:
+            path: The file.
+            sealed: No process may write to it any more.
+
+        Raises:
+            SourceUnreadable: The file cannot be opened, or there are not enough addresses for it.
+        """
         self._path, self._sealed = path, sealed
         self._stream = open_readonly(path)
         weakref.finalize(self, self._stream.close)
@@ -65,17 +73,19 @@ class SourceBytes:
         self._gone: set[tuple[int, int]] = set()
         """Ranges of bytes that the disk failed to read; they read as zeros."""
         self._released = 0
-        """No piece in front of this one is in memory."""
+        """No piece before this one is in memory."""
         self._zeros_from: int | None = None
         self._whole: tuple[tuple[int, int], ...] | None = None
-        """What is no hole, once all of it is in memory for good."""
+        """The ranges outside of holes, once all of them are in memory permanently."""
         self._memory = _reserved(path, self.size)
         self.content: memoryview = memoryview(self._memory) if self._memory is not None else memoryview(b"")
 
     def fetch(self, start: int, end: int) -> None:
-        """Have bytes start..end in memory. Positions behind the end of the file are ignored.
+        """Load bytes start..end into memory. Positions after the end of the file are ignored.
 
-        Raises SourceUnreadable, and SourceChanged if the file is shorter than it was.
+        Raises:
+            SourceUnreadable: The file cannot be read.
+            SourceChanged: The file is shorter than it was.
         """
         end = min(end, self.size)
         if start >= end or self._whole is not None:
@@ -104,11 +114,15 @@ class SourceBytes:
         for fetched in others:
             fetched.done.wait()
         if any(fetched.failed for fetched in others):
-            self.fetch(start, end)  # nobody else reads those pieces now: the error is raised here too
+            self.fetch(start, end)  # no other thread reads those pieces now: the error is raised here too
 
     def fetch_all(self) -> int:
-        """Have everything in memory for good, and the file closed. How many bytes that are: holes take none. To be
-        called before another thread knows of this object. Raises as `fetch`.
+        """Load the whole file permanently, and close it. Call it before other threads use this object.
+
+        Returns:
+            The number of bytes in memory. Holes need none.
+
+        Raises as `fetch`.
         """
         parts = tuple(self._data(0, self.size))
         for start, end in parts:
@@ -120,7 +134,7 @@ class SourceBytes:
         return sum(end - start for start, end in parts)
 
     def read(self, start: int, end: int) -> bytes:
-        """A copy of bytes start..end, which stays out of `content`. Raises as `fetch`."""
+        """Return a copy of bytes start..end and do not add it to `content`. Raises as `fetch`."""
         if self._whole is not None:
             return bytes(self.content[start:end])
         end = max(min(end, self.size), start)
@@ -134,26 +148,29 @@ class SourceBytes:
         return bytes(content)
 
     def unreadable(self, start: int, end: int) -> tuple[tuple[int, int], ...]:
-        """Of bytes start..end, as far as they were asked for, those that the disk failed to read: ascending ranges."""
+        """The ranges of start..end that the disk failed to read, ascending, as far as they were requested."""
         with self._lock:
             gone = sorted((max(start, low), min(end, high)) for low, high in self._gone if low < end and high > start)
         return joined(gone)
 
     def fetch_batch(self, position: int) -> int:
-        """Have the batch at a position in memory, as far as its size field fits the file. The position behind it;
-        `position` itself if the size field cannot be right. Raises as `fetch`."""
+        """Load the batch at a position into memory, as far as its size field fits the file. Raises as `fetch`.
+
+        Returns:
+            The position after the batch, or `position` itself if the size field is invalid.
+        """
         self.fetch(position, position + _HEADER)
         if self.size - position < LOG_OVERHEAD:
             return position
         length = int.from_bytes(self.content[position + LOG_OVERHEAD - 4 : position + LOG_OVERHEAD], "big", signed=True)
-        behind = position + LOG_OVERHEAD + length
-        if length <= 0 or behind > self.size:
+        after = position + LOG_OVERHEAD + length
+        if length <= 0 or after > self.size:
             return position
-        self.fetch(position, behind)
-        return behind
+        self.fetch(position, after)
+        return after
 
     def release(self, end: int) -> None:
-        """Nobody looks at bytes in front of `end` any more; who does must fetch them again."""
+        """Release the bytes before `end`. A later reader of them must fetch them again."""
         last = min(end, self.size) // PIECE
         if last <= self._released or self._memory is None or not hasattr(mmap, "MADV_DONTNEED"):
             return
@@ -171,15 +188,19 @@ class SourceBytes:
         return self.zeros_from() <= position and not self.unreadable(position, self.size)
 
     def next_data(self, position: int) -> int:
-        """The position from which on bytes may be other than zero: `position`, or the end of the hole that it lies in;
-        the file's size where nothing but a hole is left. Raises as `fetch`."""
+        """The first position at or after `position` that is not in a hole; the file's size if only a hole is left.
+
+        Raises as `fetch`.
+        """
         for start, _ in self._data(position, self.size):
             return start
         return self.size
 
     def zeros_from(self) -> int:
-        """Where the zeros at the end of the file begin; its size if it does not end in any. They are read once. Raises
-        as `fetch`."""
+        """Where the zeros at the end of the file begin; the file's size if it does not end in zeros.
+
+        The zeros are read only once. Raises as `fetch`.
+        """
         if self._zeros_from is None:
             self._zeros_from = self._read_zeros()
         return self._zeros_from
@@ -198,8 +219,9 @@ class SourceBytes:
         return 0
 
     def refuse_change(self) -> None:
-        """Raise SourceChanged if the file is no longer what it was when it was opened. Whoever appends does no harm
-        unless the file is sealed."""
+        """Raise SourceChanged if the file changed since it was opened. Appended bytes are a change only if the file is
+        sealed.
+        """
         refuse_change(self._path, self._seen, sealed=self._sealed)
 
     def _read(self, start: int, end: int) -> None:
@@ -209,7 +231,7 @@ class SourceBytes:
                 self._fill(target, data_start)
 
     def _fill(self, target: memoryview, position: int) -> None:
-        """Read into the target; sectors that the disk fails to read stay zero and are remembered."""
+        """Read into the target. Sectors that the disk fails to read stay zero and are recorded."""
         done, size = 0, len(target)
         while done < size:
             try:
@@ -225,7 +247,7 @@ class SourceBytes:
             done += given
 
     def _fill_around(self, target: memoryview, position: int, done: int, error: OSError) -> None:
-        """The disk failed somewhere in what is left: halve it until the sectors are known."""
+        """Halve the rest of a failed read until the failing sectors are known."""
         start, end = position + done, position + len(target)
         if end - start <= SECTOR:
             with self._lock:
@@ -239,11 +261,11 @@ class SourceBytes:
                 self._fill(part, low)
 
     def _shorter(self, position: int) -> SourceChanged:
-        message = f"it was cut short while it was read: byte {position} of {self.size} is gone"
+        message = f"it was truncated while it was read: byte {position} of {self.size} is gone"
         return SourceChanged(message, file=shown(self._path), position=position)
 
     def _data(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """What of start..end is no hole."""
+        """Yield the ranges of start..end that are not holes."""
         if self._whole is not None:
             yield from ((max(low, start), min(high, end)) for low, high in self._whole if low < end and high > start)
             return
@@ -255,20 +277,20 @@ class SourceBytes:
 
 @lru_cache(maxsize=2)
 def _zeros(count: int) -> bytes:
-    """Of a hole many are asked for, piece by piece."""
+    """Zeros of a hole; cached, since readers request many pieces of the same size."""
     return bytes(count)
 
 
 def _reserved(path: str, size: int) -> mmap.mmap | None:
-    """Addresses for so many bytes, which become memory when they are written to."""
+    """Reserve addresses for `size` bytes. They become memory when they are written."""
     if not size:
         return None
     try:
         memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
     except (OSError, OverflowError, ValueError) as error:
-        message = f"no addresses are to be had for its {size} bytes: {error}."
+        message = f"there are not enough addresses for its {size} bytes: {error}."
         raise SourceUnreadable(message, file=shown(path), advice="Raise the limit on address space.") from error
     if size >= 4 * PIECE and hasattr(mmap, "MADV_HUGEPAGE"):
-        with suppress(OSError):  # small pages do as well
+        with suppress(OSError):  # small pages work too
             memory.madvise(mmap.MADV_HUGEPAGE)
     return memory

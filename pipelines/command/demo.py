@@ -1,6 +1,6 @@
-"""``loglake demo``: the bundled samples become tables, one lake a cluster, and what to type next is printed.
+"""``loglake demo``: converts the bundled samples to tables, one lake per cluster, and prints the next commands.
 
-All runs are in one process, so that one Spark session serves them, and in one instance, the one that ``make ui`` shows.
+All runs are in one process, so that they share one Spark session, and in the instance that ``make ui`` shows.
 """
 
 from __future__ import annotations
@@ -18,39 +18,42 @@ from pipelines.command.instance import open_instance
 from pipelines.command.running import Runner, RunOutcome, announcer
 from pipelines.command.summary import damage_lines, logs_table, meanings_line, shown_path
 from pipelines.jobs import INTAKE_JOB
-from pipelines.view.lakes import lake_name
-from pipelines.view.state import LakeState, read_state
+from pipelines.resources import JobLauncher
+from spark_jobs import launch
+from spark_jobs.contracts import Intake
 from spark_jobs.lake.errors import JobError, UsageError
-from spark_jobs.lake.setup import registry
-from spark_jobs.lake.setup.registry import Intake, remember
-from spark_jobs.lake.store.lease import hold
+from spark_jobs.lake.view.lake_state import LakeState, read_state
+from spark_jobs.lake.view.registered_lakes import home_folder, lake_name
 
 SUFFIX = ".tar.xz"
 
 
 def run_demo(samples: str | None = None) -> int:
-    """Run the demo; exit code 0 although a sample is damaged, because that is meant to be seen."""
+    """Run the demo. The exit code is 0 although a sample is damaged, because the demo shows that damage on purpose."""
     begun = time.monotonic()
-    home = Path(registry.home())
+    home = Path(home_folder())
     os.environ["LOGLAKE_HOME"] = str(home)
     archives = _archives(Path(samples) if samples else Path(__file__).resolve().parents[2] / "samples")
     outcomes: dict[str, RunOutcome] = {}
     with open_instance(str(home / "dagster")) as instance:
-        runner = Runner(instance, announcer())
-        for archive in archives:
+        # The last lake goes through Spark, as on a cluster; the others through processes of this machine.
+        engines = ["auto"] * (len(archives) - 1) + ["spark"]
+        for archive, engine in zip(archives, engines, strict=True):
+            runner = Runner(instance, announcer(), JobLauncher(engine=engine))
             logdir = _unpack(archive, home / "samples")
             lake = str(home / "lakes" / logdir.parent.name)
-            with hold(lake, "loglake demo"):
-                remember(lake, Intake((str(logdir),)))
+            with launch.open_lake(lake, "loglake demo"):
+                launch.register(lake, Intake((str(logdir),)))
                 outcomes[lake] = runner.run(INTAKE_JOB, lake, sources=[str(logdir)])
-            if outcomes[lake].error is not None:
-                raise JobError(f"The sample {lake_name(lake)}: {outcomes[lake].error}")
+            failure = outcomes[lake].failure
+            if failure is not None:
+                raise JobError(f"The sample {lake_name(lake)}: {failure.message}")
     states = [read_state(lake) for lake in outcomes]
     _show(home, states)
     if all(outcome.found_nothing_new for outcome in outcomes.values()):
         print("\nnothing new")
     else:
-        print(f"\ndone in {time.monotonic() - begun:.0f} s; run it again, and it says: nothing new")
+        print(f"\ndone in {time.monotonic() - begun:.0f} s; run it again, and it reports: nothing new")
     return ExitCode.CLEAN
 
 
@@ -58,14 +61,14 @@ def _archives(folder: Path) -> list[Path]:
     found = sorted(folder.glob(f"*{SUFFIX}"))
     if not found:
         raise UsageError(
-            f"No samples under {folder}. They come with the repository, not with the installed package: "
+            f"No samples under {folder}. They are in the repository, not in the installed package: "
             "name their folder by --samples DIR."
         )
     return found
 
 
 def _unpack(archive: Path, folder: Path) -> Path:
-    """Unpack a sample once, with its modification times; returns its log directory."""
+    """Unpack a sample once, with its modification times, and return its log directory."""
     target = folder / archive.name.removesuffix(SUFFIX)
     if not target.exists():
         unfinished = target.with_name(target.name + ".unfinished")
@@ -82,14 +85,14 @@ def _show(home: Path, states: Sequence[LakeState]) -> None:
     print(meanings_line(states))
     damage = damage_lines(states)
     if damage:
-        print("\nOne sample was damaged on purpose, and this is what is said of it:")
+        print("\nOne sample was damaged on purpose. Its findings:")
         for line in damage:
             print(f"  {line}")
     shown = next((state for state in states if any(log.published_to for log in state.logs)), states[0])
     here = shown_path(str(home))
     python = shown_path(sys.executable)
     query = (
-        "import duckdb; from deltalake import DeltaTable; "
+        "import duckdb; from deltalake import DeltaTable; "  # noqa: S608 - a path of ours, for a person to read
         f"records = DeltaTable('{here}/lakes/{shown.name}/tables/records').to_pyarrow_dataset(); "
         "print(duckdb.sql('select topic, partition, count(*) from records group by all order by all').fetchall())"
     )

@@ -1,8 +1,8 @@
-"""Where Dagster keeps its history, for runs that start from the command line.
+"""The folder of Dagster's history, for runs that start from the command line.
 
-``$DAGSTER_HOME`` if it is set, else ``dagster`` in the operator's home. A new folder gets the same ``dagster.yaml``
-that ``make ui`` uses, so that one instance serves both. It never lies inside a lake: a ``dagster.yaml`` can name code
-that Dagster then runs, and a lake may come from anybody.
+``$DAGSTER_HOME`` if it is set, otherwise ``dagster`` in the operator's home. A new folder gets the same
+``dagster.yaml`` that ``make ui`` uses, so that both share one instance. It is never inside a lake: a ``dagster.yaml``
+can name code that Dagster then runs, and the author of a lake may be unknown.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from pathlib import Path
 import dagster as dg
 
 from spark_jobs.lake.errors import JobError, UsageError
-from spark_jobs.lake.setup import registry
+from spark_jobs.lake.view.registered_lakes import lake_around
 
 HOST_TAG, PROCESS_TAG = "loglake/host", "loglake/process"
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
 def settings_file() -> Path:
-    """Our ``dagster.yaml``: in the package where it was installed from a wheel, else in ``deploy/``."""
+    """Path of our ``dagster.yaml``: in the package if it was installed from a wheel, otherwise in ``deploy/``."""
     packaged = _PACKAGE / "dagster.yaml"
     return packaged if packaged.exists() else _PACKAGE.parent / "deploy" / "dagster.yaml"
 
 
 def open_instance(default_folder: str, lake: str | None = None) -> dg.DagsterInstance:
-    """The instance that the environment names, or the one in this folder; made if it is not there.
+    """Open the instance that the environment names, or the one in this folder; creates it if it does not exist.
 
-    ``DAGSTER_HOME`` is set for this process, for whatever Dagster itself looks up by it.
+    Sets ``DAGSTER_HOME`` in this process, because Dagster reads it.
 
     Args:
-        lake: a directory that is a lake, or becomes one in this run.
+        lake: A directory that is a lake, or becomes one in this run.
 
     Raises:
-        UsageError: the folder lies inside a lake.
+        UsageError: The folder is inside a lake.
     """
     folder = check_outside_lakes(default_folder, lake)
     target = folder / "dagster.yaml"
@@ -55,16 +55,16 @@ def open_instance(default_folder: str, lake: str | None = None) -> dg.DagsterIns
 
 
 def check_outside_lakes(default_folder: str, lake: str | None = None) -> Path:
-    """The folder of the instance, absolute.
+    """Return the absolute folder of the instance.
 
     Raises:
-        UsageError: it lies inside a lake.
+        UsageError: It is inside a lake.
     """
     folder = Path(os.environ.get("DAGSTER_HOME") or default_folder).absolute()
-    around = registry.lake_around(str(folder), lake)
+    around = lake_around(str(folder), lake)
     if around is not None:
         raise UsageError(
-            f"Dagster's home {folder} lies inside the lake {around}. Its dagster.yaml can name code to run, and a lake "
+            f"Dagster's home {folder} is inside the lake {around}. Its dagster.yaml can name code to run, and a lake "
             f"is data that may come from anybody. Keep the history elsewhere: mv {folder} OTHER, then set "
             "DAGSTER_HOME=OTHER; or unset DAGSTER_HOME, and the history is kept in the folder dagster of LOGLAKE_HOME."
         )
@@ -72,17 +72,17 @@ def check_outside_lakes(default_folder: str, lake: str | None = None) -> Path:
 
 
 def process_tags() -> dict[str, str]:
-    """Tags by which a later run can tell that this process, and with it its run, is gone.
+    """Tags from which a later run can see that this process has ended, and its run with it.
 
-    The daemon must not start such a run again by itself: it belongs to whoever typed the command.
+    The daemon must not restart such a run by itself: only the user who started the command may do so.
     """
     return {HOST_TAG: socket.gethostname(), PROCESS_TAG: _process(os.getpid()), "dagster/max_retries": "0"}
 
 
 def end_dead_runs(instance: dg.DagsterInstance) -> None:
-    """Mark runs of killed processes as failed and free their places in pools.
+    """Mark runs of killed processes as failed and free their slots in pools.
 
-    Nobody else would: a killed run says nothing, and its place in a pool of one would keep every later run waiting.
+    A killed run cannot do it, and its slot in a pool of one would block every later run.
     """
     unfinished = dg.RunsFilter(
         statuses=[dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.CANCELING],
@@ -97,9 +97,10 @@ def end_dead_runs(instance: dg.DagsterInstance) -> None:
 
 
 def _process(pid: int) -> str:
-    """A process by number and start time, so that a number used again is not taken for the same process."""
+    """Identify a process by number and start time, so that a reused number is not taken for the same process."""
     try:
-        # Field 22 of /proc/<pid>/stat; the name in field 2 may hold anything, so count from behind it.
+        # Field 22 of /proc/<pid>/stat. The name in field 2 may contain anything, so count after its closing
+        # parenthesis.
         started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
         try:

@@ -1,8 +1,8 @@
-"""Interrupts from the terminal that reach the command.
+"""Makes sure that interrupts from the terminal reach the command.
 
-Python runs a signal's handler between any two instructions of the main thread. Where these belong to a finalizer or to
-a callback of the garbage collector, which PySpark and Dagster have, the exception of the handler is printed and
-dropped, and the command would go on as if nobody had pressed Ctrl-C.
+Python runs a signal's handler between any two instructions of the main thread. If these belong to a finalizer or to a
+callback of the garbage collector, as PySpark and Dagster have them, Python prints the handler's exception and drops it.
+The command would then continue as if Ctrl-C had not been pressed.
 """
 
 from __future__ import annotations
@@ -15,15 +15,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 DELAY_S = 0.05
-"""Seconds after which a dropped interrupt is sent again: the callback has ended by then."""
+"""Seconds after which a dropped interrupt is sent again; the callback has ended by then."""
 
-INTERRUPTS = frozenset({"KeyboardInterrupt", "DagsterExecutionInterruptedError"})
-"""Names of the exceptions that an interrupt becomes, in and outside of a run of Dagster."""
+
+def interrupt_types() -> tuple[type[BaseException], ...]:
+    """The exceptions of an interrupt: Python's, and Dagster's own in a run of Dagster.
+
+    This does not import Dagster: if it is not loaded, its exception cannot be raised.
+    """
+    of_dagster = getattr(sys.modules.get("dagster"), "DagsterExecutionInterruptedError", None)
+    return (KeyboardInterrupt,) if of_dagster is None else (KeyboardInterrupt, of_dagster)
+
+
+def is_interrupt(error: BaseException | None) -> bool:
+    """Whether an error is an interrupt, or was raised because of one."""
+    interrupts = interrupt_types()
+    while error is not None and not isinstance(error, interrupts):
+        error = error.__cause__
+    return error is not None
 
 
 @contextmanager
 def lost_interrupts_repeated() -> Iterator[None]:
-    """Send an interrupt again whose exception Python dropped. Everything else that is dropped is reported as before."""
+    """Send an interrupt again if Python dropped its exception. Other dropped exceptions are reported as before."""
     before = sys.unraisablehook
     repeats: list[threading.Timer] = []
 
@@ -33,7 +47,8 @@ def lost_interrupts_repeated() -> Iterator[None]:
         again.start()
 
     def take(dropped: sys.UnraisableHookArgs) -> None:
-        if dropped.exc_type.__name__ not in INTERRUPTS:
+        interrupts = interrupt_types()
+        if not issubclass(dropped.exc_type, interrupts):
             before(dropped)
             return
         is_sent = False
@@ -41,15 +56,14 @@ def lost_interrupts_repeated() -> Iterator[None]:
             try:
                 repeat()
                 is_sent = True
-            except BaseException as error:
-                # On a busy machine the next interrupt may arrive in here already, and Python would drop it too.
-                if type(error).__name__ not in INTERRUPTS:
-                    raise
+            except interrupts:
+                # On a busy machine the next interrupt may already arrive here, and Python would drop it too.
+                pass
 
     sys.unraisablehook = take
     try:
         yield
     finally:
         sys.unraisablehook = before
-        for again in repeats:  # the work has ended: nothing is left to interrupt
+        for again in repeats:  # the work has ended: there is nothing to interrupt
             again.cancel()

@@ -1,23 +1,22 @@
-"""What ``loglake run`` does once its options are understood: one or two Dagster runs, then what there is to say.
+"""Executes ``loglake run`` after its options are parsed: one or two Dagster runs, then the output.
 
-Loading this module brings Dagster; :mod:`pipelines.cli` loads it when a run really begins.
+This module imports Dagster; :mod:`pipelines.cli` imports it only when a run begins.
 """
 
 from __future__ import annotations
 
 import argparse
-import fnmatch
 import os
 import sys
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from logcore.cli.reading.nearest_names import no_such_topic, unmatched
+from logcore.cli.reading.nearest_names import no_such_topic
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity
+from logcore.logs.model.log_selection import LogSelection
 from pipelines.command.instance import check_outside_lakes, open_instance
-from pipelines.command.preconditions import check_run
 from pipelines.command.running import Runner, RunOutcome, announcer
 from pipelines.command.summary import (
     check_lines,
@@ -29,58 +28,60 @@ from pipelines.command.summary import (
     plan_lines,
     refused_lines,
     tables_lines,
-    verdict,
 )
 from pipelines.jobs import INTAKE_JOB, MAINTENANCE_JOB
-from pipelines.view import lakes
-from pipelines.view.state import LakeState, read_state
-from spark_jobs.lake.segments import archive
-from spark_jobs.lake.setup import registry
-from spark_jobs.lake.setup.policies import read_policies
-from spark_jobs.lake.setup.registry import Intake
-from spark_jobs.lake.store import storage
-from spark_jobs.lake.store.lease import hold
+from pipelines.resources import JobLauncher
+from spark_jobs import launch
+from spark_jobs.contracts import Intake
+from spark_jobs.lake.view import registered_lakes
+from spark_jobs.lake.view.lake_state import LakeState, read_state
 
 
 def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str]) -> int:
-    """``loglake run``; returns the exit code.
+    """Execute ``loglake run``.
 
     Args:
-        numbers: partition numbers that were chosen; logs: topic partitions that were. Empty: all.
+        numbers: Selected partition numbers; empty: all.
+        logs: Selected topic partitions; empty: all.
+
+    Returns:
+        The exit code.
     """
-    lake = storage.absolute(options.lake)
+    lake = registered_lakes.lake_path(options.lake)
     intake = _intake(options, numbers)
-    check_run(lake, intake.paths, intake.fill_from, intake.policies)  # before anything is made
-    history = lakes.dagster_home()
+    # before anything is created
+    launch.check_run(lake, intake.paths, intake.fill_from, intake.policies, options.engine)
+    history = registered_lakes.dagster_home()
     check_outside_lakes(history, lake)
-    hint = () if registry.is_registered(lake) else registry.hinted(lake)
-    intake = registry.as_remembered(lake, intake)
+    hinted = registered_lakes.unadopted_sources(lake)
+    intake = registered_lakes.as_remembered(lake, intake)
     settings = _settings(intake, logs, options)
-    with hold(lake, "loglake run"), open_instance(history, lake) as instance:
-        runner = Runner(instance, announcer())
+    with launch.open_lake(lake, "loglake run"), open_instance(history, lake) as instance:
+        runner = Runner(instance, announcer(), JobLauncher(engine=options.engine))
         outcomes = [runner.run(INTAKE_JOB, lake, **settings, **_replacement(options))]
-        if not logs and outcomes[0].error is None:  # topic partitions by name are chosen for once
-            registry.remember(lake, intake)  # only what a run could take: later ones must not stumble over it
-        if options.maintain and outcomes[0].error is None:
+        if not logs and outcomes[0].failure is None:  # a selection of topic partitions by name is not registered
+            launch.register(lake, intake)  # only valid sources: otherwise each later run would fail
+        if options.maintain and outcomes[0].failure is None:
             outcomes.append(runner.run(MAINTENANCE_JOB, lake, **settings, apply=options.apply))
-    failed = next((outcome for outcome in outcomes if outcome.error is not None), None)
-    if failed is not None:
+    failure = next((outcome.failure for outcome in outcomes if outcome.failure is not None), None)
+    if failure is not None:
         for line in check_lines(outcomes[0], None):
             print(line)
-        sys.stderr.write(f"error: {failed.error}\n")
-        return ExitCode.USAGE if failed.is_usage_error else ExitCode.NOT_CHECKED
-    state = chosen_state(lake, options.topic, numbers, logs)
-    is_choice = bool(options.topic or numbers or logs)
-    chosen = {log.log for log in state.logs} if is_choice else None
+        sys.stderr.write(f"error: {failure.message}\n")
+        return failure.code
+    whole = read_state(lake)
+    selection = LogSelection.of(options.topic, numbers, logs)
+    state = chosen_state(whole, selection)
+    chosen = None if selection.is_everything else {log.log for log in state.logs}
     as_of_ms = options.now_ms if options.as_of is None else options.as_of
     _say(outcomes[0].of_paths)
-    _say_of_hint(lake, hint, intake)
+    _say_of_hint(lake, hinted, intake)
     _show(lake, state, outcomes, chosen, as_of_ms)
-    code = verdict(state, [*outcomes[0].of_paths, *outcomes[0].refused], as_of_ms)
-    if is_choice and not state.logs:
+    code = state.exit_code([*outcomes[0].of_paths, *outcomes[0].refused], as_of_ms)
+    if chosen is not None and not state.logs:
         sys.stderr.write(f"error: no log of the lake {lake} matches --topic and --partition; nothing was checked.\n")
         code = ExitCode.NOT_CHECKED
-    for line in unmatched_lines(lake, options.topic, intake.policies):
+    for line in unmatched_lines(whole, selection, intake.policies):
         sys.stderr.write(f"note: {line}\n")
     return max(code, checks_code(outcomes[0], chosen))
 
@@ -88,7 +89,11 @@ def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence
 def _show(
     lake: str, state: LakeState, outcomes: Sequence[RunOutcome], chosen: Collection[str] | None, as_of_ms: int
 ) -> None:
-    """What there is to say on stdout; ``chosen``: log keys that the run was for, None for all."""
+    """Print the results on stdout.
+
+    Args:
+        chosen: Log keys of the run; None: all.
+    """
     if state.logs:
         print(logs_table([state]))
         print(meanings_line([state]))
@@ -105,13 +110,13 @@ def _show(
         print("nothing new")
 
 
-def _say_of_hint(lake: str, hint: Sequence[Intake], intake: Intake) -> None:
-    """That the lake names sources of its own, which are not acted on."""
-    named = sorted({path for each in hint for path in each.paths} - set(intake.paths))
+def _say_of_hint(lake: str, hinted: Sequence[str], intake: Intake) -> None:
+    """Print that the lake names sources of its own, which are not used."""
+    named = sorted(set(hinted) - set(intake.paths))
     if named:
         sys.stderr.write(
-            f"note: {storage.join(lake, registry.HINT_FILE)} also names {', '.join(named)}. What a lake says of itself "
-            f"is not acted on; to take it over: loglake upgrade {lake} --adopt-sources\n"
+            f"note: {registered_lakes.hint_file(lake)} also names {', '.join(named)}. What a lake names itself "
+            f"is not used; to register it: loglake upgrade {lake} --adopt-sources\n"
         )
 
 
@@ -149,7 +154,7 @@ def _settings(intake: Intake, logs: Sequence[str], options: argparse.Namespace) 
 
 
 def _replacement(options: argparse.Namespace) -> dict[str, Any]:
-    """What is to be published again; nothing where it was not asked for."""
+    """Settings of a replacement; empty if none is requested."""
     if options.replace is None:
         return {}
     start, end = options.replace.start, options.replace.end
@@ -161,31 +166,23 @@ def _replacement(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def chosen_state(lake: str, topics: Sequence[str], numbers: Sequence[int], logs: Sequence[str]) -> LakeState:
-    """The lake's state, only of what was chosen."""
-    state = read_state(lake)
-    chosen = [
-        log
-        for log in state.logs
-        if (not topics or any(fnmatch.fnmatchcase(log.row.topic, glob) for glob in topics))
-        and (not numbers or log.row.partition in numbers)
-        and (not logs or log.topic_partition in logs)
-    ]
-    return replace(state, logs=tuple(chosen))
+def chosen_state(state: LakeState, selection: LogSelection) -> LakeState:
+    """The lake's state, only of the selected logs."""
+    return replace(state, logs=tuple(log for log in state.logs if selection.matches(log.row.topic, log.row.partition)))
 
 
-def unmatched_lines(lake: str, topics: Sequence[str], policies: str | None) -> list[str]:
+def unmatched_lines(state: LakeState, selection: LogSelection, policies: str | None) -> list[str]:
     """Patterns of --topic and of the policies that match no topic of the lake, each with the nearest names."""
-    known = sorted({row.topic for row in archive.read_logs(lake).values()})
+    known = sorted({log.row.topic for log in state.logs})
     if not known:
         return []
-    lines = [f"--topic {no_such_topic(glob, known)}" for glob in unmatched(topics, known)]
-    idle = (each for each in read_policies(policies).topics if not any(map(each.matches, known)))
-    return lines + [f"{policies}: the pattern {no_such_topic(policy.pattern, known)}" for policy in idle]
+    lines = [f"--topic {no_such_topic(glob, known)}" for glob in selection.unmatched_topics(known)]
+    idle = registered_lakes.idle_policies(policies, known)
+    return lines + [f"{policies}: the pattern {no_such_topic(pattern, known)}" for pattern in idle]
 
 
 def _say(findings: Sequence[Finding]) -> None:
-    """What there is to say about the source paths now, each on stderr."""
+    """Print current findings about the source paths on stderr."""
     for finding in findings:
         if finding.severity is not Severity.INFO:
             sys.stderr.write(f"{finding.severity}: {finding.message}\n")

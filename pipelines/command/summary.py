@@ -1,6 +1,6 @@
-"""What the command line prints about lakes, and the exit code that it comes to.
+"""The text that the command line prints about lakes, from their state and the results of a run.
 
-Both are made from what the tables say now, so that a rerun with nothing new prints and answers the same.
+A rerun with nothing new prints the same.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from logcore.exit_codes import ExitCode
-from logcore.logs.model.findings import Finding, Severity, exit_code, found
-from pipelines.questions import sentence
-from pipelines.view.standing import ALARMING, alarming_ranges, standing_findings
-from pipelines.view.state import MEANINGS, STATES, LakeState, LogState, read_alarms, read_stops
-from spark_jobs.lake.delta.tables import TABLES, table_uri
-from spark_jobs.lake.store import storage
+from logcore.logs.model.findings import Severity
+from pipelines.questions import CheckAnswer, Failure, sentence
+from spark_jobs.lake.view.alarms import damage_of, stops_of
+from spark_jobs.lake.view.lake_state import LakeState
+from spark_jobs.lake.view.ledger_states import ALARMING, MEANINGS
+from spark_jobs.lake.view.log_state import LogState, states_seen
+from spark_jobs.lake.view.shown_tables import tables_to_query
 
 if TYPE_CHECKING:
-    from pipelines.command.running import CheckOutcome, RunOutcome
-    from pipelines.questions import Failure
+    from pipelines.command.running import RunOutcome
 
 
 LISTED_FAILURES = 5
-"""So many failures of one check are named."""
+"""Maximum number of failures shown per check."""
 
 LISTED = 20
-"""So many things of one kind are shown of a plan."""
+"""Maximum number of entries of one kind shown of a plan."""
 
 
 def logs_table(states: Sequence[LakeState], *, name_lakes: bool = False) -> str:
-    """One line a topic partition; columns of ledger states that no log has are left out."""
+    """One line per topic partition; columns of ledger states that no log has are left out."""
     logs = [log for state in states for log in state.logs]
-    seen = [state for state in STATES if any(state in log.offsets_by_state for log in logs)]
+    seen = states_seen(logs)
     lake_column = ["lake"] if name_lakes else []
     header = [*lake_column, "topic partition", "segments", "batches", "records", "findings", *seen, "published to"]
     rows = [_row(state, log, seen, name_lakes) for state in states for log in state.logs]
@@ -55,8 +55,9 @@ def _row(state: LakeState, log: LogState, seen: Sequence[str], name_lake: bool) 
 
 
 def _short_findings(log: LogState) -> str:
-    severities = (("error", "E"), ("warning", "W"), ("info", "i"))
-    return " ".join(f"{log.findings[name]}{sign}" for name, sign in severities if log.findings.get(name)) or "0"
+    counts = log.findings_by_severity
+    signs = ((Severity.ERROR, "E"), (Severity.WARNING, "W"), (Severity.INFO, "i"))
+    return " ".join(f"{counts[severity]}{sign}" for severity, sign in signs if counts.get(severity)) or "0"
 
 
 def _aligned(header: Sequence[str], rows: Iterable[Sequence[str]], left: int) -> str:
@@ -72,11 +73,11 @@ def _aligned(header: Sequence[str], rows: Iterable[Sequence[str]], left: int) ->
 
 
 def damage_lines(states: Sequence[LakeState]) -> list[str]:
-    """Where there is damage and which logs have stopped, a line each."""
+    """Where there is damage, and which logs have stopped, one line each."""
     lines = []
     for state in states:
         names = {log.topic_partition for log in state.logs}
-        for word, alarms in (("damage", read_alarms(state.lake)), ("stopped", read_stops(state.lake))):
+        for word, alarms in (("damage", damage_of(state)), ("stopped", stops_of(state))):
             for alarm in alarms:
                 if alarm.topic_partition in names:
                     file = None if alarm.file is None else shown_path(alarm.file)
@@ -85,8 +86,8 @@ def damage_lines(states: Sequence[LakeState]) -> list[str]:
 
 
 def shown_path(path: str) -> str:
-    """A path as one would type it here: relative where it lies below the current directory."""
-    if storage.is_remote(path):
+    """A path for use here: relative if it is below the current directory."""
+    if "://" in path:
         return path
     relative = os.path.relpath(path)
     return path if relative.startswith(os.pardir) else relative
@@ -101,7 +102,7 @@ def meanings_line(states: Sequence[LakeState]) -> str:
 
 
 def open_transaction_lines(states: Sequence[LakeState], as_of_ms: int) -> list[str]:
-    """Logs that wait for the end of a transaction, a line each; one that hangs is a warning."""
+    """Logs that wait for the end of a transaction, one line each; one that hangs is a warning."""
     lines = []
     for state in states:
         for log in state.logs:
@@ -114,48 +115,48 @@ def open_transaction_lines(states: Sequence[LakeState], as_of_ms: int) -> list[s
 
 
 def refused_lines(outcome: RunOutcome) -> list[str]:
-    """What was asked for and left as it is, a line each."""
+    """Refused parts of the request, one line each."""
     return [f"refused: {finding.message}" for finding in outcome.refused]
 
 
 def check_lines(outcome: RunOutcome, logs: Collection[str] | None) -> list[str]:
-    """A paragraph for each check that failed, and a line for each with nothing to look at yet.
+    """A paragraph for each failed check, and a line for each check without data.
 
     Args:
-        logs: log keys that the run was for; None: all. Failures of other logs are left out.
+        logs: Log keys of the run; None: all. Failures of other logs are left out.
     """
     lines = []
-    for check in outcome.checks:
-        lines += [f"note of check {check.name}: {note}" for note in check.notes]
-        if check.is_unanswered:
-            lines.append(f"check {check.name}: nothing to look at yet. {check.description}")
+    for answer in outcome.answers:
+        lines += [f"note of check {answer.name}: {note}" for note in answer.notes]
+        if answer.is_unanswered:
+            lines.append(f"check {answer.name}: nothing to look at yet. {answer.description}")
             continue
-        failures = failures_of(check, logs)
+        failures = failures_of(answer, logs)
         if failures:
             level = max((failure.severity for failure in failures), key=[*Severity].index)
             told = sentence([failure.told for failure in failures], LISTED_FAILURES)
-            lines.append(f"failed check {check.name} ({level}): {told}. What to do: {check.what_to_do}")
+            lines.append(f"failed check {answer.name} ({level}): {told}. What to do: {answer.what_to_do}")
     return lines
 
 
-def failures_of(check: CheckOutcome, logs: Collection[str] | None) -> list[Failure]:
-    """Why a check failed, for the chosen logs; what is of no one log counts for each choice."""
-    if check.passed or check.is_unanswered:
+def failures_of(answer: CheckAnswer, logs: Collection[str] | None) -> list[Failure]:
+    """Failures of a check for the selected logs. A failure without a log is always included."""
+    if answer.passed or answer.is_unanswered:
         return []
-    return [failure for failure in check.failures if logs is None or failure.log is None or failure.log in logs]
+    return [failure for failure in answer.failures if logs is None or failure.log is None or failure.log in logs]
 
 
 def checks_code(outcome: RunOutcome, logs: Collection[str] | None) -> int:
     """Exit code of a run's checks: 2 for a failed error-level one, 1 for a warning."""
     code = ExitCode.CLEAN
-    for check in outcome.checks:
-        for failure in failures_of(check, logs):
+    for answer in outcome.answers:
+        for failure in failures_of(answer, logs):
             code = max(code, ExitCode.DAMAGE if failure.severity is Severity.ERROR else ExitCode.WARNING)
     return code
 
 
 def plan_lines(outcome: RunOutcome) -> list[str]:
-    """What maintenance did, or would do."""
+    """The result of maintenance, or its plan."""
     lines = ["", "maintenance:"]
     for asset, keys in outcome.changed.items():
         more = f" and {len(keys) - 8} more" if len(keys) > 8 else ""
@@ -167,7 +168,7 @@ def plan_lines(outcome: RunOutcome) -> list[str]:
 
 
 def describe(plan: Mapping[str, Any]) -> list[str]:
-    """A plan as short lines: what is empty is left out."""
+    """A plan as short lines, without empty entries."""
     lines = []
     for name, value in plan.items():
         if isinstance(value, dict):
@@ -195,30 +196,5 @@ def _item(item: Any) -> str:
 
 
 def tables_lines(lake: str) -> list[str]:
-    """Where the tables are, those first that one asks first."""
-    names = [spec.name for spec in TABLES.values() if spec.in_summary]
-    here = [name for name in names if storage.has_files(storage.join(table_uri(lake, name), "_delta_log"))]
-    return [f"{name:<20}{shown_path(table_uri(lake, name))}" for name in here]
-
-
-def verdict(state: LakeState, now: Sequence[Finding], as_of_ms: int) -> int:
-    """Exit code of a command on the logs of ``state``.
-
-    Args:
-        now: findings on the source paths as they are at this moment; older ones about paths are history.
-        as_of_ms: the clock that open transactions are held against.
-    """
-    logs = {log.log: log.row for log in state.logs}
-    standing = [
-        Finding(f["rule"], Severity(f["severity"]), f["message"])
-        for f in standing_findings(state.lake, logs, alarming_ranges(state.lake))
-    ]
-    code = exit_code([*now, *standing])
-    if any(name in log.offsets_by_state for log in state.logs for name in ALARMING):
-        code = max(code, ExitCode.DAMAGE)
-    if any("remote" in log.offsets_by_state for log in state.logs):
-        code = max(code, ExitCode.WARNING)
-    if any(log.open_transactions[0].hangs(as_of_ms) for log in state.logs if log.open_transactions):
-        code = max(code, ExitCode.WARNING)
-    stopped = [found(log.row.stopped, "") for log in state.logs if log.row.stopped]
-    return max(code, exit_code(stopped))
+    """Paths of the tables; the most used ones first."""
+    return [f"{name:<20}{shown_path(address)}" for name, address in tables_to_query(lake).items()]

@@ -1,4 +1,4 @@
-"""Which offsets nobody is to see: those of aborted transactions, and those whose outcome nobody knows."""
+"""Offsets that no reader may see: those of aborted transactions, and those with an unknown outcome."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Aborted:
-    """Ascending half-open offset ranges that belong to aborted transactions, or whose outcome nobody knows."""
+    """Ascending offset ranges [start, end) of aborted transactions, or with an unknown outcome."""
 
     starts: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     ends: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @classmethod
     def of(cls, ranges: Iterable[tuple[int, int]]) -> Aborted:
-        """From pairs in any order."""
+        """Build from pairs in any order."""
         pairs = np.array(sorted(ranges), np.int64).reshape(-1, 2)
         return cls(pairs[:, 0].copy(), pairs[:, 1].copy())
 
     def holds(self, offsets: np.ndarray) -> np.ndarray:
-        """Whether each offset lies in one of the ranges."""
+        """Whether each offset is in one of the ranges."""
         if not len(self.starts):
             return np.zeros(len(offsets), bool)
         at = np.searchsorted(self.starts, offsets, side="right") - 1

@@ -1,16 +1,17 @@
-"""Whether cleaned files may take the place of what they were made of: judged by what they hold, read again from disk.
+"""Checks whether cleaned files may replace their sources, from their contents, read again from disk.
 
-Nothing here asks the cleaner what it decided. Both sides are decoded in full, checksums first, and:
+No decision of the cleaner is used. Both sides are decoded in full, checksums first, and checked for:
 
-    subset     what is left was there, in the same order, with the same offset, key, value, headers and timestamp
-    newest     of every key the newest committed record below the end of the round is left; if that is a tombstone it
-               may be gone, but then nothing older of its key is left
-    aborted    nothing of an aborted transaction is left, so no lost marker can make it visible
+    subset     each remaining record existed before, in the same order, with the same offset, key, value, headers and
+               timestamp
+    newest     of every key the newest committed record below the end of the round remains; if that is a tombstone it
+               may be gone, but then no older record of its key remains
+    aborted    no record of an aborted transaction remains, so no lost marker can make it visible
 
-Which offsets are aborted is the ledger's to say, as validation found it before anything was cleaned. Records without a
-key, and control records, may go or stay.
+The ledger says which offsets are aborted, as validation found before anything was cleaned. Records without a key, and
+control records, may remain or be removed.
 
-Memory: what `newest_by_key` holds; rows go by in batches of some MiB.
+Memory: that of `newest_by_key`; rows are read in batches of some MiB.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from logcore.segments.scanning.scan import Stretch
 from spark_jobs.compaction.newest_by_key import NewestByKey
 
 COMPARED = ("offset", "timestampType", "key", "value", "headers", "timestamp_ms", "leader_epoch")
-"""What a record keeps for ever. Names of headers that are not UTF-8 are rewritten by a broker too."""
+"""Fields of a record that cleaning never changes. A broker also rewrites header names that are not UTF-8."""
 NO_TIMESTAMP_TYPE = -1
-"""Of a record of v0, which becomes one of CreateTime when it is written as v2."""
+"""Timestamp type of a record of v0. It becomes CreateTime when the record is written as v2."""
 _ANYWHERE = Place("", 0, "", "")
 
 
 def rows(content: Buffer, base_offset: int) -> Iterator[pa.RecordBatch]:
-    """Rows of what can be trusted of a segment, with the columns `COMPARED`."""
+    """Rows of the trusted parts of a segment, with the columns `COMPARED`."""
     decoded = decode_segment(
         content, place=_ANYWHERE, base_offset=base_offset, sealed=True, wanted=Wanted(columns=COMPARED)
     )
@@ -45,7 +46,11 @@ def rows(content: Buffer, base_offset: int) -> Iterator[pa.RecordBatch]:
 
 
 def not_a_part(before: Iterable[pa.RecordBatch], after: Iterable[pa.RecordBatch]) -> str | None:
-    """What `after` has that `before` has not, or not like this; None: it is a part of it, in order."""
+    """Compare `after` with `before`.
+
+    Returns:
+        What `after` has and `before` has not, or has differently; None if `after` is an ordered subset of `before`.
+    """
     left: Iterator[pa.RecordBatch] = iter(after)
     pending: pa.RecordBatch | None = next(left, None)
     seen = -1
@@ -54,7 +59,7 @@ def not_a_part(before: Iterable[pa.RecordBatch], after: Iterable[pa.RecordBatch]
         while pending is not None:
             mine = _offsets(pending)
             if mine[0] <= seen or np.any(np.diff(mine) <= 0):
-                return f"offsets do not ascend behind {seen}"
+                return f"offsets do not ascend after {seen}"
             count = int(np.searchsorted(mine, offsets[-1], side="right"))
             if count:
                 wrong = _changed(there, offsets, pending.slice(0, count), mine[:count])
@@ -65,7 +70,7 @@ def not_a_part(before: Iterable[pa.RecordBatch], after: Iterable[pa.RecordBatch]
                 pending = pending.slice(count)
                 break
             pending = next(left, None)
-        # What is behind the last survivor has to be seen too: `before` is gone through to its end.
+        # Rows after the last survivor must be read too, so read `before` to its end.
     return None if pending is None else f"a record at offset {_offsets(pending)[0]} that was not there"
 
 
@@ -74,11 +79,11 @@ def _changed(before: pa.RecordBatch, offsets: np.ndarray, after: pa.RecordBatch,
     strange = offsets[at] != mine
     if strange.any():
         return f"a record at offset {mine[strange.argmax()]} that was not there"
-    taken = before.take(pa.array(at))
+    taken = before.take(pa.array(at, pa.int64()))
     for name in COMPARED:
         old, new = taken.column(name), after.column(name)
         if name == "timestampType":
-            old = pc.if_else(pc.equal(old, NO_TIMESTAMP_TYPE), new, old)
+            old = pc.if_else(pc.equal(old, pa.scalar(NO_TIMESTAMP_TYPE)), new, old)
         if not old.equals(new):
             where = next(i for i in range(len(mine)) if old.slice(i, 1) != new.slice(i, 1))
             return f"the {name} of the record at offset {mine[where]} is not what it was"
@@ -86,11 +91,11 @@ def _changed(before: pa.RecordBatch, offsets: np.ndarray, after: pa.RecordBatch,
 
 
 def not_newest(before: NewestByKey, after: NewestByKey) -> str | None:
-    """A key whose newest record is gone, or that shows an older one; None: there is none such."""
+    """Find a key whose newest record is gone, or that has only an older record; None: there is none."""
     if after.aborted is not None:
         return f"offset {after.aborted} belongs to an aborted transaction and is still there"
     newest, left = before.beside(after)
-    # A tombstone that went left no other record of its key behind.
+    # A removed tombstone leaves no other record of its key.
     wrong = (newest != left) & ~((left < 0) & (newest & 1 == 1))
     if not wrong.any():
         return None
@@ -102,7 +107,7 @@ def not_newest(before: NewestByKey, after: NewestByKey) -> str | None:
 
 
 def tally(batches: Iterable[pa.RecordBatch], into: Sequence[NewestByKey]) -> Generator[pa.RecordBatch, None, None]:
-    """The same rows, looked at on their way by each of ``into``."""
+    """Pass the rows on unchanged, and add them to each of ``into``."""
     for batch in batches:
         for each in into:
             each.add(batch)

@@ -1,26 +1,25 @@
-"""``compaction``: the archive cleaned by key as a broker of a stated line would clean it, as its topics' policies say.
+"""``compaction``: cleans the archive by key as a broker of a given version would, by the topics' policies.
 
     select   logs dirty beyond `min.cleanable.dirty.ratio`, and how far they may be cleaned     (driver, no JVM)
     clean    one task a log, or many for a large one: new files, read again and proven          (workers)
     swap     one commit: old rows retired, new ones in, and how far each log is clean now       (driver)
-    tell     `log_actions` and the ledger's `archived`
+    record   `log_actions` and the ledger's `archived`
 
-Only offsets below the frontier are looked at, so nothing unpublished leaves; nor is anything looked at from where
-offsets came late, below the frontier, and are not published yet, or are missing: while they may come yet, nothing above
-them can be told to be garbage. A group of segments in which damage was
-found stays as it is, with a finding that names the place; the others of its log go on, and the log counts as clean up
-to the damage. Without ``apply`` only the plan is made.
+Only offsets below the frontier are cleaned, so no unpublished offset is removed. Cleaning also ends before offsets that
+arrived late and are not published yet, and before missing offsets: while these may still arrive, no record after them
+is known to be obsolete. A group of segments with damage stays as it is, with a finding that names the place. The other
+groups of its log are cleaned, and the log counts as clean up to the damage. Without ``apply`` only the plan is made.
 
-How far a log is clean is the version of application ``cleaned/<log>`` in the table ``segments``: Kafka's cleaner
-checkpoint, recorded in the same commit as the swap. A log that was touched since its plan is left out of the commit and
-planned again; the others are not held up by it.
+How far a log is clean is the version of application ``cleaned/<log>`` in the table ``segments``. It is Kafka's cleaner
+checkpoint, recorded in the same commit as the swap. A log that changed since its plan is left out of the commit and
+planned again; the other logs are committed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -34,25 +33,23 @@ from spark_jobs.lake.delta.tables import VALIDATIONS, read_rows
 from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
+from spark_jobs.lake.retries import retried
 from spark_jobs.lake.segments import archive, removals
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.store import run_folder
-from spark_jobs.tasks.segment_pass import RULES_VERSION
 
 if TYPE_CHECKING:
+    from spark_jobs.compaction.log_cleaning import CleaningResult, DamagedPlace, Replacement
     from spark_jobs.tasks.executor import Executor
 
 __all__ = ["apply", "plan"]
 
-SWAP_ATTEMPTS = 5
-"""How often the swap is tried where others commit to `segments` meanwhile."""
-
 
 def apply(plan: CompactionJobPlan, config: CompactionConfig, executor: Executor | None) -> JobReport:
-    """Clean, prove, swap in one commit, and tell of it; without ``config.apply`` only report the plan.
+    """Clean, prove, swap in one commit, and record it. Without ``config.apply`` only report the plan.
 
     Raises:
-        ConcurrentChange: a log was touched since the plan; the others are cleaned.
+        ConcurrentChange: A log changed since the plan. The other logs are cleaned.
     """
     report = JobReport(
         job=config.JOB,
@@ -79,26 +76,26 @@ def apply(plan: CompactionJobPlan, config: CompactionConfig, executor: Executor 
         "due_logs": len(plan.logs),
         "cleaned_logs": sum(log.moves for log in done),
         "spread_logs": sum(log.plan.is_spread for log in done),
-        "replaced_segments": sum(len(each["sources"]) for each in replaced),
+        "replaced_segments": sum(len(each.sources) for each in replaced),
         "removed_records": sum(r.records_before - r.records_after for r in cleaned),
     }
     return replace(
         report,
         changed=removals.changes(finished),
         findings=tuple(new),
-        used_spark=executor is not None,
+        used_executor=executor is not None,
         metrics=metrics,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """What came of one log; ``replaced`` as `log_cleaning.clean_log` gives it."""
+    """The result for one log."""
 
     plan: CompactionLogPlan
-    replaced: tuple[Mapping[str, Any], ...] = ()
+    replaced: tuple[Replacement, ...] = ()
     first_dirty_offset: int | None = None
-    """How far it is clean now; None: nothing was done."""
+    """How far the log is clean now; None: nothing was done."""
     findings: tuple[PlacedFinding, ...] = ()
 
     @property
@@ -108,13 +105,13 @@ class Cleaned:
 
     @property
     def retired(self) -> list[Segment]:
-        """The segments that others take the place of."""
-        gone = {identity for each in self.replaced for identity in each["sources"]}
+        """The segments that are replaced."""
+        gone = {identity for each in self.replaced for identity in each.sources}
         return [segment for segment in self.plan.segments if segment.segment_id in gone]
 
     @property
     def guards(self) -> list[Guard]:
-        """How far the log is clean: as it must be found, and as the swap leaves it."""
+        """How far the log is clean: the expected value, and the one that the swap sets."""
         assert self.first_dirty_offset is not None
         return [Guard(cleaned_id(self.plan.row.log), self.plan.cleaned_version, self.first_dirty_offset)]
 
@@ -125,8 +122,8 @@ def _clean(plan: CompactionJobPlan, config: CompactionConfig, executor: Executor
     from spark_jobs.compaction.log_cleaning import clean_log, task_of
 
     whole = [log for log in plan.logs if not log.is_spread]
-    tasks = [asdict(task_of(config, log)) for log in whole]
-    results = executor.run(tasks, clean_log, [log.bytes for log in whole])
+    tasks = [task_of(config, log) for log in whole]
+    results = executor.run(clean_log, tasks, [log.bytes for log in whole])
     done = [_cleaned(log, result) for log, result in zip(whole, results, strict=True)]
     for log in plan.logs:
         if log.is_spread:
@@ -136,35 +133,34 @@ def _clean(plan: CompactionJobPlan, config: CompactionConfig, executor: Executor
     return done
 
 
-def _cleaned(log: CompactionLogPlan, result: Mapping[str, Any]) -> Cleaned:
+def _cleaned(log: CompactionLogPlan, result: CleaningResult) -> Cleaned:
     row = log.row
     findings = []
-    if result["refusal"] is not None:
-        reason, message = result["refusal"]
-        if reason == str(RefusalReason.NOTHING_CLEANABLE):
+    if result.refusal is not None:
+        if result.refusal.reason is RefusalReason.NOTHING_CLEANABLE:
             return Cleaned(log)
-        findings.append(
-            _finding("compaction-refused", log, f"{row.topic_partition} is not cleaned ({reason}): {message}.")
-        )
-    elif result["unproven"] is not None:
-        message = f"{row.topic_partition} is not cleaned: {result['unproven']}."
+        message = f"{row.topic_partition} is not cleaned ({result.refusal.reason}): {result.refusal.message}."
+        findings.append(_finding("compaction-refused", log, message))
+    elif result.unproven is not None:
+        message = f"{row.topic_partition} is not cleaned: {result.unproven}."
         findings.append(_finding("compaction-unproven", log, message))
-    for damage in result["damage"]:
+    for damage in result.damage:
         message = (
-            f"{row.topic_partition}: the segment at base offset {damage['base_offset']} is not cleaned, because bytes "
-            f"at position {damage['position']}, offset {damage['offset']}, cannot be trusted: {damage['message']}. "
-            "No tombstone and no marker behind them leaves the log until they are repaired."
+            f"{row.topic_partition}: the segment at base offset {damage.base_offset} is not cleaned, because bytes "
+            f"at position {damage.position}, offset {damage.offset}, cannot be trusted: {damage.message}. "
+            "No tombstone and no marker after them is removed until they are repaired."
         )
         findings.append(_finding("compaction-refused", log, message, damage))
-    if result["refusal"] is not None or result["unproven"] is not None:
+    if result.refusal is not None or result.unproven is not None:
         return Cleaned(log, findings=tuple(findings))
-    return Cleaned(log, tuple(result["replaced"]), result["first_dirty_offset"], tuple(findings))
+    return Cleaned(log, result.replaced, result.first_dirty_offset, tuple(findings))
 
 
-def _finding(rule: str, log: CompactionLogPlan, message: str, damage: Mapping[str, Any] | None = None) -> PlacedFinding:
-    place = {} if damage is None else {"file": damage["file"], "position": damage["position"]}
-    finding = found(rule, message, start_offset=log.first_dirty, end_offset=log.end_offset, **place)
-    segment_id = None if damage is None else damage["segment_id"]
+def _finding(rule: str, log: CompactionLogPlan, message: str, damage: DamagedPlace | None = None) -> PlacedFinding:
+    finding = found(rule, message, start_offset=log.first_dirty, end_offset=log.end_offset)
+    if damage is not None:
+        finding = replace(finding, file=damage.file, position=damage.position)
+    segment_id = None if damage is None else damage.segment_id
     return PlacedFinding(finding, log.row.log, log.row.topic, log.row.partition, segment_id)
 
 
@@ -173,17 +169,14 @@ def _findings_of(done: Sequence[Cleaned]) -> list[PlacedFinding]:
 
 
 def _commit_validations(config: CompactionConfig, done: Sequence[Cleaned]) -> None:
-    """Before the swap: a live segment is a validated one. A run that died here left the same rows behind."""
-    replaced = {each["segment"]["segment_id"]: each for log in done for each in log.replaced}
+    """Before the swap, because a live segment must be validated. A run that was killed here left the same rows."""
+    replaced = {each.segment.segment_id: each for log in done for each in log.replaced}
     if not replaced:
         return
     where: list[tuple[str, str, object]] = [("segment_id", "in", sorted(replaced))]
     there = set(read_rows(config.lake, "validations", ["segment_id"], where)["segment_id"].to_pylist())
     rows = [
-        {name: each["segment"][name] for name in ("segment_id", "log", "topic", "log_id", "partition", "base_offset")}
-        | each["validation"]
-        | {"rules_version": RULES_VERSION, "file_bytes": each["segment"]["size"], "digest": each["segment"]["digest"]}
-        | {"as_of_ms": config.as_of_ms}
+        each.counts.row(each.segment, config.as_of_ms)
         for identity, each in sorted(replaced.items())
         if identity not in there
     ]
@@ -191,24 +184,25 @@ def _commit_validations(config: CompactionConfig, done: Sequence[Cleaned]) -> No
 
 
 def _swap(config: CompactionConfig, done: Sequence[Cleaned]) -> ConcurrentChange | None:
-    """One commit for all logs, also for those in which nothing was obsolete: they are clean up to here.
+    """Make one commit for all logs, including those without obsolete records: they are clean up to here.
 
     Returns:
-        Why some were left out, if they were: their guards moved since the plan, and they are to be planned again.
+        Why some logs were left out, if any: their guards moved since the plan, so they must be planned again.
     """
-    left = [log for log in done if log.moves]
-    overtaken: ConcurrentChange | None = None
-    for _ in range(SWAP_ATTEMPTS):
-        if not left:
-            return overtaken
-        try:
+    moving = [log for log in done if log.moves]
+
+    def attempt() -> list[Cleaned]:
+        left = _not_overtaken(config.lake, moving)
+        if left:
             _commit_swap(config, left)
-        except ConcurrentChange as error:
-            overtaken = error
-            left = _not_overtaken(config.lake, left)
-        else:
-            return overtaken if len(left) < sum(log.moves for log in done) else None
-    return overtaken
+        return left
+
+    try:
+        swapped = {log.plan.row.log for log in retried(attempt)}
+    except ConcurrentChange as error:
+        return error
+    overtaken = [log.plan.row.topic_partition for log in moving if log.plan.row.log not in swapped]
+    return ConcurrentChange(f"{', '.join(overtaken)}: changed since the plan.") if overtaken else None
 
 
 def _commit_swap(config: CompactionConfig, logs: Sequence[Cleaned]) -> None:
@@ -223,18 +217,18 @@ def _commit_swap(config: CompactionConfig, logs: Sequence[Cleaned]) -> None:
     archive.swap_segments(
         config.lake,
         retired,
-        [Segment(**each["segment"]) for log in logs for each in log.replaced],
+        [each.segment for log in logs for each in log.replaced],
         {log: versions[log] for log in touched},
         config.run_id,
         config.as_of_ms,
         archive.COMPACTION,
-        {old: each["segment"]["segment_id"] for log in logs for each in log.replaced for old in each["sources"]},
+        {old: each.segment.segment_id for log in logs for each in log.replaced for old in each.sources},
         guards,
     )
 
 
 def _not_overtaken(lake: str, logs: Sequence[Cleaned]) -> list[Cleaned]:
-    """Those whose guards stand where they did."""
+    """The logs whose guards have not moved."""
     names = [log.plan.row.log for log in logs]
     versions = archive.planned_versions(lake, names)
     cleaned = commits.versions(lake, "segments", [cleaned_id(log) for log in names])

@@ -1,4 +1,4 @@
-"""The records of a segment that have a key, as rows with the hash of the key: what spread tasks send."""
+"""The records of a segment that have a key, as rows with the hash of the key, for the tasks of a spread cleaning."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from logcore.logs.compaction.cleaning_round import SourceSegment
 from logcore.records.control import control_type
 from logcore.records.model import CONTROL_BIT, TRANSACTIONAL_BIT
 from logcore.records.record import read_records
-from spark_jobs.compaction.key_pieces import Hashed
+from spark_jobs.compaction.key_hashes import Hashed
 
 
 @dataclass(frozen=True, slots=True)
 class KeyedRows:
-    """Rows of records with a key that are not control records, in the order of their offsets."""
+    """Rows of records with a key that are not control records, in offset order."""
 
     hashed: Hashed
     has_value: np.ndarray
@@ -32,14 +32,17 @@ class KeyedRows:
 def keyed_rows(
     segment: SourceSegment, hash_key: HashKey, before: CleanedTransactionState | None = None
 ) -> Iterator[KeyedRows]:
-    """Some MiB of batches at a time. Which are aborted is told by the segment's own list of transactions, of those from
-    its `dirty_position` on; what is in front of that does not get into the map.
+    """Read some MiB of batches at a time.
+
+    The segment's own list of transactions, from its `dirty_position` on, says which records are aborted. Earlier
+    records are not added to the map.
 
     Args:
-        before: what the walk that makes the map knows of transactions in front of the segment, if that is more than the
-            segment's own list says.
+        before: The state of transactions before the segment in the pass that builds the map, if it has more than the
+            segment's own list.
 
-    Raises CorruptRecordError where bytes that are not stated as unreadable are no batch.
+    Raises:
+        CorruptRecordError: Bytes that are not marked as unreadable are not a batch.
     """
     transactions = CleanedTransactions(before)
     transactions.add(segment.aborted)
@@ -64,7 +67,7 @@ def _of_chunk(segment: SourceSegment, chunk: KeyedChunk, transactions: CleanedTr
         elif transactions.data(header.last_offset, header.producer_id, is_transactional=True):
             aborted[rows] = True
     chosen = (chunk.flags & at_slot.NO_KEY == 0) & ~left_out
-    # What the chunk holds is overwritten by the next one: choosing copies.
+    # The next chunk overwrites this one's memory: selecting rows makes a copy.
     hashed = Hashed(chunk.high[chosen], chunk.low[chosen], chunk.offsets[chosen])
     return KeyedRows(hashed, (chunk.flags & at_slot.NO_VALUE == 0)[chosen], aborted[chosen])
 

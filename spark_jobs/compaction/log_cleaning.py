@@ -1,21 +1,21 @@
-"""One log cleaned by one task: new files beside the old ones, read again from disk and proven, nothing swapped yet.
+"""Cleans one log in one task: writes new files beside the old ones, reads them again from disk and proves them. No
+swap.
 
-The task sees the log as its broker would (`log_directory`), plans the round as a broker of the stated line would, with
-the end of what is published as its upper bound, and cleans group by group.
+The task sees the log as its broker would (`log_directory`). It plans the round as a broker of the given version would,
+with the end of what is published as its upper bound, and cleans group by group.
 
-Memory: the map of newest offsets, 51 bytes for each distinct key of the dirty part, or as far as
-`log.cleaner.dedupe.buffer.size` lets it grow; then the proof's (`cleaning_proof`). Files are mapped and written as they
-come. A log for which that is too much is spread (`spread_cleaning`).
+Memory: the map of newest offsets, 51 bytes for each distinct key of the dirty part, limited by
+`log.cleaner.dedupe.buffer.size`; then the proof's (`cleaning_proof`). Files are memory-mapped and written as a stream.
+A log that needs more is cleaned by many tasks (`spread_cleaning`).
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing
-from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -39,18 +39,19 @@ from spark_jobs.lake.segments import cleaned_files
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.log_directory import Opened, log_directory, segment_bytes, slice_bytes
 from spark_jobs.lake.segments.log_segments import log_segments
+from spark_jobs.lake.segments.validations import ValidationCounts
 
 if TYPE_CHECKING:
     from spark_jobs.compaction.plan import CompactionLogPlan
     from spark_jobs.contracts import CompactionConfig
 
 NOT_COMMITTED = ("aborted", "unknown")
-"""States of the ledger whose records no reader is to see, or may not be."""
+"""States of the ledger whose records no reader may see, or whose visibility is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class CleaningTask:
-    """A log to clean: all its live segments, and what is decided about it."""
+    """A log to clean: all its live segments, and the plan for it."""
 
     lake: str
     segments: tuple[Segment, ...]
@@ -58,7 +59,7 @@ class CleaningTask:
     line: BrokerLine
     as_of_ms: int
     limit_offset: int
-    """Nothing at or above it is cleaned."""
+    """Offsets at or above it are not cleaned."""
     first_dirty_offset: int | None
     log_start_offset: int
     high_watermark: int
@@ -68,18 +69,48 @@ class CleaningTask:
         """Its key."""
         return self.segments[0].log
 
-    @classmethod
-    def from_plain(cls, value: Mapping[str, Any]) -> CleaningTask:
-        """The reverse of ``dataclasses.asdict``, also through JSON."""
-        names = [field.name for field in fields(Segment)]
-        config = dict(value["config"]) | {"cleanup_policy": tuple(value["config"]["cleanup_policy"])}
-        segments = tuple(Segment(**{name: row[name] for name in names}) for row in value["segments"])
-        given = {"segments": segments, "config": TopicConfig(**config), "line": BrokerLine(value["line"])}
-        return cls(**{field.name: value[field.name] for field in fields(cls)} | given)
+
+@dataclass(frozen=True, slots=True)
+class DamagedPlace:
+    """The first damaged place of a segment. Its group was not cleaned."""
+
+    segment_id: str
+    base_offset: int
+    file: str
+    position: int
+    offset: int | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """A proven new segment, and the ids of the segments that it replaces."""
+
+    sources: tuple[str, ...]
+    segment: Segment
+    counts: ValidationCounts
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningResult:
+    """The result of cleaning a log."""
+
+    refusal: Refusal | None = None
+    """Why nothing was done."""
+    unproven: str | None = None
+    """Why the new files must not be used."""
+    damage: tuple[DamagedPlace, ...] = ()
+    replaced: tuple[Replacement, ...] = ()
+    first_dirty_offset: int | None = None
+    """How far the log is clean now."""
+
+
+class Unproven(Exception):
+    """The new files must not be used; the text says why."""
 
 
 def task_of(config: CompactionConfig, log: CompactionLogPlan) -> CleaningTask:
-    """What a worker is told of a log."""
+    """The task that a worker gets for a log."""
     return CleaningTask(
         lake=config.lake,
         segments=log.segments,
@@ -93,56 +124,27 @@ def task_of(config: CompactionConfig, log: CompactionLogPlan) -> CleaningTask:
     )
 
 
-def clean_log(value: dict[str, Any]) -> dict[str, Any]:
-    """Clean one log.
-
-    Args:
-        value: a :class:`CleaningTask` as plain values.
-
-    Returns:
-        See :func:`result`.
-    """
-    task = CleaningTask.from_plain(value)
+def clean_log(task: CleaningTask) -> CleaningResult:
+    """Clean one log."""
     try:
         return _clean(task)
-    except Uncleanable as error:
-        return result(refusal=Refusal(RefusalReason.NOT_REBUILDABLE, str(error)))
-    except (LogError, OSError) as error:
-        return result(unproven=f"reading or writing failed: {error}")
+    except (Uncleanable, Unproven, LogError, OSError) as error:
+        return failure(error)
 
 
-def result(
-    *,
-    refusal: Refusal | None = None,
-    unproven: str | None = None,
-    damage: Sequence[Mapping[str, Any]] = (),
-    replaced: Sequence[Mapping[str, Any]] = (),
-    first_dirty_offset: int | None = None,
-) -> dict[str, Any]:
-    """What became of a log, as plain values.
-
-    Args:
-        refusal: why nothing was done.
-        unproven: why what was made must not be used.
-        damage: places that kept a group as it is: ``segment_id``, ``base_offset``, ``file``, ``position``, ``offset``
-            and ``message``.
-        replaced: of each new file its ``sources`` (segment ids), the ``segment`` (a row) and its ``validation``
-            (columns of ``validations``).
-        first_dirty_offset: how far the log is clean now.
-    """
-    return {
-        "refusal": None if refusal is None else [str(refusal.reason), refusal.message],
-        "unproven": unproven,
-        "damage": list(damage),
-        "replaced": list(replaced),
-        "first_dirty_offset": first_dirty_offset,
-    }
+def failure(error: Exception) -> CleaningResult:
+    """The result of a cleaning that failed with an error."""
+    if isinstance(error, Uncleanable):
+        return CleaningResult(refusal=Refusal(RefusalReason.NOT_REBUILDABLE, str(error)))
+    if isinstance(error, Unproven):
+        return CleaningResult(unproven=str(error))
+    return CleaningResult(unproven=f"reading or writing failed: {error}")
 
 
 def planned(
     task: CleaningTask, directory: PartitionDirectory, read: Reader = read_verified
 ) -> CompactionPlan | NothingToClean:
-    """The round over a log's directory."""
+    """Plan the round over a log's directory."""
     return plan_compaction(
         directory,
         task.config,
@@ -154,7 +156,11 @@ def planned(
 
 
 def directory_of(task: CleaningTask, opened: Opened = segment_bytes) -> AbstractContextManager[PartitionDirectory]:
-    """The log as its broker would have it. opened: what gives the bytes of a segment."""
+    """The log directory as its broker would have it.
+
+    Args:
+        opened: Provides the bytes of a segment.
+    """
     return log_directory(
         task.lake,
         task.segments,
@@ -165,17 +171,17 @@ def directory_of(task: CleaningTask, opened: Opened = segment_bytes) -> Abstract
     )
 
 
-def _clean(task: CleaningTask) -> dict[str, Any]:
+def _clean(task: CleaningTask) -> CleaningResult:
     with directory_of(task) as directory:
         plan = planned(task, directory)
         if isinstance(plan, Refusal):
-            return result(refusal=plan)
+            return CleaningResult(refusal=plan)
         cleaner = new_cleaner()
         end = cleaner.build_map(plan.dirty_segments, plan.round)
         sources = SourceFiles(task.segments)
-        aborted = aborted_of(task)
+        aborted = aborted_of(task.lake, task.log)
         before, after = both_sides(end, aborted, plan.round.frozen_from)
-        replaced: list[dict[str, Any]] = []
+        replaced: list[Replacement] = []
         for group in plan.groups(end):
             segment = None
             if group.refusal is None:
@@ -187,28 +193,30 @@ def _clean(task: CleaningTask) -> dict[str, Any]:
                     before.add(batch)
                     after.add(batch, is_judged=group.refusal is None)
                 continue
-            wrong, validation = proven(task.lake, group, segment, before, after)
-            if wrong is not None:
-                return result(unproven=wrong)
-            replaced.append(replacement(sources.of(group), segment, validation))
+            counts = proven_part(task.lake, group, segment, [before], [after])
+            replaced.append(replacement(sources.of(group), segment, counts))
         wrong = not_newest(before, after)
         if wrong is not None:
-            return result(unproven=wrong)
-        return result(damage=damage_of(plan, sources), replaced=replaced, first_dirty_offset=plan.next_first_dirty(end))
+            raise Unproven(wrong)
+        return CleaningResult(
+            damage=damage_of(plan, sources),
+            replaced=tuple(replaced),
+            first_dirty_offset=plan.next_first_dirty(end),
+        )
 
 
 class SourceFiles:
-    """Which archived files a source segment of a plan is made of."""
+    """The archived files of which a source segment of a plan consists."""
 
     def __init__(self, segments: Sequence[Segment]) -> None:
         self._by_base = {segment.base_offset: segment.slices for segment in log_segments(segments)}
 
     def of(self, group: PlannedGroup) -> tuple[Segment, ...]:
-        """Of a group, in offset order."""
+        """Files of a group, in offset order."""
         return tuple(one for each in group.segments for one in self._by_base[each.base_offset])
 
     def at(self, base_offset: int, position: int) -> tuple[Segment, int]:
-        """The file that holds a position of a source segment, and the position in it."""
+        """The file with a position of a source segment, and the position in it."""
         slices = self._by_base[base_offset]
         for segment in slices:
             if position < segment.size:
@@ -217,47 +225,36 @@ class SourceFiles:
         return slices[-1], slices[-1].start + slices[-1].size
 
 
-def replacement(sources: Sequence[Segment], segment: Segment, validation: Mapping[str, Any]) -> dict[str, Any]:
-    """An entry of ``replaced``."""
-    return {
-        "sources": [source.segment_id for source in sources],
-        "segment": asdict(segment),
-        "validation": dict(validation),
-    }
+def replacement(sources: Sequence[Segment], segment: Segment, counts: ValidationCounts) -> Replacement:
+    """Build the replacement of these segments."""
+    return Replacement(tuple(source.segment_id for source in sources), segment, counts)
 
 
-def damage_of(plan: CompactionPlan, sources: SourceFiles) -> list[dict[str, Any]]:
-    """The first place of each damaged segment."""
-    places: dict[int, dict[str, Any]] = {}
+def damage_of(plan: CompactionPlan, sources: SourceFiles) -> tuple[DamagedPlace, ...]:
+    """The first damaged place of each damaged segment."""
+    places: dict[int, DamagedPlace] = {}
     for finding in plan.findings:
         base = segment_base_offset(finding.file or "")
         if finding.rule != "corrupt-bytes" or base not in plan.damaged or base in places:
             continue
         file, position = sources.at(base, finding.position or 0)
-        places[base] = {
-            "segment_id": file.segment_id,
-            "base_offset": base,
-            "file": file.path,
-            "position": position,
-            "offset": finding.start_offset,
-            "message": finding.message,
-        }
-    return [place for _, place in sorted(places.items())]
+        places[base] = DamagedPlace(
+            segment_id=file.segment_id,
+            base_offset=base,
+            file=file.path,
+            position=position,
+            offset=finding.start_offset,
+            message=finding.message,
+        )
+    return tuple(place for _, place in sorted(places.items()))
 
 
-def aborted_of(task: CleaningTask) -> Aborted:
-    """What the ledger says that nobody is to see."""
+def aborted_of(lake: str, log: str) -> Aborted:
+    """Offsets of a log whose records no reader may see, from its ledger."""
     columns = ["start_offset", "end_offset", "state"]
-    where: list[tuple[str, str, object]] = [("log", "==", task.log), ("state", "in", list(NOT_COMMITTED))]
-    found = read_rows(task.lake, "offset_ledger", columns, where)
-    return Aborted.of(zip(found["start_offset"].to_pylist(), found["end_offset"].to_pylist(), strict=True))
-
-
-def proven(
-    lake: str, group: PlannedGroup, segment: Segment, before: NewestByKey, after: NewestByKey
-) -> tuple[str | None, dict[str, Any]]:
-    """As :func:`proven_part`, with `before` and `after` told of the rows on both sides."""
-    return proven_part(lake, group, segment, [before], [after])
+    where: list[tuple[str, str, object]] = [("log", "==", log), ("state", "in", list(NOT_COMMITTED))]
+    found = read_rows(lake, "offset_ledger", columns, where)
+    return Aborted.of(zip(found["start_offset"].to_pylist(), found["end_offset"].to_pylist(), strict=True))  # type: ignore[arg-type]
 
 
 def proven_part(
@@ -266,18 +263,31 @@ def proven_part(
     segment: Segment,
     before: Sequence[NewestByKey] = (),
     after: Sequence[NewestByKey] = (),
-) -> tuple[str | None, dict[str, Any]]:
-    """What is wrong with a cleaned file as it lies on disk, or None; and what ``validations`` is to say of it. Wrong is
-    all but that something has to be there that is not."""
+) -> ValidationCounts:
+    """Read a cleaned file from disk, and prove everything except that no record is missing.
+
+    Args:
+        before: Get the rows before cleaning.
+        after: Get the rows after cleaning.
+
+    Returns:
+        The counts for the file's row in ``validations``.
+
+    Raises:
+        Unproven: The file must not be used.
+    """
     with slice_bytes(lake, segment) as content:
         if hashlib.sha256(content).hexdigest() != segment.digest:
-            return f"the file at base offset {segment.base_offset} does not hold what was written to it", {}
-        validation = _validation(segment, content)
-        if validation["verdict"] != str(End.CLEAN):
-            return f"the cleaned segment at base offset {segment.base_offset} is {validation['verdict']}", {}
+            raise Unproven(f"the file at base offset {segment.base_offset} does not contain what was written to it")
+        counts = _counts(segment, content)
+        if counts.verdict != str(End.CLEAN):
+            raise Unproven(f"the cleaned segment at base offset {segment.base_offset} is {counts.verdict}")
         old, new = tally(_rows_of(group), before), tally(rows(content, segment.base_offset), after)
         with closing(old), closing(new):
-            return not_a_part(old, new), validation
+            wrong = not_a_part(old, new)
+        if wrong is not None:
+            raise Unproven(wrong)
+        return counts
 
 
 def _rows_of(group: PlannedGroup) -> Iterator[pa.RecordBatch]:
@@ -285,7 +295,7 @@ def _rows_of(group: PlannedGroup) -> Iterator[pa.RecordBatch]:
         yield from rows(segment.content, segment.base_offset)
 
 
-def _validation(segment: Segment, content: memoryview) -> dict[str, Any]:
+def _counts(segment: Segment, content: memoryview) -> ValidationCounts:
     judged = judge_segment(
         content,
         base_offset=segment.base_offset,
@@ -296,15 +306,4 @@ def _validation(segment: Segment, content: memoryview) -> dict[str, Any]:
     )
     for _ in judged:
         pass
-    return {
-        "verdict": str(judged.end),
-        "batches": judged.counts.batches,
-        "records": judged.counts.records,
-        "control_records": judged.counts.control_records,
-        "valid_bytes": judged.accounting.valid,
-        "quarantined_bytes": judged.accounting.quarantined,
-        "tail_bytes": judged.accounting.tail,
-        "padding_bytes": judged.accounting.padding,
-        "findings": len(judged.findings),
-        "split_points": json.dumps(judged.split_points),
-    }
+    return ValidationCounts.of(judged, len(judged.findings))

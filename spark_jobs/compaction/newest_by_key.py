@@ -1,44 +1,52 @@
-"""The newest record of each key on either side of a cleaning, for the proof that none is lost (`cleaning_proof`).
+"""The newest record of each key before and after a cleaning, for the proof that none is lost (`cleaning_proof`).
 
-    ExactNewest     keys byte by byte, grouped by Arrow; the specification, and what there is without the kernels
-    HashedNewest    keys by 128 bits of SipHash-1-3 under a secret of the proof's own, never the cleaner's: what met
-                    by chance in the cleaner's map does not meet here
+    ExactNewest     keys byte by byte, grouped by Arrow; the specification, used without the kernels
+    HashedNewest    keys by 128 bits of SipHash-1-3 under a secret of the proof's own, never the cleaner's: keys that
+                    collide in the cleaner's map do not collide here
 
-Memory: 51 bytes for each distinct key below the end of the round on each side (`HashedNewestByKey`), and 24 more while
-the sides are compared; for `ExactNewest` some copies of the keys themselves.
+Memory: 51 bytes for each distinct key below the end of the round on each side (`HashedNewestByKey`), and 24 more during
+the comparison. `ExactNewest` needs several copies of the keys.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from logcore.columns.cleaning.keyed_batches import hashes_in
 from logcore.columns.cleaning.offset_map import HashKey, OffsetMap
 from logcore.columns.engines import Engine, default_engine
+from logcore.columns.kernels.families import Work
 from spark_jobs.compaction.aborted_offsets import Aborted
 
 Words = npt.NDArray[np.int64]
-"""Twice the offset, and one more for a tombstone."""
+"""Twice the offset, plus one for a tombstone."""
 HELD_ROWS = 1 << 20
 
 
 class NewestByKey(ABC):
-    """The newest record of each key, and whether it is a tombstone; rows come in the order of the log."""
+    """The newest record of each key, and whether it is a tombstone. Rows must be added in log order."""
 
     def __init__(self, end_offset: int, aborted: Aborted, frozen_from: int | None = None) -> None:
-        """frozen_from: from this offset on aborted records stay, because of damage in front of them."""
+        """Create an empty collection.
+
+        Args:
+            frozen_from: From this offset on aborted records remain, because of damage before them.
+        """
         self._end, self._aborted, self._frozen = end_offset, aborted, frozen_from
         self.aborted: int | None = None
-        """An offset of an aborted transaction that came by; None: there was none."""
+        """An offset of an aborted transaction that was added; None: there was none."""
 
     def add(self, batch: pa.RecordBatch, *, is_judged: bool = True) -> None:
-        """Look at rows; those at and above the end are let go by. is_judged: whether aborted ones are wrong here."""
+        """Add rows; those at and above the end are ignored.
+
+        Args:
+            is_judged: Whether an aborted record is an error here.
+        """
         offsets = batch.column("offset").to_numpy()
         aborted = self._aborted.holds(offsets)
         wrong = aborted if self._frozen is None else aborted & (offsets < self._frozen)
@@ -51,22 +59,22 @@ class NewestByKey(ABC):
             self._put(keys.filter(pa.array(chosen)).cast(pa.large_binary()), words[chosen])
 
     @abstractmethod
-    def _put(self, keys: pa.Array, words: Words) -> None: ...
+    def _put(self, keys: pa.Array[Any], words: Words) -> None: ...
 
     @abstractmethod
     def beside(self, after: Self) -> tuple[Words, Words]:
-        """The word of every key here, and that of the same key in `after`; -1 where it has none."""
+        """The word of each key here, and that of the same key in `after`; -1 where it has none."""
 
 
 class ExactNewest(NewestByKey):
-    """By the keys themselves."""
+    """Compares the keys themselves."""
 
     def __init__(self, end_offset: int, aborted: Aborted, frozen_from: int | None = None) -> None:
         super().__init__(end_offset, aborted, frozen_from)
         self._parts: list[pa.Table] = []
         self._held = 0
 
-    def _put(self, keys: pa.Array, words: Words) -> None:
+    def _put(self, keys: pa.Array[Any], words: Words) -> None:
         self._parts.append(pa.table({"key": keys, "newest": words}))
         self._held += len(words)
         if self._held > HELD_ROWS + 2 * self._parts[0].num_rows:
@@ -74,32 +82,34 @@ class ExactNewest(NewestByKey):
             self._held = 0
 
     def _table(self) -> pa.Table:
-        """One row a key: ``key`` and ``newest``."""
+        """One row per key: ``key`` and ``newest``."""
         if not self._parts:
             return pa.table({"key": pa.array([], pa.large_binary()), "newest": pa.array([], pa.int64())})
         grouped = pa.concat_tables(self._parts).group_by("key").aggregate([("newest", "max")])
         return grouped.select(["key", "newest_max"]).rename_columns(["key", "newest"])
 
     def beside(self, after: Self) -> tuple[Words, Words]:
+        """The newest offset of each key here, and that of the same key in `after`; -1 where it has none."""
         pairs = self._table().join(after._table(), "key", join_type="left outer", right_suffix=" left")
-        return pairs["newest"].to_numpy(), pc.fill_null(pairs["newest left"], -1).to_numpy()
+        return pairs["newest"].to_numpy(), pairs["newest left"].fill_null(-1).to_numpy()  # type: ignore[arg-type]
 
 
 class HashedNewestByKey(NewestByKey):
-    """By hashes of the keys. Both sides of a proof share one `HashKey`."""
+    """Compares hashes of the keys. Both sides of a proof share one `HashKey`."""
 
     def __init__(self, end_offset: int, aborted: Aborted, frozen_from: int | None = None, *, hash_key: HashKey) -> None:
         super().__init__(end_offset, aborted, frozen_from)
         self._hash_key, self._map = hash_key, OffsetMap()
 
-    def _put(self, keys: pa.Array, words: Words) -> None:
+    def _put(self, keys: pa.Array[Any], words: Words) -> None:
         _, starts, joined = keys.buffers()
-        at = np.frombuffer(starts, np.int64)[keys.offset : keys.offset + len(keys) + 1]
-        content = np.frombuffer(joined, np.uint8) if joined is not None and joined.size else np.zeros(1, np.uint8)
+        at = np.frombuffer(starts, np.int64)[keys.offset : keys.offset + len(keys) + 1]  # type: ignore[call-overload]
+        content = np.frombuffer(joined, np.uint8) if joined is not None and joined.size else np.zeros(1, np.uint8)  # type: ignore[call-overload]
         high, low = hashes_in(content, np.ascontiguousarray(at), self._hash_key)
         self._map.put(high, low, np.ascontiguousarray(words))
 
     def beside(self, after: Self) -> tuple[Words, Words]:
+        """The newest offset of each key here, and that of the same key in `after`; -1 where it has none."""
         if after._hash_key != self._hash_key:
             raise ValueError("both sides of a proof hash with one secret")
         held = self._map.held()
@@ -107,8 +117,8 @@ class HashedNewestByKey(NewestByKey):
 
 
 def both_sides(end_offset: int, aborted: Aborted, frozen_from: int | None = None) -> tuple[NewestByKey, NewestByKey]:
-    """What looks at the rows before and after a cleaning, by the kernels where they work."""
-    if default_engine() is not Engine.KERNELS:
+    """Collections for the rows before and after a cleaning; uses the kernels if they work."""
+    if default_engine(Work.CLEAN) is not Engine.KERNELS:
         return ExactNewest(end_offset, aborted, frozen_from), ExactNewest(end_offset, aborted, frozen_from)
     secret = HashKey.random()
     before, after = (HashedNewestByKey(end_offset, aborted, frozen_from, hash_key=secret) for _ in range(2))

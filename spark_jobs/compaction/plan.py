@@ -1,13 +1,12 @@
-"""What compaction has to do: which logs are dirty enough, how far each may be cleaned, and what is in the way.
+"""Plans compaction: which logs are dirty enough, how far each may be cleaned, and what prevents it.
 
-Made from tables alone, without a JVM. See `compaction` for what becomes of it.
+Made from tables alone, without a JVM. `compaction` executes the plan.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from logcore.logs.compaction.selection import (
     CleanableRange,
@@ -42,24 +41,26 @@ class CompactionLogPlan:
 
     @property
     def cleaned_segments(self) -> tuple[Segment, ...]:
-        """Those in the range."""
+        """The segments in the range."""
         return tuple(segment for segment in self.segments if segment.base_offset < self.end_offset)
 
     @property
     def bytes(self) -> int:
-        """Of the range."""
+        """Bytes of the range."""
         return sum(segment.size for segment in self.cleaned_segments)
 
     @property
     def is_spread(self) -> bool:
-        """Whether many tasks clean it. Not where a map of a stated size ends the round: only one task can count."""
+        """Whether many tasks clean it. Not where a map of a given size ends the round: only one task can count
+        entries.
+        """
         stated = self.policy.log_cleaner_dedupe_buffer_size
         return stated is None and self.bytes > self.policy.compaction_spread_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """A log with a policy that is left alone this time."""
+    """A log with a policy that is not cleaned this time."""
 
     log: str
     topic_partition: str
@@ -68,26 +69,26 @@ class Passed:
 
 @dataclass(frozen=True, slots=True)
 class CompactionJobPlan:
-    """What there is to do; printed, it is the dry run."""
+    """The work to do. The dry run prints it."""
 
     logs: tuple[CompactionLogPlan, ...]
     passed: tuple[Passed, ...]
     unfinished: Unfinished
     has_leftovers: bool
-    """A run that was killed left files that its steps had for one another."""
+    """Whether a killed run left intermediate files."""
     is_dry_run: bool
 
     @property
     def is_empty(self) -> bool:
-        """No log to clean, nothing left to tell or to take away."""
+        """Whether there is no log to clean and nothing to record or remove."""
         return not self.logs and not self.unfinished and not self.has_leftovers
 
     @property
-    def needs_spark(self) -> bool:
-        """Cleaning is done by workers."""
+    def needs_executor(self) -> bool:
+        """Whether there is a log to clean: workers do it."""
         return bool(self.logs) and not self.is_dry_run
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The plan as plain values."""
         return {
             "logs": [
@@ -118,10 +119,10 @@ def cleaned_id(log: str) -> str:
 
 
 def plan(config: CompactionConfig) -> CompactionJobPlan:
-    """Logs dirty enough to be cleaned, and what keeps others from it.
+    """Find logs that are dirty enough to clean, and the reasons why others are not cleaned.
 
     Raises:
-        UsageError: the policies can't be read.
+        UsageError: The policies cannot be read.
     """
     lake = config.lake
     governed = [g for g in governed_logs(lake, read_policies(config.policies), config.logs) if g.policy.compacts]
@@ -168,7 +169,7 @@ def _cleanable(g: GovernedLog, checkpoint: int | None, limit_offset: int, as_of_
 
 
 def _is_overdue(lake: str, g: GovernedLog, chosen: CleanableRange, as_of_ms: int) -> bool:
-    """Whether `max.compaction.lag.ms` asks for it; unlimited, no segment is opened."""
+    """Whether `max.compaction.lag.ms` requires cleaning. If it is unlimited, no segment is opened."""
     lag = g.policy.max_compaction_lag_ms
     if lag >= as_of_ms:
         return False
@@ -192,11 +193,11 @@ def _plan_log(g: GovernedLog, chosen: CleanableRange, checkpoint: int | None, li
 
 
 Said = Mapping[tuple[str, int], tuple[str | None, str]]
-"""By log and end of the range: the segment that was in the way, if it was one, and what was said."""
+"""Earlier refusals by log and end of the range: the segment that prevented cleaning, if any, and the message."""
 
 
 def _said_before(lake: str, logs: Sequence[str]) -> Said:
-    """What an earlier run could not clean, so that no worker has to find it again."""
+    """What an earlier run could not clean, so that no worker repeats the attempt."""
     if not logs:
         return {}
     where: list[tuple[str, str, object]] = [("log", "in", sorted(logs)), ("rule", "==", "compaction-refused")]
@@ -205,6 +206,6 @@ def _said_before(lake: str, logs: Sequence[str]) -> Said:
 
 
 def _is_known_to_stay(log: CompactionLogPlan, said: Said) -> bool:
-    """Whether the same was in the way of the same range; a damaged segment may have been filled since."""
+    """Whether the same obstacle prevented cleaning of the same range; a damaged segment may have been filled since."""
     known = said.get((log.row.log, log.end_offset))
     return known is not None and (known[0] is None or known[0] in {s.segment_id for s in log.segments})

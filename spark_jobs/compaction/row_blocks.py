@@ -1,11 +1,11 @@
-"""Files of rows of 64-bit numbers, cut into blocks: what the tasks of a spread cleaning leave for one another.
+"""Files of rows of 64-bit numbers in blocks: intermediate results of the tasks of a spread cleaning.
 
-    rows      little-endian, `width` numbers each, one block behind the other
-    bounds    the row at which each block begins, and behind the last one the number of rows
-    trailer   how many blocks, and the width
+    rows      little-endian, `width` numbers each, one block after the other
+    bounds    the first row of each block, then the number of rows
+    trailer   number of blocks, and the width
 
-A task that wants one block of many files reads the trailer, two bounds and the block's rows of each, however many
-blocks and rows there are beside them. Files are whole under their final names; one that is written twice is the same.
+A task that needs one block of many files reads the trailer, two bounds and the block's rows of each, however many other
+blocks there are. A file is complete under its final name; a file that is written twice has the same contents.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TRAILER = 2 * _NUMBER.itemsize
 
 
 class BlockWriter:
-    """Rows are written as they come."""
+    """Writes rows as they are added."""
 
     def __init__(self, file: BinaryIO, width: int) -> None:
         self._file, self._width = file, width
@@ -37,21 +37,25 @@ class BlockWriter:
         self._rows = self._blocks = 0
 
     def add(self, rows: Rows, ends: Sequence[int] | npt.NDArray[np.int64]) -> None:
-        """Blocks, each up to one of the ascending `ends`; the last of them is the number of rows."""
+        """Add blocks, each up to one of the ascending `ends`; the last of them is the number of rows."""
         self._file.write(np.ascontiguousarray(rows, _NUMBER).data)
         self._bounds.append(np.asarray(ends, np.int64) + self._rows)
         self._rows += len(rows)
         self._blocks += len(ends)
 
     def end(self) -> None:
-        """No block comes any more."""
+        """Finish the file; no block may be added later."""
         numbers = [*self._bounds, np.array([self._blocks, self._width], np.int64)]
         self._file.write(np.concatenate(numbers).astype(_NUMBER).data)
 
 
 @contextmanager
 def written(lake: str, path: str, width: int) -> Iterator[BlockWriter]:
-    """A file, relative to the lake; in its place when the context ends. Raises OSError."""
+    """Write a file at a path relative to the lake; it appears when the context ends.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
     with storage.writing(storage.join(lake, path)) as local, open(local, "wb") as file:
         writer = BlockWriter(file, width)
         yield writer
@@ -60,7 +64,7 @@ def written(lake: str, path: str, width: int) -> Iterator[BlockWriter]:
 
 
 class BlockFile:
-    """A file that is read."""
+    """A file open for reading."""
 
     def __init__(self, file: pa.NativeFile) -> None:
         self._file = file
@@ -69,7 +73,7 @@ class BlockFile:
         self._bounds_at = size - _TRAILER - (self.blocks + 1) * _NUMBER.itemsize
 
     def _numbers(self, position: int, count: int) -> Rows:
-        return np.frombuffer(self._file.read_at(count * _NUMBER.itemsize, position), _NUMBER)
+        return np.frombuffer(self._file.read_at(count * _NUMBER.itemsize, position), _NUMBER)  # type: ignore[call-arg]
 
     def bounds(self, block: int) -> tuple[int, int]:
         """The rows of a block, half-open."""
@@ -91,6 +95,10 @@ class BlockFiles:
 
     @contextmanager
     def opened(self, path: str) -> Iterator[BlockFile]:
-        """One of them. Raises OSError."""
+        """Open one of them.
+
+        Raises:
+            OSError: The file cannot be read.
+        """
         with self._files.open_input_file(path) as file:
             yield BlockFile(file)

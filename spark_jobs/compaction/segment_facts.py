@@ -1,30 +1,29 @@
-"""What a round of cleaning has to know of a segment's batches, read by many tasks and taken together by one.
+"""The facts about a segment's batches that a round of cleaning needs, read by many tasks and combined by one.
 
-Every batch is verified by the task of its segment; the one that plans gets a row a batch and no bytes of the log.
+The task of each segment verifies every batch. The task that plans gets one row per batch, and no bytes of the log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import merge
 from itertools import starmap
 from operator import attrgetter
-from typing import Any, cast
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from logcore.columns.checking.table_batches import TableBatch
 from logcore.columns.checking.verified_batches import read_verified
-from logcore.errors import CorruptionReason
 from logcore.logs.checks.validation import BatchVerdict
 from logcore.records.varint import Buffer
 from logcore.segments.scanning.scan import Stretch
 from spark_jobs.lake.store import storage
 
 FACTS = pa.schema(
-    [
+    [  # type: ignore[arg-type]
         pa.field("position", pa.int64()),
         pa.field("base_offset", pa.int64()),
         pa.field("last_offset", pa.int64()),
@@ -47,31 +46,22 @@ _values = attrgetter(*FACTS.names)
 
 @dataclass(frozen=True, slots=True)
 class SegmentFacts:
-    """The facts of one segment: their file, relative to the lake, what of its bytes cannot be trusted, and how many
-    records the rest has."""
+    """The facts of one segment: their file, relative to the lake, the byte ranges that cannot be trusted, and the
+    number of records in the rest.
+    """
 
     base_offset: int
     path: str
     stretches: tuple[Stretch, ...]
     records: int
 
-    def as_dict(self) -> dict[str, Any]:
-        """As plain values."""
-        stretches = [[s.position, s.size, str(s.reason), s.message, s.offset, s.tail] for s in self.stretches]
-        return {"base_offset": self.base_offset, "path": self.path, "stretches": stretches, "records": self.records}
-
-    @classmethod
-    def from_plain(cls, value: Mapping[str, Any]) -> SegmentFacts:
-        """The reverse."""
-        stretches = tuple(
-            Stretch(position, size, CorruptionReason(reason), message, offset, tail)
-            for position, size, reason, message, offset, tail in value["stretches"]
-        )
-        return cls(value["base_offset"], value["path"], stretches, value["records"])
-
 
 def write_facts(lake: str, path: str, content: Buffer, base_offset: int, next_base_offset: int | None) -> SegmentFacts:
-    """Read a segment and write what there is to know of it. Raises OSError."""
+    """Read a segment and write its facts.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
     stretches: list[Stretch] = []
     records = 0
     with (
@@ -79,7 +69,7 @@ def write_facts(lake: str, path: str, content: Buffer, base_offset: int, next_ba
         pa.OSFile(local, "wb") as file,
         pa.ipc.new_file(file, FACTS, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer,
     ):
-        held: list[tuple[Any, ...]] = []
+        held: list[tuple[object, ...]] = []
         for item in read_verified(content, base_offset, next_base_offset):
             if isinstance(item, Stretch):
                 stretches.append(item)
@@ -94,19 +84,19 @@ def write_facts(lake: str, path: str, content: Buffer, base_offset: int, next_ba
     return SegmentFacts(base_offset, path, tuple(stretches), records)
 
 
-def _columns(held: list[tuple[Any, ...]]) -> pa.RecordBatch:
+def _columns(held: list[tuple[object, ...]]) -> pa.RecordBatch:
     arrays = [pa.array(values, field.type) for field, values in zip(FACTS, zip(*held, strict=True), strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=FACTS)
 
 
 def read_facts(lake: str, facts: SegmentFacts) -> Iterator[BatchVerdict | Stretch]:
-    """The segment's batches and stretches as they were found, in order of position."""
+    """The segment's batches and untrusted stretches, in order of position."""
     both: Iterable[TableBatch | Stretch] = merge(_batches(lake, facts.path), facts.stretches, key=_position)
     return cast(Iterator[BatchVerdict | Stretch], iter(both))
 
 
 def read_transactions(lake: str, facts: SegmentFacts) -> Iterator[BatchVerdict]:
-    """Of the segment's batches the control batches and those of transactions, and its last one."""
+    """The segment's control batches, its transactional batches, and its last batch."""
     last: pa.RecordBatch | None = None
     for batch in _columns_of(lake, facts.path):
         of_transactions = pc.or_(batch.column("is_control"), batch.column("is_transactional"))

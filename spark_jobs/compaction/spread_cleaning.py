@@ -1,34 +1,34 @@
-"""One log cleaned by many tasks: the same bytes as by one (`log_cleaning`), whatever the number of tasks and cores.
+"""Cleans one log in many tasks. The resulting bytes equal those of one task (`log_cleaning`), for any number of tasks
+and cores.
 
     facts     a task a segment       every batch verified; a row a batch                        (`segment_facts`)
     plan      one task, no bytes     the round, its groups, the state of transactions before each
-    keys      a task a segment       hashes of keys with their offsets                          (`key_pieces`)
-    newest    a task a range of hashes   what each group is to know
-    groups    a task a group         new files, read again and proven as far as a group can be
-    proof     a task a range of hashes   of every key the newest is left, under another hash key
+    keys      a task a segment       hashes of keys with their offsets                          (`key_hashes`)
+    newest    a task a range of hashes   the newer offsets that each group needs
+    groups    a task a group         new files, read again and proven as far as possible within a group
+    proof     a task a range of hashes   the newest record of every key remains, checked with another hash key
 
-Results depend on no hash and on no order: files are named by what they hold. A task that is done again, or twice at
-once, writes the same again. What the steps leave for one another lies in a folder of the run's own in the archive, gone
-at its end; what a killed run left there goes with the next.
+Results depend on no hash and on no order: files are named by their contents. A task that runs again, or twice at once,
+writes the same again. Intermediate results are in a folder of the run in the archive, which is removed at the end. The
+next run removes what a killed run left there.
 
 Memory of a task: some 20 MiB of buffers, and
-    plan      an index entry for each `index.interval.bytes` of the log; its time goes with the number of batches
-    keys      `MAP_ROWS` rows of 120 bytes; with more, a piece more
-    newest    no more; a range of hashes with more is gone through in parts
-    groups    the map of keys of which something goes from the group, at most 51 bytes a key of `segment.bytes`
+    plan      an index entry for each `index.interval.bytes` of the log; its time grows with the number of batches
+    keys      `MAP_ROWS` rows of 120 bytes; more rows make more sorted runs
+    newest    the same; a range of hashes with more rows is read in parts
+    groups    the map of keys whose records the group loses, at most 51 bytes per key of `segment.bytes`
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from logcore.columns.cleaning.offset_map import HashKey
-from logcore.logs.compaction.selection import Refusal, RefusalReason
-from spark_jobs.compaction.log_cleaning import CleaningTask, result
+from spark_jobs.compaction.log_cleaning import CleaningResult, CleaningTask
 from spark_jobs.compaction.spread_steps import (
-    Values,
+    SpreadRun,
     clean_group,
     plan_round,
     prove_newest,
@@ -36,7 +36,6 @@ from spark_jobs.compaction.spread_steps import (
     write_newest,
     write_segment_facts,
 )
-from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.log_segments import LogSegment, log_segments
 from spark_jobs.lake.store import run_folder
 
@@ -44,14 +43,18 @@ if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
 
 MAP_ROWS = 2_000_000
-"""Rows that a task holds at a time."""
+"""Rows that a task keeps in memory at a time."""
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
 
 
-def clean_spread(executor: Executor, task: CleaningTask) -> Values:
-    """Clean one log with tasks all over the cluster; returns as :func:`~spark_jobs.compaction.log_cleaning.result`."""
+def clean_spread(executor: Executor, task: CleaningTask) -> CleaningResult:
+    """Clean one log with tasks on all workers."""
     folder = run_folder.new_folder()
+    run = SpreadRun(task.lake, folder, MAP_ROWS, HashKey.random(), HashKey.random())
     try:
-        return _Spreading(executor, task, folder).run()
+        return _clean(executor, run, task)
     except _Ended as ended:
         return ended.result
     finally:
@@ -59,86 +62,43 @@ def clean_spread(executor: Executor, task: CleaningTask) -> Values:
 
 
 class _Ended(Exception):
-    """Carries a result out of the middle."""
+    """Returns a result early."""
 
-    def __init__(self, result: Values) -> None:
+    def __init__(self, result: CleaningResult) -> None:
         super().__init__()
         self.result = result
 
 
-class _Spreading:
-    """The driver's side. `common` is what every task is told."""
-
-    def __init__(self, executor: Executor, task: CleaningTask, folder: str) -> None:
-        self._executor, self._task = executor, task
-        self._segments = log_segments(task.segments)
-        secrets = [HashKey.random() for _ in range(2)]
-        self._common: Values = {
-            "lake": task.lake,
-            "folder": folder,
-            "rows": MAP_ROWS,
-            "hash_key": [secrets[0].first, secrets[0].second],
-            "proof_key": [secrets[1].first, secrets[1].second],
-        }
-
-    def run(self) -> Values:
-        facts = self._each(write_segment_facts, self._segment_tasks(), self._sizes(self._segments))
-        plan = self._each(plan_round, [{"task": asdict(self._task), "facts": facts}])[0]
-        if plan["refusal"] is not None:
-            return result(refusal=Refusal(RefusalReason(plan["refusal"][0]), plan["refusal"][1]))
-        groups, sources = plan["groups"], plan["segments"]
-        by_base = {segment.base_offset: segment for segment in self._segments}
-        sizes = self._sizes([by_base[source["base_offset"]] for source in sources])
-        keys = [
-            {"source": source, "slices": _slices(by_base[source["base_offset"]]), "state": state}
-            for source, state in zip(sources, plan["states"], strict=True)
-        ]
-        self._each(write_keys, keys, sizes)
-        ranges = [{"bucket": number} for number in range(plan["ranges"])]
-        self._each(write_newest, ranges)
-        done = self._each(
-            clean_group,
-            [
-                {
-                    "task": asdict(replace(self._task, segments=_all_slices(group, sources, by_base))),
-                    "number": number,
-                    "group": group,
-                    "sources": [sources[at] for at in group["segments"]],
-                }
-                for number, group in enumerate(groups)
-            ],
-        )
-        self._each(prove_newest, ranges)
-        return result(
-            damage=plan["damage"],
-            replaced=[each["replaced"] for each in done if each["replaced"] is not None],
-            first_dirty_offset=plan["first_dirty_offset"],
-        )
-
-    def _each(
-        self, work: Callable[[Values], Values], tasks: Sequence[Values], sizes: Sequence[int] | None = None
-    ) -> list[Values]:
-        """Results in the order of tasks; the first that tells a fault ends it all."""
-        done = self._executor.run([self._common | task for task in tasks], work, sizes)
-        for each in done:
-            if each.get("fault") is not None:
-                raise _Ended(each["fault"])
-        return done
-
-    def _segment_tasks(self) -> list[Values]:
-        following = [*(segment.base_offset for segment in self._segments[1:]), None]
-        return [
-            {"slices": _slices(segment), "next_base_offset": behind}
-            for segment, behind in zip(self._segments, following, strict=True)
-        ]
-
-    def _sizes(self, segments: Sequence[LogSegment]) -> list[int]:
-        return [sum(one.size for one in segment.slices) for segment in segments]
+def _clean(executor: Executor, run: SpreadRun, task: CleaningTask) -> CleaningResult:
+    segments = log_segments(task.segments)
+    neighbours = [segments[at : at + 2] for at in range(len(segments))]
+    facts = _each(executor, partial(write_segment_facts, run), neighbours, _sizes(segments))
+    [plan] = _each(executor, partial(plan_round, run, task), [facts])
+    _each(executor, partial(write_keys, run), plan.keys, _sizes([each.segment for each in plan.keys]))
+    _each(executor, partial(write_newest, run), range(plan.ranges))
+    replaced = _each(executor, partial(clean_group, run), plan.groups)
+    _each(executor, partial(prove_newest, run), range(plan.ranges))
+    return CleaningResult(
+        damage=plan.damage,
+        replaced=tuple(each for each in replaced if each is not None),
+        first_dirty_offset=plan.first_dirty_offset,
+    )
 
 
-def _slices(segment: LogSegment) -> list[Values]:
-    return [asdict(one) for one in segment.slices]
+def _each(
+    executor: Executor,
+    work: Callable[[Task], Result | CleaningResult],
+    tasks: Sequence[Task],
+    sizes: Sequence[int] | None = None,
+) -> list[Result]:
+    """Results in the order of tasks; the first error ends the cleaning."""
+    done: list[Result] = []
+    for each in executor.run(work, tasks, sizes):
+        if isinstance(each, CleaningResult):
+            raise _Ended(each)
+        done.append(each)
+    return done
 
 
-def _all_slices(group: Values, sources: Sequence[Values], by_base: Mapping[int, LogSegment]) -> tuple[Segment, ...]:
-    return tuple(one for at in group["segments"] for one in by_base[sources[at]["base_offset"]].slices)
+def _sizes(segments: Sequence[LogSegment]) -> list[int]:
+    return [sum(one.size for one in segment.slices) for segment in segments]

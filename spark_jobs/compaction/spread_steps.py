@@ -1,8 +1,8 @@
-"""The steps of a spread cleaning, each a task that a worker does: plain values in, plain values out.
+"""The steps of a spread cleaning, each a task of a worker.
 
-In the order of `spread_cleaning`, which says what they are for: facts, plan, keys, newest, groups, proof. What a step
-leaves for the next lies in the run's folder, in files that are named by what they are of: nobody has to be told of
-them, and what the driver tells a task speaks of its own segment, range or group alone.
+In the order of `spread_cleaning`, which explains them: facts, plan, keys, newest, groups, proof. A step writes its
+result for the next step to files in the run's folder, named by their contents. A task only describes its own segment,
+range or group; data of the round that all tasks need is in the file `round.json`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 
@@ -22,23 +23,26 @@ from logcore.logs.checks.validation import BatchVerdict
 from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, CleanedTransactionState
 from logcore.logs.compaction.cleaning_round import ActiveProducer, CleaningRound, SourceSegment, Uncleanable
 from logcore.logs.compaction.plan import CompactionPlan, PlannedGroup
-from logcore.logs.compaction.selection import Refusal, RefusalReason
+from logcore.logs.compaction.selection import Refusal
 from logcore.logs.model.broker_line import BrokerLine
 from logcore.records.control import ControlType
-from logcore.segments.side_files.transaction_index import AbortedTransaction
-from spark_jobs.compaction import key_pieces
+from spark_jobs.compaction import key_hashes
 from spark_jobs.compaction.aborted_offsets import Aborted
 from spark_jobs.compaction.keyed_rows import keyed_rows
 from spark_jobs.compaction.log_cleaning import (
+    CleaningResult,
     CleaningTask,
+    DamagedPlace,
+    Replacement,
     SourceFiles,
+    Unproven,
     aborted_of,
     damage_of,
     directory_of,
+    failure,
     planned,
     proven_part,
     replacement,
-    result,
 )
 from spark_jobs.compaction.segment_facts import SegmentFacts, read_facts, read_transactions, write_facts
 from spark_jobs.lake.segments import cleaned_files
@@ -47,84 +51,156 @@ from spark_jobs.lake.segments.log_directory import segment_bytes, zeros
 from spark_jobs.lake.segments.log_segments import LogSegment, log_segments
 from spark_jobs.lake.store import storage
 
-Values = dict[str, Any]
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 
-class _Unproven(Exception):
-    """What was made must not be used."""
+@dataclass(frozen=True, slots=True)
+class SpreadRun:
+    """What every task of a spread cleaning needs."""
+
+    lake: str
+    folder: str
+    """Folder of the run's intermediate files, relative to the lake."""
+    rows: int
+    """Rows that a task keeps in memory at a time."""
+    hash_key: HashKey
+    proof_key: HashKey
+
+    @property
+    def round_file(self) -> str:
+        """The file with the data of the round that all tasks need."""
+        return storage.join(self.lake, f"{self.folder}/round.json")
+
+    def facts(self, base_offset: int) -> str:
+        """The facts of a segment."""
+        return f"{self.folder}/facts-{base_offset:020d}"
+
+    def keys(self, base_offset: int) -> str:
+        """The hashes of a segment's keys."""
+        return f"{self.folder}/keys-{base_offset:020d}"
+
+    def newer(self, bucket: int) -> str:
+        """The newer offsets that the groups need from a range of hashes."""
+        return f"{self.folder}/newer-{bucket:05d}"
+
+    def proof(self, side: int, number: int) -> str:
+        """The hashes of a group before (0) and after (1) cleaning."""
+        return f"{self.folder}/proof-{side}-{number:05d}"
 
 
-def _faults(work: Callable[[Values], Values]) -> Callable[[Values], Values]:
-    """A step whose faults are results, as every task's are."""
+@dataclass(frozen=True, slots=True)
+class KeysTask:
+    """A segment whose keys are hashed.
 
-    def step(value: Values) -> Values:
+    Attributes:
+        source: The segment without its bytes.
+        state: Transactions before it, for the pass that builds the map.
+    """
+
+    segment: LogSegment
+    source: SourceSegment
+    state: CleanedTransactionState | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTask:
+    """A group to clean.
+
+    Attributes:
+        number: Number of the group in the round.
+        segments: Segments of the group.
+        state: Transactions before it.
+    """
+
+    number: int
+    segments: tuple[LogSegment, ...]
+    group: PlannedGroup
+    state: CleanedTransactionState
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadPlan:
+    """The tasks to run."""
+
+    ranges: int
+    """Of hashes."""
+    keys: tuple[KeysTask, ...]
+    groups: tuple[GroupTask, ...]
+    first_dirty_offset: int
+    damage: tuple[DamagedPlace, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """The data of the round that all tasks need. It is a file, because it grows with the log."""
+
+    round: CleaningRound
+    end_offset: int
+    bits: int
+    """Leading bits of a hash that select its range."""
+    groups: list[list[int]]
+    """Base offsets of the segments of each group."""
+
+
+def _faults(work: Callable[Given, Result]) -> Callable[Given, Result | CleaningResult]:
+    """Wrap a step so that its errors become results, as for every task."""
+
+    @wraps(work)
+    def step(*args: Given.args, **kwargs: Given.kwargs) -> Result | CleaningResult:
         try:
-            return work(value)
-        except Uncleanable as error:
-            return {"fault": result(refusal=Refusal(RefusalReason.NOT_REBUILDABLE, str(error)))}
-        except _Unproven as error:
-            return {"fault": result(unproven=str(error))}
-        except (LogError, OSError) as error:
-            return {"fault": result(unproven=f"reading or writing failed: {error}")}
+            return work(*args, **kwargs)
+        except (Uncleanable, Unproven, LogError, OSError) as error:
+            return failure(error)
 
-    step.__doc__, step.__name__, step.__qualname__ = work.__doc__, work.__name__, work.__qualname__
-    step.__module__ = work.__module__
     return step
 
 
 @_faults
-def write_segment_facts(value: Values) -> Values:
-    """A segment verified."""
-    segment = _log_segment(value["slices"])
-    with segment_bytes(value["lake"], segment) as content:
-        path = f"{value['folder']}/facts-{segment.base_offset:020d}"
-        facts = write_facts(value["lake"], path, content, segment.base_offset, value["next_base_offset"])
-        return facts.as_dict()
+def write_segment_facts(run: SpreadRun, segments: Sequence[LogSegment]) -> SegmentFacts:
+    """Verify the first of two adjacent segments, or the last segment of the log, and write its facts."""
+    segment = segments[0]
+    with segment_bytes(run.lake, segment) as content:
+        path, after = run.facts(segment.base_offset), segments[1].base_offset if segments[1:] else None
+        return write_facts(run.lake, path, content, segment.base_offset, after)
 
 
 @_faults
-def plan_round(value: Values) -> Values:
-    """The round: what every task has to know of it as a file, what there is to do as plain values."""
-    task = CleaningTask.from_plain(value["task"])
-    facts = {each["base_offset"]: SegmentFacts.from_plain(each) for each in value["facts"]}
+def plan_round(run: SpreadRun, task: CleaningTask, every: Sequence[SegmentFacts]) -> SpreadPlan | CleaningResult:
+    """Plan the round. Writes the data that every task needs to a file, and returns the tasks to run."""
+    facts = {each.base_offset: each for each in every}
+    slices = {segment.base_offset: segment for segment in log_segments(task.segments)}
     with directory_of(task, opened=_only_sizes(task)) as directory:
         plan = planned(task, directory, lambda _, base, __, ___: read_facts(task.lake, facts[base]))
         if isinstance(plan, Refusal):
-            return {"refusal": [str(plan.reason), plan.message]}
+            return CleaningResult(refusal=plan)
         end = plan.round.upper_bound_offset
-        places = {segment.base_offset: number for number, segment in enumerate(plan.segments)}
-        groups = plan.groups(end)
-        states, known = _states(task, plan, groups, facts), _states_of_map(task, plan, facts)
-        records = sum(facts[segment.base_offset].records for segment in plan.segments)
-        _write_round(
-            value,
-            {
-                "round": _plain_round(plan.round),
-                "end_offset": end,
-                "bits": key_pieces.bits_for(records, value["rows"]),
-                "groups": [[segment.base_offset for segment in group.segments] for group in groups],
-            },
+        groups, of_map = plan.groups(end), _states_of_map(task, plan, facts)
+        bits = key_hashes.bits_for(sum(facts[segment.base_offset].records for segment in plan.segments), run.rows)
+        bases = [[segment.base_offset for segment in group.segments] for group in groups]
+        _write_round(run, _Round(plan.round, end, bits, bases))
+        return SpreadPlan(
+            ranges=1 << bits,
+            keys=tuple(
+                KeysTask(slices[each.base_offset], replace(each, held=b""), of_map.get(each.base_offset))
+                for each in plan.segments
+            ),
+            groups=tuple(
+                GroupTask(
+                    number,
+                    tuple(slices[each.base_offset] for each in group.segments),
+                    replace(group, segments=tuple(replace(each, held=b"") for each in group.segments)),
+                    state,
+                )
+                for number, (group, state) in enumerate(zip(groups, _states(task, plan, groups, facts), strict=True))
+            ),
+            first_dirty_offset=plan.next_first_dirty(end),
+            damage=damage_of(plan, SourceFiles(task.segments)),
         )
-        return {
-            "refusal": None,
-            "ranges": 1 << key_pieces.bits_for(records, value["rows"]),
-            "segments": [_plain_source(segment) for segment in plan.segments],
-            "states": [known.get(segment.base_offset) for segment in plan.segments],
-            "groups": [
-                {
-                    "segments": [places[segment.base_offset] for segment in group.segments],
-                    "refusal": group.refusal,
-                    "state": state.as_dict(),
-                }
-                for group, state in zip(groups, states, strict=True)
-            ],
-            "first_dirty_offset": plan.next_first_dirty(end),
-            "damage": damage_of(plan, SourceFiles(task.segments)),
-        }
 
 
 def _only_sizes(task: CleaningTask) -> Callable[[str, LogSegment], AbstractContextManager[memoryview]]:
-    """Zeros in the place of all segments but the active one: what they hold, their facts say."""
+    """Provide zeros instead of the bytes of all segments except the active one: their facts replace the bytes."""
     active = log_segments(task.segments)[-1].base_offset
 
     def opened(lake: str, segment: LogSegment) -> AbstractContextManager[memoryview]:
@@ -136,7 +212,7 @@ def _only_sizes(task: CleaningTask) -> Callable[[str, LogSegment], AbstractConte
 def _states(
     task: CleaningTask, plan: CompactionPlan, groups: Sequence[PlannedGroup], facts: Mapping[int, SegmentFacts]
 ) -> Iterator[CleanedTransactionState]:
-    """What is known of transactions in front of each group, told the tracker as cleaning would tell it."""
+    """The transaction state before each group, as cleaning would find it."""
     tracker = CleanedTransactions()
     for group in groups:
         yield tracker.state()
@@ -147,12 +223,17 @@ def _states(
             if plan.round.frozen_from is not None:
                 tracker.forget_ended(segment.base_offset)
             for batch in read_transactions(task.lake, facts[segment.base_offset]):
-                _tell(tracker, batch)
+                _track(tracker, batch)
 
 
-def _states_of_map(task: CleaningTask, plan: CompactionPlan, facts: Mapping[int, SegmentFacts]) -> dict[int, Values]:
-    """The same in front of each dirty segment, for the walk that makes the map, by base offset; only where that begins
-    inside of a segment: markers in front, which it does not see, end nothing. Else each segment's own list says it."""
+def _states_of_map(
+    task: CleaningTask, plan: CompactionPlan, facts: Mapping[int, SegmentFacts]
+) -> dict[int, CleanedTransactionState]:
+    """The transaction state before each dirty segment, for the pass that builds the map, by base offset.
+
+    Only needed where that pass begins inside a segment: it does not see earlier markers, so they end no transaction.
+    Otherwise each segment's own list is enough.
+    """
     dirty = plan.dirty_segments
     if not dirty or not dirty[0].dirty_position:
         return {}
@@ -161,14 +242,14 @@ def _states_of_map(task: CleaningTask, plan: CompactionPlan, facts: Mapping[int,
         tracker.add(segment.aborted)
         if plan.round.frozen_from is not None:
             tracker.forget_ended(segment.base_offset)
-        states[segment.base_offset] = tracker.state().as_dict()
+        states[segment.base_offset] = tracker.state()
         for batch in read_transactions(task.lake, facts[segment.base_offset]):
             if batch.position >= segment.dirty_position:
-                _tell(tracker, batch)
+                _track(tracker, batch)
     return states
 
 
-def _tell(tracker: CleanedTransactions, batch: BatchVerdict) -> None:
+def _track(tracker: CleanedTransactions, batch: BatchVerdict) -> None:
     if batch.is_control:
         kind = None if batch.control_type is None else ControlType(batch.control_type)
         tracker.control(batch.last_offset, batch.producer_id, kind)
@@ -177,63 +258,58 @@ def _tell(tracker: CleanedTransactions, batch: BatchVerdict) -> None:
 
 
 @_faults
-def write_keys(value: Values) -> Values:
-    """Hashes of the keys of one segment."""
-    lake, told = value["lake"], _read_round(value)
-    before = None if value["state"] is None else CleanedTransactionState.from_dict(value["state"])
-    with _source(lake, value["source"], value["slices"]) as source:
-        # An aborted record is no newest, but behind damage it stays for as long as nothing newer takes its place.
+def write_keys(run: SpreadRun, task: KeysTask) -> None:
+    """Write hashes of the keys of one segment."""
+    known = _read_round(run)
+    with _opened(run.lake, task.segment, task.source) as source:
+        # An aborted record is never the newest, but after damage it remains until a newer record replaces it.
         rows = (
             replace(some.hashed, offsets=np.where(some.is_aborted, ~some.hashed.offsets, some.hashed.offsets))
-            for some in keyed_rows(source, HashKey(*value["hash_key"]), before)
+            for some in keyed_rows(source, run.hash_key, task.state)
         )
-        first_dirty = told["round"]["first_dirty_offset"]
-        path = _keys(value, source.base_offset)
-        key_pieces.write_pieces(lake, path, rows, first_dirty, told["bits"], value["rows"], keeps_oldest=True)
-    return {}
+        path, first_dirty = run.keys(source.base_offset), known.round.first_dirty_offset
+        key_hashes.write_hashes(run.lake, path, rows, first_dirty, known.bits, run.rows, keeps_oldest=True)
 
 
 @_faults
-def write_newest(value: Values) -> Values:
-    """What the groups are to know of one range of hashes."""
-    told, bucket = _read_round(value), value["bucket"]
-    groups = [[_keys(value, base) for base in bases] for bases in told["groups"]]
-    path = _newer(value, bucket)
-    return {"parts": key_pieces.write_newer(value["lake"], path, groups, bucket, told["bits"], value["rows"])}
+def write_newest(run: SpreadRun, bucket: int) -> int:
+    """Write the newer offsets that the groups need from one range of hashes.
+
+    Returns:
+        The number of parts in which the range was read.
+    """
+    known = _read_round(run)
+    groups = [[run.keys(base) for base in bases] for bases in known.groups]
+    return key_hashes.write_newer(run.lake, run.newer(bucket), groups, bucket, known.bits, run.rows)
 
 
 @_faults
-def clean_group(value: Values) -> Values:
-    """One new segment, and what is left in it as hashes for the proof."""
-    task, told = CleaningTask.from_plain(value["task"]), _read_round(value)
-    round, group = _round_of(told["round"]), value["group"]
-    hash_key = HashKey(*value["hash_key"])
+def clean_group(run: SpreadRun, task: GroupTask) -> Replacement | None:
+    """Write one new segment, and the hashes of its records for the proof; None where nothing changes."""
+    known, group = _read_round(run), task.group
+    slices = [one for segment in task.segments for one in segment.slices]
     with ExitStack() as opened:
-        segments = log_segments(task.segments)
         sources = [
-            opened.enter_context(_source(task.lake, source, [asdict(one) for one in segment.slices]))
-            for source, segment in zip(value["sources"], segments, strict=True)
+            opened.enter_context(_opened(run.lake, segment, source))
+            for source, segment in zip(group.segments, task.segments, strict=True)
         ]
-        planned_group = PlannedGroup(tuple(sources), group["refusal"])
         placed: Segment | None = None
-        if group["refusal"] is None:
+        if group.refusal is None:
             cleaner = CompiledCleaner.resumed(
-                round,
-                _map_of(value, told),
-                told["end_offset"],
-                hash_key=hash_key,
-                transactions=CleanedTransactionState.from_dict(group["state"]),
+                known.round,
+                _map_of(run, task, known),
+                known.end_offset,
+                hash_key=run.hash_key,
+                transactions=task.state,
             )
-            with cleaned_files.log_file(task.lake, task.log) as file:
+            with cleaned_files.log_file(run.lake, slices[0].log) as file:
                 cleaned = cleaner.clean(sources, file)
-                placed = cleaned_files.place(task.lake, file, cleaned, task.segments)
+                placed = cleaned_files.place(run.lake, file, cleaned, slices)
             del cleaner
         if placed is None:
-            _write_proof(value, told, task, sources, sources, is_judged=group["refusal"] is None)
-            return {"replaced": None}
-        wrong, validation = proven_part(task.lake, planned_group, placed)
-        if wrong is not None:
-            return {"fault": result(unproven=wrong)}
+            _write_proof(run, task, known, sources, sources, is_judged=group.refusal is None)
+            return None
+        counts = proven_part(run.lake, replace(group, segments=tuple(sources)), placed)
         left = replace(
             sources[0],
             base_offset=placed.base_offset,
@@ -241,136 +317,97 @@ def clean_group(value: Values) -> Values:
             aborted=(),
             unreadable=(),
         )
-        with _source(task.lake, _plain_source(left), [asdict(placed)]) as new:
-            _write_proof(value, told, task, sources, [new], is_judged=True)
-        return {"replaced": replacement(task.segments, placed, validation)}
+        with _opened(run.lake, LogSegment((placed,)), left) as new:
+            _write_proof(run, task, known, sources, [new], is_judged=True)
+        return replacement(slices, placed, counts)
 
 
-def _map_of(value: Values, told: Values) -> OffsetMap:
-    paths = [_newer(value, bucket) for bucket in range(1 << told["bits"])]
+def _map_of(run: SpreadRun, task: GroupTask, known: _Round) -> OffsetMap:
+    paths = [run.newer(bucket) for bucket in range(1 << known.bits)]
     newest = OffsetMap()
-    for some in key_pieces.read_newer(value["lake"], paths, value["number"], len(told["groups"])):
+    for some in key_hashes.read_newer(run.lake, paths, task.number, len(known.groups)):
         newest.put(*some.columns)
     return newest
 
 
 def _write_proof(
-    value: Values,
-    told: Values,
-    task: CleaningTask,
+    run: SpreadRun,
+    task: GroupTask,
+    known: _Round,
     before: Sequence[SourceSegment],
     after: Sequence[SourceSegment],
     *,
     is_judged: bool,
 ) -> None:
-    """Newest records by another hash, before and after cleaning; what the ledger calls aborted is in neither.
-    is_judged: whether it must not be there after cleaning."""
-    aborted, round = aborted_of(task), _round_of(told["round"])
-    hash_key = HashKey(*value["proof_key"])
+    """Write the newest records by another hash, before and after cleaning, without records that the ledger calls
+    aborted.
 
-    def rows(segments: Sequence[SourceSegment], *, is_judged: bool) -> Iterator[key_pieces.Hashed]:
+    Args:
+        is_judged: Whether an aborted record after cleaning is an error.
+    """
+    aborted = aborted_of(run.lake, task.segments[0].slices[0].log)
+
+    def rows(segments: Sequence[SourceSegment], *, is_judged: bool) -> Iterator[key_hashes.Hashed]:
         for segment in segments:
-            for some in keyed_rows(segment, hash_key):
+            for some in keyed_rows(segment, run.proof_key):
                 offsets = some.hashed.offsets
                 if is_judged:
-                    _refuse_aborted(aborted, offsets, round)
-                chosen = (offsets < told["end_offset"]) & ~aborted.holds(offsets)
+                    _refuse_aborted(aborted, offsets, known.round)
+                chosen = (offsets < known.end_offset) & ~aborted.holds(offsets)
                 words = offsets * 2 + ~some.has_value
-                yield key_pieces.Hashed(some.hashed.high[chosen], some.hashed.low[chosen], words[chosen])
+                yield key_hashes.Hashed(some.hashed.high[chosen], some.hashed.low[chosen], words[chosen])
 
     for side, found in enumerate((rows(before, is_judged=False), rows(after, is_judged=is_judged))):
-        path = _proof(value, side, value["number"])
-        # As if all were dirty: the newest word of each hash is kept.
-        key_pieces.write_pieces(value["lake"], path, found, 0, told["bits"], value["rows"], keeps_oldest=False)
+        path = run.proof(side, task.number)
+        # Treat all records as dirty: the newest word of each hash is kept.
+        key_hashes.write_hashes(run.lake, path, found, 0, known.bits, run.rows, keeps_oldest=False)
 
 
 def _refuse_aborted(aborted: Aborted, offsets: np.ndarray, round: CleaningRound) -> None:
-    """Raises _Unproven where an aborted record is left."""
+    """Check that no aborted record remains.
+
+    Raises:
+        Unproven: An aborted record remains.
+    """
     there = aborted.holds(offsets)
     if round.frozen_from is not None:
         there &= offsets < round.frozen_from
     if there.any():
         offset = int(offsets[there.argmax()])
-        raise _Unproven(f"offset {offset} belongs to an aborted transaction and is still there")
+        raise Unproven(f"offset {offset} belongs to an aborted transaction and is still there")
 
 
 @_faults
-def prove_newest(value: Values) -> Values:
-    """Whether of each key with a hash in one range the newest record is left."""
-    told = _read_round(value)
-    before, after = ([_proof(value, side, number) for number in range(len(told["groups"]))] for side in range(2))
-    lost = key_pieces.lost_newest(value["lake"], before, after, value["bucket"], told["bits"], value["rows"])
-    if lost is None:
-        return {}
-    return {"fault": result(unproven=f"the record at offset {lost} is the newest of its key and is gone")}
+def prove_newest(run: SpreadRun, bucket: int) -> None:
+    """Check that the newest record of each key with a hash in one range remains.
 
-
-def _write_round(value: Values, told: Values) -> None:
-    storage.put(storage.join(value["lake"], f"{value['folder']}/round.json"), json.dumps(told).encode())
-
-
-def _read_round(value: Values) -> Values:
-    told: Values = json.loads(storage.read(storage.join(value["lake"], f"{value['folder']}/round.json")))
-    return told
-
-
-def _keys(value: Values, base_offset: int) -> str:
-    return f"{value['folder']}/keys-{base_offset:020d}"
-
-
-def _newer(value: Values, bucket: int) -> str:
-    return f"{value['folder']}/newer-{bucket:05d}"
-
-
-def _proof(value: Values, side: int, number: int) -> str:
-    return f"{value['folder']}/proof-{side}-{number:05d}"
-
-
-def _log_segment(slices: Sequence[Mapping[str, Any]]) -> LogSegment:
-    return LogSegment(tuple(Segment(**one) for one in slices))
+    Raises:
+        Unproven: A newest record is gone.
+    """
+    known = _read_round(run)
+    before, after = ([run.proof(side, number) for number in range(len(known.groups))] for side in range(2))
+    lost = key_hashes.lost_newest(run.lake, before, after, bucket, known.bits, run.rows)
+    if lost is not None:
+        raise Unproven(f"the record at offset {lost} is the newest of its key and is gone")
 
 
 @contextmanager
-def _source(lake: str, source: Mapping[str, Any], slices: Sequence[Mapping[str, Any]]) -> Iterator[SourceSegment]:
-    with segment_bytes(lake, _log_segment(slices)) as content:
-        yield _source_of(source, content)
+def _opened(lake: str, segment: LogSegment, source: SourceSegment) -> Iterator[SourceSegment]:
+    """The source with its bytes."""
+    with segment_bytes(lake, segment) as content:
+        yield replace(source, held=content)
 
 
-def _plain_source(segment: SourceSegment) -> Values:
-    named = {name: getattr(segment, name) for name in _SOURCE_FIELDS}
-    return named | {
-        "aborted": [[a.producer_id, a.first_offset, a.last_offset, a.last_stable_offset] for a in segment.aborted],
-        "unreadable": [list(stretch) for stretch in segment.unreadable],
-    }
+def _write_round(run: SpreadRun, known: _Round) -> None:
+    # As JSON: files of a lake are data and are never unpickled.
+    producers = [[pid, each.epoch, each.last_data_offset] for pid, each in known.round.producers.items()]
+    text = json.dumps(asdict(known) | {"round": asdict(known.round) | {"producers": producers}})
+    storage.put(run.round_file, text.encode())
 
 
-_SOURCE_FIELDS = (
-    "base_offset",
-    "next_base_offset",
-    "modified_ms",
-    "offset_index_size",
-    "time_index_size",
-    "dirty_position",
-)
-
-
-def _source_of(value: Mapping[str, Any], content: memoryview) -> SourceSegment:
-    named = {name: value[name] for name in _SOURCE_FIELDS}
-    return SourceSegment(
-        held=content,
-        aborted=tuple(AbortedTransaction(*each) for each in value["aborted"]),
-        unreadable=tuple((start, end) for start, end in value["unreadable"]),
-        **named,
-    )
-
-
-def _plain_round(round: CleaningRound) -> Values:
-    values = asdict(round)
-    values["line"] = str(round.line)
-    values["producers"] = [[pid, each.epoch, each.last_data_offset] for pid, each in round.producers.items()]
-    return values
-
-
-def _round_of(value: Mapping[str, Any]) -> CleaningRound:
-    producers = {pid: ActiveProducer(epoch, last) for pid, epoch, last in value["producers"]}
-    return CleaningRound(**dict(value) | {"line": BrokerLine(value["line"]), "producers": producers})
+def _read_round(run: SpreadRun) -> _Round:
+    stated = json.loads(storage.read(run.round_file))
+    values = stated["round"]
+    producers = {pid: ActiveProducer(epoch, last) for pid, epoch, last in values["producers"]}
+    round = CleaningRound(**values | {"line": BrokerLine(values["line"]), "producers": producers})
+    return _Round(**stated | {"round": round})

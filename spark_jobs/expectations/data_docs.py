@@ -1,94 +1,120 @@
-"""Great Expectations' Data Docs made readable without a network.
+"""Pages with the results of expectations: one page for each run, and an index of all runs.
 
-As built, every page loads its style, icons and scripts from other hosts and shows unstyled text where those can't be
-reached; a page that names them also tells those hosts who reads it. Here each page gets a small style of its own, and
-everything that points elsewhere is taken out.
+A page needs no script and no other host. It has counts and coordinates, never keys or values of records, so it can be
+shown to anyone. The same results give the same page.
 """
 
 from __future__ import annotations
 
+import datetime
 import html
-import os
-import re
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 
+from spark_jobs.contracts import Scalar
+from spark_jobs.expectations.suite import CHECKS, CRITICAL, SUITE, ExpectationResult, FrameRow
 from spark_jobs.lake.store import storage
 
 INDEX, VALIDATIONS = "index.html", "validations"
+TITLE = "Expectations on published records"
 
-_SCRIPT = re.compile(r"<script\b.*?</script>", re.DOTALL | re.IGNORECASE)
-_LINK = re.compile(r"<link\b[^>]*>", re.IGNORECASE)
-_IMAGE = re.compile(r"<img\b[^>]*>", re.IGNORECASE)
-_FOOTER = re.compile(r"<footer\b.*?</footer>", re.DOTALL | re.IGNORECASE)
-_STYLE = re.compile(r"<style\b.*?</style>", re.DOTALL | re.IGNORECASE)
-# What needs the scripts: a card of buttons, "show all" and "failed only".
-_BUTTONS = re.compile(r'<div class="btn-group btn-group-toggle".*?</div>', re.DOTALL)
-_BUTTON_LABEL = re.compile(r'<p class="card-text col-12 p-0 mb-1">\s*Validation Filter:\s*</p>')
-_BUTTON_CARD = re.compile(r'<div class="card-header p-2">\s*<strong>Actions</strong>\s*</div>')
-_OUTSIDE = re.compile(r"(?:https?:)?//[A-Za-z0-9][^\s\"'<>)]*")
+_STYLE = """
+:root { color-scheme: light dark; --line: #d5d9de; --head: #eef1f4; --bad: #b3261e; --good: #146c2e; }
+@media (prefers-color-scheme: dark) { :root { --line: #444a52; --head: #262b31; --bad: #ff8a80; --good: #7bd88f; } }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 1.5em; }
+h1 { font-size: 1.4em; } h2 { font-size: 1.1em; margin-top: 1.6em; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; } th { background: var(--head); }
+td, th { border: 1px solid var(--line); padding: .25em .6em; text-align: left; vertical-align: top; }
+td.number { text-align: right; font-variant-numeric: tabular-nums; }
+.failed { color: var(--bad); font-weight: 600; } .met { color: var(--good); }
+"""
 
-_OWN_STYLE = """<style>
-body { font: 15px/1.5 system-ui, sans-serif; margin: 0; color: #222; background: #fff; }
-a { color: #0b57d0; } h4, h5, h6 { margin: .4em 0; } img { display: none; }
-nav.navbar { border-bottom: 1px solid #ccc; padding: .6em 1.2em; } nav ol, nav ul { list-style: none; padding: 0; }
-.row { display: flex; flex-wrap: wrap; gap: 1.5em; padding: 1em 1.2em; } .row .row { padding: 0; display: block; }
-.col-lg-2 { flex: 0 0 15em; } .col-md-10, .col-lg-10 { flex: 1 1 40em; min-width: 0; }
-.alert { background: #eef1f4; padding: .5em .8em; border-radius: 4px; }
-.card-header { font-weight: 600; } .badge { background: #e6eaf0; border-radius: 3px; padding: 0 .35em; }
-table { border-collapse: collapse; margin: .5em 0; } td, th { border: 1px solid #d5d9de; padding: .25em .6em;
-  text-align: left; vertical-align: top; } .text-danger { color: #b3261e; } .text-success { color: #146c2e; }
-i.fas { font-style: normal; } .fa-times::before { content: "\\2717"; } .fa-check-circle::before { content: "\\2713"; }
-.fa-exclamation::before, .fa-exclamation-triangle::before { content: "!"; } .cooltip .top, th[hidden], .collapse,
-  a[data-toggle] { display: none; } body > h4, body > table { margin: .6em 1.2em; }
-</style>"""
+_IN_LOG = frozenset({"topic", "log_id", "partition"})
+"""Columns of a range that its log already has."""
+_OTHER_TESTS = {
+    "one_frame_row_per_range": ("-", "Every range to check was counted."),
+    "every_check_was_made": ("-", "Every expectation was evaluated on every range."),
+}
 
 
-def keep_pages(built: str, kept: str) -> str | None:
-    """Move the pages of a run from where they were built to ``kept``, beside those of earlier runs.
+def write_pages(
+    directory: str, run_id: str, as_of_ms: int, outcomes: Sequence[ExpectationResult], frame: Sequence[FrameRow]
+) -> str:
+    """Write the page of a run next to those of earlier runs, and the index of all.
 
     Returns:
-        The page of this run's results; None if there is none.
+        The path of the page.
     """
-    page = None
-    for path in _pages(built):
-        relative = os.path.relpath(path, built)
-        if relative == INDEX:
-            continue
-        with open(path, encoding="utf-8") as file:
-            page_text = without_outside_references(file.read())
-        storage.put(storage.join(kept, relative), page_text.encode())
-        if relative.startswith(VALIDATIONS + os.sep):
-            page = storage.join(kept, relative)
-    runs = [storage.relative(path, kept) for path in _pages(storage.join(kept, VALIDATIONS))]
-    storage.put(storage.join(kept, INDEX), _index(runs).encode())
-    return page
+    moment = datetime.datetime.fromtimestamp(as_of_ms / 1000, datetime.UTC)
+    folders = (VALIDATIONS, SUITE, urllib.parse.quote(run_id, safe=""), f"{moment:%Y%m%dT%H%M%S.%fZ}")
+    path = storage.join(directory, *folders, "ranges.html")
+    storage.put(path, run_page(run_id, moment.isoformat(timespec="seconds"), outcomes, frame).encode())
+    pages = (file.path for file in storage.files_below(storage.join(directory, VALIDATIONS)))
+    relative = (storage.relative(page, directory) for page in pages if page.endswith(".html"))
+    runs = [page for page in relative if page.count("/") == len(folders)]
+    storage.put(storage.join(directory, INDEX), index_page(runs).encode())
+    return path
 
 
-def without_outside_references(page: str) -> str:
-    """A page without scripts, links, images and addresses of other hosts, and with a style of its own."""
-    if _OUTSIDE.search(page) is None:
-        return page
-    for pattern in (_SCRIPT, _LINK, _IMAGE, _FOOTER, _STYLE, _BUTTONS, _BUTTON_LABEL, _BUTTON_CARD):
-        page = pattern.sub("", page)
-    page = page.replace("</head>", _OWN_STYLE + "\n</head>", 1)
-    return _OUTSIDE.sub("", page)
+def run_page(run_id: str, as_of: str, outcomes: Sequence[ExpectationResult], frame: Sequence[FrameRow]) -> str:
+    """The page of one run."""
+    failed = [outcome for outcome in outcomes if not outcome.success]
+    critical = sum(outcome.severity == CRITICAL for outcome in failed)
+    verdict = f"Not met: {critical} critical expectations, {len(failed)} of {len(outcomes)} in all."
+    tests = {check.name: (check.test, check.says) for check in CHECKS} | _OTHER_TESTS
+    places = {row["log"]: f"{row['topic_partition']} [{row['start_offset']}, {row['end_offset']})" for row in frame}
+    expectations = []
+    for outcome in outcomes:
+        test, says = tests[outcome.name]
+        at = ", ".join(str(places.get(log, log)) for log in outcome.failing)
+        cells = [_cell(text) for text in (outcome.name, says, test, outcome.severity, outcome.observed)]
+        expectations.append([*cells, _result(outcome.success), _cell(at)])
+    columns = [column for column in (frame[0] if frame else ()) if column not in _IN_LOG]
+    body = (
+        f'<p><a href="{"../" * 4}{INDEX}">All runs</a></p>\n<h1>{TITLE}</h1>\n'
+        f"<p>Run <b>{html.escape(run_id)}</b>, as of {html.escape(as_of)}. "
+        f'<span class="{"failed" if critical else "met"}">{verdict}</span></p>\n<h2>Expectations</h2>\n'
+        + _table(("expectation", "meaning", "test", "severity", "observed", "result", "not met by"), expectations)
+        + "<h2>Ranges</h2>\n"
+        + _table(columns, [[_cell(row.get(column)) for column in columns] for row in frame])
+    )
+    return _page(f"{TITLE}: {run_id}", body)
 
 
-def _index(runs: list[str]) -> str:
-    """Every run's page, newest first: below ``validations`` are suite, run, time, and the page."""
+def index_page(pages: Iterable[str]) -> str:
+    """The list of all runs, the latest first.
+
+    Args:
+        pages: Paths as ``validations/<suite>/<run>/<time>/<name>.html``.
+    """
     rows = []
-    for relative in sorted(runs, key=lambda path: path.split(os.sep)[-2], reverse=True):
-        _, suite, run, moment, *_ = relative.split(os.sep)
-        link = urllib.parse.quote(relative.replace(os.sep, "/"))
-        cells = (f'<a href="{link}">{html.escape(run)}</a>', html.escape(moment), html.escape(suite))
-        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+    for page in sorted(pages, key=lambda page: (page.split("/")[3], page), reverse=True):
+        _, suite, run, moment, *_ = page.split("/")
+        link = f'<a href="{html.escape(urllib.parse.quote(page))}">{html.escape(urllib.parse.unquote(run))}</a>'
+        rows.append([f"<td>{link}</td>", _cell(moment), _cell(suite)])
+    return _page(TITLE, f"<h1>{TITLE}</h1>\n" + _table(("run", "as of", "suite"), rows))
+
+
+def _page(title: str, body: str) -> str:
     return (
-        '<!DOCTYPE html>\n<html><head><meta charset="UTF-8"><title>Expectations</title>\n'
-        f"{_OWN_STYLE}\n</head><body><h4>Expectations on published records</h4>\n"
-        "<table><tr><th>run</th><th>as of</th><th>suite</th></tr>\n" + "\n".join(rows) + "\n</table></body></html>\n"
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width">\n'
+        f"<title>{html.escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n{body}</body>\n</html>\n"
     )
 
 
-def _pages(directory: str) -> Iterator[str]:
-    return (file.path for file in storage.files_below(directory) if file.path.endswith(".html"))
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    head = "".join(f"<th>{html.escape(column.replace('_', ' '))}</th>" for column in columns)
+    lines = "".join(f"<tr>{''.join(row)}</tr>\n" for row in rows)
+    return f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{lines}</tbody>\n</table></div>\n'
+
+
+def _cell(value: Scalar) -> str:
+    if isinstance(value, int):
+        return f'<td class="number">{value}</td>'
+    return f"<td>{'' if value is None else html.escape(str(value))}</td>"
+
+
+def _result(success: bool) -> str:
+    return '<td class="met">met</td>' if success else '<td class="failed">not met</td>'

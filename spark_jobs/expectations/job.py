@@ -1,24 +1,24 @@
-"""``expectations``: what was published, looked at again in the table itself.
+"""``expectations``: checks what was published, in the table itself.
 
-    measure   counts of every range, over the files of `records` that may hold it              (workers)
-    join      with what the ledger, the batches' verdicts and the frontier say                 (driver)
-    judge     by Great Expectations, with Data Docs under `<lake>/data_docs`                   (driver)
+    measure   counts of every range, over the files of `records` that may have it              (workers)
+    join      with the ledger, the batches' verdicts and the frontier                          (driver)
+    check     by Great Expectations, with a page under `<lake>/data_docs`                      (driver)
 
-Neither the count of rows nor their order is taken from a file's statistics: rows are read.
+Neither the number of rows nor their order is taken from a file's statistics: rows are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from logcore.errors import CorruptionReason
 from logcore.logs.model.findings import found
 from logcore.logs.model.offset_ledger import publish_end
 from spark_jobs.contracts import ExpectationsConfig, JobReport, LogChange
-from spark_jobs.expectations.published_rows import ByPlace, CountTask, count_rows
+from spark_jobs.expectations.published_rows import ByPlace, CountTask, RowCounts, count_rows
 from spark_jobs.lake.delta.live_files import newest_files
 from spark_jobs.lake.delta.tables import read_rows, table_uri
 from spark_jobs.lake.errors import UsageError
@@ -32,7 +32,7 @@ from spark_jobs.lake.segments.removals import count_records, cut
 from spark_jobs.lake.store import storage
 
 if TYPE_CHECKING:
-    from spark_jobs.expectations.suite import Evaluation
+    from spark_jobs.expectations.suite import Evaluation, FrameRow
     from spark_jobs.tasks.executor import Executor
 
 DOCS = "data_docs"
@@ -40,7 +40,7 @@ DOCS = "data_docs"
 
 @dataclass(frozen=True, slots=True)
 class RangePlan:
-    """A published range and what it is expected to hold."""
+    """A published range and its expected contents."""
 
     log: str
     topic: str
@@ -70,24 +70,24 @@ class ExpectationsPlan:
 
     @property
     def is_empty(self) -> bool:
-        """No range was named."""
+        """Whether no range was named."""
         return not self.ranges
 
     @property
-    def needs_spark(self) -> bool:
-        """Rows are counted by Spark."""
+    def needs_executor(self) -> bool:
+        """Whether there are ranges: workers count their rows."""
         return bool(self.ranges)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The plan as plain values."""
         return {"ranges": [asdict(each) for each in self.ranges]}
 
 
 def plan(config: ExpectationsConfig) -> ExpectationsPlan:
-    """The ranges of the configuration, with what the lake's other tables say of them.
+    """Plan the ranges of the configuration, with their expected contents from the lake's other tables.
 
     Raises:
-        UsageError: a log that the lake does not have, or a range that ends before it begins.
+        UsageError: The lake does not have a log, or a range ends before it begins.
     """
     logs = sorted(config.ranges)
     if not logs:
@@ -102,8 +102,8 @@ def plan(config: ExpectationsConfig) -> ExpectationsPlan:
         if log not in rows:
             raise UsageError(f"The lake {config.lake} has no log {log}.")
         if not 0 <= start < end:
-            raise UsageError(f"Log {log}: [{start}, {end}) is no range of offsets.")
-        # What was filled in behind the frontier is not published before its replacement is.
+            raise UsageError(f"Log {log}: [{start}, {end}) is not a range of offsets.")
+        # Offsets filled below the frontier are published only by a replacement.
         published = frontier.with_published(ledger.get(log, ()), frontiers[log])
         expected = _published_records(config.lake, published, start, end)
         at = failures.get(log, [])
@@ -112,30 +112,32 @@ def plan(config: ExpectationsConfig) -> ExpectationsPlan:
 
 
 def apply(plan: ExpectationsPlan, config: ExpectationsConfig, executor: Executor) -> JobReport:
-    """Measure, judge, and say so; ranges that were due are recorded as checked whatever the outcome."""
+    """Measure, check and report. Ranges that were due are recorded as checked whatever the result."""
+    from spark_jobs.expectations.data_docs import write_pages
     from spark_jobs.expectations.suite import evaluate
 
-    frame = _frame(plan.ranges, _measure(executor, config.lake, plan.ranges))
-    docs = storage.join(config.lake, DOCS)
-    evaluation = evaluate(frame, len(plan.ranges), docs, config.run_id, config.as_of_ms)
+    counted = _measure(executor, config.lake, plan.ranges)
+    frame = _frame(plan.ranges, counted)
+    evaluation = evaluate(frame, len(plan.ranges))
+    outcomes = evaluation.outcomes
+    page = write_pages(storage.join(config.lake, DOCS), config.run_id, config.as_of_ms, outcomes, frame)
     new = finding_rows.record(config.lake, _findings(plan, evaluation), config.run_id, config.as_of_ms)
     _mark_checked(config)
-    outcomes = evaluation.outcomes
     return JobReport(
         job=config.JOB,
         run_id=config.run_id,
         lake=config.lake,
         changed=tuple(LogChange(r.log, r.topic, r.partition, row) for r, row in zip(plan.ranges, frame, strict=True)),
         findings=tuple(new),
-        plan={"expectations": [asdict(o) for o in outcomes], "frame": frame, "data_docs": evaluation.page},
-        used_spark=True,
+        plan={"expectations": [asdict(o) for o in outcomes], "frame": frame, "data_docs": page},
+        used_executor=True,
         metrics={
             "success": evaluation.success,
             "ranges": len(plan.ranges),
-            "rows": sum(row["rows"] for row in frame),
+            "rows": sum(counts.rows for counts in counted),
             "expectations": len(outcomes),
             "failed": sum(not outcome.success for outcome in outcomes),
-            "data_docs": evaluation.page,
+            "data_docs": page,
         },
     )
 
@@ -166,7 +168,7 @@ def _range(
 
 
 def _crc_failures(lake: str, logs: Sequence[str]) -> dict[str, list[int]]:
-    """Offsets expected where a batch's crc does not fit, by log; not of bytes that better ones have replaced."""
+    """Expected offsets of batches with a wrong CRC, by log; without bytes that were replaced by valid ones."""
     where: list[tuple[str, str, object]] = [("log", "in", list(logs)), ("verdict", "==", str(CorruptionReason.CRC))]
     failures: dict[str, list[int]] = {}
     found = read_rows(lake, "batches", ["log", "segment_id", "base_offset"], where).to_pylist()
@@ -183,44 +185,40 @@ def _published_records(lake: str, ledger: Sequence[LedgerRow], start: int, end: 
     for row in ledger:
         if not row.has_rows or row.end_offset <= start or row.start_offset >= end:
             continue
-        piece = row
-        if piece.start_offset < start:
-            piece = cut(piece, start, partial(count_records, lake))[1]
-        if piece.end_offset > end:
-            piece = cut(piece, end, partial(count_records, lake))[0]
-        total += piece.records
+        part = row
+        if part.start_offset < start:
+            part = cut(part, start, partial(count_records, lake))[1]
+        if part.end_offset > end:
+            part = cut(part, end, partial(count_records, lake))[0]
+        total += part.records
     return total
 
 
-def _measure(executor: Executor, lake: str, ranges: Sequence[RangePlan]) -> dict[str, Mapping[str, Any]]:
-    """Counts by log key."""
+def _measure(executor: Executor, lake: str, ranges: Sequence[RangePlan]) -> list[RowCounts]:
+    """Count the rows of each range."""
     files = ByPlace(newest_files(lake, "records"))
     root = table_uri(lake, "records")
     chosen = [files.of(r.topic, r.partition, r.log_id, r.start_offset, r.end_offset) for r in ranges]
     tasks = [
-        asdict(CountTask(r.log_id, r.partition, r.start_offset, r.end_offset, paths))
+        CountTask(
+            r.log_id, r.partition, r.start_offset, r.end_offset, tuple(storage.join(root, file.path) for file in mine)
+        )
         for r, mine in zip(ranges, chosen, strict=True)
-        for paths in [tuple(storage.join(root, file.path) for file in mine)]
     ]
-    results = executor.run(tasks, count_rows, [sum(file.size for file in mine) for mine in chosen])
-    return {r.log: result for r, result in zip(ranges, results, strict=True)}
+    return executor.run(count_rows, tasks, [sum(file.size for file in mine) for mine in chosen])
 
 
-def _frame(ranges: Sequence[RangePlan], measured: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One row a range: what was counted beside what was expected."""
-    counts = ("rows", "distinct_offsets", "non_rising_offsets", "unexpected_null_timestamps")
-    frame = []
-    for r in ranges:
-        counted = measured.get(r.log, {})
-        row: dict[str, Any] = {"topic_partition": f"{r.topic}-{r.partition}"} | asdict(r) | {"lag": r.lag}
-        row |= {name: int(counted.get(name, 0)) for name in counts}
-        row |= {name: counted.get(name) for name in ("min_offset", "max_offset")}
-        frame.append(row)
-    return frame
+def _frame(ranges: Sequence[RangePlan], measured: Sequence[RowCounts]) -> list[FrameRow]:
+    return [
+        {"topic_partition": f"{r.topic}-{r.partition}"} | asdict(r) | {"lag": r.lag} | asdict(counted)
+        for r, counted in zip(ranges, measured, strict=True)
+    ]
 
 
 def _findings(plan: ExpectationsPlan, evaluation: Evaluation) -> list[PlacedFinding]:
-    """An error for each critical expectation and log; what only wants a look is in the report and its pages."""
+    """Build an error for each failed critical expectation and log. The report and its pages have the less severe
+    results.
+    """
     ranges = {each.log: each for each in plan.ranges}
     placed = []
     for outcome in evaluation.outcomes:
@@ -241,7 +239,7 @@ def _findings(plan: ExpectationsPlan, evaluation: Evaluation) -> list[PlacedFind
 
 
 def _mark_checked(config: ExpectationsConfig) -> None:
-    """Only ranges that begin where checking had come to: others would hide what lies between."""
+    """Record the ranges that begin where checking ended before: others would hide the offsets between."""
     pending = checked.pending_ranges(config.lake)
     due = {
         log: (start, end)

@@ -1,15 +1,14 @@
-"""The rows of ``records`` of one log, counted as they lie in the table's files.
+"""Counts the rows of ``records`` of one log in the table's files.
 
-Runs in a worker, one call a log. Rows are read, not their statistics; these only tell which files and row groups can
-have rows of the range. Memory is a row group's, and a bitmap's where offsets do not rise from row to row.
+Runs in a worker, one call per log. Rows are read. Statistics only select the files and row groups that can have rows of
+the range. Memory is a row group, and a bitmap where offsets do not rise from row to row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -25,12 +24,12 @@ from spark_jobs.lake.store.written_file import is_own_file
 COLUMNS = ("partition", "log_id", "offset", "timestamp", "timestamp_ms")
 CHUNK_ROWS = 65_536
 WINDOW_OFFSETS = 1 << 26
-"""Offsets that are told apart at a time where they come in no order."""
+"""Offsets per pass of a count of distinct offsets, where they are not sorted."""
 
 
 @dataclass(frozen=True, slots=True)
 class CountTask:
-    """A range of a log, and the files that may hold rows of it, by their lowest offset."""
+    """A range of a log, and the files that may have rows of it, by their lowest offset."""
 
     log_id: str
     partition: int
@@ -41,7 +40,7 @@ class CountTask:
 
 @dataclass(slots=True)
 class RowCounts:
-    """What was counted of a range; the offsets are None where it has no row."""
+    """Counts of a range; the offsets are None where it has no row."""
 
     rows: int = 0
     distinct_offsets: int = 0
@@ -50,7 +49,7 @@ class RowCounts:
     non_rising_offsets: int = 0
     """Rows whose offset is not above that of the row before it in the same file."""
     unexpected_null_timestamps: int = 0
-    """Rows without a timestamp whose milliseconds could be one."""
+    """Rows without a timestamp whose milliseconds are a valid one."""
 
 
 class ByPlace:
@@ -62,7 +61,7 @@ class ByPlace:
             self._files.setdefault((file.partition_values.get("topic"), file.partition), []).append(file)
 
     def of(self, topic: str, partition: int, log_id: str, start: int, end: int) -> tuple[LiveFile, ...]:
-        """Those that may hold rows of a range of a log, by their lowest offset."""
+        """Files that may have rows of a range of a log, by their lowest offset."""
         chosen = [
             file
             for known in (partition, None)
@@ -75,9 +74,8 @@ class ByPlace:
         return tuple(sorted(chosen, key=lambda file: (file.least.get("offset", -1), file.path)))
 
 
-def count_rows(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Count the rows of a :class:`CountTask` given as plain values; a :class:`RowCounts` as plain values."""
-    task = CountTask(**dict(value) | {"files": tuple(value["files"])})
+def count_rows(task: CountTask) -> RowCounts:
+    """Count the rows of a range."""
     counts = RowCounts()
     rises = True
     highest = -1
@@ -87,7 +85,7 @@ def count_rows(value: Mapping[str, Any]) -> dict[str, Any]:
             offsets = chunk.column("offset").to_numpy(zero_copy_only=False)
             counts.rows += len(offsets)
             falls = int((np.diff(offsets, prepend=before) <= 0).sum())
-            # Other engines lay rows out as they like; the order of ours is part of the table's layout.
+            # Only our files must have this order: other engines may use any layout.
             counts.non_rising_offsets += falls if is_own_file(path) else 0
             rises &= not falls and int(offsets[0]) > highest
             before = int(offsets[-1])
@@ -96,17 +94,19 @@ def count_rows(value: Mapping[str, Any]) -> dict[str, Any]:
             counts.max_offset = highest = max(highest, high)
             counts.unexpected_null_timestamps += _lost_timestamps(chunk)
     counts.distinct_offsets = counts.rows if rises else _distinct(task, counts)
-    return asdict(counts)
+    return counts
 
 
 def _lost_timestamps(chunk: pa.RecordBatch) -> int:
     milliseconds = chunk.column("timestamp_ms")
-    fits = pc.and_(pc.greater_equal(milliseconds, 0), pc.less_equal(milliseconds, MAX_TIMESTAMP_MS))
-    return pc.sum(pc.and_(pc.is_null(chunk.column("timestamp")), fits)).as_py() or 0
+    fits = pc.and_(
+        pc.greater_equal(milliseconds, pa.scalar(0)), pc.less_equal(milliseconds, pa.scalar(MAX_TIMESTAMP_MS))
+    )
+    return pc.sum(pc.and_(pc.is_null(chunk.column("timestamp")), fits)).as_py() or 0  # type: ignore[type-var]
 
 
 def _distinct(task: CountTask, counts: RowCounts) -> int:
-    """Different offsets, a window of them at a time."""
+    """Number of distinct offsets, counted window by window."""
     if counts.min_offset is None or counts.max_offset is None:
         return 0
     total = 0
@@ -122,9 +122,9 @@ def _distinct(task: CountTask, counts: RowCounts) -> int:
 
 
 def _chunks(path: str, task: CountTask, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Rows of the range in the order of a file, never an empty chunk.
+    """Read the rows of the range in file order, never an empty chunk.
 
-    A file that is lost holds none: the checks name it.
+    A lost file has none: other checks report it.
     """
     name = path.rpartition("/")[2]
     with suppress(FileUnreadable), opened(path, name, read_dictionary=["log_id"]) as file:
@@ -141,17 +141,17 @@ def _may_matter(group: pq.RowGroupMetaData, task: CountTask) -> bool:
     for i in range(group.num_columns):
         column = group.column(i)
         if column.path_in_schema == "offset" and column.statistics is not None and column.statistics.has_min_max:
-            return bool(column.statistics.max >= task.start_offset and column.statistics.min < task.end_offset)
+            return bool(column.statistics.max >= task.start_offset and column.statistics.min < task.end_offset)  # type: ignore[operator]
     return True
 
 
 def _chosen(chunk: pa.RecordBatch, task: CountTask) -> npt.NDArray[np.bool_]:
     named = chunk.column("log_id")
-    same = np.array([name == task.log_id for name in named.dictionary.to_pylist()], dtype=bool)
+    same = np.array([name == task.log_id for name in named.dictionary.to_pylist()], dtype=bool)  # type: ignore[attr-defined, type-var]
     offsets = chunk.column("offset").to_numpy(zero_copy_only=False)
     partitions = chunk.column("partition").to_numpy(zero_copy_only=False)
     chosen: npt.NDArray[np.bool_] = (
-        same[named.indices.to_numpy(zero_copy_only=False)]
+        same[named.indices.to_numpy(zero_copy_only=False)]  # type: ignore[attr-defined]
         & (partitions == task.partition)
         & (offsets >= task.start_offset)
         & (offsets < task.end_offset)

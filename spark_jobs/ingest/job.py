@@ -1,24 +1,24 @@
-"""``ingest``: what is new at the end of each log, from read-only sources into the archive.
+"""``ingest``: archives what is new at the end of each log, from read-only sources.
 
-    plan    look at the sources, decide by `logcore.logs.growth.growth` what each log may take   (driver, no JVM)
+    plan    read the sources, decide by `logcore.logs.growth.growth` what to archive of each log (driver, no JVM)
     copy    one task a source segment: stat, read, stat, cut, digest, rename              (workers)
     commit  `findings`, then `segments`, then `logs`                                      (driver)
 
-A file is visible in the archive only under its final name, and part of it only with its row. Growth is contiguous:
-behind a segment that could not be copied nothing of that log is committed, and the next run takes it up there. What is
-cut back, and offsets found later, come in the one commit that retires what stood there. Findings come first: what a run
-did is seen from the tables only once, and a run that died before it said so would never be made up for.
+A file is visible in the archive only under its final name, and its segment only with its row. Growth is contiguous:
+nothing of a log is committed after a segment that could not be copied, and the next run continues there. Cut tails and
+offsets found later are committed together with the retirement of the segments that they replace. Findings are committed
+first, because no later run detects the same changes again.
 """
 
 from __future__ import annotations
 
-import fnmatch
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from logcore.logs.model.findings import Finding, found
+from logcore.logs.model.log_selection import LogSelection
 from logcore.segments.filenames import DirectoryKind
 from logcore.storage.local import Discovery, SourceLog, discover, source_path
 from logcore.storage.moved_logs import is_moved_by_its_broker
@@ -33,7 +33,8 @@ from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.setup.identity import claim, cluster_of
 from spark_jobs.lake.setup.policies import read_policies
 from spark_jobs.tasks import segment_slices
-from spark_jobs.tasks.segment_copy import CopyTask, copy_segment
+from spark_jobs.tasks.executor import run_tasks
+from spark_jobs.tasks.segment_copy import CopyResult, CopyTask, copy_segment
 from spark_jobs.tasks.segment_slices import Swap
 
 if TYPE_CHECKING:
@@ -42,28 +43,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class IngestPlan:
-    """What there is to do; printed, it is the dry run."""
+    """The work to do. The dry run prints it."""
 
     logs: tuple[IngestLogPlan, ...]
     findings: tuple[PlacedFinding, ...]
-    """Not said before."""
+    """Findings that no earlier run recorded."""
     cluster: str | None
     taken_back: frozenset[str] = frozenset()
-    """Ids of segments that were cut back, filled or merged: the same bytes may come again."""
+    """Ids of segments that were cut back, filled or merged: the same bytes may be archived again."""
     of_paths: tuple[Finding, ...] = ()
-    """What there is to say of the source paths as they are now, said before or not; copies left alone too."""
+    """All current findings about the source paths, new or not, including copies that are ignored."""
 
     @property
-    def needs_spark(self) -> bool:
+    def needs_executor(self) -> bool:
         """Whether bytes have to be read."""
         return any(log.copies for log in self.logs)
 
     @property
     def is_empty(self) -> bool:
-        """Nothing to copy, nothing to write down."""
+        """Whether there is nothing to copy and nothing to record."""
         return not self.findings and not any(log.moves_segments or log.is_changed for log in self.logs)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The plan as plain values."""
         return {
             "cluster": self.cluster,
@@ -74,11 +75,11 @@ class IngestPlan:
 
 
 def plan(config: IngestConfig) -> IngestPlan:
-    """Look at the sources and decide what each log takes.
+    """Read the sources and decide what to archive of each log.
 
     Raises:
-        LakeRefused: the lake is another cluster's.
-        UsageError: an option that is not one, or that is not built yet; policies that can't be read.
+        LakeRefused: The lake belongs to another cluster.
+        UsageError: An option is invalid or not built yet, or the policies cannot be read.
     """
     _check(config)
     policies = read_policies(config.policies)
@@ -133,13 +134,11 @@ def apply(plan: IngestPlan, config: IngestConfig, executor: Executor | None) -> 
     """Copy, then commit.
 
     Raises:
-        ConcurrentChange: another run moved a log since the plan; nothing of this run is visible then.
+        ConcurrentChange: Another run changed a log since the plan. Nothing of this run is visible then.
     """
     claim(config.lake, plan.cluster)
     tasks = [task for log in plan.logs for task in log.copies]
-    results: Iterator[dict[str, Any]] = iter(())
-    if executor is not None:
-        results = iter(executor.run([asdict(task) for task in tasks], copy_segment, [_to_read(t) for t in tasks]))
+    results = iter(run_tasks(executor, copy_segment, tasks, [_to_read(task) for task in tasks]))
     done = [_done(log, list(itertools.islice(results, len(log.copies)))) for log in plan.logs]
     _check_unpublished(config.lake, done)
     placed = [*plan.findings, *(finding for log in done for finding in log.placed)]
@@ -154,7 +153,7 @@ def apply(plan: IngestPlan, config: IngestConfig, executor: Executor | None) -> 
         changed=tuple(_change(log) for log in done if log.rows or log.added),
         findings=tuple(new),
         plan=plan.as_dict(),
-        used_spark=executor is not None,
+        used_executor=executor is not None,
         metrics={
             "segments": len(added),
             "bytes": sum(segment.size for segment in added),
@@ -165,7 +164,7 @@ def apply(plan: IngestPlan, config: IngestConfig, executor: Executor | None) -> 
 
 
 def _discover(paths: Sequence[str]) -> Discovery:
-    # A source is known by its absolute path: the same directory named in another way is no second source.
+    # A source is identified by its absolute path: another spelling of the same directory is not a second source.
     return discover([source_path(path) for path in paths])
 
 
@@ -178,10 +177,10 @@ def _held(config: IngestConfig, cluster: str | None) -> LakeSnapshot:
 
 
 def _check_unmoved(lake: str, held: LakeSnapshot, logs: Sequence[str]) -> None:
-    """The versions that guard a plan were read behind the segments it was made from: none may have come between.
+    """Check that no commit was made between reading the segments and reading the versions that guard the plan.
 
     Raises:
-        ConcurrentChange: one did.
+        ConcurrentChange: A commit was made in between.
     """
     if not logs:
         return
@@ -194,7 +193,7 @@ def _check_unmoved(lake: str, held: LakeSnapshot, logs: Sequence[str]) -> None:
 
 
 def _kept_first(log: SourceLog, known: Mapping[str, LogRow]) -> tuple[str, bool]:
-    """Order in which sources are looked at: the one that a log is kept to comes first."""
+    """Sort key of sources: the current source of a log comes first."""
     row = known.get(str(log.topic_partition))
     return str(log.topic_partition), row is None or row.source != log.directory
 
@@ -210,24 +209,20 @@ def _check(config: IngestConfig) -> None:
 
 
 def _is_chosen(config: IngestConfig, log: SourceLog) -> bool:
-    topic, partition = log.topic_partition.topic, log.topic_partition.partition
-    return (
-        (not config.topics or any(fnmatch.fnmatchcase(topic, glob) for glob in config.topics))
-        and (not config.partitions or partition in config.partitions)
-        and (not config.logs or str(log.topic_partition) in config.logs)
-    )
+    selection = LogSelection(config.topics, config.partitions, config.logs)
+    return selection.matches(log.topic_partition.topic, log.topic_partition.partition)
 
 
 def _with_fills(
     config: IngestConfig, plans: Sequence[IngestLogPlan], taken: Mapping[str, SourceLog], held: LakeSnapshot
 ) -> list[IngestLogPlan]:
-    """The plans with what was found for holes of their logs."""
+    """Add to the plans what was found for gaps of their logs."""
     holed = [log for log in plans if held.holes.get(log.observed.log) and log.cut is None and log.earlier is None]
     if not holed:
         return list(plans)
     copies: dict[str, list[late_segments.Copy]] = {}
     for log in holed:
-        if log.observed.stopped is None:  # else it is not known whether the source is still of this log
+        if log.observed.stopped is None:  # a stopped log may not match its source any more
             own = late_segments.Copy(taken[log.observed.topic_partition], is_own=True)
             copies.setdefault(log.observed.log, []).append(own)
     for found_log in _discover(config.fill_from).logs if config.fill_from else ():
@@ -266,18 +261,18 @@ def _to_read(task: CopyTask) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """What became of one log's plan: to be committed, and to be said."""
+    """The result of one log's plan: rows to commit and findings to report."""
 
     plan: IngestLogPlan
     row: LogRow
     added: tuple[Segment, ...] = ()
     swaps: tuple[tuple[Swap, tuple[Segment, ...]], ...] = ()
-    """Swaps that can be made, each with the segments that are among those added."""
+    """Swaps that can be committed, each with its segments among those added."""
     rows: tuple[LogRow, ...] = ()
     placed: tuple[PlacedFinding, ...] = field(default=())
 
 
-def _done(log: IngestLogPlan, results: Sequence[dict[str, Any]]) -> _Done:
+def _done(log: IngestLogPlan, results: Sequence[CopyResult]) -> _Done:
     left = iter(results)
     said: list[Finding] = []
     added: list[Segment] = []
@@ -288,13 +283,13 @@ def _done(log: IngestLogPlan, results: Sequence[dict[str, Any]]) -> _Done:
         made, failures = segment_slices.copied_parts(swap, list(itertools.islice(left, len(swap.parts))))
         said += failures or swap.findings
         if failures and swap is log.cut:
-            # Growth goes on at the cut: without it nothing fits.
+            # Growth continues at the cut, so without the cut nothing fits.
             return _Done(log, log.known or log.observed, placed=tuple(of_log(log.observed, f) for f in said))
         if not failures:
             added += made
             swaps.append((swap, tuple(made)))
     results = list(left)
-    said += [finding_rows.from_plain(finding) for result in results for finding in result["findings"]]
+    said += [finding for result in results for finding in result.findings]
     copied, failure = _until_failure(log.tasks, results)
     row = _grown(log.observed, copied, failure)
     if added and log.fill is not None:
@@ -311,7 +306,7 @@ def _done(log: IngestLogPlan, results: Sequence[dict[str, Any]]) -> _Done:
 
 
 def _commit_segments(plan: IngestPlan, done: Sequence[_Done], config: IngestConfig) -> None:
-    """One commit for logs that only grew, one for those in which something leaves or comes back."""
+    """Make one commit for logs that only grew, and one for each log where segments are retired or restored."""
     versions = {log.observed.log: log.version for log in plan.logs}
     grown: list[Segment] = []
     swapped: list[_Done] = []
@@ -338,10 +333,10 @@ def _commit_segments(plan: IngestPlan, done: Sequence[_Done], config: IngestConf
 
 
 def _check_unpublished(lake: str, done: Sequence[_Done]) -> None:
-    """Nothing that is cut back may have been published since the plan.
+    """Check that no offset that is cut back was published since the plan.
 
     Raises:
-        ConcurrentChange: something was.
+        ConcurrentChange: Such an offset was published.
     """
     cuts = {log.row.log: log.plan.observed.next_offset for log in done if log.swaps and log.plan.cut is not None}
     for log, published in source_changes.published_to(lake, sorted(cuts)).items() if cuts else ():
@@ -357,16 +352,14 @@ class _Failure:
     finding: Finding
 
 
-def _until_failure(
-    tasks: Sequence[CopyTask], results: Sequence[dict[str, Any]]
-) -> tuple[list[Segment], _Failure | None]:
-    """Segments in front of the first one that could not be copied, and that one: no hole is archived."""
+def _until_failure(tasks: Sequence[CopyTask], results: Sequence[CopyResult]) -> tuple[list[Segment], _Failure | None]:
+    """Segments before the first one that could not be copied, and that failure: the archive must have no gaps."""
     copied: list[Segment] = []
     for task, result in zip(tasks, results, strict=True):
-        if result["failed"]:
-            return copied, _Failure(task, finding_rows.from_plain(result["findings"][-1]))
-        if result["segment"] is not None:
-            copied.append(Segment(**result["segment"]))
+        if result.failed:
+            return copied, _Failure(task, result.findings[-1])
+        if result.segment is not None:
+            copied.append(result.segment)
     return copied, None
 
 

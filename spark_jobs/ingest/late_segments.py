@@ -1,11 +1,11 @@
-"""Offsets that are missing or corrupt, filled later: from the log's own source, or from a copy that was named.
+"""Fills missing or corrupt offsets later: from the log's own source, or from a named copy.
 
     between segments    the batches found are a segment of their own
-    inside of one       that one is retired as `filled`; what is good of it, the batches found, and damage that
-                        nothing replaces are segments of their own
+    inside a segment    that segment is retired as `filled`; its valid parts, the batches found, and damage without
+                        replacement become segments of their own
 
-Which bytes may fill a hole is decided in `logcore.logs.growth.fillers`. Here is where the holes lie in the archive,
-and what stands in their place; the ingest job copies and commits it.
+`logcore.logs.growth.fillers` decides which bytes may fill a gap. This module finds the gaps in the archive and plans
+the segments that replace them. The ingest job copies and commits.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from spark_jobs.tasks.segment_slices import SliceCopy, Swap, part_of
 CORRUPT, MISSING = "corrupt", "missing"
 
 Range = tuple[int, int, str]
-"""First offset, offset behind the last, state."""
+"""First offset, end offset (exclusive), state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A directory that may hold what is lost here."""
+    """A directory that may have the lost offsets."""
 
     log: SourceLog
     is_own: bool
@@ -41,7 +41,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class _Filled:
-    """A hole, what fills it, and what lies in it here instead: rows of `batches`."""
+    """A gap, what fills it, and the rows of `batches` for the bytes in it."""
 
     start: int
     end: int
@@ -51,7 +51,7 @@ class _Filled:
 
     @property
     def left(self) -> tuple[int, int] | None:
-        """The first offsets of the hole that stay as they are."""
+        """The first offsets of the gap that are not filled."""
         at = self.start
         for filler in self.fillers:
             if filler.base_offset > at:
@@ -61,7 +61,7 @@ class _Filled:
 
 
 def holes_of(lake: str) -> dict[str, list[Range]]:
-    """Ranges of the ledger that are missing or corrupt, by log; neighbours of one state are one."""
+    """Missing or corrupt ranges of the ledger, by log; adjacent ranges with the same state are joined."""
     columns = ["log", "start_offset", "end_offset", "state"]
     rows = read_rows(lake, "offset_ledger", columns, [("state", "in", [CORRUPT, MISSING])]).to_pylist()
     holes: dict[str, list[Range]] = {}
@@ -83,11 +83,11 @@ def plan_fill(
     *,
     in_place: bool,
 ) -> Swap | None:
-    """What fills the holes of a log; None where no copy has anything for them.
+    """Plan how to fill the gaps of a log; None where no copy has anything for them.
 
     Args:
-        segments: all of the log, retired ones too.
-        in_place: register the bytes where they lie instead of copying them.
+        segments: All segments of the log, including retired ones.
+        in_place: Register the bytes at their source instead of copying them.
     """
     segments = sorted(segments, key=lambda s: s.base_offset)
     feeding = [s for s in segments if s.feeds]
@@ -95,7 +95,7 @@ def plan_fill(
     filled: list[_Filled] = []
     for start, end, state in holes:
         if any(s.base_offset < end and s.next_offset > start for s in cleaned):
-            continue  # a cleaned segment stands for these offsets too
+            continue  # a cleaned segment covers these offsets too
         seen = {copy.log.directory: _seen(copy.log, feeding, start, end) for copy in copies}
         if any(_is_news(copy.log, seen[copy.log.directory], start, end) for copy in copies):
             found_here = _fill(lake, start, end, state, feeding, copies, seen)
@@ -112,38 +112,38 @@ def plan_fill(
 
 
 def without_held(gaps: Sequence[tuple[int, int, str]], held: Iterable[Segment]) -> list[tuple[int, int, str]]:
-    """Evidence of offsets that were gone, without those that are held now.
+    """Evidence of lost offsets, without offsets that are archived now.
 
-    What a source's cleaner took stays evidence: the segments there were taken with holes in them.
+    Offsets that a source's cleaner removed stay in the evidence: segments there were ingested with gaps.
     """
     left = list(gaps)
     for segment in held:
-        pieces: list[tuple[int, int, str]] = []
+        parts: list[tuple[int, int, str]] = []
         for start, end, why in left:
             if why == "source-cleaned" or segment.next_offset <= start or segment.base_offset >= end:
-                pieces.append((start, end, why))
+                parts.append((start, end, why))
                 continue
             if start < segment.base_offset:
-                pieces.append((start, segment.base_offset, why))
+                parts.append((start, segment.base_offset, why))
             if segment.next_offset < end:
-                pieces.append((segment.next_offset, end, why))
-        left = pieces
+                parts.append((segment.next_offset, end, why))
+        left = parts
     return left
 
 
 def gaps_without(row: LogRow, held: Iterable[Segment]) -> str:
-    """The row's evidence, as it stores it, without what is held."""
+    """The row's evidence in its stored form, without offsets that are archived."""
     return json.dumps(without_held(row.gap_evidence, held))
 
 
 def _seen(source: SourceLog, feeding: Iterable[Segment], start: int, end: int) -> set[str]:
-    """Files that segments beside the hole were taken from as they are now: there is nothing more in them."""
+    """Files from which segments around the gap were ingested, in their current version: they have nothing more."""
     beside = {(s.origin_file, s.modified_ms) for s in feeding if s.base_offset <= end and s.next_offset >= start}
     return {file.path for file in source.segments if (file.path, file.modified_ms) in beside}
 
 
 def _is_news(source: SourceLog, seen: set[str], start: int, end: int) -> bool:
-    """Whether a file that may hold some of the offsets has not been looked at yet; told without reading."""
+    """Whether a file that may have some of the offsets was not searched yet; decided without reading."""
     return any(
         file.path not in seen and file.base_offset < end and _ends_above(source, file, start)
         for file in source.segments
@@ -169,7 +169,7 @@ def _fill(
     if state == MISSING:
         inside = [s for s in feeding if s.base_offset < end and s.next_offset > start]
         if not _are_validated(lake, inside):
-            return None  # filled already: the ledger says `missing` only until validation has seen it
+            return None  # filled already: the ledger is `missing` only until the next validation
         lost = [_gap_in(s, batches, start, end) for s in inside]
     damage = tuple(sorted(lost, key=lambda b: (b["base_offset"], b["position"])))
     live = {s.segment_id for s in feeding if s.retired_ms is None}
@@ -189,7 +189,7 @@ def _fill(
 
 
 def _batches_around(lake: str, feeding: Sequence[Segment], start: int, end: int) -> list[dict[str, Any]]:
-    """Rows of `batches` of the segments in the hole and on both sides of it."""
+    """Rows of `batches` of the segments in the gap and on both sides of it."""
     before = [s for s in feeding if s.next_offset <= start and s.last_batch_end is not None][-1:]
     inside = [s for s in feeding if s.base_offset < end and s.next_offset > start]
     after = [s for s in feeding if s.base_offset >= end][:1]
@@ -205,7 +205,7 @@ def _are_validated(lake: str, segments: Iterable[Segment]) -> bool:
 
 
 def _gap_in(segment: Segment, batches: Iterable[Mapping[str, Any]], start: int, end: int) -> dict[str, Any]:
-    """What lies in a segment where offsets are missing: nothing, or zeros at its end. As a row of `batches`."""
+    """The bytes of a segment where offsets are missing, as a row of `batches`: none, or zeros at its end."""
     mine = [b for b in batches if b["segment_id"] == segment.segment_id and b["last_offset"] is not None]
     begin = max((b["position"] + b["size"] for b in mine if b["last_offset"] < start), default=0)
     behind = min((b["position"] for b in mine if b["base_offset"] >= end), default=segment.size)
@@ -217,7 +217,7 @@ def _identity(batch: Mapping[str, Any] | None) -> BatchIdentity | None:
 
 
 def _begin_at(feeding: Iterable[Segment], start: int) -> dict[str, int]:
-    """Positions in the source's files below which nothing of the hole lies."""
+    """Lower bounds for the gap's positions in the source's files."""
     positions: dict[str, int] = {}
     for segment in feeding:
         if segment.base_offset <= start:
@@ -251,7 +251,7 @@ def _filler_part(lake: str, row: LogRow, filler: Filler, in_place: bool) -> Slic
 
 
 def _rest_of(lake: str, segment: Segment, filled: Sequence[_Filled]) -> list[SliceCopy]:
-    """What stays of a damaged segment: its good stretches, and damage in the place of which nothing was found."""
+    """Remaining parts of a damaged segment: its valid stretches, and damage without a replacement."""
     parts: list[SliceCopy] = []
     at, base_offset = 0, segment.base_offset
     for hole in filled:
@@ -273,7 +273,7 @@ def _said(row: LogRow, hole: _Filled, filler: Filler) -> Finding:
     return found(
         "range-filled",
         f"{row.topic_partition}: offsets {filler.base_offset} to {filler.next_offset} were {hole.state} and were found "
-        "there; validated, they are published like others, or as a replacement where the frontier has passed them.",
+        "there. After validation they are published, as a replacement where the frontier has passed them.",
         file=filler.segment.path,
         position=filler.start,
         nbytes=filler.end - filler.start,

@@ -1,7 +1,7 @@
-"""The ingest plan of one log: what it takes from its source, and its row in ``logs`` as of this look.
+"""The ingest plan of one log: what to archive from its source, and its new row in ``logs``.
 
-Belongs here: from a decision of `logcore.logs.growth.growth` to copy tasks and a row. What a source that changed its
-mind leads to is in ``source_changes``, offsets found later are in ``late_segments``.
+This module turns a decision of `logcore.logs.growth.growth` into copy tasks and a row. ``source_changes`` handles a
+source that changed its history. ``late_segments`` handles offsets found later.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from logcore.logs.growth.growth import Growth, LogTail, Take
 from logcore.logs.model.findings import Finding, found
@@ -26,50 +25,51 @@ from spark_jobs.tasks.segment_slices import Swap, as_text
 
 @dataclass(frozen=True, slots=True)
 class IngestLogPlan:
-    """What one log takes, and its row in ``logs`` as seen now."""
+    """What to archive of one log, and its new row in ``logs``."""
 
     observed: LogRow
     tasks: tuple[CopyTask, ...]
     known: LogRow | None
-    """Its row in the table."""
+    """Its current row in the table."""
     version: int | None = None
-    """Version of the log in ``segments`` that this plan stands on."""
+    """Version of the log in ``segments`` on which this plan is based."""
     cut: Swap | None = None
-    """Our tail behind the fork, which leaves in the same commit."""
+    """Our tail after the fork, which is retired in the same commit."""
     fill: Swap | None = None
     """Offsets found later."""
     needs_bytes: bool = False
-    """A new incarnation at a fork, of which nothing is held yet: without its first batch there is nothing to tell."""
+    """Whether this is a new incarnation at a fork without archived bytes: until its first batch there is nothing to
+    report."""
     earlier: LogRow | None = None
-    """Row of the incarnation that this one follows, as it is to be."""
+    """New row of the previous incarnation."""
     said: tuple[Finding, ...] = ()
-    """What is said once something of this plan is in place."""
+    """Findings to report once a part of this plan is committed."""
     waits: bool = False
-    """Something small at the end is left for a later run."""
+    """Whether a small growth at the end waits for a later run."""
 
     @property
     def copies(self) -> tuple[CopyTask, ...]:
-        """Every copy to be made: of the cut, then of what fills holes, then of growth."""
+        """All copies to make: of the cut, then of fills, then of growth."""
         swapped = [part.task for swap in (self.cut, self.fill) if swap is not None for part in swap.parts]
         return (*swapped, *self.tasks)
 
     @property
     def moves_segments(self) -> bool:
-        """Whether it comes to a commit to ``segments``."""
+        """Whether the plan commits to ``segments``."""
         return bool(self.tasks) or self.cut is not None or self.fill is not None
 
     def is_news(self, row: LogRow) -> bool:
-        """Whether a row says more than the one in the table; when it was looked at does not count."""
+        """Whether a row differs from the one in the table, apart from its time."""
         return self.known is None or replace(row, as_of_ms=self.known.as_of_ms) != self.known
 
     @property
     def is_changed(self) -> bool:
-        """Whether there is something to write down even if nothing is copied."""
+        """Whether there is something to record even if nothing is copied."""
         return self.earlier is not None or self.is_news(self.observed)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The plan as plain values."""
-        plain: dict[str, Any] = {
+        plain: dict[str, object] = {
             "log": self.observed.log,
             "topic_partition": self.observed.topic_partition,
             "stopped": self.observed.stopped,
@@ -80,12 +80,12 @@ class IngestLogPlan:
 
 @dataclass(frozen=True, slots=True)
 class LakeSnapshot:
-    """What the lake holds and knows, as an ingest run finds it."""
+    """The state of the lake at the start of an ingest run."""
 
     cluster: str | None
     rows: Mapping[str, LogRow]
     segments: Mapping[str, Sequence[Segment]]
-    """All of each log, retired ones too, by offset."""
+    """All segments of each log, including retired ones, by offset."""
     tails: Mapping[str, LogTail]
     holes: Mapping[str, Sequence[Range]]
     """Ranges of the ledger that are missing or corrupt."""
@@ -95,7 +95,7 @@ class LakeSnapshot:
         return [s for s in self.segments.get(log, ()) if s.feeds]
 
     def begins_at(self, log: str) -> int | None:
-        """The first offset held of a log."""
+        """The first archived offset of a log."""
         return min((s.base_offset for s in self.feeding(log)), default=None)
 
 
@@ -109,7 +109,11 @@ def plan_growth(
     *,
     is_first: bool,
 ) -> tuple[IngestLogPlan, list[PlacedFinding]]:
-    """The copies that a growth comes to. is_first: nothing is held of the log yet."""
+    """Plan the copies for a growth.
+
+    Args:
+        is_first: Nothing of the log is archived yet.
+    """
     placed = [of_log(observed, finding) for finding in growth.findings]
     tasks: list[CopyTask] = []
     for take in growth.takes:
@@ -121,7 +125,7 @@ def plan_growth(
             placed += [of_log(observed, finding) for finding in idle]
     kept = tasks if known is None or is_first else [task for task in tasks if not _waits(config, task, known, policy)]
     if kept != tasks and not kept and known is not None and growth.stop is None:
-        # As if nobody had looked: the row's time stays that of the last growth, from which the delay counts.
+        # The row keeps the time of the last growth, because the delay counts from it.
         return IngestLogPlan(known, (), known, waits=True), []
     if not kept and not is_first and growth.stop is None:
         high_watermark = observed.high_watermark
@@ -131,7 +135,7 @@ def plan_growth(
 
 
 def _waits(config: IngestConfig, task: CopyTask, known: LogRow, policy: TopicPolicy | None) -> bool:
-    """Whether a growth is too small to be taken yet."""
+    """Whether a growth is too small to be archived yet."""
     if config.at_once or policy is None or task.sealed:
         return False
     is_small = task.size - task.start < policy.active_min_growth
@@ -150,11 +154,11 @@ def observe(
     incarnation: int = 0,
     begins_at: int | None = None,
 ) -> LogRow:
-    """The log's row as of this look at the source; a stopped log keeps what was seen before it stopped.
+    """Build the log's row from the current state of the source. A stopped log keeps what was seen before it stopped.
 
     Args:
-        tail: what is held of it, or would be behind a cut.
-        begins_at: the fork at which a new incarnation begins.
+        tail: The archived tail, or the tail that a cut would leave.
+        begins_at: The fork at which a new incarnation begins.
     """
     topic, partition = source.topic_partition.topic, source.topic_partition.partition
     log = archive.log_key(log_id, partition)
@@ -171,14 +175,14 @@ def observe(
     if known is None and begins_at is None:
         gaps += source.below_start
     gaps += [gap for gap in growth.gaps if gap not in gaps]
-    # Before anything is taken the log begins at its first segment, also at one that can't be read yet.
+    # Before the first copy the log begins at its first segment, even if that segment is not readable yet.
     first = min([*(file.base_offset for file in source.segments), *source.unreadable], default=source.log_start_offset)
     log_start_offset = source.log_start_offset if begins_at is None else begins_at
     held_from = held.begins_at(log)
     if known is not None:
         log_start_offset = known.log_start_offset
     elif held_from is not None:
-        log_start_offset = min(log_start_offset, held_from)  # a run died before it wrote this row
+        log_start_offset = min(log_start_offset, held_from)  # an earlier run was killed before it wrote this row
     return LogRow(
         log=log,
         topic=topic,
@@ -203,7 +207,7 @@ def observe(
 
 
 def _high_watermark(config: IngestConfig, source: SourceLog, known: LogRow | None) -> int | None:
-    """The one that counts from now on: it never moves back."""
+    """The new high watermark: it never moves back."""
     seen = source.high_watermark
     if config.high_watermark == "log-end":
         seen = None
@@ -242,7 +246,7 @@ def epochs_of(known: LogRow | None) -> tuple[tuple[int, int], ...]:
 
 
 def beyond_log_end(row: LogRow) -> Finding:
-    """What is said of a high watermark above what can be read."""
+    """Finding for a high watermark above the readable log end."""
     return found(
         "high-watermark-beyond-log-end",
         f"{row.topic_partition}: the high watermark is {row.high_watermark}, but the log can be read only up to "

@@ -1,14 +1,14 @@
-"""A source that changed its mind: our tail is cut back, a new incarnation begins, or the log stops.
+"""A source that changed its history: our tail is cut back, a new incarnation begins, or the log stops.
 
     the source differs from us                                        then
     wholly at or above everything published                           our tail is cut back and grows on from there
     below that, policy ``on_truncate: follow``                        incarnation n + 1 begins at the fork
-    it is another topic under the name, ``on_recreate: append``       incarnation n + 1 begins, with its own topic id
-    otherwise                                                         the log stops, as `logcore.logs.growth.growth`
-    says
+    it is another topic of the same name, ``on_recreate: append``     incarnation n + 1 begins, with its own topic id
+    otherwise                                                         the log stops (`logcore.logs.growth.growth`)
 
-A new incarnation is a log of its own: its row in ``logs``, its frontier, its archive. At a fork it begins there: what
-lies below is of the incarnation before, which keeps its rows, and is ``trimmed`` in the new one's ledger.
+A new incarnation is a log of its own, with its own row in ``logs``, frontier and archive. At a fork it begins at the
+fork offset. Offsets below belong to the previous incarnation, which keeps its rows; in the new one's ledger they are
+``trimmed``.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from spark_jobs.lake.setup.policies import TopicPolicy
 from spark_jobs.tasks.segment_slices import Swap, part_of
 
 DIVERGED = ("source-diverged", "source-behind")
-"""Stops behind which there may be a fork."""
+"""Stops that may be caused by a fork."""
 
 
 def published_to(lake: str, logs: Sequence[str]) -> dict[str, int]:
-    """The offset below which something was published of each log, at whatever isolation level."""
+    """The end of what was published of each log, at any isolation level."""
     ledger = frontier.read_ledger(lake, logs)
     frontiers = frontier.frontiers_of(lake, {log: ledger.get(log, ()) for log in logs})
     ids = {f"records_uncommitted/{log}": log for log in logs}
@@ -53,7 +53,7 @@ def plan_change(
     held: LakeSnapshot,
     policy: TopicPolicy | None,
 ) -> tuple[IngestLogPlan, list[PlacedFinding]] | None:
-    """What is done about a stop; None: the log stays stopped."""
+    """Plan the reaction to a stop; None: the log stays stopped."""
     if growth.stop is None or growth.takes:
         return None
     if growth.stop.rule == "topic-recreated":
@@ -66,7 +66,7 @@ def plan_change(
     published = published_to(config.lake, [known.log])[known.log]
     live = [s for s in held.feeding(known.log) if s.retired_ms is None]
     if end > published:
-        is_whole = live == held.feeding(known.log)  # retention, or another job, took nothing of it
+        is_whole = live == held.feeding(known.log)  # no other job, such as retention, removed any of it
         fork = _fork(config, source, known, live, not_below=published, is_whole=is_whole)
         cleaned = [s for s in held.segments[known.log] if s.retired_ms is None and not s.feeds]
         if fork is not None and not any(s.next_offset > fork.offset for s in cleaned):
@@ -79,8 +79,11 @@ def plan_change(
 
 
 def _earlier(known: LogRow, held: LakeSnapshot) -> list[Segment]:
-    """What is held of the incarnations before this one, oldest first: a source may part below the beginning of this
-    one, and then goes on from where it still agrees with one of those."""
+    """Archived segments of earlier incarnations, oldest first.
+
+    A source may diverge before the beginning of this incarnation. It is then followed from where it still agrees with
+    an earlier one.
+    """
     rows = (row for row in held.rows.values() if row.topic_partition == known.topic_partition)
     before = [row for row in rows if row.topic_id == known.topic_id and row.incarnation < known.incarnation]
     before.sort(key=lambda row: row.incarnation)
@@ -90,7 +93,7 @@ def _earlier(known: LogRow, held: LakeSnapshot) -> list[Segment]:
 def _parted(
     config: IngestConfig, source: SourceLog, known: LogRow, growth: Growth, held: LakeSnapshot
 ) -> tuple[IngestLogPlan, list[PlacedFinding]] | None:
-    """A source that ends before us, and whose leader epochs are others: it has parted, which is worse than behind."""
+    """A source that ends before us and has other leader epochs has diverged, which is worse than being late."""
     end = held.tails[known.log].next_offset
     bound = epochs_part_at(our_epochs(epochs_of(known), end), source.leader_epochs, end)
     if growth.stop is None or bound is None or bound >= end:
@@ -142,7 +145,7 @@ def _cut_back(
     end = held.tails[known.log].next_offset
     message = (
         f"{known.topic_partition}: the source went back to offset {fork.offset} and on from there with other batches. "
-        f"What the archive held of offsets {fork.offset} to {end} was not published, and is cut back."
+        f"The archived offsets {fork.offset} to {end} were not published, and are cut back."
     )
     finding = found("tail-cut-back", message, file=source.directory, start_offset=fork.offset, end_offset=end)
     observed = observe(config, source, known, growth, known.log_id, held, fork.tail)
@@ -156,8 +159,8 @@ def _followed(
 ) -> tuple[IngestLogPlan, list[PlacedFinding]] | None:
     message = (
         f"{known.topic_partition}: the source parted from what is published at offset {fork.offset} and is followed "
-        "from there as a new incarnation of the log, because its policy says on_truncate: follow. Rows published "
-        "before stay, with the log_id of the earlier one."
+        "from there as a new incarnation of the log, because its policy is on_truncate: follow. Rows published "
+        "before stay, with the log_id of the earlier incarnation."
     )
     finding = found(
         "incarnation-opened",
@@ -173,7 +176,7 @@ def _followed(
         return None
     plan, placed = opened
     if not plan.tasks and plan.observed.log not in held.tails:
-        return None  # nothing behind the fork can be read yet
+        return None  # nothing after the fork can be read yet
     return replace(plan, needs_bytes=plan.observed.log not in held.tails, said=(finding,)), placed
 
 
@@ -184,10 +187,10 @@ def _recreated(
         return None
     earlier = [row for row in held.rows.values() if row.topic_partition == known.topic_partition]
     if any(row.topic_id == source.topic_id for row in earlier):
-        return None  # an old directory came back: its log was left behind already
+        return None  # an old directory reappeared: its log was already replaced
     message = (
-        f"{known.topic_partition}: the topic was made again, with the topic id {source.topic_id} where it was "
-        f"{known.topic_id}. It is taken as a new incarnation of the log, because its policy says on_recreate: append."
+        f"{known.topic_partition}: the topic was recreated, with the topic id {source.topic_id}; before it was "
+        f"{known.topic_id}. It becomes a new incarnation of the log, because its policy is on_recreate: append."
     )
     finding = found("incarnation-opened", message, file=source.directory, start_offset=source.log_start_offset)
     log_id = archive.new_log_id(known.topic, source.topic_id, known.cluster, known.incarnation + 1)
@@ -205,9 +208,9 @@ def _open(
     tail: LogTail | None,
     begins_at: int | None,
 ) -> tuple[IngestLogPlan, list[PlacedFinding]] | None:
-    """The plan of a new incarnation, from the tail at its fork, or from the source's first segment."""
+    """Plan a new incarnation, from the tail at its fork, or from the source's first segment."""
     log = archive.log_key(log_id, known.partition)
-    taken = held.tails.get(log)  # a run that died before it wrote the row has taken some of it
+    taken = held.tails.get(log)  # a run that was killed before it wrote the row has archived some of it
     growth = _decide(taken or tail, source, None)
     if growth.stop is not None and not growth.takes:
         return None
@@ -241,7 +244,7 @@ def _decide(tail: LogTail | None, source: SourceLog, known: LogRow | None) -> Gr
 def plan_log(
     config: IngestConfig, source: SourceLog, known: LogRow | None, held: LakeSnapshot, policy: TopicPolicy | None
 ) -> tuple[IngestLogPlan, list[PlacedFinding]]:
-    """What one log takes from its source, whatever became of that."""
+    """Plan what to archive of one log, whatever happened to its source."""
     topic, partition = source.topic_partition.topic, source.topic_partition.partition
     log_id = known.log_id if known else archive.new_log_id(topic, source.topic_id, held.cluster)
     tail = held.tails.get(archive.log_key(log_id, partition))
@@ -257,7 +260,7 @@ def plan_log(
 def plan_move(
     config: IngestConfig, source: SourceLog, known: LogRow, held: LakeSnapshot
 ) -> tuple[IngestLogPlan | None, list[PlacedFinding]]:
-    """The plan of a log that is to be kept to another directory from now on; none, and why, if that disagrees."""
+    """Plan to read a log from another directory from now on; no plan, but findings, if that directory disagrees."""
     tail = held.tails.get(known.log)
     growth = _decide(tail, source, known)
     if growth.stop is not None:
@@ -266,7 +269,7 @@ def plan_move(
     plan, placed = plan_growth(config, source, observed, growth, known, None, is_first=tail is None)
     message = (
         f"{known.topic_partition} is taken from {source.directory} from now on, and no longer from {known.source}: "
-        "what is held of it lies there too."
+        "that directory contains the archived bytes too."
     )
     finding = found("source-moved", message, file=source.directory, start_offset=observed.next_offset)
     return replace(plan, said=(finding,)), placed

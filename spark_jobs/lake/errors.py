@@ -1,11 +1,11 @@
-"""What can go wrong with a lake: whose move it is next decides the class."""
+"""Errors of a lake. The class depends on who must act next."""
 
 from __future__ import annotations
 
 import re
 
 _DECORATION = re.compile(r"\x1b\[[0-9;]*m|↳")
-# What native libraries add for their own developers, each to the end of the text.
+# Texts that native libraries add for their own developers, each up to the end of the message.
 _FOR_DEVELOPERS = re.compile(r"<\?xml|Debug source:|\n *stack backtrace:|\n *Backtrace:|\n\s*\d+: [^\n]*::|\n\s+at /")
 
 
@@ -14,23 +14,23 @@ class JobError(Exception):
 
 
 class ConcurrentChange(JobError):
-    """Another commit moved what this plan stood on: plan again."""
+    """Another commit changed the basis of this plan: plan again."""
 
 
 class CommitUnanswered(JobError):
-    """Disk or store failed in a commit: it may have landed or not; only looking again tells."""
+    """Disk or store failed in a commit. Only reading the table again shows whether it was committed."""
 
 
 class OutputMismatch(JobError):
-    """What was written, or what the table holds, is not what the ledger says: stop and look."""
+    """Written rows, or rows of the table, differ from the ledger: stop and investigate."""
 
 
 class TableUnreadable(JobError):
-    """A table, or a file of it, is missing, damaged or of another kind than ours; the text names the command for it."""
+    """A table, or a file of it, is missing, damaged or of another kind than ours; the text names the repair command."""
 
 
 class TableRefused(JobError):
-    """A table has a feature or a column that our commits would do harm to; the text names the way out."""
+    """A table has a feature or a column that our commits would damage; the text says what to do."""
 
 
 class LeaseHeld(JobError):
@@ -38,20 +38,21 @@ class LeaseHeld(JobError):
 
 
 class LakeRefused(JobError):
-    """The lake is of another cluster, or of a layout this version does not know."""
+    """The lake is of another cluster, or has a layout that this version does not know."""
 
 
 class StorageError(JobError, OSError):
-    """The store that a lake lies on did not answer as it should: not there, not allowed, not in time."""
+    """The store of a lake failed: it is not reachable, denies access, or does not answer in time."""
 
 
 class UsageError(ValueError):
-    """The caller asked for something that is not there or not built: a mistake of the call, not of the data."""
+    """The caller requested something that does not exist: an error in the call, not in the data."""
 
 
 def said(error: BaseException) -> str:
-    """What another library's error says, in one line and with a full stop: without a server's XML, its debugging text
-    and stack, and the colours of a terminal."""
+    """Return the message of another library's error in one line with a full stop, without a server's XML, debugging
+    texts, stacks and terminal colours.
+    """
     text = _FOR_DEVELOPERS.split(str(error) or type(error).__name__, maxsplit=1)[0]
     line = " ".join(_DECORATION.sub(" ", text).split()).rstrip(": ")
     return line if line.endswith(".") else f"{line}."

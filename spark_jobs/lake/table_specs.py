@@ -1,9 +1,9 @@
 """The declaration of every table of a lake: columns with their meanings, layout, row order, and what one row is.
 
 A new table is one entry of ``TABLES``. Its schema, its columns in the UI, its page in docs/tables.md, its place in the
-summary of ``loglake run`` and the order in which its files are merged all come from here.
+summary of ``loglake run`` and the order in which its files are merged are all derived from here.
 
-Belongs here: what tables are. Does not: creating, opening and reading them (``tables``).
+``tables`` creates, opens and reads tables.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 from logcore.columns.schema import RECORDS_COLUMNS, Column, schema_of
 
 FIRST_OF_SEGMENT = "segment"
-"""In a row order: no column, but the first offset of the row's segment."""
+"""In a row order: not a column, but the first offset of the row's segment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +33,19 @@ class TableSpec:
     one_row: str = ""
     """What the table holds, as one sentence."""
     meanings: tuple[tuple[str, str], ...] = ()
-    """Of each column: name and meaning."""
+    """Name and meaning of each column."""
     in_summary: bool = False
-    """Whether the summary of a run names it."""
+    """Whether the summary of a run includes it."""
     of_validation: bool = False
-    """Whether validation makes its rows, from the archive alone."""
+    """Whether validation derives its rows from the archive alone."""
 
     @property
     def file_schema(self) -> pa.Schema:
-        """Columns inside a Parquet file: all but the table partition's."""
+        """Return the columns inside a Parquet file: all except those of the table partition."""
         return pa.schema([f for f in self.schema if f.name not in self.partition_by])
 
     def meaning(self, column: str) -> str:
-        """What a column means; empty for one that its user added."""
+        """Return the meaning of a column; empty for one that a user added."""
         return dict(self.meanings).get(column, "")
 
 
@@ -81,7 +81,7 @@ _SPECS = (
         "A record, as a `read_committed` consumer sees it, with the columns of Spark's Kafka source and where it came "
         "from.",
         RECORDS_COLUMNS,
-        # log_id too: which log a file is of is told by its statistics alone, for tails and for merges
+        # log_id too: tails and merges find the log of a file by its statistics alone
         statistics=("partition", "offset", "timestamp", "log_id"),
         row_order=("log_id", "partition", "offset"),
         partition_by=("topic",),

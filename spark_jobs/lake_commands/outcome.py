@@ -1,4 +1,4 @@
-"""How the commands of a lake end: their exit codes, and errors of ours as one paragraph on stderr."""
+"""Exit codes of the lake commands; our errors become one paragraph on stderr."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from logcore.exit_codes import ExitCode
 
 
 def guarded(work: Callable[[], int]) -> int:
-    """Errors of ours become one paragraph and an exit code."""
+    """Run ``work``; turn our errors into one paragraph on stderr and an exit code."""
     from spark_jobs.lake.errors import JobError, UsageError
 
     try:
@@ -23,10 +23,10 @@ def guarded(work: Callable[[], int]) -> int:
 
 
 def lake_at(path: str) -> str:
-    """The one name of a lake that is there.
+    """Return the normalized path of an existing lake.
 
     Raises:
-        UsageError: no lake is there.
+        UsageError: There is no lake.
     """
     from spark_jobs.lake.errors import UsageError
     from spark_jobs.lake.setup.identity import read_identity

@@ -1,20 +1,20 @@
-"""``loglake repair LAKE``: what other engines did to a lake's tables, mended.
+"""``loglake repair LAKE``: repair what other engines did to a lake's tables.
 
     loglake repair LAKE --frontiers            which logs have lost their frontier, and whether rows and ledger agree
-    loglake repair LAKE --frontiers --apply    … and those that agree have it again
-    loglake repair LAKE --rebuild TABLE        how the table would be made again
+    loglake repair LAKE --frontiers --apply    … and restore the frontiers of those that agree
+    loglake repair LAKE --rebuild TABLE        how the table would be rebuilt
     loglake repair LAKE --rebuild TABLE --apply
-    loglake repair LAKE --archive              which archived files are gone or changed, and who holds the same bytes
+    loglake repair LAKE --archive              which archived files are gone or changed, and which copies match
     loglake repair LAKE --archive --from COPY --apply
 
-A table is made again in one of two ways. Its rows are copied into a table of our own layout, as Delta's reader sees
-them: `records`, and all that cannot be derived. Or it steps aside, and the next run of ``loglake run`` derives it from
-the archive. The old directory is kept either way. Copying needs a JVM.
+A table is rebuilt in one of two ways. `records` and all tables that cannot be derived are copied: their rows, as
+Delta's reader sees them, go into a table with our own layout. Any other table is moved aside, and the next
+``loglake run`` derives it from the archive. The old directory is kept in both cases. Copying needs a JVM.
 
-Archived files come back from the log's source, or from a copy of it, where its bytes have the recorded SHA-256.
+Archived files are restored from the log's source, or from a copy of it, if its bytes have the recorded SHA-256.
 
-Exit codes: 0 nothing to mend, or mended · 1 there is something, and nothing was written · 2 something is left as it is:
-rows and ledger disagree, or no copy holds the bytes · 3 could not be done · 64 wrong usage.
+Exit codes: 0 nothing to repair, or repaired · 1 there is something to repair, and nothing was written · 2 something was
+not repaired: rows and ledger disagree, or no copy has the bytes · 3 could not be done · 64 wrong usage.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ if TYPE_CHECKING:
     from spark_jobs.lake.published.frontier_repair import FrontierPlan
 
 FEW = 20
-"""Disagreements of a log that are listed."""
+"""At most this many disagreements of a log are listed."""
 
 FROM_SEGMENTS = ("validations", "batches", "quarantine", "findings", "transactions")
-"""Derived by validating segments: only what no row of ``validations`` names is validated, so that goes with each."""
+"""Derived by validating segments. Only segments without a row in ``validations`` are validated, so that goes too."""
 DERIVED = (*FROM_SEGMENTS, "offset_ledger")
 FROM_SOURCES = ("logs", "segments")
-"""Taken in again from the sources where they cannot be read."""
+"""Read again from the sources if the table cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rebuild:
-    """How a table is made again."""
+    """How a table is rebuilt."""
 
     name: str
     copies: bool
     aside: tuple[str, ...]
-    """Tables that step aside, in this order."""
+    """Tables that are moved aside, in this order."""
     why: str
 
 
@@ -59,25 +59,25 @@ class RepairCommand:
         """Declare the command and its options."""
         parser = subparsers.add_parser(
             "repair",
-            help="frontiers that another engine erased; tables that have to be made again",
-            description="Mend what other engines did to a lake's tables. Without --apply it says what it would do.",
+            help="frontiers that another engine erased; tables that must be rebuilt",
+            description="Repair what other engines did to a lake's tables. Without --apply it only reports.",
         )
         parser.add_argument("lake", metavar="LAKE", help="a lake: a directory, or s3://bucket/prefix")
         asked = parser.add_mutually_exclusive_group(required=True)
         asked.add_argument(
             "--frontiers",
             action="store_true",
-            help="make frontiers again that are gone, where rows and ledger agree in every offset",
+            help="restore lost frontiers of logs whose rows and ledger agree in every offset",
         )
         asked.add_argument(
             "--rebuild",
             metavar="TABLE",
-            help="make a table again: from its rows, or by the next run; the old directory is kept",
+            help="rebuild a table: from its rows, or by the next run; the old directory is kept",
         )
         asked.add_argument(
             "--archive",
             action="store_true",
-            help="read every archived file, and put back those that are gone or changed",
+            help="read every archived file, and restore those that are gone or changed",
         )
         parser.add_argument(
             "--from",
@@ -85,13 +85,13 @@ class RepairCommand:
             action="append",
             default=[],
             metavar="COPY",
-            help="with --archive: a log directory or partition directory that may hold the same bytes; repeatable",
+            help="with --archive: a log directory or partition directory that may have the same bytes; repeatable",
         )
         parser.add_argument("--apply", action="store_true", help="do it; without it nothing is written")
         parser.set_defaults(func=self.run)
 
     def run(self, options: argparse.Namespace) -> int:
-        """Do it; returns the exit code."""
+        """Run the command; return the exit code."""
         if options.archive:
             return guarded(lambda: _archive(options))
         return guarded(lambda: _frontiers(options) if options.frontiers else _rebuild(options))
@@ -214,32 +214,32 @@ def _rebuild(options: argparse.Namespace) -> int:
             for each in made.aside:
                 kept = table_swap.step_aside(lake, each)
                 print(f"table {each}: " + ("is not there" if kept is None else f"the old one is kept as {kept}"))
-            print("the next loglake run makes them again")
+            print("the next loglake run rebuilds them")
         table_state.forget(lake, [name, *made.aside])
     return ExitCode.CLEAN
 
 
 def plan(lake: str, name: str) -> Rebuild:
-    """How table ``name`` is made again.
+    """Plan how to rebuild table ``name``.
 
     Raises:
-        JobError: it lies on an object store and cannot be derived.
+        JobError: The table is on an object store and cannot be derived.
     """
     from spark_jobs.lake.errors import JobError
     from spark_jobs.lake.store import storage
 
     copies, why = False, "it is derived from the archive"
     if name in FROM_SEGMENTS and _has_deleted_files(lake):
-        copies, why = True, "retention or compaction deleted files of the archive that it tells of"
+        copies, why = True, "retention or compaction deleted archived files that it describes"
     elif name not in DERIVED:
         copies, why = True, "it cannot be derived"
     if copies and name != "records" and not _is_readable(lake, name):
         if name not in (*FROM_SEGMENTS, *FROM_SOURCES, "records_uncommitted"):
-            raise JobError(f"Table {name}: its rows cannot be read, and nothing else tells what it held. Restore it.")
-        copies, why = False, "its rows cannot be read; what the archive no longer holds is lost from it"
+            raise JobError(f"Table {name}: its rows cannot be read, and they cannot be derived. Restore it.")
+        copies, why = False, "its rows cannot be read; rows that the archive no longer has are lost"
     if copies and storage.is_remote(lake):
         raise JobError(
-            f"Table {name}: an object store has no renames, so a table that takes its place there could be seen half. "
+            f"Table {name}: an object store has no renames, so readers could see a replaced table half written. "
             "Copy the lake to a local disk, rebuild it there and copy it back; or drop the feature in Spark."
         )
     if copies:
@@ -251,17 +251,17 @@ def plan(lake: str, name: str) -> Rebuild:
 def _plan_lines(made: Rebuild) -> list[str]:
     if made.copies:
         return [
-            f"table {made.name}: {made.why}, so its rows are copied into a table of our own layout",
+            f"table {made.name}: {made.why}, so its rows are copied into a table with our own layout",
             "  kept: rows as Delta's reader sees them, other users' columns, application ids (frontiers)",
-            "  not kept: features, table properties, constraints and the history of versions; who follows the table "
-            "as a stream begins again",
+            "  not kept: features, table properties, constraints and the history of versions; a stream that reads the "
+            "table begins again",
             f"  made in tables/.{made.name}-rebuilding, then renamed; the old directory stays as "
             f"tables/.{made.name}-before-<n>",
         ]
     return [
         f"table {made.name}: {made.why}",
         *(f"  tables/{name} is renamed to tables/.{name}-before-<n>" for name in made.aside),
-        "  the next loglake run makes them again",
+        "  the next loglake run rebuilds them",
     ]
 
 
@@ -287,10 +287,10 @@ def _copy(lake: str, name: str) -> None:
         print(f"  columns carried over: {', '.join(made.extra)}")
     if made.missing:
         print(
-            f"  columns that were not there, empty now: {', '.join(made.missing)}; loglake run PATH --lake {lake} "
+            f"  missing columns, now empty: {', '.join(made.missing)}; loglake run PATH --lake {lake} "
             "--replace .. fills them from the archive"
         )
-    print(f"  the old one is kept as {kept}; delete it when nobody needs it")
+    print(f"  the old one is kept as {kept}; delete it when it is no longer needed")
     if name == "records":
         print(f"  compare its rows with the archive: loglake run PATH --lake {lake} --replace ..")
 
@@ -302,7 +302,7 @@ def _has_deleted_files(lake: str) -> bool:
 
 
 def _is_readable(lake: str, name: str) -> bool:
-    """Whether every row can be read."""
+    """Return whether every row can be read."""
     import pyarrow as pa
     from deltalake import QueryBuilder
     from deltalake.exceptions import DeltaError

@@ -1,20 +1,20 @@
-"""A table made again from its rows as Delta's own reader sees them, without the features that other engines put on it.
+"""Rebuild a table from its rows, as Delta's own reader sees them, without the features that other engines added.
 
     read     all columns of one version by Spark: deletion vectors, mapped names, widened types        (workers)
     order    by log and offset, over ranges of about 128 MiB                                          (workers)
-    write    one file a range and log, by the writer of all our tables                                (workers)
+    write    one file per range and log, by the writer of all our tables                               (workers)
     commit   every file and every application id of the old table, the frontiers among them           (driver)
 
-Belongs here: making the new table in a folder of its own. How it takes the old one's place: ``lake.table_swap``. Which
-tables are made again in this way, and which by the next run: ``lake_commands.repair``.
+This module writes the new table in a folder of its own. ``table_swap`` replaces the old table with it. ``repair``
+decides which tables are rebuilt in this way, and which by the next run.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
+import pickle
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,49 +23,50 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, Schema
 
 from spark_jobs.lake.delta import commits, delta_log
-from spark_jobs.lake.delta.commits import Guard, WrittenFile
+from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.live_files import live_files
 from spark_jobs.lake.delta.parquet_files import write_file
 from spark_jobs.lake.delta.tables import TABLES, TableSpec, ensure_table, open_table, table_uri
 from spark_jobs.lake.errors import JobError, OutputMismatch
+from spark_jobs.lake.store.written_file import WrittenFile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 RANGE_BYTES = 128 << 20
 BATCH_ROWS, BATCH_BYTES = "1000", "33554432"
-"""Spark gives a worker so much at a time: values of a megabyte each are no reason to hold ten thousand of them."""
+"""Rows that Spark passes to a worker at a time. With values of a megabyte each, ten thousand rows would be too many."""
 
 ORDER = dict.fromkeys(("records", "records_uncommitted"), ("topic", "partition", "log_id", "offset"))
-"""Columns that rows are ordered by; other tables: by those that plans filter by."""
+"""Columns that order the rows; other tables: the columns that plans filter by."""
 OF_ONE_FILE = dict.fromkeys(("records", "records_uncommitted"), ("topic", "partition", "log_id"))
-"""Columns that are the same in all rows of a file."""
+"""Columns with the same value in all rows of a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What was made."""
+    """The rebuilt table."""
 
     version: int
-    """Of the old table, that was read."""
+    """Version of the old table that was read."""
     rows: int
     files: int
     extra: tuple[str, ...]
-    """Columns of the users', carried over."""
+    """Columns that users added; they are kept."""
     missing: tuple[str, ...]
-    """Columns of ours that the old table does not have: null in the new one."""
+    """Our columns that the old table does not have: null in the new one."""
 
 
 def rebuild(spark: SparkSession, lake: str, name: str, folder: str, run_id: str) -> Rebuilt:
-    """Make table ``name`` of ``lake`` again, in ``folder``, which is a lake of its own.
+    """Rebuild table ``name`` of ``lake`` in ``folder``, which is a lake of its own.
 
     Raises:
-        JobError: a column has another type than ours, or rows do not say which log they are of.
-        OutputMismatch: another number of rows was written than read.
+        JobError: A column has another type than ours, or rows do not name their log.
+        OutputMismatch: The number of written rows is not the number of read rows.
     """
     table = open_table(lake, name)
     if table is None:
-        raise JobError(f"Table {name} is not there; nothing to make again.")
+        raise JobError(f"Table {name} does not exist; there is nothing to rebuild.")
     version = table.version()
     place = table_uri(lake, name)
     uri = place.replace("s3://", "s3a://", 1)
@@ -92,7 +93,7 @@ def _application_ids(lake: str, name: str, table: DeltaTable) -> dict[str, int]:
     known = delta_log.recorded_versions(lake, name, table.version())
     if known is not None:
         return known
-    # A checkpoint of another form, as newer features bring them: asked one by one.
+    # A checkpoint of another form, as newer features write them: look up the ids one by one.
     from spark_jobs.lake.segments import archive
 
     logs = archive.read_logs(lake)
@@ -102,7 +103,7 @@ def _application_ids(lake: str, name: str, table: DeltaTable) -> dict[str, int]:
 
 
 def _spec_of(name: str, frame: DataFrame) -> tuple[TableSpec, list[str]]:
-    """The table's columns with the users' behind them, and which of ours are not there."""
+    """The table's columns followed by the users', and which of ours are missing."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     spec = TABLES[name]
@@ -111,12 +112,12 @@ def _spec_of(name: str, frame: DataFrame) -> tuple[TableSpec, list[str]]:
     missing = [column for column in spec.schema.names if column not in theirs.names]
     needed = [column for column in ORDER.get(name, ()) if column in missing]
     if needed:
-        raise JobError(f"Table {name} has lost the column {needed[0]}, and its rows can't be told apart without it.")
+        raise JobError(f"Table {name} has lost the column {needed[0]}, and its rows can't be distinguished without it.")
     return replace(spec, schema=pa.schema([*spec.schema, *extra])), missing
 
 
 def _as_declared(frame: DataFrame, spec: TableSpec, missing: Sequence[str]) -> DataFrame:
-    """The rows with our types; a widened value that does not fit into ours ends the job."""
+    """The rows with our types; a widened value that does not fit into our type ends the job."""
     from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -139,15 +140,15 @@ def _refuse_rows_of_nobody(name: str, frame: DataFrame, order: Sequence[str]) ->
     condition = " OR ".join(f"`{column}` IS NULL" for column in order)
     count = frame.where(condition).count()
     if count:
-        raise JobError(f"Table {name}: {count} rows do not say which log they are of. Delete them: WHERE {condition}.")
+        raise JobError(f"Table {name}: {count} rows do not name their log. Delete them: WHERE {condition}.")
 
 
 def _write(
     spark: SparkSession, frame: DataFrame, folder: str, spec: TableSpec, order: Sequence[str], ranges: int
 ) -> list[WrittenFile]:
     root, of_one_file = table_uri(folder, spec.name), OF_ONE_FILE.get(spec.name, ())
-    # Rows of records can be compared with the archive, so they need no trust. Those of a state table are taken as they
-    # are: whoever rebuilds it says that they are right.
+    # Rows of records can be compared with the archive, so they need no trust. Rows of a state table are copied as they
+    # are: the user who rebuilds it vouches for them.
     is_proven = spec.name not in OF_ONE_FILE
 
     def run(chunks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -156,7 +157,7 @@ def _write(
             place = {column: str(values[column]) for column in spec.partition_by}
             file = write_file(root, spec, (rows for _, rows in group), place, partial(bool, is_proven))
             if file is not None:
-                yield pa.RecordBatch.from_pylist([{"file": json.dumps(asdict(file))}])
+                yield pa.RecordBatch.from_pylist([{"file": pickle.dumps(file)}])
 
     settings = {
         "spark.sql.execution.arrow.maxRecordsPerBatch": BATCH_ROWS,
@@ -167,20 +168,20 @@ def _write(
         spark.conf.set(setting, value)
     try:
         ordered = frame.repartitionByRange(ranges, *order).sortWithinPartitions(*order)
-        found = ordered.mapInArrow(run, "file string").collect()
+        found = ordered.mapInArrow(run, "file binary").collect()
     finally:
         for setting, known in before.items():
             if known is None:
                 spark.conf.unset(setting)
             else:
                 spark.conf.set(setting, known)
-    return [WrittenFile(**json.loads(row["file"])) for row in found]
+    return [pickle.loads(row["file"]) for row in found]
 
 
 def _parts(
     chunks: Iterator[pa.RecordBatch], columns: Sequence[str]
 ) -> Iterator[tuple[tuple[Any, ...], pa.RecordBatch]]:
-    """Rows cut where one of the columns changes, with its values."""
+    """Split rows where one of the columns changes; yield each part with its values."""
     for chunk in chunks:
         if not chunk.num_rows:
             continue
@@ -188,7 +189,7 @@ def _parts(
         for column in columns:
             values = chunk.column(column)
             changes = pc.or_(changes, pc.not_equal(values[1:], values[:-1]))
-        cuts = [0, *(at + 1 for at in pc.indices_nonzero(changes).to_pylist()), chunk.num_rows]
+        cuts = [0, *(at + 1 for at in pc.indices_nonzero(changes).to_pylist()), chunk.num_rows]  # type: ignore[operator]
         for start, end in itertools.pairwise(cuts):
             part = chunk.slice(start, end - start)
             yield tuple(part.column(column)[0].as_py() for column in columns), part

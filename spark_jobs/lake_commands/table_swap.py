@@ -1,11 +1,11 @@
-"""A table that takes the place of another, or steps aside: by renames, so that a process may be killed anywhere.
+"""Replace a table by another, or move it aside, by renames only, so that a process can be killed at any moment.
 
-    1  the new table is made in ``tables/.<name>-rebuilding``, a lake of its own
-    2  ``ready.json`` beside it: from here on it is complete, and whoever looks for the table waits for 3 and 4
+    1  the new table is written in ``tables/.<name>-rebuilding``, a lake of its own
+    2  ``ready.json`` is written beside it: the new table is complete, and readers of the table wait for 3 and 4
     3  the old one is renamed to ``tables/.<name>-before-<n>``, where it is kept
-    4  the new one gets its place; the folder goes
+    4  the new one is renamed to its place; the folder is deleted
 
-What is left of 1 is thrown away by the next attempt; from 2 on the next attempt goes on.
+If the process ends in step 1, the next attempt deletes what is left. After step 2 the next attempt continues.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import json
 import os
 import shutil
 
+from spark_jobs.lake.delta.delta_location import LOG_DIRECTORY
 from spark_jobs.lake.delta.tables import READY_FILE, open_table, rebuilding_folder, table_uri
 from spark_jobs.lake.errors import ConcurrentChange, JobError
 from spark_jobs.lake.store import storage
@@ -22,12 +23,12 @@ _COPIED_AT_ONCE = 1 << 30
 
 
 def is_half_done(lake: str, name: str) -> bool:
-    """Whether the new table is complete and the old one not in its place any more."""
+    """Return whether the new table is complete and the old one was already moved."""
     return _is_ready(lake, name) and not os.path.isdir(table_uri(lake, name))
 
 
 def begin(lake: str, name: str) -> str:
-    """An empty folder to make the table in, as a lake of its own; what an earlier attempt left is gone."""
+    """Return an empty folder for the new table, as a lake of its own; files of an earlier attempt are deleted."""
     folder = rebuilding_folder(lake, name)
     if os.path.lexists(folder):
         ready = os.path.join(folder, READY_FILE)
@@ -40,13 +41,13 @@ def begin(lake: str, name: str) -> str:
 
 
 def put_in_place(lake: str, name: str, version: int) -> str:
-    """Give the table that was made its place; returns where the old one is kept, relative to the lake.
+    """Replace the old table by the new one; return where the old one is kept, relative to the lake.
 
     Args:
-        version: of the old table, as it was read.
+        version: Version of the old table that was read.
 
     Raises:
-        ConcurrentChange: the old table has moved since; nothing was touched.
+        ConcurrentChange: The old table has changed since; nothing was touched.
     """
     folder = rebuilding_folder(lake, name)
     for directory, _, names in os.walk(folder):
@@ -62,10 +63,10 @@ def put_in_place(lake: str, name: str, version: int) -> str:
 
 
 def finish(lake: str, name: str) -> str:
-    """Do what is left from ``ready.json`` on; returns where the old table is kept, relative to the lake.
+    """Do the steps that are left after ``ready.json``; return where the old table is kept, relative to the lake.
 
     Raises:
-        JobError: somebody made another table in its place meanwhile.
+        JobError: Another table was created in its place meanwhile.
     """
     folder, place, tables = rebuilding_folder(lake, name), table_uri(lake, name), os.path.join(lake, "tables")
     kept = str(json.loads(storage.read(os.path.join(folder, READY_FILE)))["kept"])
@@ -74,7 +75,7 @@ def finish(lake: str, name: str) -> str:
         if os.path.isdir(place):
             if os.path.lexists(old):
                 raise JobError(
-                    f"Table {name}: {place} was made while its rebuild was interrupted. Move it away, then run again."
+                    f"Table {name}: {place} appeared while its rebuild was interrupted. Move it away, then run again."
                 )
             os.rename(place, old)
             storage.sync(tables)
@@ -85,10 +86,10 @@ def finish(lake: str, name: str) -> str:
 
 
 def step_aside(lake: str, name: str) -> str | None:
-    """Move a table out of its place; returns where it is kept, relative to the lake; None: it is not there.
+    """Move a table away; return where it is kept, relative to the lake, or None if it does not exist.
 
-    On an object store it is copied and then deleted, its oldest commits first: what is left of a process that was
-    killed has no beginning, and nobody takes it for an earlier version.
+    On an object store it is copied and then deleted, oldest commits first. The rest that a killed process leaves has no
+    first commit, so no reader takes it for an earlier version.
     """
     place = table_uri(lake, name)
     if not storage.is_remote(lake):
@@ -113,7 +114,7 @@ def step_aside(lake: str, name: str) -> str | None:
 
 
 def _deleted_in_order(path: str) -> tuple[int, str]:
-    if "/_delta_log/" not in path:
+    if f"/{LOG_DIRECTORY}/" not in path:
         return 2, path
     return (1 if path.endswith(".json") and "checkpoint" not in path else 0), path
 

@@ -1,15 +1,15 @@
-"""``loglake upgrade LAKE``: bring a lake that an earlier version made to this version's layout.
+"""``loglake upgrade LAKE``: bring a lake of an earlier version to this version's layout.
 
     loglake upgrade LAKE
     loglake upgrade LAKE --adopt-sources [--apply]
 
-Says what it did, a line each. It may be killed at any moment and run again; on a lake that is up to date it changes
-nothing. `loglake run` does the same to a lake that it takes something into.
+Prints one line for each thing that it did. It can be killed at any moment and run again. It changes nothing in a lake
+that is up to date. `loglake run` does the same upgrade before it ingests.
 
-With ``--adopt-sources`` it shows what the lake's ``sources.json`` names. That file is a hint, which came with the lake:
-schedules and sensors act on it only after ``--apply`` has registered it in the operator's home (``$LOGLAKE_HOME``).
+With ``--adopt-sources`` it shows what the lake's ``sources.json`` names. That file is only a hint that came with the
+lake. Schedules and sensors use it only after ``--apply`` has registered it in the operator's home (``$LOGLAKE_HOME``).
 
-Exit codes: 0 done, or nothing to do; 3 no lake there, or it could not be changed; 64 wrong usage.
+Exit codes: 0 done, or nothing to do; 3 no lake, or it could not be changed; 64 wrong usage.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class UpgradeCommand:
         parser.set_defaults(func=self.run)
 
     def run(self, options: argparse.Namespace) -> int:
-        """Do it; returns the exit code."""
+        """Run the command; return the exit code."""
         return guarded(lambda: _upgrade(options))
 
 
@@ -61,7 +61,7 @@ def _upgrade(options: argparse.Namespace) -> int:
     from spark_jobs.lake.store import storage
 
     if options.apply and not options.adopt_sources:
-        raise UsageError("--apply lets --adopt-sources register; without it there is nothing to apply.")
+        raise UsageError("--apply needs --adopt-sources; without it there is nothing to apply.")
     lake = storage.absolute(options.lake)
     for line in _upgraded(lake):
         sys.stdout.write(f"{line}\n")
@@ -77,7 +77,7 @@ def _upgraded(lake: str) -> Iterator[str]:
     from spark_jobs.lake.setup import identity
     from spark_jobs.lake.store.lease import hold
 
-    if identity.read_identity(lake) is None:  # before the lease, which would make the directory
+    if identity.read_identity(lake) is None:  # before the lease, which would create the directory
         raise JobError(f"There is no lake at {lake}: it has no {identity.LAKE_FILE}.")
     with hold(lake, "loglake upgrade"):
         before = identity.upgrade(lake)
@@ -90,7 +90,7 @@ def _upgraded(lake: str) -> Iterator[str]:
 
 
 def _adopted(lake: str, *, apply: bool) -> Iterator[str]:
-    """What the lake's hint names, and whether it is registered now; a line each."""
+    """Yield a line for each thing that the lake's hint names, and whether it is registered now."""
     from logcore.storage.files import shown
     from spark_jobs.lake.setup import registry
 

@@ -1,9 +1,9 @@
-"""``loglake withdraw LAKE``: rows that were deleted from ``records`` on purpose are left out from now on.
+"""``loglake withdraw LAKE``: leave out rows that were deleted from ``records`` on purpose.
 
-    loglake withdraw LAKE                                        what is gone
-    loglake withdraw LAKE --topic orders --reason GDPR-17 --apply   … is withdrawn
+    loglake withdraw LAKE                                           which rows are gone
+    loglake withdraw LAKE --topic orders --reason GDPR-17 --apply   … and withdraw them
 
-Needs neither a JVM nor Dagster. A jsonl line for each range, keys in this order, and a summary last:
+Needs neither a JVM nor Dagster. It writes a jsonl line for each range, with keys in this order, and then a summary:
 
     topic, partition, log, start_offset, end_offset, records (null where unclear), withdrawn, unclear (text or null)
     {"summary": {table_version, logs, ranges, records, unclear, applied, run_id (null where nothing was written)}}
@@ -22,7 +22,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from logcore.cli.output.record_lines import json_line
-from logcore.cli.reading.arguments import natural, offset_range, time_ms
+from logcore.cli.reading.arguments import natural, offset_range, selection_of, time_ms
 from logcore.exit_codes import ExitCode
 from spark_jobs.lake_commands.outcome import guarded, lake_at
 
@@ -42,11 +42,11 @@ class WithdrawCommand:
         """Declare the command and its options."""
         parser = subparsers.add_parser(
             "withdraw",
-            help="rows that were deleted from records on purpose stay away",
+            help="record that rows were deleted from records on purpose",
             description="Compare the rows of the table records with the offset ledger, and list published offsets "
-            "whose rows are gone. With --apply, record them as withdrawn: checks no longer miss them, and no later run "
-            "brings them back (loglake run PATH --lake LAKE --replace A..B --include-withdrawn does). Rows that are "
-            f"still there are never removed. {NOT_ERASED}",
+            "whose rows are gone. With --apply, record them as withdrawn: checks are green without them, and no later "
+            "run brings them back (loglake run PATH --lake LAKE --replace A..B --include-withdrawn does). Rows that "
+            f"are still there are never removed. {NOT_ERASED}",
         )
         parser.add_argument("lake", metavar="LAKE", help="a lake: a directory, or s3://bucket/prefix")
         parser.add_argument("--topic", action="append", default=[], metavar="GLOB", help="only topics that match")
@@ -63,7 +63,7 @@ class WithdrawCommand:
         parser.set_defaults(func=self.run)
 
     def run(self, options: argparse.Namespace) -> int:
-        """Do it; returns the exit code."""
+        """Run the command; return the exit code."""
         return guarded(lambda: _withdraw(options))
 
 
@@ -80,7 +80,7 @@ def _withdraw(options: argparse.Namespace) -> int:
     start, end = (None, None) if options.offsets is None else (options.offsets.start, options.offsets.end)
 
     def plan() -> WithdrawalPlan:
-        return withdrawals.plan(lake, options.topic, options.partition, start, end)
+        return withdrawals.plan(lake, selection_of(options), start, end)
 
     run_id = None
     table_features.refuse_unsupported(lake)
@@ -145,7 +145,7 @@ def _text(lake: str, made: WithdrawalPlan, run_id: str | None) -> str:
         lines.append(f"{what} are withdrawn (run {run_id}).")
     lines.append(NOT_ERASED)
     if _has_uncommitted(lake):
-        lines.append("The table records_uncommitted is not looked at: delete their rows there too if you have to.")
+        lines.append("The table records_uncommitted is not checked: delete their rows there too if required.")
     return "\n".join(lines) + "\n"
 
 

@@ -1,6 +1,6 @@
 """The proof of a lake from its own bytes: ``loglake verify LAKE``, and what the job ``prove`` compares.
 
-state       what the state tables say: segments, validations, ledger, frontiers
+state       what the state tables contain: segments, validations, ledger, frontiers
 archive     archived files against their digests, validations and quarantined bytes
 commits     the log of each table: versions, commit files, checkpoints
 files       data files: size, pages, statistics, row digest, offsets

@@ -1,4 +1,4 @@
-"""Archived files: each exists, has the recorded size and digest, and holds what validation found in it.
+"""Archived files: each exists, has the recorded size and digest, and its content gives the recorded validation.
 
 A segment that was corrupt at ingest is no new finding: its bytes must be the same, and validation must give the same
 result. Quarantined bytes are compared with the bytes of the archive at the same positions.
@@ -9,41 +9,39 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
 from logcore.columns.engines import judge_segment
 from logcore.errors import LogError
 from logcore.logs.checks.validation import SegmentJudgement
+from logcore.logs.model.log_selection import LogSelection
 from logcore.segments.filenames import PRODUCER_SNAPSHOT_SUFFIX, is_coordinator_topic
 from logcore.segments.scanning.scan import Stretch
 from spark_jobs.lake.delta.tables import read_rows
 from spark_jobs.lake.segments.archive import GENERATION_INGESTED, Segment
 from spark_jobs.lake.segments.log_directory import SIDE_SUFFIXES, side_file
+from spark_jobs.lake.segments.validations import RULES_VERSION
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_proof.proof import DataUnreadable, LakeFinding, Proof, ProofCounts, Thing, finding, readable
 from spark_jobs.lake_proof.state import StateTables, of_log, way_out
-from spark_jobs.tasks.segment_pass import QUARANTINE_ROW_BYTES, RULES_VERSION
+from spark_jobs.tasks.segment_pass import QUARANTINE_ROW_BYTES
 
 ARCHIVE = "archive"
 LISTED = 20
-"""Stray files named one by one; further ones are only counted."""
+"""At most this many stray files are named; further ones are only counted."""
 
 _RESTORE = (
-    "`loglake repair LAKE --archive --from COPY --apply` puts back what the source or a copy of the log still holds."
+    "`loglake repair LAKE --archive --from COPY --apply` restores what the source or a copy of the log still has."
 )
 
 
-def archive_things(state: StateTables, holds: Callable[[str, int], bool] | None = None) -> Iterator[Thing]:
-    """Every segment whose file has to be there.
-
-    Args:
-        holds: called with topic and partition; whether the log is looked at. None: every log is.
-    """
+def archive_things(state: StateTables, selection: LogSelection) -> Iterator[Thing]:
+    """Yield every segment of the chosen logs whose file must exist."""
     shared = Counter(segment.path for segment in state.segments if segment.deleted_ms is None)
     for segment in state.segments:
-        if not segment.is_kept or not (holds is None or holds(segment.topic, segment.partition)):
+        if not segment.is_kept or not selection.matches(segment.topic, segment.partition):
             continue
         yield Thing(
             name=f"archive/{segment.segment_id}",
@@ -59,7 +57,7 @@ def _identity(state: StateTables, segment: Segment) -> str:
         there: list[int] = [stored.size, stored.modified_ms]
     except (FileNotFoundError, NotADirectoryError):
         there = []
-    row = asdict(segment) | {"judged": state.validations.get(segment.segment_id)}
+    row = asdict(segment) | {"validation": state.validations.get(segment.segment_id)}
     return hashlib.sha256(json.dumps([there, row], sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -74,10 +72,10 @@ class _Prover:
 
 
 def prove_segment(state: StateTables, segment: Segment, is_shared: bool = False) -> Proof:
-    """Read an archived file once and compare it with what is recorded of it.
+    """Read an archived file once and compare it with what is recorded about it.
 
     Args:
-        is_shared: whether other segments lie in the same file, so that it may go on behind this one.
+        is_shared: Whether other segments lie in the same file, so that the file may continue after this one.
     """
     path = segment.local_path(state.lake)
     proof = Proof(counts=ProofCounts(archive_files=1))
@@ -107,7 +105,7 @@ def prove_segment(state: StateTables, segment: Segment, is_shared: bool = False)
         if digest != segment.digest:
             proof.findings.append(_changed(place, content))
             return proof
-        proof.findings += _judged(state, place, content)
+        proof.findings += _validation_findings(state, place, content)
     return proof
 
 
@@ -131,7 +129,7 @@ class _Place:
 
 
 def _changed(place: _Place, content: memoryview) -> LakeFinding:
-    """Another digest: the first place where no good batch is any more helps to see what happened."""
+    """Report another digest, with the first position without a good batch: it helps to see what happened."""
     stretches = _stretches(place.segment, content)[1]
     where = {}
     if stretches:
@@ -142,7 +140,7 @@ def _changed(place: _Place, content: memoryview) -> LakeFinding:
 
 
 def _stretches(segment: Segment, content: memoryview) -> tuple[SegmentJudgement, list[Stretch]]:
-    judged = judge_segment(
+    validated = judge_segment(
         content,
         base_offset=segment.base_offset,
         sealed=True,
@@ -150,14 +148,14 @@ def _stretches(segment: Segment, content: memoryview) -> tuple[SegmentJudgement,
         next_base_offset=segment.next_offset,
         checks_sequences=not is_coordinator_topic(segment.topic),
     )
-    return judged, [item for item in judged if isinstance(item, Stretch)]
+    return validated, [item for item in validated if isinstance(item, Stretch)]
 
 
-def _judged(state: StateTables, place: _Place, content: memoryview) -> Iterator[LakeFinding]:
-    """Judge the batches again: the answer must be the one that validation recorded."""
+def _validation_findings(state: StateTables, place: _Place, content: memoryview) -> Iterator[LakeFinding]:
+    """Validate the batches again: the result must be the recorded one."""
     segment = place.segment
     try:
-        judged, stretches = _stretches(segment, content)
+        validated, stretches = _stretches(segment, content)
     except LogError as error:
         yield place.finding("archive-file-changed", f"Its batches cannot be read: {error}. {_RESTORE}")
         return
@@ -169,20 +167,20 @@ def _judged(state: StateTables, place: _Place, content: memoryview) -> Iterator[
             yield place.finding("archive-file-changed", message, position=segment.start + first.position)
         return
     if said["rules_version"] == RULES_VERSION:
-        found = _counted(segment, judged)
+        found = _counted(segment, validated)
         differing = {name: (said[name], value) for name, value in found.items() if said[name] != value}
         if differing:
-            told = ", ".join(f"{name} {before} instead of {now}" for name, (before, now) in differing.items())
-            message = f"The table validations says of it {told}. Run `loglake repair LAKE --rebuild validations`."
+            differences = ", ".join(f"{name} {before} instead of {now}" for name, (before, now) in differing.items())
+            message = f"The table validations has {differences}. Run `loglake repair LAKE --rebuild validations`."
             yield place.finding("rows-differ-from-archive", message, table="validations")
     if segment.generation == GENERATION_INGESTED:
         yield from _quarantined(state, place, stretches, content)
 
 
-def _counted(segment: Segment, judged: SegmentJudgement) -> Mapping[str, Any]:
-    accounting, counts = judged.accounting, judged.counts
+def _counted(segment: Segment, validated: SegmentJudgement) -> Mapping[str, Any]:
+    accounting, counts = validated.accounting, validated.counts
     return {
-        "verdict": str(judged.end),
+        "verdict": str(validated.end),
         "batches": counts.batches,
         "records": counts.records,
         "control_records": counts.control_records,
@@ -191,7 +189,7 @@ def _counted(segment: Segment, judged: SegmentJudgement) -> Mapping[str, Any]:
         "quarantined_bytes": accounting.quarantined,
         "tail_bytes": accounting.tail,
         "padding_bytes": accounting.padding,
-        "split_points": json.dumps(judged.split_points),
+        "split_points": json.dumps(validated.split_points),
         "digest": segment.digest,
         "base_offset": segment.base_offset,
         "log": segment.log,
@@ -201,7 +199,7 @@ def _counted(segment: Segment, judged: SegmentJudgement) -> Mapping[str, Any]:
 def _quarantined(
     state: StateTables, place: _Place, stretches: list[Stretch], content: memoryview
 ) -> Iterator[LakeFinding]:
-    """The rows of ``quarantine`` hold the damaged bytes as they are in the archive."""
+    """Check that the rows of ``quarantine`` have the damaged bytes of the archive."""
     segment = place.segment
     if "quarantine" in state.unreadable or not (stretches or state.has_quarantined(segment.segment_id)):
         return
@@ -209,7 +207,7 @@ def _quarantined(
         with readable():
             rows = read_rows(state.lake, "quarantine", where=[("segment_id", "==", segment.segment_id)]).to_pylist()
     except (DataUnreadable, FileNotFoundError):
-        return  # the proof of the table's files names it
+        return  # the proof of the table's files reports it
     wanted = [
         (position, min(QUARANTINE_ROW_BYTES, stretch.end - position))
         for stretch in stretches
@@ -229,7 +227,7 @@ def _quarantined(
 
 
 def stray_files(state: StateTables) -> Proof:
-    """Files below ``archive/`` that no row of ``segments`` names, and that lie beside none as its indexes do."""
+    """Report files below ``archive/`` that no row of ``segments`` names, and that are no index files of a segment."""
     named = set()
     folders = set()
     for segment in state.segments:
@@ -239,7 +237,7 @@ def stray_files(state: StateTables) -> Proof:
     strays = []
     for file in storage.files_below(storage.join(state.lake, ARCHIVE)):
         path = storage.relative(file.path, state.lake)
-        # A producer snapshot is named by the offset at which it was taken, which need not be a segment's first.
+        # A producer snapshot is named by the offset at which it was taken, which may not be the first of a segment.
         is_snapshot = path.endswith(PRODUCER_SNAPSHOT_SUFFIX) and storage.directory_of(path) in folders
         if path not in named and not is_snapshot:
             strays.append(path)

@@ -1,11 +1,11 @@
 """Rows of ``records`` compared with the archive, offset by offset and column by column.
 
-The rows of a file come in chunks, in any order and of any logs. Of each log the archive is decoded beside them, as one
-stream that goes on where the chunk before ended; rows that lie out of order only make it begin again. So memory is that
-of some chunks, however large the file is.
+The rows of a file come in chunks, in any order and of any logs. For each log, the archive is decoded in parallel as one
+stream that continues after the previous chunk. Rows out of order only make it begin again. So memory is limited to some
+chunks, however large the file is.
 
-A row that was read from a slice of the archive keeps that slice's id when slices are merged into a larger file; such a
-row is equal if both name the same bytes of the source. Columns that users added are not looked at.
+A row that was read from a slice of the archive keeps that slice's id when slices are merged into a larger file. Such a
+row is equal if both name the same bytes of the source. Columns that users added are not compared.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,11 +27,11 @@ from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_proof.runs import HeldOffsets, OffsetRuns
-from spark_jobs.row_files.pieces import ArchivedBytes
+from spark_jobs.row_files.archived_bytes import ArchivedBytes
 from spark_jobs.row_files.records_file import Piece, WriteTask, decoded
 
 SCHEMA = TABLES["records"].file_schema
-"""What is compared. ``records_uncommitted`` has one column more, which the ledger decides and not the archive."""
+"""Compared columns. ``records_uncommitted`` has one more, which comes from the ledger and not from the archive."""
 
 PROVENANCE = ("segment_id", "position")
 CONTENT = tuple(name for name in SCHEMA.names if name not in PROVENANCE)
@@ -41,7 +41,7 @@ Offsets = npt.NDArray[np.int64]
 
 
 class Range(NamedTuple):
-    """Offsets [start, end) of a log, and what is to be said of them."""
+    """Offsets [start, end) of a log, and what differs in them."""
 
     log: str
     start: int
@@ -51,17 +51,17 @@ class Range(NamedTuple):
 
 @dataclass(slots=True)
 class Comparison:
-    """What came out of comparing rows."""
+    """The result of comparing rows."""
 
     equal: int = 0
-    """Rows that are those of the archive."""
+    """Number of rows that are equal to the archive."""
     unproved: int = 0
-    """Rows that could not be compared."""
+    """Number of rows that could not be compared."""
     differences: list[Range] = field(default_factory=list)
     not_provable: list[Range] = field(default_factory=list)
 
     def differ(self, log: str, offsets: Offsets, what: str) -> None:
-        """Note rows that are not those of the archive."""
+        """Note rows that differ from the archive."""
         _note(self.differences, log, offsets, what)
 
     def doubt(self, log: str, offsets: Offsets, why: str) -> None:
@@ -70,16 +70,16 @@ class Comparison:
         _note(self.not_provable, log, offsets, why)
 
     def ranges(self) -> list[Range]:
-        """The differences, those that touch or overlap made one."""
+        """Return the differences; those that touch or overlap are joined."""
         return _joined(self.differences)
 
     def doubts(self) -> list[Range]:
-        """The same of what cannot be proved."""
+        """Return the ranges that cannot be proved, joined in the same way."""
         return _joined(self.not_provable)
 
 
 class Archive:
-    """The archive as rows are compared with it; shared by the threads of one proof."""
+    """The archive that rows are compared with; shared by the threads of one proof."""
 
     def __init__(self, lake: str, held: ArchivedBytes, segments: Sequence[Segment]) -> None:
         self.lake, self.held = lake, held
@@ -89,7 +89,12 @@ class Archive:
 
     @classmethod
     def of(cls, lake: str, logs: Sequence[str]) -> Archive:
-        """The archive of some logs. Raises OSError, LogError."""
+        """Open the archive of some logs.
+
+        Raises:
+            OSError: A table cannot be read.
+            LogError: A table is damaged.
+        """
         return cls(lake, ArchivedBytes.of(lake, logs), archive.read_segments(lake, logs, live=False))
 
     def segment(self, identity: str | None) -> Segment | None:
@@ -97,7 +102,7 @@ class Archive:
         return None if identity is None else self._segments.get(identity)
 
     def is_intact(self, identity: str) -> bool:
-        """Whether the segment's bytes are still those of its digest; looked at once."""
+        """Return whether the segment's bytes still match its digest; computed once."""
         with self._lock:
             known = self._intact.get(identity)
         if known is None:
@@ -107,15 +112,15 @@ class Archive:
         return known
 
     def why_gone(self, piece: Piece) -> str | None:
-        """Why a piece can not be read; None: its file is there."""
+        """Return why a piece cannot be read; None: its file exists."""
         if storage.exists(piece.path):
             return None
         segment = self._segments[piece.segment_id]
         if segment.lies_at_source:
             return "the archive refers to the source, where the file is gone"
         return {
-            archive.RETENTION: "retention took these offsets out of the archive",
-            archive.COMPACTION: "compaction took records of these offsets out of the archive",
+            archive.RETENTION: "retention removed these offsets from the archive",
+            archive.COMPACTION: "compaction removed records of these offsets from the archive",
         }.get(segment.retired_because or "", "the archived file is gone")
 
     def _digest_holds(self, segment: Segment) -> bool:
@@ -143,7 +148,7 @@ class RowComparison:
         self._runs: dict[str, OffsetRuns] = {}
 
     def take(self, chunk: pa.RecordBatch) -> None:
-        """Compare the next rows; they have at least the columns of ``SCHEMA``."""
+        """Compare the next rows, which have at least the columns of ``SCHEMA``."""
         if chunk.column("offset").null_count:
             self.result.differences.append(Range("", 0, 0, "rows have no offset"))
             chunk = chunk.filter(pc.is_valid(chunk.column("offset")))
@@ -159,15 +164,15 @@ class RowComparison:
                 self._compare(log, rows, offsets)
                 continue
             self._compare(log, rows.filter(pa.array(first)), offsets[first])
-            # Each time again: one of several rows of an offset may be another than the others.
+            # Compare every one of several rows of an offset: they may differ.
             for at in np.flatnonzero(~first):
                 self._compare(log, rows.slice(int(at), 1), offsets[at : at + 1])
 
     def finish(self) -> Comparison:
-        """What came out, when all rows of the file were taken."""
+        """Return the result after the last row of the file."""
         for log, runs in self._runs.items():
             for start, end in HeldOffsets.of([runs]).doubled:
-                self.result.differences.append(Range(log, start, end, "the offset is there more than once"))
+                self.result.differences.append(Range(log, start, end, "the offset occurs more than once"))
         return self.result
 
     def _compare(self, log: str, rows: pa.RecordBatch, offsets: Offsets) -> None:
@@ -207,7 +212,7 @@ class RowComparison:
         self.result.equal += int((codes == 0).sum())
 
     def _differing(self, log: str, rows: pa.RecordBatch, archived: pa.RecordBatch) -> dict[str, npt.NDArray[np.bool_]]:
-        """Rows that differ, by column."""
+        """Return which rows differ, by column."""
         differing: dict[str, npt.NDArray[np.bool_]] = {}
         for name in CONTENT:
             ours, theirs = rows.column(name), archived.column(name)
@@ -220,7 +225,7 @@ class RowComparison:
         return differing
 
     def _elsewhere(self, log: str, rows: pa.RecordBatch, archived: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-        """Rows that do not name the bytes that they were decoded from, neither where these are nor where they were."""
+        """Return which rows name neither the present nor an earlier place of the bytes that they were decoded from."""
         wrong = np.zeros(rows.num_rows, dtype=bool)
         columns = [column.to_pylist() for batch in (rows, archived) for column in batch.select(PROVENANCE).columns]
         for at, (ours, position, theirs, there) in enumerate(zip(*columns, strict=True)):
@@ -240,7 +245,7 @@ class RowComparison:
         return wrong
 
     def _explain(self, log: str, offsets: Offsets, what: str) -> None:
-        """Differences, unless the archive's own bytes are not those any more that were taken."""
+        """Note differences, or doubts if the archived bytes themselves have changed."""
         for segment in self._archive.held.segments[log]:
             inside = (offsets >= segment.base_offset) & (offsets < segment.next_offset)
             if inside.any() and not self._archive.is_intact(segment.segment_id):
@@ -251,23 +256,23 @@ class RowComparison:
 
 
 class _Stream:
-    """Rows of one log as the archive has them, from an offset on."""
+    """Rows of one log in the archive, from an offset on."""
 
     def __init__(self, archived: Archive, log: str, topic: str, log_id: str, partition: int, start: int) -> None:
         self._archive = archived
         self.position = start
-        """Rows below were given or passed over."""
+        """Rows below were returned or skipped."""
         self._gaps: list[tuple[int, int, str]] = []
         visible = ((start, MAX_INT64),)
         self._pieces = iter(archived.held.pieces(log, visible))
         self._task = WriteTask(archived.lake, topic, log_id, partition, (), visible)
         self._reached = start
-        """Offsets below were decoded, or are in a gap."""
+        """Offsets below were decoded or lie in a gap."""
         self._chunks: Iterator[pa.RecordBatch] = iter(())
         self._rest: list[pa.RecordBatch] = []
 
     def at(self, offsets: Offsets) -> pa.RecordBatch:
-        """The rows of these offsets, which ascend and begin at or behind ``position``, as far as there are any."""
+        """Return the rows of these offsets, as far as they exist; offsets ascend and begin at or after ``position``."""
         end = int(offsets[-1]) + 1
         taken: list[pa.RecordBatch] = []
         waiting, self._rest = self._rest, []
@@ -282,10 +287,10 @@ class _Stream:
         self.position = end
         if not taken:
             return _empty()
-        return pa.concat_batches(taken) if len(taken) > 1 else taken[0]
+        return pa.concat_batches(taken) if len(taken) > 1 else taken[0]  # type: ignore[attr-defined]
 
     def gaps(self, start: int, end: int) -> list[tuple[int, int, str]]:
-        """Offsets of [start, end) that the archive cannot show, and why."""
+        """Return offsets of [start, end) that the archive cannot give, and why."""
         return [(max(s, start), min(e, end), why) for s, e, why in self._gaps if s < end and e > start]
 
     def _up_to(self, waiting: list[pa.RecordBatch], end: int) -> Iterator[pa.RecordBatch]:
@@ -293,7 +298,7 @@ class _Stream:
             yield chunk
             self._reached = max(self._reached, int(_offsets(chunk)[-1]) + 1)
         while self._reached < end:
-            chunk = next(self._chunks, None)
+            chunk = next(self._chunks, None)  # type: ignore[assignment]
             if chunk is None:
                 piece = next(self._pieces, None)
                 if piece is None:
@@ -319,7 +324,7 @@ class _Stream:
 
 
 def by_log(chunk: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of a chunk by the key of their log, which most often is one."""
+    """Yield the rows of a chunk by log key; most chunks have one log."""
     ids, partitions = pc.unique(chunk.column("log_id")), pc.unique(chunk.column("partition"))
     if len(ids) == 1 and len(partitions) == 1:
         yield f"{ids[0].as_py()}/{partitions[0].as_py()}", chunk
@@ -331,17 +336,17 @@ def by_log(chunk: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
             yield f"{log_id.as_py()}/{partition.as_py()}", rows
 
 
-def _same(column: pa.Array, value: pa.Scalar) -> pa.Array:
+def _same(column: pa.Array[Any], value: pa.Scalar[Any]) -> pa.Array[Any]:
     return pc.is_null(column) if not value.is_valid else pc.equal(column, value)
 
 
-def _unequal(left: pa.Array, right: pa.Array) -> npt.NDArray[np.bool_]:
-    """Where two columns differ; two nulls are equal."""
+def _unequal(left: pa.Array[Any], right: pa.Array[Any]) -> npt.NDArray[np.bool_]:
+    """Return where two columns differ; two nulls are equal."""
     if pa.types.is_nested(left.type):
         pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
         return np.fromiter((one != other for one, other in pairs), dtype=bool, count=len(left))
     same_nulls = pc.equal(pc.is_null(left), pc.is_null(right))
-    equal = pc.and_(same_nulls, pc.fill_null(pc.equal(left, right), True))
+    equal = pc.and_(same_nulls, pc.equal(left, right).fill_null(True))  # type: ignore[arg-type]
     places: npt.NDArray[np.bool_] = ~equal.to_numpy(zero_copy_only=False).astype(bool)
     return places
 
@@ -379,8 +384,8 @@ def plain(ranges: Sequence[Range]) -> list[list[object]]:
     return [list(each) for each in ranges]
 
 
-def as_answer(result: Comparison) -> object:
-    """What is remembered of a file: ``equal``, ``not provable: …``, or its differences as plain values."""
+def as_answer(result: Comparison) -> str | list[list[object]]:
+    """Return the result to store for a file: ``equal``, ``not provable: …``, or its differences as plain values."""
     differences = result.ranges()
     if differences:
         return plain(differences)

@@ -1,8 +1,8 @@
-"""Data files of a table: there, whole, page by page as written, with the rows and statistics that are recorded.
+"""Data files of a table: they exist, are complete and undamaged, and have the recorded rows and statistics.
 
-A file is read once. On the way its row digest is computed again, least and greatest values are compared with those in
-the Delta log and in the footer, and offsets of records are kept for the proof of their logs. Rows of ``records`` that
-no digest proves are compared with the archive in the same pass.
+A file is read once. During this pass its row digest is computed again, least and greatest values are compared with the
+Delta log and the footer, and offsets of records are kept for the proof of their logs. Rows of ``records`` that no
+digest proves are compared with the archive in the same pass.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from spark_jobs.lake_proof.state import RECORD_TABLES, StateTables, way_out
 
 CHUNK_ROWS = 65_536
 LISTED = 20
-"""Ranges of one file named one by one; further ones are only counted."""
+"""At most this many ranges of a file are named; further ones are only counted."""
 
 LogRuns = dict[str, OffsetRuns]
 """The offsets of a file by log."""
 
 
 def file_things(state: StateTables, archived: Archive) -> Iterator[Thing]:
-    """Every live file of every table."""
+    """Yield every live file of every table."""
     for name, opened in sorted(state.tables.items()):
         digests = read_table_log(state, name).digests
         for file in opened.files:
@@ -70,7 +70,7 @@ def _identity(state: StateTables, name: str, file: LiveFile, digest: str | None)
 
 
 def prove_file(state: StateTables, archived: Archive, name: str, file: LiveFile) -> Proof:
-    """Read one file to its end; what it holds of each log goes to ``state.offsets``."""
+    """Read one file to its end; add its offsets of each log to ``state.offsets``."""
     proof = Proof(counts=ProofCounts(table_files=1))
     where = _Place(state, name, file)
     try:
@@ -179,7 +179,7 @@ class _Reader:
         self._proof.findings.append(self._where.finding(rule, f"{message} {way_out(self._where.table)}", **place))
 
     def _declared(self, parquet: pq.ParquetFile) -> pa.Schema | None:
-        """The declared columns that the file has; None where it has not even those that rows are told by."""
+        """Return the declared columns of the file; None if columns that identify rows are missing."""
         there = set(parquet.schema_arrow.names)
         is_records = self._where.table in RECORD_TABLES
         missing = [name for name in SCHEMA.names if name not in there] if is_records else []
@@ -189,7 +189,7 @@ class _Reader:
         return pa.schema([field for field in self._spec.file_schema if field.name in there])
 
     def _types(self, there: pa.Schema) -> None:
-        """A file of ours has the declared types; another engine may store the same values in other ones."""
+        """Check that our own file has the declared types; another engine may store the same values in other types."""
         other = [f.name for f in self._spec.file_schema if f.name in there.names and there.field(f.name).type != f.type]
         if other:
             self._say("table-file-damaged", f"its footer gives other types to {', '.join(other)}.")
@@ -198,7 +198,7 @@ class _Reader:
             self._say("table-file-damaged", f"its footer names columns that the table does not have: {strange}.")
 
     def _recorded(self, metadata: pq.FileMetaData) -> str | None:
-        """The digest that footer and commit record; where they differ, that of the footer."""
+        """Return the digest in footer and commit; if they differ, that of the footer."""
         footer, commit = row_digest.recorded(metadata), self._log.digests.get(self._where.file.path)
         if commit is not None and footer != commit:
             said = "no digest" if footer is None else "another digest"
@@ -208,7 +208,7 @@ class _Reader:
     def _chunks(self, parquet: pq.ParquetFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         for group in range(parquet.num_row_groups):
             self._bounds.begin_group()
-            # Users' columns too: their pages are as readable, or not, as ours.
+            # Read users' columns too: their pages can be damaged as well.
             for chunk in parquet.iter_batches(CHUNK_ROWS, [group], use_threads=False):
                 yield chunk.select(schema.names).cast(schema)
 
@@ -245,7 +245,7 @@ class _Reader:
             self._say("table-file-damaged", f"its footer's statistics of {name} in row group {group} are wrong.")
 
     def _compared_again(self, schema: pa.Schema) -> RowComparison:
-        """Read a file whose digest is wrong once more, to name the rows."""
+        """Read a file with a wrong digest once more, to name the rows."""
         compared = RowComparison(self._archived, self._where.file.partition_values.get("topic", ""))
         with open_parquet(self._where.path) as parquet:
             for rows in parquet.iter_batches(CHUNK_ROWS, use_threads=False):
@@ -265,7 +265,7 @@ class _Reader:
 def comparison_findings(
     table: str, differences: Sequence[tuple[str, int, int, str]], doubts: Sequence[tuple[str, int, int, str]]
 ) -> Iterator[tuple[str, str, int, int, str]]:
-    """Rule, log, start, end and text of what a comparison with the archive found."""
+    """Yield rule, log, start, end and text of what a comparison with the archive found."""
     for at, (log, start, end, what) in enumerate(differences):
         if at == LISTED:
             what, end = f"and {len(differences) - LISTED} further ranges", max(each[2] for each in differences)
@@ -287,10 +287,11 @@ def comparison_findings(
 
 
 def offsets_of(state: StateTables, table: str, file: LiveFile) -> LogRuns:
-    """Which offsets a file holds, by log; read again where its proof was left out.
+    """Return which offsets a file has, by log; read the file if its proof was left out.
 
     Raises:
-        DataUnreadable, FileNotFoundError: the file can't be read.
+        DataUnreadable: The file is damaged.
+        FileNotFoundError: The file is missing.
     """
     known = state.offsets.get((table, file.path))
     if known is not None:
@@ -313,12 +314,12 @@ class _Bounds:
         self._nulls: list[dict[str, int]] = []
 
     def begin_group(self) -> None:
-        """The rows that follow are of the next row group."""
+        """Start the next row group."""
         self._groups.append({})
         self._nulls.append({})
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """The next rows."""
+        """Add the next rows."""
         group, nulls = self._groups[-1], self._nulls[-1]
         for name in self._names:
             if name not in rows.schema.names:
@@ -332,7 +333,7 @@ class _Bounds:
             group[name] = (least, greatest) if before is None else (min(least, before[0]), max(greatest, before[1]))
 
     def of_file(self) -> Mapping[str, tuple[Any, Any]]:
-        """The bounds over all row groups."""
+        """Return the bounds over all row groups."""
         whole: dict[str, tuple[Any, Any]] = {}
         for group in self._groups:
             for name, (least, greatest) in group.items():
@@ -341,10 +342,10 @@ class _Bounds:
         return whole
 
     def wrong_groups(self, footer: Sequence[GroupStatistics], *, is_exact: bool) -> Iterator[tuple[int, str]]:
-        """Row groups and columns whose statistics in the footer are not those of the rows.
+        """Yield row groups and columns whose statistics in the footer do not match the rows.
 
         Args:
-            is_exact: whether we wrote the file: then there are statistics, and to the last digit.
+            is_exact: Whether we wrote the file: then statistics must exist and must be exact.
         """
         for number, group in enumerate(self._groups):
             for name, found in group.items():
@@ -365,8 +366,8 @@ class _Bounds:
                     yield number, name
 
 
-def _least_and_greatest(column: pa.Array) -> tuple[Any, Any]:
-    if pa.types.is_timestamp(column.type):  # as numbers: Python's own times end where Arrow's do not
+def _least_and_greatest(column: pa.Array[Any]) -> tuple[Any, Any]:
+    if pa.types.is_timestamp(column.type):  # as numbers: Python's times have a smaller range than Arrow's
         bounds = pc.min_max(column.cast(pa.int64()))
         least, greatest = bounds["min"].as_py(), bounds["max"].as_py()
         return (None, None) if least is None else (_moment(least), _moment(greatest))
@@ -382,8 +383,9 @@ def _moment(microseconds: int) -> datetime.datetime:
 
 
 def _covers(said: tuple[Any, Any], found: tuple[Any, Any], *, is_exact: bool) -> bool:
-    """Whether recorded bounds are those of the rows: of times to the millisecond, and of other engines' files also
-    wider, because they shorten long texts."""
+    """Return whether recorded bounds match the rows: for times to the millisecond. In files of other engines bounds may
+    be wider, because they shorten long texts.
+    """
     try:
         if isinstance(found[0], datetime.datetime):
             step = datetime.timedelta(milliseconds=1)

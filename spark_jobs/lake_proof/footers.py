@@ -1,7 +1,7 @@
-"""Statistics in the footers of Parquet files, read by a process of its own.
+"""Statistics in the footers of Parquet files, read by a process of their own.
 
-A damaged footer can end the process that asks Arrow for its columns: Arrow throws where nobody can catch. So a child
-looks first; where it dies, the file is damaged, another child takes its place, and the proof goes on.
+A damaged footer can end the process that reads its columns with Arrow, by a C++ exception that Python cannot catch. So
+a child process reads first. If it dies, the file is damaged, another child is started, and the proof continues.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from spark_jobs.lake.delta.live_files import open_parquet
 from spark_jobs.lake_proof.proof import DataUnreadable
 
 GroupStatistics = dict[str, tuple[Any, Any, int | None]]
-"""Least value, greatest value (None: not recorded) and nulls by column."""
+"""By column: least value, greatest value (None: not recorded) and number of nulls."""
 
 
 class Footers:
-    """Reads footers; to be closed."""
+    """Reads footers; must be closed."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -40,12 +40,12 @@ class Footers:
         """Statistics by row group.
 
         Raises:
-            DataUnreadable: the footer is damaged.
-            OSError: the file can't be read.
+            DataUnreadable: The footer is damaged.
+            OSError: The file can't be read.
         """
         with self._lock:
             if self._child is None:
-                # Not forked: this process has threads, and locks that they hold would never be free in the child.
+                # Not forked: locks that other threads of this process hold would never be released in the child.
                 self._child = ProcessPoolExecutor(1, get_context("spawn"), _be_silent)
             try:
                 return self._child.submit(read_statistics, path).result()
@@ -56,7 +56,7 @@ class Footers:
 
 
 def read_statistics(path: str) -> list[GroupStatistics]:
-    """What :meth:`Footers.statistics` answers; called in the child."""
+    """Read what :meth:`Footers.statistics` returns; called in the child."""
     found: list[GroupStatistics] = []
     with open_parquet(path) as parquet:
         metadata = parquet.metadata
@@ -68,11 +68,11 @@ def read_statistics(path: str) -> list[GroupStatistics]:
                 said = column.statistics if column.is_stats_set else None
                 if said is not None:
                     bounds = (said.min, said.max) if said.has_min_max else (None, None)
-                    of_group[column.path_in_schema] = (*bounds, said.null_count if said.has_null_count else None)
+                    of_group[column.path_in_schema] = (*bounds, said.null_count if said.has_null_count else None)  # type: ignore[attr-defined]
             found.append(of_group)
     return found
 
 
 def _be_silent() -> None:
-    """What C++ says when it ends the process is no message of ours."""
+    """Discard stderr: the message of C++ when it ends the process is not ours."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)

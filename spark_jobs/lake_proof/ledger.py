@@ -1,9 +1,9 @@
-"""Each log as a whole: ledger, segments, batches, transactions and rows say the same.
+"""Each log as a whole: ledger, segments, batches, transactions and rows agree.
 
-ledger      ranges tile the log; `published` fits the frontier; records are those that validation counted
-segments    follow each other without overlap; what lies between them the ledger explains
+ledger      ranges cover the log; `published` fits the frontier; records are those that validation counted
+segments    follow each other without overlap; the ledger explains the gaps between them
 batches     as many batches, records and bytes of each segment as validation counted
-rows        each published record once, in no range that is not published, none where rows were withdrawn
+rows        each published record once; none in a range that is not published; none where rows were withdrawn
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from spark_jobs.lake_proof.runs import HeldOffsets, OffsetRuns, joined
 from spark_jobs.lake_proof.state import StateTables
 
 LISTED = 20
-"""Ranges of one log named one by one; further ones are only counted."""
+"""At most this many ranges of a log are named; further ones are only counted."""
 
 UNEXPLAINED = frozenset({OffsetState.PRESENT, OffsetState.CONTROL, OffsetState.ABORTED, OffsetState.OPEN})
-"""States of offsets that a segment has to hold."""
+"""States of offsets that must lie in a segment."""
 
 _REBUILD = "Run `loglake repair LAKE --rebuild {table}`, then `loglake run` again."
 
 
 def log_things(state: StateTables, facts: BatchFacts | None) -> Iterator[Thing]:
-    """Every log that a state table, or a data file, names."""
+    """Yield every log that a state table or a data file names."""
     of_files: dict[str, list[LiveFile]] = {}
     opened = state.tables.get("records")
     for file in opened.files if opened is not None else ():
@@ -77,9 +77,9 @@ def _identity(state: StateTables, log: str, files: Sequence[LiveFile], facts: Ba
             stored.append([file.path])
     ledger = [asdict(row) for row in state.ledger.get(log, ())]
     segments = [asdict(segment) for segment in state.segments if segment.log == log]
-    judged = [[state.validations.get(s["segment_id"]), facts and facts.of(s["segment_id"])] for s in segments]
+    validated = [[state.validations.get(s["segment_id"]), facts and facts.of(s["segment_id"])] for s in segments]
     row = asdict(state.logs[log]) if log in state.logs else None
-    said = [stored, ledger, segments, judged, row, state.frontiers.get(log)]
+    said = [stored, ledger, segments, validated, row, state.frontiers.get(log)]
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -94,18 +94,18 @@ class _Prover:
 
 
 class BatchFacts:
-    """What ``batches`` has of each segment: batches, their records, their bytes."""
+    """Sums of ``batches`` for each segment: batches, their records, their bytes."""
 
     def __init__(self, found: Mapping[str, tuple[int, int, int]]) -> None:
         self._found = found
 
     def of(self, segment_id: str) -> tuple[int, int, int]:
-        """Good batches, records in them (control records too), bytes."""
+        """Return the number of good batches, of their records (with control records), and of their bytes."""
         return self._found.get(segment_id, (0, 0, 0))
 
     @classmethod
     def read(cls, state: StateTables) -> BatchFacts | None:
-        """Sums over the table; None where it cannot be read."""
+        """Sum over the table; None if it cannot be read."""
         opened = state.tables.get("batches")
         if opened is None:
             return None
@@ -122,12 +122,12 @@ class BatchFacts:
                         before = found.get(row["segment_id"], (0, 0, 0))
                         found[row["segment_id"]] = tuple(map(sum, zip(before, now, strict=True)))  # type: ignore[assignment]
         except (DataUnreadable, FileNotFoundError):
-            return None  # the proof of the table's files names it
+            return None  # the proof of the table's files reports it
         return cls(found)
 
 
 def prove_log(state: StateTables, log: str, files: Sequence[LiveFile], facts: BatchFacts | None) -> Proof:
-    """Compare what the tables say of one log."""
+    """Compare what the tables record about one log."""
     ledger = state.ledger.get(log, ())
     proof = Proof(counts=ProofCounts(logs=1, ledger_ranges=len(ledger)))
     said = _Said(state, log)
@@ -167,37 +167,37 @@ class _Said:
         return finding(rule, f"{self.name}: {message}", **given, **place)
 
     def findings(
-        self, rule: str, table: str, message: str, mend: str, spans: Sequence[tuple[int, int]]
+        self, rule: str, table: str, message: str, repair: str, spans: Sequence[tuple[int, int]]
     ) -> Iterator[LakeFinding]:
-        """One for each range, up to a number; ``message`` has a place for the range."""
+        """Yield one finding per range, up to a limit; ``message`` has fields for the range."""
         for start, end in spans[:LISTED]:
-            given = mend.format(start=start, end=end)
+            given = repair.format(start=start, end=end)
             yield self.finding(rule, table, f"{message.format(start=start, end=end)} {given}", (start, end))
         if len(spans) > LISTED:
             start, end = spans[LISTED][0], spans[-1][1]
             text = f"{message.format(start=start, end=end)} ({len(spans) - LISTED} further ranges)"
-            yield self.finding(rule, table, f"{text} {mend.format(start=start, end=end)}", (start, end))
+            yield self.finding(rule, table, f"{text} {repair.format(start=start, end=end)}", (start, end))
 
 
 def _tiling(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[LakeFinding]:
-    state, mend = said.state, _REBUILD.format(table="offset_ledger")
+    state, repair = said.state, _REBUILD.format(table="offset_ledger")
     feeding = state.feeding.get(said.log, ())
-    judged = [segment for segment in feeding if segment.segment_id in state.validations]
-    end = judged[-1].next_offset if judged else 0
+    validated = [segment for segment in feeding if segment.segment_id in state.validations]
+    end = validated[-1].next_offset if validated else 0
     if not ledger:
-        if judged:
-            text = f"the ledger has no range of it, but offsets up to {end} were validated. {mend}"
+        if validated:
+            text = f"the ledger has no range of it, but offsets up to {end} were validated. {repair}"
             yield said.finding("ledger-has-a-hole", "offset_ledger", text, (0, end))
         return
     try:
         check_tiling(ledger, 0, max(end, ledger[-1].end_offset))
     except ValueError as error:
-        yield said.finding("ledger-has-a-hole", "offset_ledger", f"{error}. {mend}", _hole(ledger))
+        yield said.finding("ledger-has-a-hole", "offset_ledger", f"{error}. {repair}", _hole(ledger))
     if ledger[-1].end_offset < end:
-        text = f"the ledger ends at offset {ledger[-1].end_offset}, validated segments end at {end}. {mend}"
+        text = f"the ledger ends at offset {ledger[-1].end_offset}, validated segments end at {end}. {repair}"
         yield said.finding("ledger-has-a-hole", "offset_ledger", text, (ledger[-1].end_offset, end))
     if len({(row.topic, row.log_id, row.partition) for row in ledger}) > 1 or ledger[0].log != said.log:
-        text = f"ranges of its ledger name different logs. {mend}"
+        text = f"ranges of its ledger name different logs. {repair}"
         yield said.finding("ledger-has-a-hole", "offset_ledger", text)
     frontier = state.frontiers.get(said.log)
     with_rows = [row for row in ledger if row.published and row.state is OffsetState.PRESENT]
@@ -213,11 +213,11 @@ def _tiling(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[LakeFinding]:
         return
     reach = frontier or 0
     if reach > max(end, ledger[-1].end_offset):
-        text = f"the frontier {reach} lies behind the ledger's end {ledger[-1].end_offset}. {mend}"
+        text = f"the frontier {reach} is after the ledger's end {ledger[-1].end_offset}. {repair}"
         yield said.finding("rows-differ-from-ledger", "records", text, (ledger[-1].end_offset, reach))
     beyond = joined((row.start_offset, row.end_offset) for row in ledger if row.published and row.end_offset > reach)
     text = "the ledger says that offsets [{start}, {end}) are published, the frontier is " + str(reach) + "."
-    yield from said.findings("rows-differ-from-ledger", "offset_ledger", text, mend, beyond)
+    yield from said.findings("rows-differ-from-ledger", "offset_ledger", text, repair, beyond)
 
 
 def _hole(ledger: Sequence[LedgerRow]) -> tuple[int, int] | None:
@@ -231,18 +231,18 @@ def _hole(ledger: Sequence[LedgerRow]) -> tuple[int, int] | None:
 
 
 def _segments(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[LakeFinding]:
-    """Segments that feed the log follow each other; what is between them the ledger explains."""
+    """Check that segments of the log follow each other, and that the ledger explains the gaps."""
     feeding = said.state.feeding.get(said.log, ())
     for before, after in pairwise(feeding):
         if after.base_offset < before.next_offset:
             text = f"two segments hold offsets [{after.base_offset}, {before.next_offset})."
-            mend = "Take the log again into a new lake, or restore the table segments from a copy."
+            repair = "Take the log again into a new lake, or restore the table segments from a copy."
             span = after.base_offset, before.next_offset
-            yield said.finding("ledger-has-a-hole", "segments", f"{text} {mend}", span)
+            yield said.finding("ledger-has-a-hole", "segments", f"{text} {repair}", span)
     holes = list(_between(feeding, ledger))
     text = "no segment of the archive has offsets [{start}, {end}), which the ledger says are in the log."
-    mend = "Restore the table segments from a copy, or run `loglake run SOURCE --lake LAKE --fill-from COPY`."
-    yield from said.findings("ledger-has-a-hole", "segments", text, mend, joined(holes))
+    repair = "Restore the table segments from a copy, or run `loglake run SOURCE --lake LAKE --fill-from COPY`."
+    yield from said.findings("ledger-has-a-hole", "segments", text, repair, joined(holes))
     for segment in feeding:
         if (segment.topic, segment.partition) != (said.topic, said.partition):
             text = f"the segment {segment.segment_id} names {segment.topic}-{segment.partition}."
@@ -250,7 +250,7 @@ def _segments(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[LakeFinding]
 
 
 def _between(feeding: Sequence[Segment], ledger: Sequence[LedgerRow]) -> Iterator[tuple[int, int]]:
-    """Offsets that the log holds by its ledger and that lie in no segment."""
+    """Yield offsets that the log has by its ledger and that lie in no segment."""
     at = 0
     for row in ledger:
         if row.state not in UNEXPLAINED:
@@ -264,7 +264,7 @@ def _between(feeding: Sequence[Segment], ledger: Sequence[LedgerRow]) -> Iterato
                 yield start, row.end_offset
                 break
             segment = feeding[place]
-            # Between segments of an open range gaps are not decided yet.
+            # Gaps between segments of an open range are not decided yet.
             if segment.base_offset > start and row.state is not OffsetState.OPEN:
                 yield start, segment.base_offset
             start = max(start, segment.next_offset)
@@ -272,28 +272,28 @@ def _between(feeding: Sequence[Segment], ledger: Sequence[LedgerRow]) -> Iterato
 
 
 def _validated(said: _Said, ledger: Sequence[LedgerRow], facts: BatchFacts | None) -> Iterator[LakeFinding]:
-    """Every segment is validated, has its batches, and together they have the records that the ledger counts."""
+    """Check that every segment is validated and has its batches, and that the ledger counts their records."""
     state = said.state
     end = ledger[-1].end_offset if ledger else 0
     records = 0
     is_whole = True
     for segment in state.feeding.get(said.log, ()):
         span = segment.base_offset, segment.next_offset
-        judged = state.validations.get(segment.segment_id)
-        if judged is None:
+        validated = state.validations.get(segment.segment_id)
+        if validated is None:
             is_whole = False
             if segment.next_offset <= end:
                 text = f"the segment of offsets [{span[0]}, {span[1]}) has no row in the table validations."
-                mend = _REBUILD.format(table="validations")
-                yield said.finding("ledger-has-a-hole", "validations", f"{text} {mend}", span)
+                repair = _REBUILD.format(table="validations")
+                yield said.finding("ledger-has-a-hole", "validations", f"{text} {repair}", span)
             else:
                 text = (
-                    f"the segment of offsets [{span[0]}, {span[1]}) was taken and not validated yet: a run was "
-                    "interrupted. The next `loglake run` goes on there."
+                    f"the segment of offsets [{span[0]}, {span[1]}) was ingested and not validated yet: a run was "
+                    "interrupted. The next `loglake run` continues there."
                 )
                 yield said.finding("not-provable", "validations", text, span)
             continue
-        counted = judged["batches"], judged["records"] + judged["control_records"], judged["valid_bytes"]
+        counted = validated["batches"], validated["records"] + validated["control_records"], validated["valid_bytes"]
         found = counted if facts is None else facts.of(segment.segment_id)
         if counted != found:
             text = (
@@ -305,11 +305,11 @@ def _validated(said: _Said, ledger: Sequence[LedgerRow], facts: BatchFacts | Non
     start = state.logs[said.log].log_start_offset if said.log in state.logs else 0
     feeding = state.feeding.get(said.log, ())
     counts = sum(row.records for row in ledger)
-    # Batches that begin in front of the log start are in a segment, and only in part in the ledger.
+    # A batch that begins before the log start is in a segment, but only in part in the ledger.
     if is_whole and feeding and feeding[0].base_offset >= start and counts != records:
         text = f"the ledger counts {counts} records, validation counted {records}."
-        mend = _REBUILD.format(table="offset_ledger")
-        yield said.finding("rows-differ-from-ledger", "offset_ledger", f"{text} {mend}", (0, end))
+        repair = _REBUILD.format(table="offset_ledger")
+        yield said.finding("rows-differ-from-ledger", "offset_ledger", f"{text} {repair}", (0, end))
 
 
 def _transactions(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[LakeFinding]:
@@ -319,7 +319,7 @@ def _transactions(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[LakeFind
         with readable():
             rows = read_rows(said.state.lake, "transactions", columns, [("log", "==", said.log)]).to_pylist()
     except (DataUnreadable, FileNotFoundError):
-        return  # the proof of the table's files names it
+        return  # the proof of the table's files reports it
     for row in rows:
         first, last, marker = row["first_offset"], row["last_offset"], row["marker_offset"]
         if 0 <= first <= last < end and (marker is None or last < marker < end):
@@ -332,20 +332,20 @@ def _transactions(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[LakeFind
 
 
 def _rows(said: _Said, ledger: Sequence[LedgerRow], files: Sequence[LiveFile]) -> Iterator[LakeFinding]:
-    """Rows of ``records`` against the published ranges."""
+    """Compare rows of ``records`` with the published ranges."""
     state = said.state
     held: list[OffsetRuns] = []
     for file in files:
         try:
             runs = offsets_of(state, "records", file).get(said.log)
         except (DataUnreadable, FileNotFoundError):
-            continue  # the proof of the file names it; its rows are missing below
+            continue  # the proof of the file reports it; its rows are missing below
         if runs is not None:
             held.append(runs)
     rows = HeldOffsets.of(held)
     frontier = state.frontiers.get(said.log)
     try:
-        # Where no frontier is recorded the ledger's word is all there is.
+        # Without a recorded frontier only the ledger says what is published.
         ranges = with_published(ledger, frontier) if frontier is not None else list(ledger)
     except ValueError as error:
         yield said.finding("rows-differ-from-ledger", "offset_ledger", f"{error}.")
@@ -370,9 +370,9 @@ def _rows(said: _Said, ledger: Sequence[LedgerRow], files: Sequence[LiveFile]) -
             given = replace.format(start=row.start_offset, end=row.end_offset)
             span = row.start_offset, row.end_offset
             yield said.finding("rows-differ-from-ledger", "records", f"offsets {text} {given}", span)
-    mend = replace + " If they were deleted on purpose, `loglake withdraw LAKE` records it."
+    repair = replace + " If they were deleted on purpose, `loglake withdraw LAKE` records it."
     text = "published records of offsets [{start}, {end}) are not in the table."
-    yield from said.findings("rows-differ-from-ledger", "records", text, mend, joined(missing))
+    yield from said.findings("rows-differ-from-ledger", "records", text, repair, joined(missing))
     hidden = [(row.start_offset, row.end_offset) for row in withdrawn]
     again = joined(sorted(span for low, high in hidden for span in rows.within(low, high)))
     text = "offsets [{start}, {end}) are recorded as withdrawn, but the table has rows of them."
@@ -386,5 +386,5 @@ def _rows(said: _Said, ledger: Sequence[LedgerRow], files: Sequence[LiveFile]) -
     ]
     allowed = sorted([*((row.start_offset, row.end_offset) for row in due), *hidden, *late])
     outside = rows.outside(joined(allowed))
-    text = "rows of offsets [{start}, {end}) are in the table, where nothing is published."
+    text = "the table has rows of offsets [{start}, {end}), which are not published."
     yield from said.findings("rows-differ-from-ledger", "records", text, replace, outside)

@@ -1,7 +1,7 @@
-"""What an interrupted proof has proved already: a file of lines, outside of the lake, to go on with.
+"""What an interrupted proof has already proved: a file of lines, outside of the lake, with which the proof continues.
 
-A line is one thing: its name, its identity, and what came out. A thing whose identity is another by now is proved
-again. A last line that a kill cut short is passed over.
+A line is one thing: its name, its identity, and the result. A thing whose identity has changed is proved again. A last
+line that a kill cut short is skipped.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class ProofProgress:
         self._known, self._file, self._lock = known, file, Lock()
 
     def known(self, thing: Thing) -> Proof | None:
-        """What came out for a thing that is still what it was; None: it has to be proved."""
+        """Return the result for an unchanged thing; None: it must be proved."""
         identity, proof = self._known.get(thing.name, (None, None))
         return proof if identity == thing.identity else None
 
     def add(self, thing: Thing, proof: Proof) -> None:
-        """Remember what came out; it is in the file when this returns."""
+        """Store a result; it is in the file when this returns."""
         if self._file is None:
             return
         line = json.dumps({"thing": thing.name, "identity": thing.identity} | proof.as_dict())
@@ -43,11 +43,11 @@ class ProofProgress:
 
 @contextmanager
 def resumed(path: str | None, lake: str) -> Iterator[ProofProgress]:
-    """The progress in a file, which is made where it is not there; None: nothing is remembered.
+    """Yield the progress in a file, which is created if it does not exist; no path: nothing is stored.
 
     Raises:
-        UsageError: the file is of another lake, is no such file, or lies in the lake.
-        OSError: it can't be read or written.
+        UsageError: The file is of another lake, is no such file, or lies in the lake.
+        OSError: The file can't be read or written.
     """
     if path is None:
         yield ProofProgress({}, None)

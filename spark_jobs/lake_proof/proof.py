@@ -1,7 +1,7 @@
-"""One thing of a lake to prove, and what came out of it.
+"""A thing of a lake that can be proved, and the result of its proof.
 
-A thing is proved by itself, in any order and by any thread. Its name is stable, so that a sample can choose it; its
-identity changes with what it is made of, so that an interrupted proof knows what it has proved already.
+Each thing is proved by itself, in any order and by any thread. Its name is stable, so that a sample can choose it. Its
+identity changes with its content, so that an interrupted proof knows which things are already proved.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from spark_jobs.lake.errors import StorageError, TableRefused
 
 
 class DataUnreadable(Exception):
-    """Bytes of a lake that the library for their format refuses; the text is what it says of them."""
+    """Bytes of a lake that the library for their format cannot read; the text is the library's error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class LakeFinding:
     topic: str | None = None
     partition: int | None = None
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """As plain values."""
         return asdict(self)
 
@@ -57,7 +57,7 @@ def finding(
 
 @dataclass(slots=True)
 class ProofCounts:
-    """What was looked at."""
+    """Numbers of things that were checked."""
 
     archive_files: int = 0
     archive_bytes: int = 0
@@ -72,27 +72,27 @@ class ProofCounts:
     ledger_ranges: int = 0
 
     def add(self, other: ProofCounts) -> None:
-        """Add what was counted elsewhere."""
+        """Add other counts."""
         for each in fields(self):
             setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
 
 @dataclass(slots=True)
 class Proof:
-    """What came out of proving one thing."""
+    """The result of proving one thing."""
 
     findings: list[LakeFinding] = field(default_factory=list)
     counts: ProofCounts = field(default_factory=ProofCounts)
     undigested: list[str] = field(default_factory=list)
-    """Tables other than those of records: one for each file whose rows no digest proves."""
+    """Names of state tables: one entry for each file whose rows no digest proves."""
 
     def add(self, other: Proof) -> None:
-        """Add what came out elsewhere."""
+        """Add another result."""
         self.findings += other.findings
         self.counts.add(other.counts)
         self.undigested += other.undigested
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """As plain values."""
         found = [each.as_dict() for each in self.findings]
         return {"findings": found, "counts": asdict(self.counts), "undigested": self.undigested}
@@ -110,17 +110,17 @@ class Thing:
 
     name: str
     identity: str
-    """Of its bytes and of everything that it is compared with, as far as that is known without reading the bytes."""
+    """Digest of its bytes and of all that it is compared with, as far as these are known without reading the bytes."""
     size: int
-    """Bytes to read, about; for the progress alone."""
+    """Approximate number of bytes to read; only for the progress."""
     prove: Callable[[], Proof]
 
 
 @contextmanager
 def readable() -> Iterator[None]:
-    """What a library says of bytes that it cannot read becomes :class:`DataUnreadable`.
+    """Turn errors of a library that cannot read some bytes into :class:`DataUnreadable`.
 
-    Errors of the store, refused tables, and files that are gone stay what they are.
+    Errors of the store, refused tables, and missing files are raised unchanged.
     """
     try:
         yield

@@ -1,7 +1,7 @@
-"""The whole proof of a lake: every thing of it, or a sample, by several threads.
+"""The whole proof of a lake: everything in it, or a sample, by several threads.
 
-Files first, because a log's proof needs their offsets; what a file held is kept as runs of offsets, so that each file
-is read once. A file that is not in the sample, or was proved before, is asked for its offsets alone.
+Files are proved first, because the proof of a log needs their offsets. Offsets of a file are kept as runs, so that each
+file is read once. Files that are not in the sample, or were proved before, are only read for their offsets.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from logcore.errors import LogError
+from logcore.logs.model.log_selection import LogSelection
 from spark_jobs.lake.errors import JobError, LakeRefused, StorageError
 from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
 from spark_jobs.lake_proof.archive import archive_things, stray_files
@@ -37,24 +38,16 @@ class Sample:
     total: int = 1
 
     def holds(self, thing: Thing) -> bool:
-        """Whether a thing is in this part; the same in every run."""
+        """Return whether a thing is in this part; the same in every run."""
         if self.total == 1:
             return True
         digest = hashlib.sha256(thing.name.encode()).digest()
         return int.from_bytes(digest[:8], "big") % self.total == self.number - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Which logs are looked at."""
-
-    holds: Callable[[str, int], bool] | None = None
-    """Called with topic and partition; None: every log."""
-
-
 @dataclass(slots=True)
 class ProofResult:
-    """What came out over all things."""
+    """The result of all things."""
 
     proof: Proof = field(default_factory=Proof)
     things: int = 0
@@ -64,7 +57,7 @@ class ProofResult:
 
 
 class NothingToProve(JobError):
-    """There is no lake, or nothing in it: a check that looked at nothing has not passed."""
+    """There is no lake, or nothing in it. A check of nothing has not passed."""
 
 
 def prove_lake(
@@ -73,25 +66,27 @@ def prove_lake(
     *,
     sample: Sample | None = None,
     progress: ProofProgress | None = None,
-    choice: Choice | None = None,
+    selection: LogSelection | None = None,
     step: Callable[[int, int, str], None] | None = None,
 ) -> ProofResult:
     """Prove a lake.
 
     Args:
-        say: called with each finding as soon as it is known, in this thread.
-        step: called with things done, things to do, and the name of the last one.
+        say: Called with each finding as soon as it is known, in this thread.
+        selection: Logs that are proved; None: all.
+        step: Called with the number of things done, the number of things to do, and the name of the last one.
 
     Raises:
-        NothingToProve: no lake, or an empty one, or nothing of it was chosen.
-        JobError: the lake is refused, or its store does not answer.
+        NothingToProve: There is no lake, it is empty, or nothing of it was chosen.
+        JobError: The lake is refused, or its store does not answer.
     """
     if read_identity(lake) is None:
         raise NothingToProve(
-            f"{lake} is no lake: it has no {LAKE_FILE}. If the file was lost, `loglake run SOURCE --lake {lake}` makes "
-            "it again."
+            f"{lake} is no lake: it has no {LAKE_FILE}. If it was lost, `loglake run SOURCE --lake {lake}` writes "
+            "a new one."
         )
-    proving = _Proving(lake, say, sample or Sample(), progress or ProofProgress({}, None), choice or Choice(), step)
+    chosen = LogSelection() if selection is None else selection
+    proving = _Proving(lake, say, sample or Sample(), progress or ProofProgress({}, None), chosen, step)
     try:
         return proving.run()
     except StorageError:
@@ -109,11 +104,11 @@ class _Proving:
         say: Callable[[LakeFinding], None],
         sample: Sample,
         progress: ProofProgress,
-        choice: Choice,
+        selection: LogSelection,
         step: Callable[[int, int, str], None] | None,
     ) -> None:
-        self._lake, self._tell, self._sample, self._progress = lake, say, sample, progress
-        self._choice, self._step = choice, step
+        self._lake, self._report, self._sample, self._progress = lake, say, sample, progress
+        self._selection, self._step = selection, step
         self._outcome = ProofResult()
         self._done = self._total = 0
 
@@ -125,7 +120,7 @@ class _Proving:
         archived = Archive(self._lake, state.held(), state.segments)
         things = [
             thing
-            for some in (table_things(state), archive_things(state, self._choice.holds), file_things(state, archived))
+            for some in (table_things(state), archive_things(state, self._selection), file_things(state, archived))
             for thing in some
         ]
         of_logs = self._log_things(state)
@@ -135,25 +130,23 @@ class _Proving:
         with state.footers:
             self._prove(things)
             self._prove(of_logs)
-        if self._sample.number == self._sample.total and self._choice.holds is None:
+        if self._sample.number == self._sample.total and self._selection.is_everything:
             self._take(stray_files(state))
         self._take(Proof(list(_undigested(self._outcome.proof.undigested))))
         if not self._outcome.things and not self._outcome.proof.findings:
-            raise NothingToProve(f"Nothing of the lake {self._lake} was looked at: this choice is empty.")
+            raise NothingToProve(f"Nothing of the lake {self._lake} was checked: this choice is empty.")
         return self._outcome
 
     def _log_things(self, state: StateTables) -> list[Thing]:
         facts = BatchFacts.read(state)
-        holds = self._choice.holds
         return [
             thing
             for thing in log_things(state, facts)
-            if holds is None or holds(state.topic_of(thing.name[4:]) or "", int(thing.name.rpartition("/")[2]))
+            if self._selection.matches(state.topic_of(thing.name[4:]) or "", int(thing.name.rpartition("/")[2]))
         ]
 
     def _chosen(self, state: StateTables, things: Iterable[Thing]) -> list[Thing]:
-        holds = self._choice.holds
-        if holds is None:
+        if self._selection.is_everything:
             return self._due(things)
         kept = []
         of_files = {f"file/{name}/{file.path}": file for name, opened in state.tables.items() for file in opened.files}
@@ -164,12 +157,12 @@ class _Proving:
                     kept.append(thing)
                 continue
             topic = file.partition_values.get("topic")
-            if topic is not None and (file.partition is None or holds(topic, file.partition)):
+            if topic is not None and (file.partition is None or self._selection.matches(topic, file.partition)):
                 kept.append(thing)
         return self._due(kept)
 
     def _due(self, things: Iterable[Thing]) -> list[Thing]:
-        """Things of this sample that no earlier run has proved; what those had to say is said again."""
+        """Return things of this sample that no earlier run has proved; report the findings of earlier runs again."""
         due = []
         for thing in things:
             if not self._sample.holds(thing):
@@ -186,7 +179,7 @@ class _Proving:
         return due
 
     def _prove(self, things: list[Thing]) -> None:
-        """Prove things in threads; a few more than there are threads wait, so that a kill loses little."""
+        """Prove things in threads. The queue is short, so that a kill loses little."""
         waiting: Iterator[Thing] = iter(things)
         running: dict[Future[Proof], Thing] = {}
         with ThreadPoolExecutor(THREADS) as threads:
@@ -220,14 +213,14 @@ class _Proving:
     def _take(self, proof: Proof) -> None:
         self._outcome.proof.add(proof)
         for each in proof.findings:
-            self._tell(each)
+            self._report(each)
 
 
 def _undigested(tables: Iterable[str]) -> Iterator[LakeFinding]:
-    """State tables with files of which nothing but their own statistics can be compared."""
+    """Report state tables with files that can only be compared with their own statistics."""
     for name, count in sorted(Counter(tables).items()):
         text = (
             f"Table {name}: {count} files have no row digest: an older Loglake or another engine wrote them. Their "
-            f"rows are proved only as far as other tables and the archive say the same. {way_out(name)}"
+            f"rows are proved only as far as other tables and the archive agree. {way_out(name)}"
         )
         yield finding("not-provable", text, table=name)

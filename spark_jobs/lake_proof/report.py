@@ -1,4 +1,4 @@
-"""What a proof says on stdout: a line for each finding, then a summary; and how far it is, on stderr."""
+"""The output of a proof: on stdout a line for each finding, then a summary; on stderr its progress."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Report:
     _is_shown: bool = field(default_factory=lambda: sys.stderr.isatty())
 
     def say(self, found: LakeFinding) -> None:
-        """A finding, as soon as it is known."""
+        """Print a finding as soon as it is known."""
         said = found.finding
         self._clear()
         self.severities[said.severity] += 1
@@ -32,13 +32,13 @@ class Report:
         sys.stdout.write(_json(found) if self.form == "jsonl" else _text(found))
 
     def step(self, done: int, total: int, name: str) -> None:
-        """How far the proof is, where somebody looks on."""
+        """Show the progress if stderr is a terminal."""
         if self._is_shown:
             sys.stderr.write(f"\r\x1b[K{done} of {total} proved, {shown(name)[:100]}")
             sys.stderr.flush()
 
     def finish(self, outcome: ProofResult) -> int:
-        """The summary; returns the exit code."""
+        """Print the summary; return the exit code."""
         self._clear()
         summary: dict[str, Any] = asdict(outcome.proof.counts)
         summary["skipped"] = {"sample": outcome.skipped["sample"], "resume": outcome.skipped["resume"]}
@@ -48,14 +48,14 @@ class Report:
 
     def _summary(self, outcome: ProofResult) -> str:
         counts = outcome.proof.counts
-        told = ", ".join(f"{self.severities[severity]} {severity}" for severity in reversed(Severity))
+        counted = ", ".join(f"{self.severities[severity]} {severity}" for severity in reversed(Severity))
         left = " and ".join(f"{number} by --{name}" for name, number in sorted(outcome.skipped.items()))
         return (
             f"{counts.archive_files} archived files, {counts.archive_bytes} bytes; {counts.table_files} table files, "
             f"{counts.table_bytes} bytes; {counts.logs} logs, {counts.ledger_ranges} ranges of offsets\n"
             f"{counts.rows} rows: {counts.rows_by_digest} proved by digest, {counts.rows_by_archive} by the archive, "
             f"{counts.rows_not_provable} not provable\n"
-            f"{f'not proved now: {left}' + chr(10) if left else ''}findings: {told}\n"
+            f"{f'not proved now: {left}' + chr(10) if left else ''}findings: {counted}\n"
         )
 
     def _clear(self) -> None:

@@ -1,4 +1,4 @@
-"""Which offsets lie in files, as runs of neighbours: small where a log has few gaps, exact where it has many."""
+"""Offsets in files as runs of neighbours: small if a log has few gaps, exact if it has many."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class OffsetRuns:
     _last: int = -1
 
     def add(self, offsets: Offsets) -> None:
-        """The offsets of the next rows."""
+        """Add the offsets of the next rows."""
         if not len(offsets):
             return
         steps = np.diff(offsets)
@@ -35,7 +35,7 @@ class OffsetRuns:
         self._last = int(offsets[-1])
 
     def spans(self) -> tuple[Offsets, Offsets]:
-        """Starts and ends of the runs, by start; an offset that is there twice is in two of them."""
+        """Return starts and ends of the runs, by start; an offset that occurs twice is in two of them."""
         if not self._starts:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         starts, ends = np.concatenate(self._starts), np.concatenate(self._ends)
@@ -52,11 +52,11 @@ class HeldOffsets:
     ends: Offsets
     """Runs that neither touch nor overlap, ascending."""
     doubled: tuple[tuple[int, int], ...]
-    """Offsets that are there more than once."""
+    """Offsets that occur more than once."""
 
     @classmethod
     def of(cls, files: Iterable[OffsetRuns]) -> HeldOffsets:
-        """What several files hold together."""
+        """Combine the offsets of several files."""
         spans = [runs.spans() for runs in files]
         starts = np.concatenate([start for start, _ in spans]) if spans else np.zeros(0, dtype=np.int64)
         ends = np.concatenate([end for _, end in spans]) if spans else np.zeros(0, dtype=np.int64)
@@ -72,18 +72,18 @@ class HeldOffsets:
         return cls(starts[begins], reached[last], tuple(joined(sorted(doubled))))
 
     def count(self, start: int, end: int) -> int:
-        """How many different offsets of [start, end) there are."""
+        """Count the different offsets in [start, end)."""
         return sum(high - low for low, high in self.within(start, end))
 
     def within(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """The runs, as far as they lie in [start, end)."""
+        """Yield the runs, clipped to [start, end)."""
         at = int(np.searchsorted(self.ends, start, side="right"))
         while at < len(self.starts) and self.starts[at] < end:
             yield max(int(self.starts[at]), start), min(int(self.ends[at]), end)
             at += 1
 
     def missing(self, start: int, end: int) -> list[tuple[int, int]]:
-        """What of [start, end) is not there."""
+        """Return the parts of [start, end) that no run covers."""
         missing = []
         for low, high in self.within(start, end):
             if start < low:
@@ -94,7 +94,7 @@ class HeldOffsets:
         return missing
 
     def outside(self, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-        """The runs as far as they lie in none of some ranges, which ascend."""
+        """Return the parts of the runs outside of some ascending ranges."""
         found = []
         at = 0
         for low, high in [*ranges, (np.iinfo(np.int64).max, np.iinfo(np.int64).max)]:
@@ -104,7 +104,7 @@ class HeldOffsets:
 
 
 def joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Ascending ranges with those that touch or overlap made one."""
+    """Join those of some ascending ranges that touch or overlap."""
     found: list[tuple[int, int]] = []
     for start, end in ranges:
         if found and found[-1][1] >= start:

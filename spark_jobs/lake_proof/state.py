@@ -1,6 +1,6 @@
-"""What a lake's state tables say, read once; a table that cannot be read is a finding and counts as empty.
+"""The content of a lake's state tables, read once; a table that cannot be read is a finding and counts as empty.
 
-``records`` is opened before the ledger is read: a run that goes on meanwhile then only makes the ledger know more.
+``records`` is opened before the ledger is read. If a run continues meanwhile, the ledger is only ahead of the rows.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable
@@ -24,7 +25,7 @@ from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_proof.footers import Footers
 from spark_jobs.lake_proof.proof import DataUnreadable, LakeFinding, finding, readable
-from spark_jobs.row_files.pieces import ArchivedBytes
+from spark_jobs.row_files.archived_bytes import ArchivedBytes
 
 if TYPE_CHECKING:
     from spark_jobs.lake_proof.commits import TableLog
@@ -40,7 +41,7 @@ _WITHOUT_REBUILD = frozenset({"logs", "segments"})
 
 
 def way_out(table: str) -> str:
-    """The command that makes a damaged table right again."""
+    """Return the command that repairs a damaged table."""
     if table in RECORD_TABLES:
         return _RECORDS_WAY_OUT
     return (_RESTORE if table in _WITHOUT_REBUILD else _WAY_OUT).format(table=table)
@@ -55,7 +56,7 @@ class OpenedTable:
     version: int
     files: tuple[LiveFile, ...]
     columns: frozenset[str]
-    """Of the table's schema, users' columns too."""
+    """Columns of the table's schema, with users' columns."""
 
 
 @dataclass(slots=True)
@@ -65,27 +66,27 @@ class StateTables:
     lake: str
     tables: dict[str, OpenedTable] = field(default_factory=dict)
     unreadable: set[str] = field(default_factory=set)
-    """Tables that are there and of which rows, or the log, cannot be read."""
+    """Tables that exist, but whose rows or log cannot be read."""
     recorded: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By table: version, rows, files, bytes and digest of the newest commit, as the last run recorded them."""
+    """By table: version, rows, files, bytes and digest of the latest commit, as the last run recorded them."""
     logs: Mapping[str, LogRow] = field(default_factory=dict)
     segments: Sequence[Segment] = ()
     validations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Rows by segment id."""
     ledger: Mapping[str, Sequence[LedgerRow]] = field(default_factory=dict)
-    """As stored, by log, in offset order."""
+    """Stored rows by log, in offset order."""
     frontiers: Mapping[str, int | None] = field(default_factory=dict)
     findings: list[LakeFinding] = field(default_factory=list)
     table_logs: dict[str, TableLog] = field(default_factory=dict)
-    """What was read of the tables' logs."""
+    """The logs of the tables, as far as they were read."""
     offsets: dict[tuple[str, str], dict[str, OffsetRuns]] = field(default_factory=dict)
-    """By table and file: which offsets of which logs it holds, as far as it was read."""
+    """By table and file: the offsets by log, as far as the file was read."""
     footers: Footers = field(default_factory=Footers)
     _feeding: dict[str, list[Segment]] | None = None
 
     @property
     def feeding(self) -> Mapping[str, Sequence[Segment]]:
-        """The segments that ledger and rows are made from, by log, in offset order."""
+        """Segments from which ledger and rows are derived, by log, in offset order."""
         if self._feeding is None:
             self._feeding = {}
             for segment in self.segments:
@@ -94,7 +95,7 @@ class StateTables:
         return self._feeding
 
     def held(self) -> ArchivedBytes:
-        """The bytes that the archive holds, for whoever decodes them."""
+        """The bytes of the archive, for decoders."""
         splits: dict[str, tuple[tuple[int, int], ...]] = {}
         for identity, row in self.validations.items():
             try:
@@ -104,7 +105,7 @@ class StateTables:
         return ArchivedBytes(self.lake, self.feeding, splits, {})
 
     def topic_of(self, log: str) -> str | None:
-        """The topic of a log; None where no table knows the log."""
+        """Return the topic of a log; None if no table has the log."""
         row = self.logs.get(log)
         if row is not None:
             return row.topic
@@ -112,7 +113,7 @@ class StateTables:
         return ranges[0].topic if ranges else None
 
     def has_quarantined(self, segment_id: str) -> bool:
-        """Whether validation recorded damaged bytes of a segment."""
+        """Return whether validation recorded damaged bytes of a segment."""
         said = self.validations.get(segment_id)
         return bool(said and (said["quarantined_bytes"] or said["tail_bytes"]))
 
@@ -125,8 +126,8 @@ def read_lake(lake: str) -> StateTables:
     """Open every table and read the state.
 
     Raises:
-        StorageError: the object store does not answer.
-        TableRefused: a table has a feature that nothing here can read rightly.
+        StorageError: The object store does not answer.
+        TableRefused: A table has a feature that Loglake cannot read correctly.
     """
     state = StateTables(lake)
     state.recorded = _recorded(state)
@@ -160,7 +161,7 @@ def _open(state: StateTables, name: str) -> None:
 
 
 def _of_identity(lake: str, logs: Iterable[LogRow]) -> Iterator[LakeFinding]:
-    """``lake.json`` names the cluster that the logs were taken from."""
+    """Check that ``lake.json`` names the cluster of the logs."""
     identity = read_identity(lake)
     clusters = {row.cluster for row in logs if row.cluster is not None}
     if identity is not None and clusters and identity.cluster not in clusters:
@@ -174,7 +175,7 @@ def _of_identity(lake: str, logs: Iterable[LogRow]) -> Iterator[LakeFinding]:
 
 
 def _rows(state: StateTables, name: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     if name in state.tables:
         with _noted(state, name):
             rows = read_rows(state.lake, name).to_pylist()
@@ -182,7 +183,7 @@ def _rows(state: StateTables, name: str) -> list[dict[str, Any]]:
 
 
 class _noted:  # noqa: N801 - a context manager
-    """A table that cannot be read becomes a finding."""
+    """Turn the error of a table that cannot be read into a finding."""
 
     def __init__(self, state: StateTables, name: str) -> None:
         self._state, self._name, self._reading = state, name, readable()
@@ -190,7 +191,9 @@ class _noted:  # noqa: N801 - a context manager
     def __enter__(self) -> None:
         self._reading.__enter__()
 
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
         try:
             self._reading.__exit__(kind, error, trace)
         except StorageError:
@@ -211,7 +214,7 @@ class _noted:  # noqa: N801 - a context manager
 
 
 def _recorded(state: StateTables) -> dict[str, dict[str, Any]]:
-    """What the last run recorded of the tables; without the file, or with a damaged one, nothing."""
+    """Return what the last run recorded about the tables; nothing if the file is missing or damaged."""
     path = storage.join(state.lake, STATE_FILE)
     try:
         tables = json.loads(storage.read(path))["tables"]
@@ -219,7 +222,7 @@ def _recorded(state: StateTables) -> dict[str, dict[str, Any]]:
     except FileNotFoundError:
         return {}
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        message = f"{path} cannot be understood ({error}); delete it, and the next run writes it again."
+        message = f"{path} cannot be parsed ({error}); delete it, and the next run writes it again."
         state.findings.append(finding("broken-root-file", message, file=path))
         return {}
 
@@ -239,7 +242,7 @@ def _frontiers(state: StateTables) -> dict[str, int | None]:
 
 
 def _missing(state: StateTables) -> None:
-    """Tables that others imply, or that the last run recorded, and that are not there."""
+    """Report missing tables that others imply or that the last run recorded."""
     there = {*state.tables, *state.unreadable}
     implied = {name: "the last run recorded it" for name in state.recorded if name in TABLES}
     if there & {"logs", "validations", "offset_ledger", "records"} or _has_archive(state.lake):
@@ -273,11 +276,11 @@ def _has_archive(lake: str) -> bool:
 
 
 def of_log(segment: Segment) -> dict[str, Any]:
-    """The log of a segment, as :func:`~spark_jobs.lake_proof.proof.finding` takes it."""
+    """Return the log of a segment, as :func:`~spark_jobs.lake_proof.proof.finding` takes it."""
     return {"log": segment.log, "topic": segment.topic, "partition": segment.partition}
 
 
 def segment_ids(segments: Sequence[Segment]) -> Mapping[str, Segment]:
-    """Segments by id; the live row where there are several."""
+    """Return segments by id; the live row if there are several."""
     ordered = sorted(segments, key=lambda s: s.retired_ms is None)
     return {segment.segment_id: segment for segment in ordered}

@@ -1,1 +1,1 @@
-"""What this machine needs to run Spark: Java, jars, an archive of classes, the one session."""
+"""What a machine needs to run Spark: Java, jars, a native library from a jar, a class archive, the session."""

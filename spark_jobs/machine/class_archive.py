@@ -1,9 +1,9 @@
 """An archive of Spark's classes, from which a local JVM starts in two thirds of the time (JEP 350).
 
-It lies beside the jars as ``classes-<bytes>.jsa``, some 150 MB. ``python -m spark_jobs.machine.class_archive`` makes
-it once. It may be deleted at any time: a JVM without it starts from the jars alone. The JVM itself refuses an archive
-of another Java, of other jars, or with wrong checksums, and starts without it. It would crash on an archive that was
-cut, so the name states the size.
+It is next to the jars as ``classes-<bytes>.jsa``, about 150 MB. ``python -m spark_jobs.machine.class_archive`` creates
+it once. It may be deleted at any time: without it a JVM starts from the jars alone. The JVM rejects an archive of
+another Java, of other jars, or with wrong checksums, and starts without it. It would crash on a truncated archive, so
+the name contains the size.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ sys.exit(jvm.wait())
 
 
 def options(jars: Path) -> str:
-    """Arguments for a JVM, so that it starts from the archive in the folder of the jars; empty if there is none."""
+    """Arguments with which a JVM starts from the archive in the folder of the jars; empty if there is none."""
     archive = find(jars)
     if archive is None:
         return ""
@@ -44,7 +44,7 @@ def options(jars: Path) -> str:
 
 
 def find(jars: Path) -> Path | None:
-    """The archive in the folder of the jars, if there is a whole one."""
+    """The archive in the folder of the jars, if it is complete."""
     for path in sorted(jars.glob("classes-*.jsa")):
         stated = _NAME.fullmatch(path.name)
         if stated is not None and path.stat().st_size == int(stated[1]):
@@ -53,13 +53,13 @@ def find(jars: Path) -> Path | None:
 
 
 def make() -> Path | None:
-    """Make the archive if there is none yet, which takes some 20 s.
+    """Create the archive if it does not exist, which takes about 20 s.
 
     Returns:
-        Its path; None if this Java cannot make one.
+        Its path; None if this Java cannot create one.
 
     Raises:
-        JobError: there are no jars, as in :func:`spark_jobs.machine.jars.delta_jars`.
+        JobError: There are no jars, as in :func:`spark_jobs.machine.jars.delta_jars`.
     """
     jars = delta_jars()[0].parent
     archive = find(jars)
@@ -88,6 +88,7 @@ def make() -> Path | None:
 
 
 def main() -> int:
+    """Make the archive, or say why there is none."""
     try:
         archive = make()
     except JobError as error:

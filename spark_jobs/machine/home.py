@@ -1,6 +1,6 @@
-"""Where this machine keeps what its jobs fetched or made for themselves: jars, the Java shim, Spark's scratch space.
+"""The folder for files that jobs download or create on this machine: jars, the Java shim, Spark's scratch space.
 
-What they put there (``jars/``, ``java/``, ``spark-warehouse/``) is no data and may be deleted at any time.
+These folders (``jars/``, ``java/``, ``spark-warehouse/``) contain no data and may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -20,24 +20,26 @@ def local_home() -> Path:
 
 @contextmanager
 def writing_home() -> Iterator[None]:
-    """Files are written below the local home: what goes wrong is said of it, and not of the lake.
+    """Context for writing below the local home: write errors name that folder, not the lake.
 
-    :raises JobError: it is full, or cannot be written; the text says how to name another place.
+    Raises:
+        JobError: The folder is full or cannot be written; the text says how to select another.
     """
     try:
         yield
     except OSError as error:
         raise JobError(
-            f"The folder {local_home()}, where Loglake keeps what it needs to run, cannot be written: "
+            f"The folder {local_home()}, where Loglake keeps the files that it needs to run, cannot be written: "
             f"{error.strerror or error}. Make room there, or name a folder of your own with LOGLAKE_HOME. The lake is "
             "as it was."
         ) from error
 
 
 def make_folder(path: Path) -> Path:
-    """`path`, created with its parents if need be.
+    """Create `path` and its parents if they do not exist.
 
-    :raises JobError: it cannot be created; the text says how to name another place.
+    Raises:
+        JobError: It cannot be created; the text says how to select another.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)

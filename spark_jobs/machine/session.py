@@ -1,20 +1,20 @@
-"""The only place that builds a SparkSession: Delta on, one session a process, quiet, and the same on every machine.
+"""The only place that builds a SparkSession: with Delta, one session per process, quiet, the same on every machine.
 
-What it is told by environment, all optional:
+Environment variables, all optional:
 
 ======================= ===============================================================================================
 ``LOGLAKE_SPARK_MASTER`` ``spark.master``; default ``local[*]``
 ``LOGLAKE_SPARK_CONF``   more settings: a JSON object, or the path of a file like ``spark-defaults.conf``
-``LOGLAKE_JARS_DIR``     and others: where the Delta jars come from, see :mod:`spark_jobs.machine.jars`
+``LOGLAKE_JARS_DIR``     and others: the source of the Delta jars, see :mod:`spark_jobs.machine.jars`
 ``LOGLAKE_HOME``         scratch space of this machine, see :mod:`spark_jobs.machine.home`
-``AWS_*``                how to get to a lake on an object store, see :mod:`spark_jobs.lake.store.object_store`
+``AWS_*``                access to a lake on an object store, see :mod:`spark_jobs.lake.store.object_store`
 ======================= ===============================================================================================
 
-Secrets are never on a command line, which every user of a machine can read. ``AWS_*`` is no setting at all: workers
-get it in the environment of their Python processes, sent with the tasks. A setting whose name says that it is secret
-is given to the JVM after it has started, not as an argument.
+Secrets are never on a command line, which every user of a machine can read. ``AWS_*`` is not a setting: workers get it
+in the environment of their Python processes, sent with the tasks. A setting with a secret-like name is given to the JVM
+after its start, not as an argument.
 
-Importing this module imports no pyspark: a plan that turns out empty must not pay for it.
+Importing this module does not import pyspark, so an empty plan does not load it.
 """
 
 from __future__ import annotations
@@ -40,26 +40,30 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
-# A local JVM lives for a minute, and the bulk of the work is in Python: the second compiler and the parallel collector
-# cost more than they give (a small job: 16 s with these, 21 s without). spark.driver.extraJavaOptions replaces them.
+# A local JVM runs for about a minute, and most of the work is in Python. The second compiler and the parallel collector
+# cost more than they save (a small job: 16 s with these options, 21 s without). spark.driver.extraJavaOptions replaces
+# them.
 LOCAL_JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _FOR_WORKERS = re.compile(r"PYTHONPATH$|LOGLAKE_(?!SPARK_|JARS_|IVY_)")
-# Spark's own pattern has `access[.]?key`, which AWS_ACCESS_KEY_ID does not match.
+# Spark's own pattern has `access[.]?key`, which does not match AWS_ACCESS_KEY_ID.
 REDACTED = r"(?i)secret|password|passwd|token|credential|access[._]?key"
 _REDACTION = "spark.redaction.regex"
 
-# Spark's own "active session" belongs to a thread; ours belongs to the process, whichever thread a step runs in.
+# Spark's "active session" belongs to a thread. Ours belongs to the process, because steps run in any thread.
 _session: SparkSession | None = None
 
 
 def get_session(lake: str | Path | None = None, *, conf: Mapping[str, str] | None = None) -> SparkSession:
     """The session of this process, started on first use (5 s); a later call gets the same one.
 
-    `lake` names the application; `conf` adds settings, which win over the environment's and over ours. Both count
-    only for the call that starts the session.
+    Args:
+        lake: Names the application. Used only by the call that starts the session.
+        conf: Additional settings, which override ours and the environment's. Used only by the call that starts the
+            session.
 
-    :raises JobError: no usable Java, or no usable Delta jars.
-    :raises UsageError: ``LOGLAKE_SPARK_CONF`` cannot be read.
+    Raises:
+        JobError: There is no usable Java, or there are no usable Delta jars.
+        UsageError: ``LOGLAKE_SPARK_CONF`` cannot be read.
     """
     global _session
     if _session is not None:
@@ -71,27 +75,27 @@ def get_session(lake: str | Path | None = None, *, conf: Mapping[str, str] | Non
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
-    # pyspark prints every failed query once more, as JSON with the whole Java stack, beside the exception it raises.
+    # pyspark prints every failed query as JSON with the whole Java stack, in addition to the exception that it raises.
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL + 1)
     secret = {name for name in settings if re.search(REDACTED, name)}
-    # pyspark starts its JVM with an argument for each setting it has by then; the context takes the rest when it runs.
+    # pyspark starts its JVM with an argument for each setting known by then; the context gets the rest when it runs.
     visible = SparkConf().setAll([(name, value) for name, value in settings.items() if name not in secret])
     try:
-        # In a thread of its own, because interrupts reach the main thread alone. An interrupt inside of PySpark's
-        # start would delete the folder in which the JVM announces itself, and the JVM would then run for ever.
+        # In another thread, because interrupts reach only the main thread. An interrupt inside PySpark's start would
+        # delete the folder in which the JVM announces itself, and the JVM would then run for ever.
         with ThreadPoolExecutor(max_workers=1) as starter:
             starter.submit(SparkContext._ensure_initialized, conf=visible).result()
     except PySparkRuntimeError as error:
         raise JobError(
-            f"Spark's Java ({os.environ['JAVA_HOME']}/bin/java) ended before it could be used; what it said is above. "
-            "Where that speaks of memory, raise the limit (`ulimit -v`, or the container's) or lower "
+            f"Spark's Java ({os.environ['JAVA_HOME']}/bin/java) ended before it could be used; its output is above. "
+            "If it mentions memory, raise the limit (`ulimit -v`, or the container's) or lower "
             "spark.driver.memory in LOGLAKE_SPARK_CONF."
         ) from error
     context = SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
-    # The environment of Python workers: sent with each task, kept in no setting, event log or page of Spark.
+    # The environment of Python workers: sent with each task, and in no setting, event log or page of Spark.
     context.environment.update({name: value for name, value in os.environ.items() if name.startswith("AWS_")})
     if settings["spark.master"].startswith("local") and ENGINE_VARIABLE not in os.environ and not is_chosen():
-        context.environment[ENGINE_VARIABLE] = "reference"  # the driver has warned; its workers do not repeat it
+        context.environment[ENGINE_VARIABLE] = "reference"  # the driver warned already; its workers do not
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -100,7 +104,7 @@ def get_session(lake: str | Path | None = None, *, conf: Mapping[str, str] | Non
 
 
 def stop_session() -> None:
-    """End the session of this process, if there is one; the next :func:`get_session` starts another."""
+    """End the session of this process, if there is one. The next :func:`get_session` starts another."""
     global _session
     if _session is not None:
         _session.stop()
@@ -108,7 +112,7 @@ def stop_session() -> None:
 
 
 def session_settings(lake: str | Path | None = None, conf: Mapping[str, str] | None = None) -> dict[str, str]:
-    """All that :func:`get_session` would tell Spark, by name; ours, the environment's, then `conf`."""
+    """All settings that :func:`get_session` gives Spark, by name: ours, the environment's, then `conf`."""
     settings = _our_settings(lake) | _settings_of_environment() | dict(conf or {})
     local = settings["spark.master"].startswith("local")
     if not local:
@@ -128,7 +132,7 @@ def _our_settings(lake: str | Path | None) -> dict[str, str]:
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(local_home() / "spark-warehouse"),
-        # the defaults (200, 50, 10000) are for large clusters: on our small tables each costs seconds
+        # the defaults (200, 50, 10000) are for large clusters and cost seconds on our small tables
         "spark.sql.shuffle.partitions": "2",
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
@@ -139,10 +143,10 @@ def _our_settings(lake: str | Path | None) -> dict[str, str]:
 
 
 def _settings_of_workers() -> dict[str, str]:
-    """What executors of a cluster find in their environment: where packages are, and one place for compiled kernels,
-    because each application has a working directory of its own there and would compile them again.
+    """The environment of a cluster's executors: the paths of packages, and one folder for compiled kernels.
 
-    Credentials are not among them: :func:`get_session` sends those with the tasks.
+    There each application has its own working directory, and would compile the kernels again. Credentials are not
+    included: :func:`get_session` sends those with the tasks.
     """
     given = {name: value for name, value in os.environ.items() if _FOR_WORKERS.match(name)}
     given["LOGLAKE_HOME"] = str(local_home())
@@ -157,18 +161,18 @@ def _settings_of_environment() -> dict[str, str]:
         try:
             return {name: str(value) for name, value in json.loads(given).items()}
         except ValueError as error:
-            raise UsageError(f"LOGLAKE_SPARK_CONF is no JSON object: {error}") from error
+            raise UsageError(f"LOGLAKE_SPARK_CONF is not a JSON object: {error}") from error
     try:
         lines = Path(given).read_text().splitlines()
     except OSError as error:
         raise UsageError(f"LOGLAKE_SPARK_CONF names {given}, which cannot be read: {error.strerror}") from error
-    # as Java reads properties: the name ends at the first blank or equals sign
+    # like Java properties: the name ends at the first blank or equals sign
     pairs = (re.fullmatch(r"\s*([^\s=#][^\s=]*)\s*[\s=]\s*(.*?)\s*", line) for line in lines)
     return {pair[1]: pair[2] for pair in pairs if pair}
 
 
 def _prepare_environment(*, local: bool) -> None:
-    """What pyspark reads from the environment when it starts its JVM and its Python workers."""
+    """Set the variables that pyspark reads when it starts its JVM and its Python workers."""
     os.environ["JAVA_HOME"] = str(java_home())
     if local:
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable  # not the PATH's python3

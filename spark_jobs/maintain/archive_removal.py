@@ -1,17 +1,21 @@
-"""Which files of the archive nobody needs any more, and their removal.
+"""Which files of the archive are no longer needed, and their removal.
 
     retired     files of a segment that was retired long enough ago, and whose bytes nothing needs
-    left over   files of a segment whose row says that they are deleted: a run was killed before it had done that
+    left over   files of a segment whose row says that they are deleted: a run was killed before it deleted them
     orphans     files that no row names: copies that were never committed
 
-A retired segment is kept while a live row names its file, while offsets of it may still have to be read for the tables
-(not published, undecided, filled late), and while somebody may read it who began before it was retired: that it *was*
-retired is told by the version of ``segments`` that stood a longest run ago, by the clock of whoever keeps the lake.
+The files of a retired segment are kept in three cases:
 
-The row goes first: `deleted_ms` in one commit, which is refused if a log was touched since the plan, then the files. So
-nobody counts on a file that is going, and a run that is killed in between leaves files, never a row without them.
-Files are removed only below ``<lake>/archive``, through no link, and only if they are still those that the plan saw.
-What lies at a source loses its row by other jobs, never a byte.
+- A live row names its file.
+- Its offsets may still have to be read for the tables: they are not published, undecided, or were filled late.
+- A reader that began before it was retired may still read it. The version of ``segments`` that was current one longest
+  run ago says whether it was already retired then. Versions are dated by the clock of the lake's store.
+
+The row changes first: one commit sets `deleted_ms`. It is refused if a log was changed since the plan. Then the files
+are deleted. So no job relies on a file that is being deleted. A run that is killed in between leaves files without a
+row, never a row without its files.
+Files are removed only below ``<lake>/archive``, never through a link, and only if they are unchanged since the plan.
+A file at a source is never deleted; other jobs retire its row.
 """
 
 from __future__ import annotations
@@ -24,8 +28,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from logcore.logs.model.offset_ledger import restart_offset
-from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.tables import open_dataset, open_table, table_uri
+from spark_jobs.lake.delta import commits, delta_log
+from spark_jobs.lake.delta.tables import open_dataset, open_table
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.published.checked import pending_ranges
 from spark_jobs.lake.segments import archive
@@ -40,25 +44,25 @@ NO_POLICY = TopicPolicy("*", ())
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """What ages are told by, epoch milliseconds; ages of at least so much count as old."""
+    """Clocks from which ages are computed, epoch milliseconds. An age equal to a limit counts as old."""
 
     as_of_ms: int
     """The run's."""
     store_ms: int
-    """Of whoever keeps the lake."""
+    """Clock of the lake's store."""
     longest_run_ms: int
-    """A run or a reader that began so long ago has ended; 0: there is no other."""
+    """Upper limit for the duration of a run or a read, in milliseconds. 0: there is no other run or reader."""
     orphan_after_ms: int
 
     @property
     def is_alone(self) -> bool:
-        """Whether nobody else reads or writes the lake."""
+        """Whether no other process reads or writes the lake."""
         return self.longest_run_ms == 0
 
 
 @dataclass(frozen=True, slots=True)
 class LakeFile:
-    """A file of the lake that may go: path relative to it, bytes, and age."""
+    """A file of the lake that may be removed: path relative to the lake, bytes, and age."""
 
     path: str
     size: int
@@ -67,7 +71,7 @@ class LakeFile:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A retired segment whose files stay although their delay is over, and why."""
+    """A retired segment whose files are kept after their delay, and the reason."""
 
     log: str
     base_offset: int
@@ -80,12 +84,12 @@ class RemovalPlan:
     """What can be removed."""
 
     segments: tuple[Segment, ...]
-    """Retired; their rows are to say that their files are gone."""
+    """Retired segments whose rows will say that their files are gone."""
     files: tuple[LakeFile, ...]
-    """Of these segments, and left over of others; ages count from when a segment was retired."""
+    """Files of these segments, and files left over from others. Ages count from when a segment was retired."""
     orphans: tuple[LakeFile, ...]
     folders: tuple[str, ...]
-    """Empty, the innermost first."""
+    """Empty folders, the innermost first."""
     kept: tuple[Kept, ...]
 
     def __bool__(self) -> bool:
@@ -100,11 +104,11 @@ def plan_removal(
     clocks: Clocks,
     untold: Collection[str] = (),
 ) -> RemovalPlan:
-    """What of ``files`` can go.
+    """Plan which of ``files`` can be removed.
 
     Args:
-        segments: all rows, read after the files were listed: what was committed in between is named.
-        untold: ids of segments of which ``log_actions`` does not tell yet what is left in them of those before.
+        segments: All rows. Read them after the files were listed, so that they name what was committed in between.
+        untold: Ids of segments for which ``log_actions`` does not yet report what compaction left in them.
     """
     folders = _Folders(lake, files)
     retired = [s for s in segments if s.retired_ms is not None and not s.lies_at_source and s.deleted_ms is None]
@@ -117,7 +121,7 @@ def plan_removal(
     for segment in due:
         why = needs.why(segment)
         if why is None and known is not None and known.get(segment.segment_id) != segment.retired_ms:
-            why = "whoever began to read it before it was retired may not have ended"
+            why = "a reader that began before it was retired may not have finished"
         if why is None:
             going.append(segment)
         else:
@@ -151,10 +155,10 @@ def remove(
     """Commit, then delete.
 
     Returns:
-        The files that are gone, and those that could not be deleted, with why.
+        The files that are gone, and those that could not be deleted, each with the reason.
 
     Raises:
-        ConcurrentChange: a log was touched since the plan; no file is deleted then.
+        ConcurrentChange: A log was changed since the plan. No file is deleted then.
     """
     if plan.segments:
         archive.mark_deleted(lake, plan.segments, planned, run_id, clocks.as_of_ms)
@@ -175,19 +179,17 @@ def remove(
 
 
 def archive_files(lake: str) -> list[StoredFile]:
-    """The regular files below ``<lake>/archive``; links are no files of ours."""
+    """The regular files below ``<lake>/archive``. Links are ignored."""
     return list(storage.own_files_below(storage.join(lake, ARCHIVE)))
 
 
 def retired_by(lake: str, at_ms: int) -> dict[str, int]:
-    """Ids and `retired_ms` of the segments that were retired in the version of ``segments`` that stood at a time of
-    whoever keeps the lake; none where that version can't be told or read any more."""
-    root = table_uri(lake, "segments")
-    stood = -1
-    for file in storage.files_below(storage.join(root, "_delta_log")):
-        number = basename(file.path).removesuffix(".json")
-        if file.path.endswith(".json") and number.isdecimal() and file.placed_ms <= at_ms:
-            stood = max(stood, int(number))
+    """Ids and `retired_ms` of the segments that were retired at a time of the store's clock.
+
+    Read from the version of ``segments`` that was current then. Empty where that version is unknown or cannot be read.
+    """
+    commits = delta_log.log_files(lake, "segments").commits
+    stood = max((version for version, file in commits.items() if file.placed_ms <= at_ms), default=-1)
     table = open_table(lake, "segments") if stood >= 0 else None
     if table is None:
         return {}
@@ -204,7 +206,7 @@ def _retired_in(lake: str, table: DeltaTable, version: int) -> dict[str, int]:
 
 
 class _Folders:
-    """Files of the archive by the folder that they lie in: one for each segment."""
+    """Files of the archive by folder. Each segment has one folder."""
 
     def __init__(self, lake: str, files: Iterable[StoredFile]) -> None:
         self._by_folder: dict[str, list[tuple[str, StoredFile]]] = {}
@@ -213,11 +215,11 @@ class _Folders:
             self._by_folder.setdefault(dirname(path), []).append((path, file))
 
     def of(self, folder: str) -> list[tuple[str, StoredFile]]:
-        """What lies in a folder."""
+        """The files in a folder."""
         return self._by_folder.get(folder, [])
 
     def outside(self, named: set[str]) -> list[tuple[str, StoredFile]]:
-        """What lies in no named folder, and what was begun to be written in one."""
+        """The files in folders that are not named, and unfinished files in named folders."""
         return [
             (path, file)
             for folder, files in self._by_folder.items()
@@ -227,7 +229,7 @@ class _Folders:
 
 
 class _Needs:
-    """What retired segments are needed for."""
+    """What retired segments are still needed for."""
 
     def __init__(self, lake: str, segments: Sequence[Segment], logs: set[str], untold: Collection[str]) -> None:
         wanted = sorted(logs)
@@ -240,13 +242,13 @@ class _Needs:
         self._unchecked = pending_ranges(lake) if wanted else {}
 
     def why(self, segment: Segment) -> str | None:
-        """Why a segment's files have to stay; None where they need not."""
+        """Why a segment's files must be kept; None where they need not."""
         if not _lies_in_archive(segment.path):
-            return f"its path {segment.path!r} does not lie in the archive"
+            return f"its path {segment.path!r} is not in the archive"
         if dirname(segment.path) in self._live:
             return "a live segment has its place"
         if segment.segment_id in self._untold and segment.deleted_ms is None:
-            return "log_actions does not tell yet what compaction left in it"
+            return "log_actions does not report yet what compaction left in it"
         if not segment.feeds or segment.deleted_ms is not None:
             return None
         log = segment.log
@@ -282,7 +284,7 @@ def _lies_in_archive(path: str) -> bool:
 
 
 def is_unfinished(path: str) -> bool:
-    """Whether a file was begun to be written and never got to its place."""
+    """Whether a file is a partial write that was never renamed to its final path."""
     return basename(path).startswith(".") and path.endswith(".writing")
 
 

@@ -1,10 +1,10 @@
-"""``maintain``: the archive kept tidy. Files that nobody needs are deleted, small slices are joined.
+"""``maintain``: delete archive files that are no longer needed, and join small slices.
 
-    plan     what may go, and why the rest stays; which slices fit together            (driver, no JVM)
+    plan     what may be removed, and why the rest is kept; which slices fit together  (driver, no JVM)
     delete   rows first, in one commit, then the files                                 (driver)
-    merge    slices joined, read back and judged                                       (workers, or driver if small)
+    merge    slices joined, read back and validated                                    (workers, or driver if small)
     swap     `batches`, `validations`, then one commit: slices out, joined segments in (driver)
-    tell     `log_actions`, and the ledger where a compacted segment's files are gone
+    record   `log_actions`, and the ledger where a compacted segment's files are gone
 
 Without ``apply`` only the plan is made. Files of tables are merged and removed by ``optimize``.
 """
@@ -21,66 +21,68 @@ from logcore.logs.model.findings import found
 from logcore.segments.filenames import segment_file_name
 from spark_jobs.contracts import JobReport, LogChange, MaintainConfig
 from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.commits import Standing, WrittenFile
+from spark_jobs.lake.delta.commits import TableVersions
 from spark_jobs.lake.delta.tables import VALIDATIONS, read_rows
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive, removals, upkeep_actions
 from spark_jobs.lake.segments.archive import Segment
+from spark_jobs.lake.segments.validations import RULES_VERSION
 from spark_jobs.lake.setup.policies import read_policies
 from spark_jobs.lake.store import storage
 from spark_jobs.maintain import archive_removal
 from spark_jobs.maintain.archive_removal import Clocks, LakeFile, RemovalPlan
 from spark_jobs.maintain.mergeable_slices import Slices, mergeable
-from spark_jobs.tasks.merged_segment import SegmentMergeTask, merge_slices
-from spark_jobs.tasks.segment_pass import RULES_VERSION
+from spark_jobs.tasks.executor import run_tasks
+from spark_jobs.tasks.merged_segment import MergedSlices, NotMerged, SegmentMergeTask, merge_slices
+from spark_jobs.tasks.segment_pass import ValidatedSegment
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
 
 LEAST_ORPHAN_MS = 7 * 86_400_000
 IN_PROCESS_BYTES = 64 << 20
-"""Less than this is merged by the driver itself, before a JVM would be up."""
+"""Below this many bytes the driver merges by itself: it is done before a JVM would have started."""
 
 LISTED_FILES = 1000
-"""At most so many files of a kind are named in a report, oldest first; all are counted."""
+"""A report names at most this many files of each kind, oldest first. It counts all of them."""
 
 COUNTS = ("batches", "records", "control_records", "file_bytes", "valid_bytes", "findings")
 
 
 @dataclass(frozen=True, slots=True)
 class MaintainPlan:
-    """What there is to do; printed, it is the dry run."""
+    """The work to do. The dry run prints it."""
 
     removal: RemovalPlan
     merges: tuple[Slices, ...]
-    untold: tuple[Mapping[str, Any], ...]
-    """Rows of ``log_actions`` that an earlier run did not get to write."""
+    untold: tuple[Mapping[str, object], ...]
+    """Rows of ``log_actions`` that an earlier run did not write."""
     unmarked: tuple[str, ...]
-    """Logs whose ledger does not say yet what left the archive."""
+    """Logs whose ledger does not yet record what left the archive."""
     stale: tuple[str, ...]
-    """Merged slices without files, whose rows of ``validations`` and ``batches`` nobody asks for any more."""
+    """Merged slices without files. Their rows of ``validations`` and ``batches`` are no longer needed."""
     versions: Mapping[str, int | None]
-    """Of the logs in ``segments``, read before them."""
-    standing: Mapping[str, int | None]
-    """Of the tables that validation writes."""
+    """Versions of the logs in ``segments``, read before the rows."""
+    table_versions: Mapping[str, int | None]
+    """Versions of the tables that validation writes."""
     validated: Mapping[str, tuple[str, ...]]
-    """Ids by log that are validated and in no row of ``segments``."""
+    """Ids by log that are validated and that no row of ``segments`` has."""
     clocks: Clocks
     applied: bool
 
     @property
     def is_empty(self) -> bool:
-        """Nothing to delete, to merge or to tell."""
+        """Whether there is nothing to delete, merge or record."""
         return not (self.removal or self.merges or self.untold or self.unmarked or self.stale)
 
     @property
-    def needs_spark(self) -> bool:
-        """Whether more is to be merged than the driver does itself."""
+    def needs_executor(self) -> bool:
+        """Whether there is more to merge than the driver merges by itself."""
         return self.applied and sum(slices.size for slices in self.merges) > IN_PROCESS_BYTES
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The lists as plain values."""
         return {
             "deletable": _listed(self.removal.files) | {"segments": len(self.removal.segments)},
@@ -106,16 +108,16 @@ class MaintainPlan:
 
 
 def plan(config: MaintainConfig) -> MaintainPlan:
-    """Look at the archive's files, then at the tables.
+    """List the archive's files, then read the tables.
 
     Raises:
-        UsageError: the policies can't be read, or ages below which a run or a reader could lose files.
+        UsageError: The policies cannot be read, or the ages are so small that a run or a reader could lose files.
     """
     lake = config.lake
     policies = read_policies(config.policies)
     clocks = _clocks(config)
-    # Before anything is read: what another run commits from here on refuses this plan.
-    standing = commits.table_versions(lake, "validations", "batches")
+    # Read the versions first: a later commit of another run then refuses this plan.
+    table_versions = commits.table_versions(lake, "validations", "batches")
     files = archive_removal.archive_files(lake)
     logs = sorted(archive.read_logs(lake))
     versions = archive.planned_versions(lake, logs)
@@ -138,7 +140,7 @@ def plan(config: MaintainConfig) -> MaintainPlan:
         unmarked=unfinished.ledgers,
         stale=tuple(_stale(lake, segments, validations)),
         versions=versions | {s.log: versions.get(s.log) for s in segments},
-        standing=standing,
+        table_versions=table_versions,
         validated={log: tuple(sorted(found_here)) for log, found_here in elsewhere.items()},
         clocks=clocks,
         applied=config.apply,
@@ -146,18 +148,18 @@ def plan(config: MaintainConfig) -> MaintainPlan:
 
 
 def apply(plan: MaintainPlan, config: MaintainConfig, executor: Executor | None = None) -> JobReport:
-    """Delete, merge, tell; without ``config.apply`` only report the plan.
+    """Delete, merge and record. Without ``config.apply`` only report the plan.
 
     Raises:
-        ConcurrentChange: a log was touched since the plan.
+        ConcurrentChange: A log was changed since the plan.
     """
     report = JobReport(config.JOB, config.run_id, config.lake, plan=plan.as_dict(), metrics={"applied": False})
     if not config.apply:
         return report
     lake, run_id = config.lake, config.run_id
-    removals.mark_ledgers(lake, run_id, plan.unmarked)  # a border through a batch is counted in the batch itself
+    removals.mark_ledgers(lake, run_id, plan.unmarked)  # a border inside a batch is counted in the batch itself
     upkeep_actions.tell(lake, run_id, plan.untold)
-    # Of what was never whole there is nothing to tell.
+    # A partial write is not reported.
     going = [(file.path, file.size) for file in plan.removal.orphans if not archive_removal.is_unfinished(file.path)]
     upkeep_actions.tell(lake, run_id, upkeep_actions.orphans(lake, going, config.as_of_ms))
     removed, failed = archive_removal.remove(lake, plan.removal, plan.versions, run_id, plan.clocks)
@@ -174,7 +176,7 @@ def apply(plan: MaintainPlan, config: MaintainConfig, executor: Executor | None 
         report,
         changed=tuple(_changes(plan.removal, done)),
         findings=tuple(finding_rows.record(lake, placed, run_id, config.as_of_ms)),
-        used_spark=executor is not None,
+        used_executor=executor is not None,
         metrics={
             "applied": True,
             "deleted_segments": len(plan.removal.segments),
@@ -194,15 +196,15 @@ def _clocks(config: MaintainConfig) -> Clocks:
         longest = 0
     elif orphan < max(LEAST_ORPHAN_MS, 2 * longest) or longest <= 0:
         raise UsageError(
-            f"maintain: files that no row names would be deleted after {orphan} ms, with runs of at most {longest} ms. "
-            f"The floor is twice the longest run and at least {LEAST_ORPHAN_MS} ms, seven days: such a file may be a "
-            "copy that waits for its commit. Ask for more, or say `force` if nothing else reads or writes this lake."
+            f"maintain: files that no row names would be deleted after {orphan} ms, while a run may take {longest} ms. "
+            f"The minimum is twice the longest run and at least {LEAST_ORPHAN_MS} ms, seven days: such a file may be a "
+            "copy that waits for its commit. Request more, or set `force` if nothing else reads or writes this lake."
         )
     return Clocks(config.as_of_ms, storage.clock_ms(config.lake), longest, orphan)
 
 
 def _is_taken_up(file: LakeFile, merges: Iterable[Slices]) -> bool:
-    """Whether an orphan may be what an earlier run joined and did not get to swap in: this one may use it."""
+    """Whether an orphan may be a joined file that an earlier run did not swap in. This run may use it."""
     return any(
         file.path.startswith(f"{archive_removal.ARCHIVE}/{slices.log}/")
         and file.path.endswith(segment_file_name(slices.segments[0].base_offset))
@@ -211,7 +213,7 @@ def _is_taken_up(file: LakeFile, merges: Iterable[Slices]) -> bool:
 
 
 def _stale(lake: str, segments: Iterable[Segment], validations: Mapping[str, Any]) -> Iterator[str]:
-    """Merged slices whose files are gone, and that still have rows of ``validations`` or ``batches``."""
+    """Ids of merged slices whose files are gone and that still have rows of ``validations`` or ``batches``."""
     gone = [s.segment_id for s in segments if s.retired_because == archive.MERGED and s.deleted_ms is not None]
     if gone:
         where: list[tuple[str, str, object]] = [("segment_id", "in", gone)]
@@ -220,7 +222,7 @@ def _stale(lake: str, segments: Iterable[Segment], validations: Mapping[str, Any
 
 
 def _forget(config: MaintainConfig, ids: Sequence[str]) -> None:
-    """Take the rows of merged slices away; first those that mean validated, so that these never stand alone."""
+    """Delete the rows of merged slices. Rows of ``validations`` go first, so that none remains without its batches."""
     if ids:
         for name in ("validations", "batches"):
             commits.delete(config.lake, name, ("segment_id", ids), config.run_id)
@@ -232,32 +234,33 @@ def _forget(config: MaintainConfig, ids: Sequence[str]) -> None:
 def _merge(
     plan: MaintainPlan, config: MaintainConfig, executor: Executor | None, versions: Mapping[str, int | None]
 ) -> tuple[list[tuple[Slices, Segment]], list[PlacedFinding]]:
-    """Join, make their rows, swap; what was joined to what, and what could not be."""
-    tasks = [asdict(_task(plan, config.lake, slices)) for slices in plan.merges]
-    if executor is None:
-        results = [merge_slices(task) for task in tasks]
-    else:
-        results = executor.run(tasks, merge_slices, [slices.size for slices in plan.merges])
-    done: list[tuple[Slices, Segment, Mapping[str, Any] | None]] = []
+    """Join slices, write their rows, and swap the segments.
+
+    Returns:
+        The slices with the segment that they became, and findings about those that could not be joined.
+    """
+    tasks = [_task(plan, config.lake, slices) for slices in plan.merges]
+    results = run_tasks(executor, merge_slices, tasks, [slices.size for slices in plan.merges])
+    done: list[tuple[Slices, MergedSlices]] = []
     placed: list[PlacedFinding] = []
     for slices, result in zip(plan.merges, results, strict=True):
-        if result["error"] is None:
-            done.append((slices, Segment(**result["segment"]), result["judged"]))
+        if isinstance(result, NotMerged):
+            placed.append(_not_merged(slices, result.reason))
         else:
-            placed.append(_not_merged(slices, result["error"]))
+            done.append((slices, result))
     if done:
         _validated(plan, config, done)
         archive.swap_segments(
             config.lake,
-            [segment for slices, _, _ in done for segment in slices.segments],
-            [merged for _, merged, _ in done],
+            [segment for slices, _ in done for segment in slices.segments],
+            [merged.segment for _, merged in done],
             versions,
             config.run_id,
             config.as_of_ms,
             archive.MERGED,
-            {segment.segment_id: merged.segment_id for slices, merged, _ in done for segment in slices.segments},
+            {segment.segment_id: merged.segment.segment_id for slices, merged in done for segment in slices.segments},
         )
-    return [(slices, merged) for slices, merged, _ in done], placed
+    return [(slices, merged.segment) for slices, merged in done], placed
 
 
 def _task(plan: MaintainPlan, lake: str, slices: Slices) -> SegmentMergeTask:
@@ -271,42 +274,40 @@ def _task(plan: MaintainPlan, lake: str, slices: Slices) -> SegmentMergeTask:
     )
 
 
-def _validated(
-    plan: MaintainPlan, config: MaintainConfig, done: Sequence[tuple[Slices, Segment, Mapping[str, Any] | None]]
-) -> None:
-    """Rows of ``batches``, then of ``validations``, of the joined segments that have none."""
-    standing = Standing(plan.standing)
-    new = [(slices, merged, judged) for slices, merged, judged in done if judged is not None]
+def _validated(plan: MaintainPlan, config: MaintainConfig, done: Sequence[tuple[Slices, MergedSlices]]) -> None:
+    """Write rows of ``batches``, then of ``validations``, for the joined segments that have none."""
+    expected = TableVersions(plan.table_versions)
+    new = [(slices, merged.segment, merged.validated) for slices, merged in done if merged.validated is not None]
     ids = [merged.segment_id for _, merged, _ in new]
-    files = [WrittenFile(**file) for _, _, judged in new for file in judged["batches"]]
+    files = [judged.files["batches"] for _, _, judged in new if "batches" in judged.files]
     where: list[tuple[str, str, object]] = [("segment_id", "in", ids)]
     begun = set(read_rows(config.lake, "batches", ["segment_id"], where)["segment_id"].to_pylist()) if ids else set()
     if begun:
-        commits.delete(config.lake, "batches", ("segment_id", sorted(begun)), config.run_id, standing)
-    commits.add_files(config.lake, "batches", files, config.run_id, standing=standing)
+        commits.delete(config.lake, "batches", ("segment_id", sorted(begun)), config.run_id, expected)  # type: ignore[arg-type]
+    commits.add_files(config.lake, "batches", files, config.run_id, expected=expected)
     rows = [_validation(slices, merged, judged) for slices, merged, judged in new]
     commits.append(
         config.lake,
         "validations",
         pa.Table.from_pylist(rows, schema=VALIDATIONS),
         config.run_id,
-        standing=standing,
+        expected=expected,
     )
 
 
-def _validation(slices: Slices, merged: Segment, judged: Mapping[str, Any]) -> dict[str, Any]:
+def _validation(slices: Slices, merged: Segment, judged: ValidatedSegment) -> dict[str, object]:
     row = dict(slices.validations[0]) | {count: slices.total(count) for count in COUNTS}
     return row | {
         "segment_id": merged.segment_id,
         "rules_version": RULES_VERSION,
-        "split_points": judged["split_points"],
+        "split_points": judged.counts.split_points,
         "digest": merged.digest,
-        # The first of them: what waits since then for being published waits no longer by being joined.
+        # The earliest time: joining must not restart the waiting time before publication.
         "as_of_ms": min(each["as_of_ms"] for each in slices.validations),
     }
 
 
-# --- what is said ----------------------------------------------------------------------------------------------------
+# --- findings --------------------------------------------------------------------------------------------------------
 
 
 def _not_merged(slices: Slices, why: str) -> PlacedFinding:
@@ -343,7 +344,7 @@ def _changes(removal: RemovalPlan, done: Sequence[tuple[Slices, Segment]]) -> It
         yield LogChange(log, named[log].topic, named[log].partition, metrics[log])
 
 
-def _listed(files: tuple[LakeFile, ...]) -> dict[str, Any]:
+def _listed(files: tuple[LakeFile, ...]) -> dict[str, object]:
     return {
         "count": len(files),
         "bytes": sum(file.size for file in files),

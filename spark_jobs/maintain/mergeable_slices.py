@@ -1,8 +1,9 @@
 """Which archived slices fit together as one segment.
 
-A log that grows between runs leaves slices of what is one file at its source. They are joined up to `segment.bytes`; a
-slice larger than all behind it together waits until the source's segment is closed, so that no byte is copied again and
-again. Damaged slices, those that were rewritten, and what lies at its source, stay as they are.
+A log that grows between runs leaves several slices of one source file. They are joined up to `segment.bytes`. A slice
+that is larger than all later ones together waits until the source closes the segment, so that no byte is copied again
+and again. Three kinds of slices are not joined: damaged ones, rewritten ones, and those that are registered at their
+source.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ from spark_jobs.tasks.merged_segment import fit_together
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """Neighbouring live segments that make one, with their rows of ``validations``."""
+    """Adjacent live segments that form one segment, with their rows of ``validations``."""
 
     segments: tuple[Segment, ...]
     validations: tuple[Mapping[str, Any], ...]
 
     @property
     def log(self) -> str:
-        """Whose they are."""
+        """The key of their log."""
         return self.segments[0].log
 
     @property
     def size(self) -> int:
-        """Bytes of all."""
+        """Bytes of all slices."""
         return sum(segment.size for segment in self.segments)
 
     def total(self, count: str) -> int:
@@ -45,7 +46,7 @@ class Slices:
 def mergeable(
     live: Iterable[Segment], validations: Mapping[str, Mapping[str, Any]], policies: Policies
 ) -> Iterator[Slices]:
-    """Slices of one source segment, in groups of at most `segment.bytes`."""
+    """Group the slices of each source segment into groups of at most `segment.bytes`."""
     ingested = [s for s in live if s.generation == archive.GENERATION_INGESTED]
     ingested.sort(key=lambda s: (s.log, s.base_offset))
     for _, of_one_source in groupby(ingested, key=lambda s: (s.log, s.origin_base_offset)):
@@ -56,7 +57,7 @@ def mergeable(
 
 
 def _runs(slices: Sequence[Segment], validations: Mapping[str, Mapping[str, Any]]) -> Iterator[list[Segment]]:
-    """Stretches of sound slices, each of which goes on where the one before it ends."""
+    """Runs of undamaged slices. Each slice begins where the one before it ends."""
     run: list[Segment] = []
     for segment in slices:
         row = validations.get(segment.segment_id)

@@ -1,43 +1,43 @@
-"""``optimize``: small files of a lake's tables merged in the tables' order, and files that nobody can need removed.
+"""``optimize``: merges small files of a lake's tables in the tables' order, and removes files that are no longer
+needed.
 
-    plan    runs of small neighbours by their add actions, idle files by age, checkpoints due    (driver, no JVM)
+    plan    runs of small adjacent files by their add actions, idle files by age, due checkpoints (driver, no JVM)
     order   files of records that another engine joined become files of one log each again       (workers)
     merge   workers stream the files of a run into fewer, the same rows in the same order       (workers)
     commit  the new files in the place of the old ones, `dataChange=false`, one commit a topic  (driver)
-    clean   checkpoints; then files that no version within the floor names                      (driver)
+    clean   checkpoints; then files that no version within the retention period names           (driver)
 
-Rows, frontiers and order stay what they are. What another commit overtakes is planned again from a fresh snapshot.
+Rows, frontiers and order do not change. After a conflicting commit the merge is planned again from a fresh snapshot.
 Without ``apply`` only the plan is made.
+
+State tables are merged in the same way. ``deltalake``'s own ``optimize.compact`` (1.6.6) is not used. It syncs no file,
+and writes no page checksums and no row digest, so ``loglake verify`` would not see a changed bit. Its commit records no
+application versions. It cannot open files where ``delta_location`` gives a table another name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spark_jobs.contracts import JobReport, LogChange, OptimizeConfig
 from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.commits import WrittenFile
-from spark_jobs.lake.delta.live_files import (
-    History,
-    IdleFile,
-    commits_since_checkpoint,
-    idle_files,
-    live_files,
-    read_history,
-)
+from spark_jobs.lake.delta.delta_log import History, commits_since_checkpoint, read_history
+from spark_jobs.lake.delta.live_files import IdleFile, idle_files, live_files
 from spark_jobs.lake.delta.tables import TABLES, open_table, table_uri
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.row_files.file_order import Order
 from spark_jobs.row_files.file_runs import RECORD_TABLES, Merge, Sizes, record_merges, state_merges
 from spark_jobs.row_files.merged_file import FileMergeTask, merge_files
 from spark_jobs.row_files.ordering import commit_in_place, damaged_files, incarnations, plan_orders, put_in_order
 from spark_jobs.row_files.table_columns import extra_columns
+from spark_jobs.tasks.executor import run_tasks
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
@@ -45,21 +45,21 @@ if TYPE_CHECKING:
 LEAST_VACUUM_MS = 7 * 86_400_000
 MOST_TARGET_BYTES = 512 << 20
 LOG_KEPT_MS = 30 * 86_400_000
-"""How long Delta keeps a table's commits by default; removals are dated by them."""
+"""Delta's default retention of a table's commits; they date the removals of files."""
 
 CHECKPOINT_COMMITS = 10
 ROUNDS = 3
-"""How often merges that another commit overtook are planned again in one run."""
+"""How often conflicting merges are planned again in one run."""
 
 IN_PROCESS_BYTES = 64 << 20
-"""Less than this is merged by the driver itself, before a JVM would be up."""
+"""Below this many bytes the driver merges by itself: it is done before a JVM would have started."""
 
 LISTED_FILES = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Vacuumed:
-    """A file that no version within the floor names."""
+    """A file that no version within the retention period names."""
 
     table: str
     file: IdleFile
@@ -68,31 +68,32 @@ class Vacuumed:
 
 @dataclass(frozen=True, slots=True)
 class OptimizePlan:
-    """What there is to do; printed, it is the dry run."""
+    """The work to do. The dry run prints it."""
 
     merges: tuple[Merge, ...]
     orders: tuple[Order, ...]
-    """Files to be put in order; what is small then is merged in the same run."""
+    """Files to reorder. Small files among the results are merged in the same run."""
     unplaced: tuple[str, ...]
-    """``<table>/<topic>`` left alone: neither statistics nor the file itself, unreadable, tell which log it is of."""
+    """``<table>/<topic>`` that are skipped: the log of a file is unknown, because its statistics lack it and it is
+    unreadable."""
     vacuum: tuple[Vacuumed, ...]
     floor_ms: int
-    """Age that a file must have to be removed."""
+    """Minimum age of files that are removed."""
     checkpoints: Mapping[str, int]
-    """Commits since the last checkpoint, of tables where one is due."""
+    """Commits since the last checkpoint, for tables where one is due."""
     applied: bool
 
     @property
     def is_empty(self) -> bool:
-        """Nothing to merge, to remove or to check off."""
+        """Whether there is nothing to merge, remove or checkpoint."""
         return not self.merges and not self.orders and not self.vacuum and not self.checkpoints
 
     @property
-    def needs_spark(self) -> bool:
-        """Whether more is to be merged than the driver does itself."""
+    def needs_executor(self) -> bool:
+        """Whether there is more to merge than the driver merges by itself."""
         return self.applied and sum(m.size for m in self.merges) + sum(o.size for o in self.orders) > IN_PROCESS_BYTES
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The plan as plain values."""
         return {
             "merges": [_described(merge) for merge in self.merges],
@@ -118,10 +119,11 @@ class OptimizePlan:
 
 
 def plan(config: OptimizeConfig) -> OptimizePlan:
-    """What can be merged and removed at the run's clock.
+    """Plan what can be merged and removed at the run's clock.
 
     Raises:
-        UsageError: sizes that would be merged for ever, or a floor below which a run or a reader could lose files.
+        UsageError: The sizes would cause endless merges, or the minimum age is so small that a run or a reader could
+            lose files.
     """
     _check_sizes(config)
     histories = {name: read_history(config.lake, name) for name in TABLES}
@@ -139,13 +141,13 @@ def plan(config: OptimizeConfig) -> OptimizePlan:
 
 
 def apply(plan: OptimizePlan, config: OptimizeConfig, executor: Executor | None) -> JobReport:
-    """Merge, check off, remove; without ``config.apply`` only report the plan."""
+    """Merge, write checkpoints, remove files. Without ``config.apply`` only report the plan."""
     report = JobReport(
         config.JOB,
         config.run_id,
         config.lake,
         plan=plan.as_dict(),
-        used_spark=executor is not None,
+        used_executor=executor is not None,
         metrics={"applied": 0},
     )
     if not config.apply:
@@ -201,14 +203,17 @@ def _check_sizes(config: OptimizeConfig) -> None:
 
 
 def _floor(config: OptimizeConfig, histories: Mapping[str, History]) -> int:
-    """Age from which a file that no version names is removed: one that waits for its commit, or that somebody reads,
-    must never come to it. So it is also twice the longest that a file of this lake has waited."""
+    """Age at which a file that no version names is removed.
+
+    A file that waits for its commit, or that is being read, must never reach it. So it is also at least twice the
+    longest time that a file of this lake has waited.
+    """
     if config.force:
         return config.vacuum_after_ms
     if config.vacuum_after_ms < LEAST_VACUUM_MS:
         raise UsageError(
-            f"optimize: files would be removed after {config.vacuum_after_ms} ms, and the floor is {LEAST_VACUUM_MS} "
-            "ms, seven days: a run or a reader could still need them. Ask for more, or say `force` if nothing else "
+            f"optimize: files would be removed after {config.vacuum_after_ms} ms, and the minimum is {LEAST_VACUUM_MS} "
+            "ms, seven days: a run or a reader could still need them. Request more, or set `force` if nothing else "
             "reads or writes this lake."
         )
     return max([config.vacuum_after_ms, *(2 * history.longest_wait_ms for history in histories.values())])
@@ -217,7 +222,7 @@ def _floor(config: OptimizeConfig, histories: Mapping[str, History]) -> int:
 def _plan_files(
     config: OptimizeConfig, names: Sequence[str]
 ) -> tuple[tuple[Merge, ...], tuple[Order, ...], tuple[str, ...]]:
-    """What is to be merged, what is to be put in order first, and which topics have to be left alone."""
+    """The merges, the reorderings that come first, and the topics that are skipped."""
     sizes = Sizes(config.small_bytes, config.target_bytes)
     merges: list[Merge] = []
     orders: list[Order] = []
@@ -233,13 +238,13 @@ def _plan_files(
             continue
         ends = None
         if name == "records_uncommitted":
-            # Behind the decided offsets lies a section that is replaced as a whole: no file may reach into it.
+            # After the decided offsets follows a tail that is replaced as a whole: no merged file may span its start.
             logs = {f"{log_id}/{partition}" for (_, partition), ids in log_ids.items() for log_id in ids}
             decided = commits.versions(config.lake, name, [f"{name}/{log}" for log in logs])
             ends = {log: decided[f"{name}/{log}"] for log in logs}
         found, without_log = plan_orders(config.lake, name, files, config.target_bytes, log_ids, ends)
         orders += found
-        # Where something is to be put in order, small files are looked for when that is done.
+        # Where files are reordered, small files are searched for afterwards.
         left = {order.topic for order in found} | set(without_log)
         of_records, _ = record_merges(
             name, [file for file in files if file.partition_values["topic"] not in left], sizes, log_ids, ends
@@ -250,8 +255,10 @@ def _plan_files(
 
 
 def _plan_vacuum(config: OptimizeConfig, histories: Mapping[str, History], floor_ms: int) -> Iterator[Vacuumed]:
-    """Files that are old by the run's clock, and by the time of whoever keeps them: a run that was given a clock ahead
-    of time must not take the files of a publish that is still at work."""
+    """Files that are old by the run's clock and by the store's clock.
+
+    A run with a clock in the future must not remove files of a publish that is still working.
+    """
     now_ms = config.as_of_ms
     is_asked = config.force
     for name in TABLES:
@@ -265,31 +272,31 @@ def _plan_vacuum(config: OptimizeConfig, histories: Mapping[str, History], floor
 
 
 def _due_checkpoints(lake: str) -> dict[str, int]:
-    tables = {name: open_table(lake, name) for name in TABLES}
-    behind = {name: commits_since_checkpoint(lake, table, name) for name, table in tables.items() if table is not None}
-    return {name: count for name, count in behind.items() if count >= CHECKPOINT_COMMITS}
+    versions = commits.table_versions(lake, *TABLES)
+    since = {name: commits_since_checkpoint(lake, name, at) for name, at in versions.items() if at is not None}
+    return {name: count for name, count in since.items() if count >= CHECKPOINT_COMMITS}
 
 
 def _merge(
     config: OptimizeConfig, merges: Sequence[Merge], executor: Executor | None
 ) -> tuple[list[tuple[Merge, list[WrittenFile]]], list[Merge], list[PlacedFinding]]:
-    """Write and commit; what was committed, what another commit overtook, and what could not be merged."""
+    """Write and commit merges.
+
+    Returns:
+        The merges that were committed, those that conflicted with another commit, and findings for those that failed.
+    """
     written: list[tuple[Merge, list[WrittenFile]]] = []
     failed: list[PlacedFinding] = []
     extra = {name: extra_columns(config.lake, name) for name in {merge.table for merge in merges}}
-    tasks = [asdict(_task(config.lake, merge, extra[merge.table])) for merge in merges]
-    if executor is None:
-        results = [merge_files(task) for task in tasks]
-    else:
-        results = executor.run(tasks, merge_files)
-    for merge, result in zip(merges, results, strict=True):
-        if result["error"] is None:
-            written.append((merge, [WrittenFile(**file) for file in result["files"]]))
+    tasks = [_task(config.lake, merge, extra[merge.table]) for merge in merges]
+    for merge, result in zip(merges, run_tasks(executor, merge_files, tasks), strict=True):
+        if result.error is None:
+            written.append((merge, list(result.files)))
         else:
             partition = merge.partition
-            failed.append(damaged_files(merge.table, merge.topic, partition, merge.files, result["error"], merge.log))
+            failed.append(damaged_files(merge.table, merge.topic, partition, merge.files, result.error, merge.log))
     committed: list[tuple[Merge, list[WrittenFile]]] = []
-    # In the order of the tables, and in one commit what is of one topic: nobody sees a topic half merged.
+    # In the order of the tables, with one commit per topic: no reader sees a topic half merged.
     for (table, _), of_topic in groupby(written, key=lambda each: (each[0].table, each[0].topic)):
         committed += commit_in_place(config.lake, config.run_id, table, list(of_topic))
     landed = [merge for merge, _ in committed]
@@ -312,7 +319,7 @@ def _task(lake: str, merge: Merge, extra: str) -> FileMergeTask:
 
 
 def _check_off(config: OptimizeConfig, floor_ms: int) -> int:
-    """Checkpoints where they are due, and a table's log without the commits that Delta no longer has to keep."""
+    """Write due checkpoints, and remove commits from a table's log that Delta no longer has to keep."""
     due = _due_checkpoints(config.lake)
     for name in due:
         table = open_table(config.lake, name)
@@ -324,7 +331,7 @@ def _check_off(config: OptimizeConfig, floor_ms: int) -> int:
 
 
 def _remove(lake: str, files: Sequence[Vacuumed]) -> Iterator[Vacuumed]:
-    """Delete files, but none that a version took up since the plan."""
+    """Delete files, except those that a version added since the plan."""
     for name, of_table in groupby(files, key=lambda each: each.table):
         table = open_table(lake, name)
         live = {file.path for file in live_files(table)} if table is not None else set()
@@ -334,8 +341,8 @@ def _remove(lake: str, files: Sequence[Vacuumed]) -> Iterator[Vacuumed]:
                 yield each
 
 
-def _described(merge: Merge) -> dict[str, Any]:
-    described: dict[str, Any] = {"table": merge.table}
+def _described(merge: Merge) -> dict[str, object]:
+    described: dict[str, object] = {"table": merge.table}
     if merge.log is not None:
         described |= {
             "topic": merge.topic,
@@ -352,7 +359,7 @@ def _described(merge: Merge) -> dict[str, Any]:
     }
 
 
-def _described_order(order: Order) -> dict[str, Any]:
+def _described_order(order: Order) -> dict[str, object]:
     return {
         "table": order.table,
         "topic": order.topic,

@@ -1,1 +1,1 @@
-"""The job `prove`: the lake proved from its own bytes, as a scheduled job."""
+"""The job `prove`: the comparison of other engines' files with the archive."""

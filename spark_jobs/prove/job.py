@@ -1,11 +1,11 @@
-"""``prove``: files of ``records`` that other engines wrote, compared with the archive; nothing else is read.
+"""``prove``: compares files of ``records`` that other engines wrote with the archive. It reads nothing else.
 
     plan     live files that commits of other engines added with changed data since the table was recorded     (driver)
     compare  their rows with the archive, and with other files of the same offsets, by threads                 (driver)
     record   the answers in ``tables.json``; each difference as a finding                                      (driver)
 
-An answer is remembered as long as its file is live. A file that rewrites rows without changing them (``dataChange`` is
-false) is no business of this job: row counts and ``loglake verify LAKE`` look at it.
+An answer is kept as long as its file is live. A file that rewrites rows without changing them (``dataChange`` is false)
+is not checked here; row counts and ``loglake verify LAKE`` check it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from logcore.logs.model.findings import found
 from spark_jobs.contracts import JobReport, ProveConfig
 from spark_jobs.lake.delta import table_state
 from spark_jobs.lake.delta.live_files import LiveFile, live_files, open_parquet
+from spark_jobs.lake.delta.table_state import Proof
 from spark_jobs.lake.delta.tables import open_table, table_uri
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
@@ -39,41 +42,41 @@ THREADS = 2
 
 @dataclass(frozen=True, slots=True)
 class ProvePlan:
-    """What there is to compare; printed, it is the dry run."""
+    """The files to compare. The dry run prints it."""
 
     files: tuple[LiveFile, ...]
-    """With rows of other engines, and an answer that is not known."""
+    """Files with rows of other engines that were not compared yet."""
     beside: Mapping[str, tuple[str, ...]]
-    """By file: live files that may hold the same offsets."""
-    known: Mapping[str, Any]
-    """Answers of earlier runs on files that are still live."""
+    """For each file: live files that may have the same offsets."""
+    known: Mapping[str, Proof]
+    """Answers of earlier runs for files that are still live."""
 
     @property
     def is_empty(self) -> bool:
-        """No file has to be read; remembered answers are in the plan."""
+        """Whether no file has to be read; the plan has the known answers."""
         return not self.files
 
     @property
-    def needs_spark(self) -> bool:
-        """Never: what other engines rewrite between two runs is compared by this process."""
+    def needs_executor(self) -> bool:
+        """Always False: this process compares what other engines rewrite between two runs."""
         return False
 
-    def as_dict(self) -> dict[str, Any]:
-        """The plan as plain values; ``answers`` are those that are known."""
+    def as_dict(self) -> dict[str, object]:
+        """The plan as plain values; ``answers`` are the known ones."""
         return {"files": [file.path for file in self.files], "answers": dict(self.known)}
 
 
 @dataclass(slots=True)
 class _Answers:
-    """What came out, by file."""
+    """Results by file."""
 
-    by_file: dict[str, Any] = field(default_factory=dict)
+    by_file: dict[str, Proof] = field(default_factory=dict)
     differences: list[tuple[LiveFile, Comparison]] = field(default_factory=list)
     rows: int = 0
 
 
 def plan(config: ProveConfig) -> ProvePlan:
-    """Files that other engines added with changed data, and that no run has compared."""
+    """Find files that other engines added with changed data, and that no run has compared."""
     table = open_table(config.lake, TABLE)
     if table is None:
         return ProvePlan((), {}, {})
@@ -85,7 +88,7 @@ def plan(config: ProveConfig) -> ProvePlan:
 
 
 def apply(plan: ProvePlan, config: ProveConfig, executor: Executor | None) -> JobReport:
-    """Compare the files, remember the answers and say what differs."""
+    """Compare the files, record the answers and report differences."""
     logs = sorted(archive.read_logs(config.lake))
     archived = Archive.of(config.lake, logs) if plan.files else None
     answers = _Answers(dict(plan.known))
@@ -117,7 +120,7 @@ def apply(plan: ProvePlan, config: ProveConfig, executor: Executor | None) -> Jo
 
 
 def _beside(file: LiveFile, live: Mapping[str, LiveFile]) -> tuple[str, ...]:
-    """Other files of the topic whose statistics allow the same offsets of the same log."""
+    """Other files of the topic that may have the same offsets of the same log, by their statistics."""
     return tuple(sorted(other.path for other in live.values() if other.path != file.path and _overlap(file, other)))
 
 
@@ -152,13 +155,13 @@ def _compare(lake: str, archived: Archive, beside: Mapping[str, Sequence[str]], 
     return result
 
 
-def _add(runs: dict[str, OffsetRuns], rows: Any) -> None:
+def _add(runs: dict[str, OffsetRuns], rows: pa.RecordBatch) -> None:
     for log, some in by_log(rows.filter(rows.column("offset").is_valid())):
         runs.setdefault(log, OffsetRuns()).add(some.column("offset").to_numpy(zero_copy_only=False))
 
 
 def _doubled(lake: str, ours: Mapping[str, OffsetRuns], path: str) -> Iterator[Range]:
-    """Offsets that another file holds too."""
+    """Offsets that another file has too."""
     theirs: dict[str, OffsetRuns] = {}
     with readable(), open_parquet(storage.join(table_uri(lake, TABLE), path)) as parquet:
         for rows in parquet.iter_batches(CHUNK_ROWS, columns=["partition", "offset", "log_id"], use_threads=False):

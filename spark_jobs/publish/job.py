@@ -3,59 +3,59 @@
     plan    per log [frontier, first undecided or untrusted offset), from the ledger            (driver, no JVM)
     write   workers decode to Arrow, keep what is visible, write and sync Parquet files          (workers)
     commit  files and the logs' new frontiers in one Delta commit; then the ledger's `published`  (driver)
-    tail    on request, what is not decided yet goes into `records_uncommitted`                   (``uncommitted``)
+    tail    on request, undecided offsets are written to `records_uncommitted`                    (``uncommitted``)
 
-By default a log is published up to its first damage; where its policy says ``salvage: permissive``, behind it too.
-A range [a, b) is committed only on a snapshot whose frontier is exactly a. A log whose frontier moved meanwhile, or
-whose written rows are not what the ledger counts, leaves the commit; the others go on.
+By default a log is published up to its first damage. With the policy ``salvage: permissive``, offsets after it are
+published too. A range [a, b) is committed only on a snapshot whose frontier is exactly a. A log is left out of the
+commit if its frontier moved, or if its written rows differ from the ledger's count. The other logs are committed.
 """
 
 from __future__ import annotations
 
-import fnmatch
 import math
 import shlex
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 
 from logcore.logs.model.findings import found
+from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.model.offset_ledger import OffsetState, first_hole, publish_end
 from logcore.segments.filenames import is_internal_topic
 from spark_jobs.contracts import JobReport, LogChange, PublishConfig
 from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.commits import Guard, WrittenFile
+from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.file_contents import FileUnreadable, read_contents
-from spark_jobs.lake.delta.live_files import LiveFile, live_files
+from spark_jobs.lake.delta.live_files import LiveFile, live_files, newest_files
 from spark_jobs.lake.delta.tables import open_table
 from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange
 from spark_jobs.lake.ledger import finding_rows, frontier
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import merged
+from spark_jobs.lake.retries import retried
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.setup.policies import Policies, TopicPolicy, read_policies
+from spark_jobs.lake.store.written_file import WrittenFile, first_error
 from spark_jobs.row_files import uncommitted
-from spark_jobs.row_files.pieces import ArchivedBytes
+from spark_jobs.row_files.archived_bytes import ArchivedBytes
 from spark_jobs.row_files.records_file import WriteTask, write_records
 from spark_jobs.row_files.uncommitted import READ_UNCOMMITTED, UncommittedPlan
+from spark_jobs.tasks.executor import run_tasks
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
 
-COMMIT_ATTEMPTS = 8
-
 SHOWN = frozenset({OffsetState.PRESENT, OffsetState.CONTROL, OffsetState.COMPACTED, OffsetState.EMPTY})
-"""States of offsets that a worker need not be told apart: what is not ``present`` of them has no record. A log of
-committed transactions is one range then, not one a transaction."""
+"""States that are equal for a worker: only ``present`` offsets have records. So a log of committed transactions is one
+range instead of one per transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishLogPlan:
-    """What one log publishes: offsets [start_offset, end_offset), of which ``records`` are visible."""
+    """The range [start_offset, end_offset) that one log publishes, with ``records`` visible records."""
 
     log: str
     topic: str
@@ -69,33 +69,33 @@ class PublishLogPlan:
 
     @property
     def guard(self) -> Guard:
-        """The frontier as it must be found, and as this commit leaves it."""
+        """The frontier that the commit expects, and the one that it sets."""
         return Guard(frontier.application_id(self.log), self.frontier, self.end_offset)
 
 
 @dataclass(frozen=True, slots=True)
 class PublishPlan:
-    """What there is to do; printed, it is the dry run."""
+    """The work to do. The dry run prints it."""
 
     logs: tuple[PublishLogPlan, ...]
     waiting: tuple[str, ...]
-    """Logs with something decided that is left for a later run: too little of it, and not old enough."""
+    """Logs with decided offsets that wait for a later run: too few bytes, and not old enough."""
     stale_ledgers: tuple[str, ...]
-    """Logs whose ledger does not say yet what is published: a run died behind its commit."""
+    """Logs whose ledger does not yet record what is published: a run was killed after its commit."""
     refused: tuple[PlacedFinding, ...]
     uncommitted: UncommittedPlan
 
     @property
     def is_empty(self) -> bool:
-        """Every offset that is due is published, and the ledger says so."""
+        """Whether every offset that is due is published and the ledger is up to date."""
         return not self.logs and not self.stale_ledgers and not self.refused and self.uncommitted.is_empty
 
     @property
-    def needs_spark(self) -> bool:
+    def needs_executor(self) -> bool:
         """Whether records have to be decoded."""
-        return any(log.tasks for log in self.logs) or self.uncommitted.needs_spark
+        return any(log.tasks for log in self.logs) or self.uncommitted.needs_executor
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The plan as plain values."""
         keys = ("log", "topic", "partition", "start_offset", "end_offset", "records")
         return {
@@ -107,13 +107,14 @@ class PublishPlan:
 
 
 def plan(config: PublishConfig) -> PublishPlan:
-    """Per log, the decided offsets behind its frontier.
+    """Plan, per log, the decided offsets from its frontier on.
 
-    A log that holds rows without a frontier, or at or above it, is refused with a finding; so is one whose ledger does
-    not cover each offset once. The others go on.
+    A log is refused with a finding in two cases: it has rows at or above its frontier, or rows without a frontier; or
+    its ledger does not cover each offset exactly once. The other logs continue.
     """
     policies = read_policies(config.policies)
-    # Opened before the frontiers are read: rows of a publisher that commits meanwhile are not taken for strange ones.
+    # Open the table before the frontiers are read: then a concurrent publisher's rows do not look like rows above a
+    # frontier.
     table = open_table(config.lake, "records")
     rows = archive.read_logs(config.lake, config.logs)
     chosen = {log: row for log, row in rows.items() if _is_published(config, row.topic)}
@@ -123,7 +124,7 @@ def plan(config: PublishConfig) -> PublishPlan:
     ledger = {log: ranges for log, ranges in ledger.items() if log not in holed}
     frontiers = frontier.read_frontiers(config.lake, list(ledger))
     told = ledger
-    # Cut at the frontier: of a range that goes through it, what lies behind is still to be published.
+    # Split at the frontier: only the part of a range after it is still to be published.
     ledger = {log: frontier.with_published(ranges, frontiers[log]) for log, ranges in told.items()}
     erased = frontier.erased(config.lake, told, frontiers)
     stale = [log for log in ledger if ledger[log] != told[log] and log not in erased]
@@ -134,7 +135,7 @@ def plan(config: PublishConfig) -> PublishPlan:
         if end > start:
             pending[log] = (start, end)
     held = ArchivedBytes.of(config.lake, ledger if config.isolation_level == READ_UNCOMMITTED else pending)
-    # Other bytes stand there since the ledger was made: what it says is not of them, so the log waits for validation.
+    # The bytes changed after the ledger was made, so the log waits for validation.
     pending = {log: (start, end) for log, (start, end) in pending.items() if held.is_judged(log, start, end)}
     waiting = [
         log
@@ -157,22 +158,23 @@ def plan(config: PublishConfig) -> PublishPlan:
 
 
 def apply(plan: PublishPlan, config: PublishConfig, executor: Executor | None) -> JobReport:
-    """Write, commit once, bring the ledger up to date; then, if asked for, what is not decided yet.
+    """Write, commit once, and update the ledger; then, on request, write undecided offsets.
 
     Raises:
-        ConcurrentChange: other commits kept coming between look and commit.
+        ConcurrentChange: Other commits kept being made between read and commit.
     """
-    results = iter(_write(config, [task for log in plan.logs for task in log.tasks], executor))
+    tasks = [task for log in plan.logs for task in log.tasks]
+    results = iter(run_tasks(executor, write_records, tasks, [task.size for task in tasks]))
     files: dict[str, list[WrittenFile]] = {}
     placed = list(plan.refused)
     for log in plan.logs:
         written = [next(results) for _ in log.tasks]
-        rows = sum(result["rows"] for result in written)
-        problem = next((result["error"] for result in written if result["error"]), None)
+        rows = sum(result.rows for result in written)
+        problem = first_error(written)
         if problem is None and rows != log.records:
             problem = f"{rows} records were decoded where the ledger counts {log.records}"
         if problem is None:
-            files[log.log] = [WrittenFile(**result["file"]) for result in written if result["file"]]
+            files[log.log] = [file for result in written for file in result.files]
         else:
             placed.append(_mismatch(log, problem))
     committed, strange = _commit(config, [log for log in plan.logs if log.log in files], files)
@@ -180,7 +182,7 @@ def apply(plan: PublishPlan, config: PublishConfig, executor: Executor | None) -
     touched = sorted({log.log for log in committed} | set(plan.stale_ledgers))
     if touched:
         frontier.sync_published(config.lake, config.run_id, touched)
-    # A tail stands on the frontier that its log was to have by now.
+    # A tail begins at the frontier that this run should have set.
     behind = {log.log for log in plan.logs} - {log.log for log in committed}
     tails = uncommitted.apply(plan.uncommitted.without(behind), config.lake, config.run_id, executor)
     placed += tails.refused
@@ -192,7 +194,7 @@ def apply(plan: PublishPlan, config: PublishConfig, executor: Executor | None) -
         changed=tuple(_change(log, files[log.log]) for log in committed),
         findings=tuple(new),
         plan=plan.as_dict(),
-        used_spark=executor is not None,
+        used_executor=executor is not None,
         metrics={
             "records": sum(log.records for log in committed),
             "files": sum(len(files[log.log]) for log in committed),
@@ -203,20 +205,14 @@ def apply(plan: PublishPlan, config: PublishConfig, executor: Executor | None) -
     )
 
 
-def _write(config: PublishConfig, tasks: Sequence[WriteTask], executor: Executor | None) -> list[dict[str, Any]]:
-    if executor is None or not tasks:
-        return []
-    return executor.run([asdict(task) for task in tasks], write_records, [task.size for task in tasks])
-
-
 def _is_published(config: PublishConfig, topic: str) -> bool:
     if is_internal_topic(topic):
         return config.include_internal or topic in config.topics
-    return not config.topics or any(fnmatch.fnmatchcase(topic, glob) for glob in config.topics)
+    return LogSelection(config.topics).matches_topic(topic)
 
 
 def _with_holes(ledger: Mapping[str, Sequence[LedgerRow]]) -> list[PlacedFinding]:
-    """Logs whose ledger leaves out an offset, or has one twice: what of them may be published is not known."""
+    """Findings for logs whose ledger misses an offset or has one twice. Nothing of them may be published."""
     placed = []
     for log, ranges in sorted(ledger.items()):
         hole = first_hole(ranges)
@@ -256,10 +252,10 @@ def _policy(policies: Policies, ranges: Sequence[LedgerRow]) -> TopicPolicy:
 
 
 def _waits(policy: TopicPolicy, held: ArchivedBytes, log: str, start: int, end: int, as_of_ms: int) -> bool:
-    """Whether a scheduled run leaves the offsets [start, end) of a log for a later one.
+    """Whether a scheduled run leaves the offsets [start, end) of a log for a later run.
 
-    Age counts from the clock of the run that validated the oldest segment in question, which is the run that took it
-    or the one after: a segment's own times are its broker's, and say nothing of when we could have published it.
+    The age counts from the clock of the run that validated the oldest of these segments. That run or the one before it
+    ingested the segment. A segment's own times are the broker's, and do not show when it could have been published.
     """
     if held.bytes_within(log, start, end) >= policy.publish_min_bytes:
         return False
@@ -267,73 +263,59 @@ def _waits(policy: TopicPolicy, held: ArchivedBytes, log: str, start: int, end: 
     return since is not None and as_of_ms - since < policy.publish_max_delay_ms
 
 
-class _StrangeRows(Exception):
-    """Logs with rows that no frontier stands for, found on the version that a commit was to stand on."""
-
-    def __init__(self, placed: Sequence[PlacedFinding]) -> None:
-        super().__init__()
-        self.placed = placed
-
-
 def _commit(
     config: PublishConfig, logs: Sequence[PublishLogPlan], files: Mapping[str, Sequence[WrittenFile]]
 ) -> tuple[list[PublishLogPlan], list[PlacedFinding]]:
-    """One commit for all logs whose frontier is still where the plan found it."""
+    """Commit all logs whose frontier has not moved since the plan, in one commit."""
     refused: list[PlacedFinding] = []
-    standing: list[PublishLogPlan] = []
+    unmoved: list[PublishLogPlan] = []
 
     def check(table: DeltaTable) -> None:
-        placed = _mismatches(config.lake, table, standing)
-        if placed:
-            raise _StrangeRows(placed)
+        placed = _mismatches(config.lake, table, unmoved)
+        if placed:  # checked on the version that the commit is based on: the other logs are tried again
+            refused.extend(placed)
+            raise ConcurrentChange("Table records: rows at or above a frontier came since the plan.")
 
-    unanswered: CommitUnanswered | None = None
-    for attempt in range(COMMIT_ATTEMPTS):
+    def attempt() -> list[PublishLogPlan]:
+        nonlocal unmoved
+        if _are_live(config.lake, unmoved, files):
+            return unmoved  # this commit succeeded: only its answer was lost
         now = frontier.read_frontiers(config.lake, [log.log for log in logs])
-        if attempt and _are_live(config.lake, [file.path for log in standing for file in files[log.log]]):
-            return standing, refused  # this very commit is there: only the answer to it was lost
-        if unanswered is not None:
-            raise unanswered
-        standing = [log for log in logs if now[log.log] == log.frontier]
-        standing = _still_fed(config.lake, standing)
-        if not standing:
-            return [], refused
-        chosen = [file for log in standing for file in files[log.log]]
-        guards = [log.guard for log in standing]
+        wrong = {placed.log for placed in refused}
+        unmoved = [log for log in logs if now[log.log] == log.frontier]
+        unmoved = _still_fed(config.lake, [log for log in unmoved if log.log not in wrong])
+        if not unmoved:
+            return []
+        added = [file for log in unmoved for file in files[log.log]]
+        guards = [log.guard for log in unmoved]
         try:
-            commits.add_files(config.lake, "records", chosen, config.run_id, guards, check=check)
-        except _StrangeRows as strange:
-            refused += strange.placed
-            wrong = {placed.log for placed in strange.placed}
-            logs = [log for log in logs if log.log not in wrong]
-            standing = []
-        except CommitUnanswered as error:
-            unanswered = error
-        except ConcurrentChange:
-            time.sleep(0.05 * 2**attempt)
-        else:
-            return standing, refused
-    raise ConcurrentChange(f"Table records: {COMMIT_ATTEMPTS} attempts were overtaken by other commits; run again.")
+            commits.add_files(config.lake, "records", added, config.run_id, guards, check=check)
+        except CommitUnanswered:
+            if not _are_live(config.lake, unmoved, files):
+                raise
+        return unmoved
+
+    return retried(attempt), refused
 
 
 def _still_fed(lake: str, logs: Sequence[PublishLogPlan]) -> list[PublishLogPlan]:
-    """Logs all of whose planned bytes are still theirs: ingest may have cut a tail back since, without the lease."""
+    """Logs whose planned segments still feed them: ingest takes no lease and may have cut a tail back since."""
     feeding = {segment.segment_id for segment in archive.ingested_segments(lake, [log.log for log in logs])}
     return [log for log in logs if all(p.segment_id in feeding for task in log.tasks for p in task.pieces)]
 
 
-def _are_live(lake: str, paths: Sequence[str]) -> bool:
-    """Whether files, whose names nobody else gives, are in the table."""
-    table = open_table(lake, "records") if paths else None
-    return table is not None and set(paths) <= {file.path for file in live_files(table)}
+def _are_live(lake: str, logs: Sequence[PublishLogPlan], files: Mapping[str, Sequence[WrittenFile]]) -> bool:
+    """Whether the logs' files, which have unique names, are in the table; False if there are none."""
+    paths = {file.path for log in logs for file in files[log.log]}
+    return bool(paths) and paths <= {file.path for file in newest_files(lake, "records")}
 
 
 def _mismatches(lake: str, table: DeltaTable | None, logs: Sequence[PublishLogPlan]) -> list[PlacedFinding]:
-    """Logs that hold rows at or above their frontier: the table is not what its frontiers say."""
+    """Findings for logs that have rows at or above their frontier: table and frontiers disagree."""
     if table is None or not logs:
         return []
     highest = _highest_offsets(table)
-    # The statistics clear almost every log; a file that does not tell whose rows it has makes them worth a look.
+    # The statistics exclude almost every log. Logs are read only if a file's statistics are missing or suspicious.
     suspects = [
         log
         for log in logs
@@ -348,7 +330,7 @@ def _mismatches(lake: str, table: DeltaTable | None, logs: Sequence[PublishLogPl
 
 
 def _highest_offsets(table: DeltaTable) -> dict[tuple[str, int | None, str | None], float]:
-    """Greatest offset by topic, partition and log id, by the statistics of the files; None: some do not tell."""
+    """Greatest offset by topic, partition and log id, from the files' statistics; None where a file lacks them."""
     highest: dict[tuple[str, int | None, str | None], float] = {}
     for file in live_files(table):
         topic, end = file.partition_values["topic"], math.inf if file.max_offset is None else file.max_offset
@@ -358,8 +340,10 @@ def _highest_offsets(table: DeltaTable) -> dict[tuple[str, int | None, str | Non
 
 
 def _strange_rows(lake: str, files: Sequence[LiveFile], log: PublishLogPlan) -> str | None:
-    """What of the table does not fit the log's frontier: rows at or above it, or a file that may hold such rows and
-    cannot be read; None where there is nothing."""
+    """The problem with a log's frontier; None where there is none.
+
+    Either the table has rows at or above the frontier, or an unreadable file may have such rows.
+    """
     for file in files:
         if file.partition_values["topic"] != log.topic or not file.may_reach("offset", log.start_offset):
             continue
@@ -375,12 +359,12 @@ def _strange_rows(lake: str, files: Sequence[LiveFile], log: PublishLogPlan) -> 
 
 
 def _way_out(lake: str, log: PublishLogPlan) -> str:
-    """What mends it, where the frontier is not there at all."""
+    """How to repair the log if its frontier is missing."""
     if log.frontier is not None:
         return ""
     return (
         " and no frontier of the log: another engine has erased it. See what loglake repair "
-        f"{shlex.quote(lake)} --frontiers finds; with --apply it makes the frontier again from rows and ledger"
+        f"{shlex.quote(lake)} --frontiers finds; with --apply it rebuilds the frontier from rows and ledger"
     )
 
 

@@ -1,30 +1,29 @@
-"""``rebuild_indexes``: the side files of every live segment of the archive, as a broker's recovery writes them.
+"""``rebuild_indexes``: writes the side files of every live segment of the archive, as a broker's recovery writes them.
 
     .index .timeindex    of the segment alone
     .txnindex            where a transaction was aborted; it may have begun in an earlier segment
-    .snapshot            the producers at the segment's base: what all segments before it come to
+    .snapshot            the producers at the segment's base, from all segments before it
 
-One task a log: producers run through it (`logcore.logs.recovery.reindexing`). A segment never changes under its name,
-so a file that is there is right, and stays; ``again`` makes all of them anew. A log is looked at when a segment lacks
-an index, or when other segments are live than last time: then the version of application ``indexed/<log>`` in the table
-``segments`` is not that of the log.
+One task per log computes the producers through all its segments (`logcore.logs.recovery.reindexing`). A segment never
+changes under its name, so an existing file is right and stays. ``again`` rebuilds all of them. A log is processed when
+a segment lacks an index, or when its live segments changed since the last time. In the latter case the version of
+application ``indexed/<log>`` in the table ``segments`` differs from that of the log.
 
-Bytes that were judged damaged, or not judged yet, get no side files: they would lead readers into them; behind damage
-there are no `.txnindex` and `.snapshot`, because nobody knows what was in it. Nothing is written beside a segment that
-lies at its source.
+Damaged or not yet validated bytes get no side files, because these would lead readers into the damage. After damage
+there are no `.txnindex` and `.snapshot`, because the lost contents are unknown. Nothing is written next to a segment
+that is registered at its source.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
 
 from logcore.columns.engines import segment_recovery
 from logcore.errors import LogError
 from logcore.logs.model.findings import found
-from logcore.logs.model.partition_directory import PartitionDirectory, Write
+from logcore.logs.model.partition_directory import PartitionDirectory, Proposal, Write
 from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.recovery.reindexing import plan_reindex
 from logcore.segments.filenames import (
@@ -53,23 +52,34 @@ if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
 
 INDEXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
-"""What every segment has; one that lacks them was not come to."""
+"""Files of every segment; a segment without them was not processed."""
 SIDE_FILES = (PRODUCER_SNAPSHOT_SUFFIX, TRANSACTION_INDEX_SUFFIX, TIME_INDEX_SUFFIX, OFFSET_INDEX_SUFFIX)
-"""In the order in which they are placed: an offset index stands last."""
+"""In the order in which they are written: the offset index is last."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexTask:
-    """A log whose side files are to be written."""
+    """A log whose side files must be written."""
 
     lake: str
     segments: tuple[Segment, ...]
-    """Live ones, in offset order."""
+    """Live segments in offset order."""
     due: tuple[int, ...]
-    """Base offsets of those that may have side files."""
+    """Base offsets of segments that may have side files."""
     index_interval_bytes: int
     as_of_ms: int
     again: bool
+
+
+@dataclass(slots=True)
+class WrittenIndexes:
+    """The side files that were written for one log."""
+
+    segments: int = 0
+    files: int = 0
+    bytes: int = 0
+    refused: list[tuple[int | None, str]] = field(default_factory=list)
+    """Base offset, None for the whole log, and why its side files could not be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,31 +93,31 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class RebuildPlan:
-    """What there is to do; printed, it is the dry run."""
+    """The work to do. The dry run prints it."""
 
     logs: tuple[tuple[Segment, ...], ...]
-    """Live segments of each log that is to be looked at."""
+    """Live segments of each log to process."""
     without: tuple[Segment, ...]
-    """Of these, segments that lack an index."""
+    """Segments of these logs that lack an index."""
     skipped: tuple[Skipped, ...]
     policies: Policies
     versions: Mapping[str, int | None]
-    """Of the logs in ``segments``, read before them."""
+    """Versions of the logs in ``segments``, read before the rows."""
     indexed: Mapping[str, int | None]
-    """The version of each log at which it was looked at last."""
+    """The version of each log when it was last processed."""
     applied: bool
 
     @property
     def is_empty(self) -> bool:
-        """Every segment that may have side files has them, or this is only a plan."""
+        """Whether every segment that may have side files has them, or only a plan is requested."""
         return not self.logs or not self.applied
 
     @property
-    def needs_spark(self) -> bool:
-        """Segments are read by workers."""
+    def needs_executor(self) -> bool:
+        """Whether there is a log to process: workers read the segments."""
         return not self.is_empty
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The plan as plain values."""
         return {
             "logs": [
@@ -120,10 +130,10 @@ class RebuildPlan:
 
 
 def plan(config: RebuildIndexesConfig) -> RebuildPlan:
-    """Logs with live segments that were not looked at yet.
+    """Find logs with live segments that were not processed yet.
 
     Raises:
-        UsageError: the policies can't be read.
+        UsageError: The policies cannot be read.
     """
     lake = config.lake
     versions = archive.planned_versions(lake, archive.read_logs(lake, config.logs))
@@ -153,7 +163,7 @@ def plan(config: RebuildIndexesConfig) -> RebuildPlan:
 
 def apply(plan: RebuildPlan, config: RebuildIndexesConfig, executor: Executor | None) -> JobReport:
     """Write the side files, one task a log."""
-    assert executor is not None  # a plan with something to do asks for it
+    assert executor is not None  # a plan with work requires it
     passed = {(each.log, each.base_offset) for each in plan.skipped}
     tasks = [
         IndexTask(
@@ -167,14 +177,14 @@ def apply(plan: RebuildPlan, config: RebuildIndexesConfig, executor: Executor | 
         for segments in plan.logs
     ]
     sizes = [sum(s.size for s in task.segments) for task in tasks]
-    results = executor.run([asdict(task) for task in tasks], write_side_files, sizes)
+    results = executor.run(write_side_files, tasks, sizes)
     placed = [
         _not_rebuilt(task.segments, base_offset, why)
         for task, result in zip(tasks, results, strict=True)
-        for base_offset, why in result["refused"]
+        for base_offset, why in result.refused
     ]
     new = finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)
-    _looked_at(plan, config, [t.segments[0].log for t, r in zip(tasks, results, strict=True) if not r["refused"]])
+    _looked_at(plan, config, [t.segments[0].log for t, r in zip(tasks, results, strict=True) if not r.refused])
     return JobReport(
         job=config.JOB,
         run_id=config.run_id,
@@ -182,36 +192,27 @@ def apply(plan: RebuildPlan, config: RebuildIndexesConfig, executor: Executor | 
         changed=tuple(_changes(tasks, results)),
         findings=tuple(new),
         plan=plan.as_dict(),
-        used_spark=True,
+        used_executor=True,
         metrics={
             "logs": len(tasks),
-            "segments": sum(result["segments"] for result in results),
-            "files": sum(result["files"] for result in results),
-            "bytes": sum(result["bytes"] for result in results),
+            "segments": sum(result.segments for result in results),
+            "files": sum(result.files for result in results),
+            "bytes": sum(result.bytes for result in results),
             "skipped": len(plan.skipped),
         },
     )
 
 
 def indexed_id(log: str) -> str:
-    """Application id whose version in ``segments`` says for which live segments a log's side files were made."""
+    """Application id whose version in ``segments`` says for which live segments a log's side files were written."""
     return f"indexed/{log}"
 
 
-def write_side_files(value: dict[str, Any]) -> dict[str, Any]:
-    """Write the side files of one log's segments. Runs in a worker.
-
-    Args:
-        value: an :class:`IndexTask` as plain values.
-
-    Returns:
-        ``segments``, ``files`` and ``bytes`` written, and ``refused``: (base offset or None for the log, why) of what
-        could not be.
-    """
-    segments = tuple(Segment(**each) for each in value["segments"])
-    task = IndexTask(**value | {"segments": segments})
+def write_side_files(task: IndexTask) -> WrittenIndexes:
+    """Write the side files of one log's segments. Runs in a worker."""
+    segments = task.segments
     config = TopicConfig(index_interval_bytes=task.index_interval_bytes)
-    done: dict[str, Any] = {"segments": 0, "files": 0, "bytes": 0, "refused": []}
+    done = WrittenIndexes()
     try:
         with segment_files(task.lake, segments, joined=False) as files:
             first = segments[0]
@@ -220,40 +221,44 @@ def write_side_files(value: dict[str, Any]) -> dict[str, Any]:
             for loss in made.losses:
                 base_offset = int(loss.file[:20]) if loss.file[:20].isdecimal() else None
                 if base_offset is None or base_offset in task.due:
-                    done["refused"].append([base_offset, loss.message])
+                    done.refused.append((base_offset, loss.message))
         for segment in segments:
             if segment.base_offset in task.due:
                 _place_all(task, segment, made.files, done)
     except LogError as error:
-        done["refused"].append([None, str(error)])
+        done.refused.append((None, str(error)))
     except OSError as error:
-        done["refused"].append([None, error.strerror or str(error)])
+        done.refused.append((None, error.strerror or str(error)))
     return done
 
 
-def _place_all(task: IndexTask, segment: Segment, files: Mapping[str, Any], done: dict[str, Any]) -> None:
-    """The side files of a segment, in their order."""
+def _place_all(task: IndexTask, segment: Segment, files: Proposal, done: WrittenIndexes) -> None:
+    """Write the side files of a segment, in their order."""
     written = 0
     for suffix in SIDE_FILES:
         file = files.get(segment_file_name(segment.base_offset, suffix))
         path = storage.join(task.lake, side_file(segment.path, suffix))
-        if isinstance(file, Write) and (task.again or not storage.exists(path)) and _place_if_new(path, file.content):
-            done["files"] += 1
-            done["bytes"] += len(file.content)
+        if (
+            isinstance(file, Write)
+            and (task.again or not storage.exists(path))
+            and storage.put_if_new(path, file.content)
+        ):
+            done.files += 1
+            done.bytes += len(file.content)
             written += 1
-    done["segments"] += bool(written)
+    done.segments += bool(written)
 
 
 def _why_not(segment: Segment, verdict: str | None) -> str | None:
     if segment.lies_at_source:
-        return "it lies at its source, where nothing is ever written"
+        return "it is at its source, where nothing is ever written"
     if verdict is None:
         return "it is not validated yet"
     return None if verdict == str(End.CLEAN) else f"it is {verdict}"
 
 
 def _looked_at(plan: RebuildPlan, config: RebuildIndexesConfig, logs: Sequence[str]) -> None:
-    """Note for which live segments the side files were made, where all of them could be."""
+    """Record for which live segments the side files were written, for logs without a failure."""
     guards = [
         Guard(indexed_id(log), plan.indexed[indexed_id(log)], plan.versions[log] or 0)
         for log in logs
@@ -276,18 +281,9 @@ def _not_rebuilt(segments: Sequence[Segment], base_offset: int | None, why: str)
     return PlacedFinding(finding, first.log, first.topic, first.partition, first.segment_id)
 
 
-def _place_if_new(path: str, content: bytes) -> bool:
-    """Put a file in its place, whole and on disk; False where the same content was there."""
-    with contextlib.suppress(FileNotFoundError):
-        if storage.read(path) == content:
-            return False
-    storage.put(path, content)
-    return True
-
-
-def _changes(tasks: Sequence[IndexTask], results: Sequence[Mapping[str, Any]]) -> Iterator[LogChange]:
+def _changes(tasks: Sequence[IndexTask], results: Sequence[WrittenIndexes]) -> Iterator[LogChange]:
     for task, result in zip(tasks, results, strict=True):
-        if result["files"]:
+        if result.files:
             first = task.segments[0]
-            metrics = {name: result[name] for name in ("segments", "files", "bytes")}
+            metrics = {"segments": result.segments, "files": result.files, "bytes": result.bytes}
             yield LogChange(first.log, first.topic, first.partition, metrics)

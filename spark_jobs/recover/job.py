@@ -1,21 +1,21 @@
-"""``recover``: what a broker's start would leave of archived logs, and log directories that a fresh broker starts on.
+"""``recover``: what a broker's start would leave of archived logs, and log directories on which a fresh broker starts.
 
     plan      logs and their live segments                                       (driver, no JVM)
     recover   one task a log: how far it is valid, its side files, what is lost  (workers, or driver if small)
     apply     `<out>/<topic>-<partition>` of each log, whole or not at all       (workers)
-    tell      the root files of `<out>`, then `log_actions`                      (driver)
+    record    the root files of `<out>`, then `log_actions`                      (driver)
 
-Without ``apply`` what each log would lose is said and nothing is written. The archive is read and never changed, and
-``out`` may not lie in the lake. Of a topic partition that was made again the newest incarnation is meant, unless logs
-are named. A directory that is there already stays as it is; one that an earlier run wrote just so is taken for done.
+Without ``apply`` it reports what each log would lose and writes nothing. The archive is only read, and ``out`` must not
+be in the lake. For a recreated topic the latest incarnation is used, unless logs are named. An existing directory stays
+as it is. If it is identical to the result of an earlier run, it counts as done.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -34,44 +34,49 @@ from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.setup.policies import Policies, TopicPolicy, read_policies
 from spark_jobs.lake.store import storage
-from spark_jobs.tasks.archived_recovery import RecoverTask, recover_log
+from spark_jobs.tasks.archived_recovery import RecoveredLog, RecoverTask, recover_log
+from spark_jobs.tasks.executor import run_tasks
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
 
 IN_PROCESS_BYTES = 64 << 20
-"""Less than this is read by the driver itself, before a JVM would be up."""
+"""Below this many bytes the driver reads by itself: it is done before a JVM would have started."""
 
 RECOVERY = "recovery"
 
 
 @dataclass(frozen=True, slots=True)
 class RecoverLogPlan:
-    """A log to look at."""
+    """A log to recover."""
 
     row: LogRow
     segments: tuple[Segment, ...]
     first_dirty_offset: int | None
 
 
+Done = tuple[RecoverLogPlan, RecoveredLog]
+"""A log and its result."""
+
+
 @dataclass(frozen=True, slots=True)
 class RecoverPlan:
-    """What there is to look at; what comes of it, only its bytes tell."""
+    """The logs to recover. The result is known only after their bytes are read."""
 
     logs: tuple[RecoverLogPlan, ...]
     policies: Policies
 
     @property
     def is_empty(self) -> bool:
-        """No log was chosen."""
+        """Whether no log was selected."""
         return not self.logs
 
     @property
-    def needs_spark(self) -> bool:
-        """Whether more is to be read than the driver does itself."""
+    def needs_executor(self) -> bool:
+        """Whether there is more to read than the driver reads by itself."""
         return sum(s.size for log in self.logs for s in log.segments) > IN_PROCESS_BYTES
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The plan as plain values."""
         return {
             "logs": [
@@ -87,10 +92,10 @@ class RecoverPlan:
 
 
 def plan(config: RecoverConfig) -> RecoverPlan:
-    """The logs that were chosen.
+    """Find the selected logs.
 
     Raises:
-        UsageError: the policies can't be read, ``out`` is missing, remote or in the lake, or two logs of one topic
+        UsageError: The policies cannot be read; ``out`` is missing, remote or in the lake; or two logs of one topic
             partition are named.
     """
     _check_out(config)
@@ -112,13 +117,9 @@ def plan(config: RecoverConfig) -> RecoverPlan:
 def apply(plan: RecoverPlan, config: RecoverConfig, executor: Executor | None = None) -> JobReport:
     """Recover each log; write the directories only with ``config.apply``."""
     tasks = [_task(log, plan.policies, config) for log in plan.logs]
-    values = [asdict(task) for task in tasks]
-    if executor is None:
-        results = [recover_log(value) for value in values]
-    else:
-        results = executor.run(values, recover_log, [sum(s.size for s in task.segments) for task in tasks])
-    done = list(zip(plan.logs, results, strict=True))
-    placed = [_refused(log, result["error"]) for log, result in done if result["error"] is not None]
+    sizes = [sum(s.size for s in task.segments) for task in tasks]
+    done: list[Done] = list(zip(plan.logs, run_tasks(executor, recover_log, tasks, sizes), strict=True))
+    placed = [_refused(log, result.error) for log, result in done if result.error is not None]
     if config.apply:
         placed += _write_root_files(config, done)
         _tell(config, done)
@@ -130,18 +131,18 @@ def apply(plan: RecoverPlan, config: RecoverConfig, executor: Executor | None = 
         findings=tuple(finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)),
         plan={
             "logs": [
-                {"log": log.row.log, "topic_partition": log.row.topic_partition, "error": result["error"]}
-                | (result["plan"] or {})
+                {"log": log.row.log, "topic_partition": log.row.topic_partition, "error": result.error}
+                | (result.plan or {})
                 for log, result in done
             ]
         },
-        used_spark=executor is not None,
+        used_executor=executor is not None,
         metrics={
             "applied": config.apply,
             "logs": len(done),
-            "written": sum(result["written"] for _, result in done),
-            "refused": sum(result["error"] is not None for _, result in done),
-            "bytes": sum(result["bytes"] for _, result in done),
+            "written": sum(result.written for _, result in done),
+            "refused": sum(result.error is not None for _, result in done),
+            "bytes": sum(result.log_bytes for _, result in done),
         },
     )
 
@@ -149,13 +150,13 @@ def apply(plan: RecoverPlan, config: RecoverConfig, executor: Executor | None = 
 def _check_out(config: RecoverConfig) -> None:
     if config.out is None:
         if config.apply:
-            raise UsageError("recover: name the new log directory, `out`, or ask for the plan alone.")
+            raise UsageError("recover: name the new log directory, `out`, or request only the plan.")
         return
     if storage.is_remote(config.out):
-        raise UsageError(f"recover: a broker starts on a local directory; {config.out} is none.")
+        raise UsageError(f"recover: a broker needs a local directory, and {config.out} is not local.")
     out = os.path.realpath(config.out)
     if not storage.is_remote(config.lake) and f"{out}/".startswith(f"{os.path.realpath(config.lake)}/"):
-        raise UsageError(f"recover: {config.out} lies in the lake, where nothing else belongs; name another directory.")
+        raise UsageError(f"recover: {config.out} is inside the lake; name another directory.")
 
 
 def _task(log: RecoverLogPlan, policies: Policies, config: RecoverConfig) -> RecoverTask:
@@ -179,18 +180,16 @@ def _task(log: RecoverLogPlan, policies: Policies, config: RecoverConfig) -> Rec
     )
 
 
-def _write_root_files(
-    config: RecoverConfig, done: Sequence[tuple[RecoverLogPlan, Mapping[str, Any]]]
-) -> Iterator[PlacedFinding]:
-    """The lines of every partition that was written."""
+def _write_root_files(config: RecoverConfig, done: Sequence[Done]) -> Iterator[PlacedFinding]:
+    """Write the root files with a line for each written partition."""
     assert config.out is not None
     read = os.path.join(config.lake, "archive")
     for log, result in done:
-        if not result["written"]:
+        if result.plan is None or not result.written:
             continue
         named = TopicPartition(log.row.topic, log.row.partition)
         try:
-            write_root_files(read, config.out, named, RootLines(**result["plan"]["root"]))
+            write_root_files(read, config.out, named, RootLines(**result.plan["root"]))
         except LogError as error:
             yield _refused(log, str(error))
 
@@ -200,9 +199,9 @@ def _refused(log: RecoverLogPlan, why: str) -> PlacedFinding:
     return PlacedFinding(finding, log.row.log, log.row.topic, log.row.partition)
 
 
-def _tell(config: RecoverConfig, done: Sequence[tuple[RecoverLogPlan, Mapping[str, Any]]]) -> None:
-    """What was written and what was lost by it, in ``log_actions``; what was told before is not told again."""
-    rows = [row for log, result in done if result["written"] for row in _actions(config, log, result)]
+def _tell(config: RecoverConfig, done: Sequence[Done]) -> None:
+    """Record in ``log_actions`` what was written and what was lost. What is recorded already is not repeated."""
+    rows = [row for log, result in done if result.written for row in _actions(config, log, result)]
     where: list[tuple[str, str, object]] = [("action", "==", RECOVERY)]
     told = read_rows(config.lake, "log_actions", ["log", "segment_id", "rule", "reason", "as_of_ms"], where).to_pylist()
     known = {tuple(row.values()) for row in told}
@@ -213,8 +212,8 @@ def _tell(config: RecoverConfig, done: Sequence[tuple[RecoverLogPlan, Mapping[st
 _TOLD_BY = ("log", "segment_id", "rule", "reason", "as_of_ms")
 
 
-def _actions(config: RecoverConfig, log: RecoverLogPlan, result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    row, plan = log.row, result["plan"]
+def _actions(config: RecoverConfig, log: RecoverLogPlan, result: RecoveredLog) -> Iterator[dict[str, object]]:
+    row, plan = log.row, result.plan or {}
     of = {name: getattr(row, name) for name in ("log", "topic", "log_id", "partition")}
     of |= {"run_id": config.run_id, "action": RECOVERY, "as_of_ms": config.as_of_ms}
     before = sum(segment.size for segment in log.segments)
@@ -225,7 +224,7 @@ def _actions(config: RecoverConfig, log: RecoverLogPlan, result: Mapping[str, An
         "rule": "salvage" if config.salvage else "start",
         "reason": whole,
         "bytes_before": before,
-        "bytes_after": result["bytes"],
+        "bytes_after": result.log_bytes,
     }
     by_name = {segment.base_offset: segment for segment in log.segments}
     for loss in plan["losses"]:
@@ -241,12 +240,12 @@ def _actions(config: RecoverConfig, log: RecoverLogPlan, result: Mapping[str, An
             }
 
 
-def _changes(done: Sequence[tuple[RecoverLogPlan, Mapping[str, Any]]]) -> Iterator[LogChange]:
+def _changes(done: Sequence[Done]) -> Iterator[LogChange]:
     for log, result in done:
-        if result["written"]:
+        if result.plan is not None and result.written:
             metrics = {
-                "bytes": result["bytes"],
-                "log_end_offset": result["plan"]["log_end_offset"],
-                "losses": len(result["plan"]["losses"]),
+                "bytes": result.log_bytes,
+                "log_end_offset": result.plan["log_end_offset"],
+                "losses": len(result.plan["losses"]),
             }
             yield LogChange(log.row.log, log.row.topic, log.row.partition, metrics)

@@ -1,38 +1,40 @@
 """``replace``: published ranges published again from the archive, below the frontier, which never moves.
 
     request   offsets, times (widened to whole record batches), or nothing: what was filled late
-    cut       at each log's frontier, and to what the archive still holds as it was published
+    cut       at each log's frontier, and to what the archive still has as it was published
     order     files with rows of several logs become files of one log each, the rows unchanged      (``ordering``)
-    widen     to all that a file held that cannot be read any more: it leaves with the commit       (``lost_files``)
+    widen     to all rows of a file that cannot be read any more: the commit removes it             (``lost_files``)
     compare   rows of the table and of the archive, every column                                    (workers)
-    rewrite   the files that hold a difference; rows outside of the request are carried over        (workers)
+    rewrite   the files with a difference; rows outside of the request are copied                   (workers)
     commit    per topic and at most 200 ranges: old files out, new ones in; then the ledger's `published`
 
-What can't be replaced is said by name and its rows stay: taken out of the archive, damaged, undecided, not published
-yet. Nothing differs: no new version. Each attempt to commit is laid out anew on the newest version of the table, so of
-two that overlap the second finds what the first has done. Application ``replace/<digest>`` names request, segments and
-rules that a commit was made from.
+A finding names what cannot be replaced, and its rows stay: removed from the archive, damaged, undecided, or not
+published yet. If nothing differs there is no new version. Each attempt to commit is planned again on the latest version
+of the table. So of two overlapping runs the second sees what the first has done. Application ``replace/<digest>``
+identifies the request, segments and rules from which a commit was made.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 
 from spark_jobs.contracts import JobReport, LogChange, ReplaceConfig
 from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.commits import Guard, WrittenFile
+from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.live_files import LiveFile, live_files, newest_files
 from spark_jobs.lake.errors import ConcurrentChange, OutputMismatch
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.ledger.offset_ranges import merged
+from spark_jobs.lake.retries import COMMIT_ATTEMPTS, retried
+from spark_jobs.lake.segments.validations import RULES_VERSION
+from spark_jobs.lake.store.written_file import WrittenFile, first_error
 from spark_jobs.replace.comparison import ArchivedLogs, Looked, Rewrite, compared, shared_names, unless_lost
 from spark_jobs.replace.layout import PART_BYTES, MixedFile, RecordFiles, by_topic
 from spark_jobs.replace.ledger import mark_published
@@ -48,40 +50,37 @@ from spark_jobs.replace.lost_files import (
 )
 from spark_jobs.replace.request import LogRequest, TopicRequest, refusal, requested
 from spark_jobs.row_files import uncommitted
+from spark_jobs.row_files.archived_bytes import ArchivedBytes
 from spark_jobs.row_files.ordering import incarnations, plan_orders, put_in_order
-from spark_jobs.row_files.pieces import ArchivedBytes
 from spark_jobs.row_files.rewritten_file import TABLE, rewrite_rows
-from spark_jobs.tasks.segment_pass import RULES_VERSION
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
 
-COMMIT_ATTEMPTS = 8
-
 
 @dataclass(frozen=True, slots=True)
 class ReplacePlan:
-    """What is looked at; printed, it is the dry run. What differs, workers find out."""
+    """The requests to compare. The dry run prints it. Workers find the differences."""
 
     topics: tuple[TopicRequest, ...]
     refused: tuple[PlacedFinding, ...]
-    """Also what an earlier run refused: whoever asks again is told again."""
+    """All refusals. Those of an earlier run are reported again."""
     unseen: bool
-    """Whether any of it was not refused before."""
+    """Whether any refusal is new."""
     meets_lost_file: bool
-    """Whether a file that is gone or cut held rows of what is refused: others of its rows may be replaceable."""
+    """Whether a missing or truncated file had rows of refused ranges: its other rows may be replaceable."""
 
     @property
     def is_empty(self) -> bool:
-        """No range is asked for or due, nothing new is refused, and no file is lost."""
+        """Whether no range is requested or due, no refusal is new, and no file is lost."""
         return not self.topics and not self.unseen and not self.meets_lost_file
 
     @property
-    def needs_spark(self) -> bool:
+    def needs_executor(self) -> bool:
         """Whether rows have to be compared."""
         return bool(self.topics) or self.meets_lost_file
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The plan as plain values."""
         logs = [log for topic in self.topics for log in topic.logs]
         keys = ("log", "topic", "partition", "records")
@@ -95,20 +94,20 @@ class ReplacePlan:
 
 @dataclass(slots=True)
 class ReplaceResult:
-    """What became of requests."""
+    """The results of requests."""
 
     changed: list[LogChange] = field(default_factory=list)
     refused: list[PlacedFinding] = field(default_factory=list)
     ranges: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
-    """Ranges by log that are now as the archive has them."""
+    """Ranges by log that now agree with the archive."""
 
     def refuse(self, request: LogRequest, why: str) -> None:
-        """Leave a log as it is, and say so of each of its ranges."""
+        """Leave a log as it is, with a finding for each of its ranges."""
         self.refused += [refusal(request, start, end, why) for start, end in request.ranges]
         self.ranges.pop(request.log, None)
 
     def add(self, other: ReplaceResult) -> None:
-        """Take what became of other requests in; a log may have several."""
+        """Add the results of other requests; a log may have several."""
         self.changed += other.changed
         self.refused += other.refused
         for log, ranges in other.ranges.items():
@@ -116,7 +115,7 @@ class ReplaceResult:
 
 
 def plan(config: ReplaceConfig) -> ReplacePlan:
-    """The ranges that were asked for, or that were filled behind the frontier, cut to what can be replaced."""
+    """Plan the ranges that were requested, or filled late below the frontier, cut to what can be replaced."""
     topics, refused = requested(config)
     unseen = bool(finding_rows.unseen(config.lake, refused))
     in_vain = _in_vain(refused)
@@ -127,7 +126,7 @@ def plan(config: ReplaceConfig) -> ReplacePlan:
 
 
 def _in_vain(refused: Sequence[PlacedFinding]) -> dict[tuple[str, str], list[tuple[int, int]]]:
-    """Ranges that were asked for and cannot be replaced, by topic and log."""
+    """Requested ranges that cannot be replaced, by topic and log."""
     ranges: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for placed in refused:
         span = placed.finding.start_offset or 0, placed.finding.end_offset or 0
@@ -136,10 +135,10 @@ def _in_vain(refused: Sequence[PlacedFinding]) -> dict[tuple[str, str], list[tup
 
 
 def apply(plan: ReplacePlan, config: ReplaceConfig, executor: Executor | None) -> JobReport:
-    """Compare, rewrite what differs, one commit a topic; then bring the ledger up to date.
+    """Compare, rewrite differences with one commit per topic, then update the ledger.
 
     Raises:
-        ConcurrentChange: other commits kept coming between look and commit.
+        ConcurrentChange: Other commits kept being made between read and commit.
     """
     done = ReplaceResult(refused=list(plan.refused))
     if executor is not None:
@@ -153,7 +152,7 @@ def apply(plan: ReplacePlan, config: ReplaceConfig, executor: Executor | None) -
         changed=tuple(done.changed),
         findings=tuple(new),
         plan=plan.as_dict(),
-        used_spark=executor is not None,
+        used_executor=executor is not None,
         metrics={
             "compared_records": sum(log.records for topic in plan.topics for log in topic.logs),
             "records": sum(int(change.metrics["records"] or 0) for change in done.changed),
@@ -164,7 +163,7 @@ def apply(plan: ReplacePlan, config: ReplaceConfig, executor: Executor | None) -
 def _replace(plan: ReplacePlan, config: ReplaceConfig, executor: Executor, done: ReplaceResult) -> None:
     """Compare everything at once, then rewrite and commit topic by topic where something differs.
 
-    A file that turns out to be lost on the way makes it begin again with the topics that are left.
+    If a file turns out to be lost, begin again with the remaining topics.
     """
     left, in_vain = list(plan.topics), _in_vain(plan.refused)
     reasons = missing_or_cut(config.lake, _live_files(config.lake, _topics(left, in_vain)))
@@ -190,10 +189,10 @@ def _replace_left(
     executor: Executor,
     done: ReplaceResult,
 ) -> None:
-    """Take topics off ``left`` and ``in_vain`` as they are done.
+    """Process topics, and remove each from ``left`` and ``in_vain`` when it is done.
 
     Raises:
-        NewlyLost: a file of the table cannot be read.
+        NewlyLost: A file of the table cannot be read.
     """
     _order_mixed(left, reasons, config, executor)
     live = _live_files(config.lake, _topics(left, in_vain))
@@ -210,19 +209,7 @@ def _replace_left(
     found_at_first = iter(compared([log for topic in left for log in topic.logs], config.lake, archived, executor))
     for topic in list(left):
         looked = [next(found_at_first) for _ in topic.logs]
-        for attempt in range(COMMIT_ATTEMPTS):
-            mine = ReplaceResult()
-            try:
-                _settle(topic.topic, looked, config, archived, executor, mine)
-                break
-            except ConcurrentChange:
-                time.sleep(0.05 * 2**attempt)
-                _order_mixed([topic], reasons, config, executor)
-                looked = compared(topic.logs, config.lake, archived, executor)
-        else:
-            raise ConcurrentChange(
-                f"Table {TABLE}: {COMMIT_ATTEMPTS} attempts were overtaken by other commits; run again."
-            )
+        mine = _replace_topic(topic, looked, reasons, config, archived, executor)
         left.remove(topic)
         for key in [key for key in in_vain if key[0] == topic.topic]:
             del in_vain[key]
@@ -232,6 +219,35 @@ def _replace_left(
     in_vain.clear()
 
 
+def _replace_topic(
+    topic: TopicRequest,
+    looked: Sequence[Looked],
+    reasons: Mapping[str, str],
+    config: ReplaceConfig,
+    archived: ArchivedLogs,
+    executor: Executor,
+) -> ReplaceResult:
+    """Process the requests of a topic. After a conflicting commit they are compared again.
+
+    Raises:
+        ConcurrentChange: Other commits kept being made between read and commit.
+        NewlyLost: A file of the table cannot be read.
+    """
+    known: Sequence[Looked] | None = looked
+
+    def attempt() -> ReplaceResult:
+        nonlocal known
+        if known is None:
+            _order_mixed([topic], reasons, config, executor)
+            known = compared(topic.logs, config.lake, archived, executor)
+        now, known = known, None
+        done = ReplaceResult()
+        _settle(topic.topic, now, config, archived, executor, done)
+        return done
+
+    return retried(attempt)
+
+
 def _live_files(lake: str, topics: Collection[str]) -> list[LiveFile]:
     return [file for file in newest_files(lake, TABLE) if file.partition_values["topic"] in topics]
 
@@ -239,11 +255,12 @@ def _live_files(lake: str, topics: Collection[str]) -> list[LiveFile]:
 def _order_mixed(
     topics: Sequence[TopicRequest], reasons: Mapping[str, str], config: ReplaceConfig, executor: Executor
 ) -> None:
-    """Put in order what another engine mixed, where a request meets such a file: rows of one log are replaced only in
-    files that hold no other's. What cannot be put in order is refused when it is compared.
+    """Reorder files that another engine mixed, where a request meets such a file.
+
+    Rows are replaced only in files of one log. Files that cannot be reordered are refused by the comparison.
 
     Raises:
-        NewlyLost: a file of the table cannot be read.
+        NewlyLost: A file of the table cannot be read.
     """
     for _ in range(COMMIT_ATTEMPTS):  # another engine may mix files again meanwhile
         mixed = _mixed(topics, reasons, config.lake)
@@ -258,7 +275,7 @@ def _order_mixed(
 
 
 def _mixed(topics: Sequence[TopicRequest], reasons: Mapping[str, str], lake: str) -> list[LiveFile]:
-    """The readable files of topics of which a request meets a file with rows of several logs."""
+    """The readable files of each topic where a request meets a file with rows of several logs."""
     live = [file for file in _live_files(lake, {topic.topic for topic in topics}) if file.path not in reasons]
     files, by_name = RecordFiles(lake, shared_names(lake)), by_topic(live)
     mixed: list[LiveFile] = []
@@ -283,8 +300,8 @@ def _settle(
     """Refuse, leave or rewrite each request.
 
     Raises:
-        ConcurrentChange: the version that was looked at is not the newest any more.
-        NewlyLost: a file of the table cannot be read.
+        ConcurrentChange: The version that was read is no longer the latest.
+        NewlyLost: A file of the table cannot be read.
     """
     for each in looked:
         if each.problem is None:
@@ -296,7 +313,8 @@ def _settle(
     lost = _removable(archived.lost.get(topic, []), requests, done)
     rewrites = [rewrite for rewrite in rewrites if rewrite.laid.request.log in done.ranges]
     if rewrites:
-        # In front of the commit, so that no run can die between: its rows come from the archive, not from here.
+        # Before the commit, so that a killed run cannot leave it out: its rows are read from the archive, not from this
+        # table.
         again = {rewrite.laid.request.log: rewrite.laid.request.ranges[0][0] for rewrite in rewrites}
         uncommitted.begin_again(config.lake, again, config.run_id)
     if rewrites or lost:
@@ -304,8 +322,10 @@ def _settle(
 
 
 def _removable(lost: Sequence[LostFile], requests: Sequence[LogRequest], done: ReplaceResult) -> list[LostFile]:
-    """Lost files all of whose rows are there again when the commit is; requests that share another with one that is
-    refused are refused too: its rows could come back beside theirs."""
+    """Lost files whose rows are all restored by the commit.
+
+    A request that shares such a file with a refused request is refused too: otherwise restored rows could duplicate.
+    """
     refused = {request.log for request in requests if request.log not in done.ranges}
     while True:
         kept = [each for each in lost if not refused.intersection(each.spans)]
@@ -315,7 +335,7 @@ def _removable(lost: Sequence[LostFile], requests: Sequence[LogRequest], done: R
             return kept
         for request in more:
             path = next(each.file.path for each in stuck if request.log in each.spans)
-            done.refuse(request, f"the file {path} cannot be read, and what it held of other logs cannot be replaced")
+            done.refuse(request, f"the file {path} cannot be read, and its rows of other logs cannot be replaced")
             refused.add(request.log)
 
 
@@ -329,14 +349,13 @@ def _rewrite(
     done: ReplaceResult,
 ) -> None:
     parts = [part for rewrite in chosen for part in rewrite.parts]
-    tasks = [asdict(p.stretch) for p in parts]
-    results = iter(unless_lost(executor.run(tasks, rewrite_rows, [p.size for p in parts])) if tasks else ())
+    results = iter(unless_lost(executor.run(rewrite_rows, [p.stretch for p in parts], [p.size for p in parts])))
     written: dict[str, list[WrittenFile]] = {}
     for rewrite in chosen:
         request = rewrite.laid.request
         told = [next(results) for _ in rewrite.parts]
-        problem = next((result["error"] for result in told if result["error"]), None)
-        files = [WrittenFile(**result["file"]) for result in told if result["file"]]
+        problem = first_error(told)
+        files = [file for result in told for file in result.files]
         rows = sum(span.rows for span in rewrite.removed) + rewrite.gained
         if problem is None and sum(file.rows for file in files) != rows:
             problem = f"{sum(file.rows for file in files)} rows were written where {rows} are due"
@@ -365,7 +384,7 @@ def _rewrite(
                 with noticed():
                     now = archived.files.of(files.get(request.topic, ()), request.named, request.ranges)
             except MixedFile as mixed:
-                raise ConcurrentChange(f"Table {TABLE}: {mixed}.") from mixed  # refused by name when looked at again
+                raise ConcurrentChange(f"Table {TABLE}: {mixed}.") from mixed  # refused by the next comparison
             if now != laid.files:
                 raise ConcurrentChange(f"Table {TABLE}: files of {request.log} were changed since they were read.")
 

@@ -1,10 +1,10 @@
 """Which stretches of a log's offsets a replacement reads and writes, so that the table keeps its layout.
 
     part        one stretch of offsets that becomes one file: where an old file began, a new one begins
-    connected   parts that share a file: all of them are written again, or none
+    connected   parts that share a file: all of them are rewritten, or none
 
-A range between two files becomes a file of its own; one inside of a file is woven into it. Belongs here: offsets and
-files. Rows are ``rewritten_file``'s, what is asked for and committed ``replace``'s.
+A range between two files becomes a file of its own. A range inside a file is merged into it.
+This module handles offsets and files. ``rewritten_file`` handles rows; ``replace`` handles requests and commits.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from itertools import pairwise
 from spark_jobs.lake.delta.file_contents import read_contents
 from spark_jobs.lake.delta.live_files import LiveFile
 from spark_jobs.lake.ledger.offset_ranges import Ranges, clipped, meets
-from spark_jobs.row_files.pieces import TASK_BYTES, ArchivedBytes, grouped
+from spark_jobs.row_files.archived_bytes import TASK_BYTES, ArchivedBytes, grouped
 from spark_jobs.row_files.records_file import WriteTask
 from spark_jobs.row_files.rewritten_file import TABLE, RowStretch
 
 PART_BYTES = 4 * TASK_BYTES
-"""Archived bytes from which a part is cut although no file begins there."""
+"""Archived bytes above which a part is split even where no file begins."""
 
 
 class MixedFile(Exception):
-    """A file that holds rows of several logs: somebody merged it without regard to the layout."""
+    """A file with rows of several logs: another engine merged it without regard to the layout."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogOf:
-    """A log as rows name it."""
+    """The columns of a row that identify its log."""
 
     topic: str
     partition: int
@@ -39,7 +39,7 @@ class LogOf:
 
 @dataclass(frozen=True, slots=True)
 class FileSpan:
-    """A live file, all its rows of one log, and the offsets [start, end) that it spans."""
+    """A live file with rows of one log, and the offsets [start, end) that it spans."""
 
     path: str
     start: int
@@ -50,26 +50,30 @@ class FileSpan:
 
 @dataclass(frozen=True, slots=True)
 class SizedStretch:
-    """A stretch, and about how many bytes are read for it."""
+    """A stretch, and the estimated bytes to read for it."""
 
     stretch: RowStretch
     size: int
 
 
 class RecordFiles:
-    """Looks up whose rows the files of a table have."""
+    """Looks up to which logs the rows of a table's files belong."""
 
     def __init__(self, lake: str, shared: Iterable[tuple[str, int]]) -> None:
-        """``shared``: topics and partitions that several logs of the lake have in common, as incarnations do."""
+        """Create the lookup.
+
+        Args:
+            shared: Topics and partitions of several logs of the lake, such as incarnations.
+        """
         self._lake = lake
         self._shared = frozenset(shared)
 
     def of(self, files: Iterable[LiveFile], log: LogOf, ranges: Ranges) -> tuple[FileSpan, ...]:
-        """The files that have rows of the log, and meet the ranges with them, by their first offset.
+        """The files with rows of the log that meet the ranges, by their first offset.
 
         Raises:
-            MixedFile: one of them has rows of other logs too.
-            FileUnreadable: one of them cannot be read, and its statistics do not tell.
+            MixedFile: One of them has rows of other logs too.
+            FileUnreadable: One of them cannot be read, and its statistics do not name its log.
         """
         spans = []
         for file in files:
@@ -99,7 +103,7 @@ class RecordFiles:
 
 
 def by_topic(files: Iterable[LiveFile]) -> dict[str, list[LiveFile]]:
-    """Files by the topic that all rows of them are of."""
+    """Files by topic; all rows of a file have the same topic."""
     found: dict[str, list[LiveFile]] = {}
     for file in files:
         found.setdefault(file.partition_values["topic"], []).append(file)
@@ -120,10 +124,10 @@ def parts_of(
     """The parts that tile the ranges and the files that meet them, in offset order.
 
     Args:
-        key: of the log, as the archive has it.
-        visible: what of the ranges has rows.
-        begins: offsets where files began that are lost.
-        extra: columns that users added, as ``table_columns`` says them.
+        key: Log key in the archive.
+        visible: Offsets of the ranges that have rows.
+        begins: Offsets where lost files began.
+        extra: Columns that users added, as ``table_columns`` writes them.
     """
     parts = []
     old_begins = {*begins, *(file.start for file in files)}
@@ -136,7 +140,7 @@ def parts_of(
 
 
 def connected(parts: Sequence[SizedStretch], different: Iterable[SizedStretch]) -> list[SizedStretch]:
-    """The parts that have to be written again if these do: a file goes as a whole."""
+    """The parts that must be rewritten together with these, because a file is replaced as a whole."""
     chosen = set(different)
     while True:
         gone = {path for part in chosen for path in part.stretch.files}
@@ -147,7 +151,7 @@ def connected(parts: Sequence[SizedStretch], different: Iterable[SizedStretch]) 
 
 
 def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Spans that overlap made one; those that only touch stay apart."""
+    """Join overlapping spans; spans that only touch stay separate."""
     joined: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if joined and start < joined[-1][1]:
@@ -158,7 +162,7 @@ def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _small_enough(key: str, visible: Ranges, start: int, end: int, held: ArchivedBytes) -> list[tuple[int, int]]:
-    """[start, end), cut where its archived bytes are too many for one file."""
+    """Split [start, end) where its archived bytes are too many for one file."""
     pieces = held.pieces(key, visible) if visible else []
     if sum(piece.end - piece.start for piece in pieces) <= PART_BYTES:
         return [(start, end)]

@@ -1,6 +1,6 @@
-"""What a replacement tells the offset ledger: that the ranges which it has written are published.
+"""Records in the offset ledger that a replacement published its ranges.
 
-Belongs here: the rows of ``offset_ledger``, cut at the bounds of these ranges. Which ranges they are is ``replace``'s.
+This module writes the rows of ``offset_ledger``, split at the bounds of these ranges. ``replace`` selects the ranges.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from spark_jobs.lake.delta.commits import Standing
+from spark_jobs.lake.delta.commits import TableVersions
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import clipped
@@ -20,20 +20,20 @@ from spark_jobs.lake.segments import removals
 def mark_published(
     lake: str, done: Mapping[str, Sequence[tuple[int, int]]], run_id: str, *, include_withdrawn: bool = False
 ) -> None:
-    """Set the ledger's `published` on what was replaced; nothing to set writes nothing.
+    """Set the ledger's `published` on replaced ranges. Writes nothing if nothing changes.
 
     Args:
-        include_withdrawn: rows that were withdrawn are back: their withdrawals go.
+        include_withdrawn: Withdrawn rows are published again, so their withdrawals are deleted.
     """
     if not done:
         return
     if include_withdrawn:
         withdrawals.take_back(lake, done, run_id)
-    standing = Standing.of(lake, "offset_ledger")
-    ledger = frontier.sync_published(lake, run_id, list(done), standing)
+    expected = TableVersions.of(lake, "offset_ledger")
+    ledger = frontier.sync_published(lake, run_id, list(done), expected)
     marked = {log: _marked(lake, rows, done[log], include_withdrawn=include_withdrawn) for log, rows in ledger.items()}
     moved = [log for log in marked if marked[log] != ledger[log]]
-    frontier.commit_ledger(lake, [row for log in moved for row in marked[log]], moved, run_id, standing)
+    frontier.commit_ledger(lake, [row for log in moved for row in marked[log]], moved, run_id, expected)
 
 
 def _marked(

@@ -1,11 +1,11 @@
-"""Files that ``records`` names and nobody can read any more: what they held, and what a replacement makes of them.
+"""Files of ``records`` that can no longer be read: their offsets, and how a replacement restores their rows.
 
-A file is lost when it is gone, has another size than its commit says, or cannot be decoded although its bytes can be
-read. It leaves the table in the commit that has all its rows again, so a request that meets one is widened to all
-offsets that it may have held, of each log that it may be of. Which these are its statistics tell, or the file itself
-where only its pages are damaged. Rows that the archive does not hold any more are named as lost.
+A file is lost when it is missing, has another size than its commit says, or cannot be decoded although its bytes can be
+read. The commit that restores all its rows also removes it from the table. So a request that meets a lost file is
+widened to all offsets that the file may have had, of each possible log. The statistics give these offsets, or the file
+itself where only its pages are damaged. A finding names rows that the archive no longer has.
 
-Belongs here: which files, which offsets, and what to say. Comparing and writing rows is ``replace``'s.
+This module finds files and offsets, and writes the findings. ``replace`` compares and writes rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,12 @@ from spark_jobs.row_files.rewritten_file import TABLE
 
 @contextmanager
 def noticed() -> Iterator[None]:
-    """Turn a file that cannot be read into NewlyLost, or into OSError where it may be readable later."""
+    """Convert errors of an unreadable file.
+
+    Raises:
+        NewlyLost: The file is lost.
+        OSError: The file may be readable later.
+    """
     try:
         yield
     except FileUnreadable as unreadable:
@@ -39,7 +44,7 @@ def noticed() -> Iterator[None]:
 
 
 class NewlyLost(Exception):
-    """Files turned out to be lost while a replacement read them; the layout has to be made anew."""
+    """Files turned out to be lost while a replacement read them; the layout must be computed again."""
 
     def __init__(self, reasons: Mapping[str, str]) -> None:
         super().__init__()
@@ -53,16 +58,16 @@ class LostFile:
     file: LiveFile
     reason: str
     spans: Mapping[str, tuple[int, int]]
-    """By log key, offsets [start, end) between which it may have held rows."""
+    """Offsets [start, end) in which it may have had rows, by log key."""
 
     def meets_any(self, log: str, ranges: Ranges) -> bool:
-        """Whether it may have held rows of ranges of a log."""
+        """Whether it may have had rows in ranges of a log."""
         span = self.spans.get(log)
         return span is not None and meets(ranges, *span)
 
 
 def missing_or_cut(lake: str, files: Iterable[LiveFile]) -> dict[str, str]:
-    """Why files are lost, by path, as one listing of the table's directory tells."""
+    """Why files are missing or truncated, by path, from one listing of the table's directory."""
     root = table_uri(lake, TABLE)
     sizes = {storage.relative(file.path, root): file.size for file in storage.files_below(root)}
     reasons = {}
@@ -76,7 +81,7 @@ def missing_or_cut(lake: str, files: Iterable[LiveFile]) -> dict[str, str]:
 
 
 def lost_files(lake: str, files: Iterable[LiveFile], reasons: Mapping[str, str]) -> list[LostFile]:
-    """The live files of which a reason is known, and what they may have held."""
+    """The live files with a known reason, and the offsets that they may have had."""
     lost = [file for file in files if file.path in reasons]
     logs = archive.read_logs(lake) if lost else {}
     return [LostFile(file, reasons[file.path], _spans(lake, file, logs)) for file in lost]
@@ -88,13 +93,13 @@ def widened(
     in_vain: Mapping[tuple[str, str], Sequence[tuple[int, int]]],
     lost: Sequence[LostFile],
 ) -> tuple[list[TopicRequest], dict[str, list[LostFile]], list[Unreplaceable]]:
-    """The requests, with all that the files held that they meet; a topic with such a file is one commit.
+    """Widen requests to all offsets of the lost files that they meet. A topic with such a file is one commit.
 
     Args:
-        in_vain: ranges that were asked for and cannot be replaced, by topic and log; files that these meet count too.
+        in_vain: Requested ranges that cannot be replaced, by topic and log. Files that they meet count too.
 
     Returns:
-        The requests, the files by topic, and what of the files' offsets cannot be replaced.
+        The requests, the files by topic, and the offsets of the files that cannot be replaced.
     """
     requests: dict[str, TopicRequest] = {}
     met: dict[str, list[LostFile]] = {}
@@ -119,7 +124,7 @@ def widened(
 
 
 def _met(wanted: dict[str, list[tuple[int, int]]], lost: Sequence[LostFile]) -> list[LostFile]:
-    """Lost files that meet what is wanted, which grows by what they held, so that it may meet others."""
+    """Lost files that meet the wanted ranges. Their offsets are added to ``wanted``, and may meet other files."""
     chosen: list[LostFile] = []
     while True:
         more = [
@@ -154,10 +159,10 @@ def _spans(lake: str, file: LiveFile, logs: Mapping[str, LogRow]) -> dict[str, t
 def rows_lost(
     lake: str, lost: Sequence[LostFile], refused: Iterable[Unreplaceable], others: Sequence[LiveFile]
 ) -> list[PlacedFinding]:
-    """Name the offsets whose rows were in lost files and are in no other, where the archive does not have them.
+    """Findings for offsets whose rows were in lost files only and which the archive does not have.
 
     Args:
-        others: files of the table that can be read.
+        others: Files of the table that can be read.
     """
     missing: dict[tuple[str, str], list[tuple[Unreplaceable, int, int]]] = {}
     for each in refused:
@@ -200,7 +205,7 @@ def _rows_are_lost(lost: LostFile, of: Unreplaceable, start: int, end: int) -> P
 
 
 def rebuilt(lost: LostFile, logs: Mapping[str, LogRequest]) -> PlacedFinding:
-    """Say that a lost file has left the table, and which offsets were compared with the archive instead of it."""
+    """Build the finding that a lost file was removed, and which offsets were compared with the archive."""
     topic = lost.file.partition_values["topic"]
     places = [
         f"[{start}, {end}) of {topic}-{request.partition}"

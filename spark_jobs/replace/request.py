@@ -1,7 +1,7 @@
-"""What is asked of ``replace``: offsets, times or nothing, cut to the ranges of each log that can be replaced.
+"""The request of ``replace``: offsets, times or nothing, cut to the ranges of each log that can be replaced.
 
-Only offsets below the frontier that the archive still holds as they were published can be; the others are refused by
-name. Belongs here: which offsets, from the ledger. What becomes of them is ``replace``'s.
+A range can be replaced if it is below the frontier and the archive still has it as it was published. Findings name the
+other ranges. This module selects offsets from the ledger. ``replace`` executes the requests.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ class LogRequest:
     partition: int
     ranges: tuple[tuple[int, int], ...]
     visible: tuple[tuple[int, int], ...]
-    """What of the ranges has rows."""
+    """Offsets of the ranges that have rows."""
     records: int
-    """Rows there are to be, as the ledger counts them."""
+    """Expected number of rows, by the ledger."""
 
     @property
     def named(self) -> LogOf:
-        """The log as rows name it."""
+        """The columns of a row that identify the log."""
         return LogOf(self.topic, self.partition, self.log_id)
 
 
@@ -79,29 +79,29 @@ class Unreplaceable:
 
     @property
     def rows(self) -> int:
-        """Published rows that there are to be in the whole range of the ledger."""
+        """Expected published rows in the whole ledger range."""
         return self.row.records if self.row.has_rows else 0
 
     def rows_between(self, start: int, end: int) -> int:
-        """The same of a part; at least that many where only the number of gaps is known."""
+        """Expected rows in a part; a lower bound where only the number of gaps is known."""
         outside = (self.row.end_offset - self.row.start_offset) - (end - start)
         return max(self.rows - outside, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRequest:
-    """What one commit is made of."""
+    """The requests of one commit."""
 
     topic: str
     logs: tuple[LogRequest, ...]
 
 
 def requested(config: ReplaceConfig) -> tuple[list[TopicRequest], list[PlacedFinding]]:
-    """What is to be compared, one commit's worth each, and what is refused."""
+    """The requests, each as large as one commit, and the refusals."""
     rows = archive.read_logs(config.lake, config.logs)
     ledger = frontier.read_ledger(config.lake, list(rows))
     frontiers = frontier.read_frontiers(config.lake, list(ledger))
-    # What a run published and did not get to tell the ledger was not filled late.
+    # A range that a run published without updating the ledger was not filled late.
     ledger = {log: frontier.with_published(ranges, frontiers[log]) for log, ranges in ledger.items()}
     if config.include_withdrawn:
         ledger = {log: [replace(row, withdrawn=False) for row in ranges] for log, ranges in ledger.items()}
@@ -120,7 +120,7 @@ def requested(config: ReplaceConfig) -> tuple[list[TopicRequest], list[PlacedFin
 def requests_for(
     lake: str, wanted: Mapping[str, Sequence[tuple[int, int]]]
 ) -> tuple[list[LogRequest], list[Unreplaceable]]:
-    """One request for each log with all of its wanted ranges that can be replaced, and what of them cannot be."""
+    """One request for each log with all of its replaceable wanted ranges, and the ranges that cannot be replaced."""
     ledger = frontier.read_ledger(lake, list(wanted))
     frontiers = frontier.read_frontiers(lake, list(ledger))
     requests: list[LogRequest] = []
@@ -143,10 +143,10 @@ def _names_times(config: ReplaceConfig) -> bool:
 
 
 def _ranges_of_times(config: ReplaceConfig, logs: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
-    """Offsets by log of the record batches that hold timestamps in [since, until), as their headers tell.
+    """Offsets by log of the record batches with timestamps in [since, until), by their headers.
 
-    A header tells the greatest timestamp and the first one; a batch is left out only where both lie on one side.
-    Batches stream by; what is held are runs of neighbours.
+    A header has the first and the greatest timestamp. A batch is left out only if both are on the same side. Batches
+    are streamed; only runs of adjacent batches are kept.
     """
     table = open_table(config.lake, "batches")
     if table is None:
@@ -170,7 +170,7 @@ def _ranges_of_times(config: ReplaceConfig, logs: Sequence[str]) -> dict[str, li
 def _wanted(
     config: ReplaceConfig, ranges: Sequence[LedgerRow], end: int, by_time: Sequence[tuple[int, int]] | None
 ) -> list[tuple[int, int]]:
-    """The offsets that are asked for, in ascending ranges; without a request those that were filled late."""
+    """The requested offsets in ascending ranges; without a request, those that were filled late."""
     if not config.names_a_range:
         due = (r for r in ranges if r.state in REPLACEABLE and not r.published and not r.withdrawn)
         late = [r for r in due if r.end_offset <= end]
@@ -179,7 +179,7 @@ def _wanted(
     if by_time is None:
         stop = end if stop is None else stop
         return [(start, stop)] if start < stop else []
-    # Offsets that cleaning left between two batches are asked for with them: one range instead of many.
+    # Include offsets that cleaning removed between two batches: one range instead of many.
     cleaned = {r.start_offset: r.end_offset for r in ranges if r.state is OffsetState.COMPACTED}
     widened = merged((low, cleaned.get(high, high)) for low, high in by_time)
     if stop is None:
@@ -190,7 +190,7 @@ def _wanted(
 def _cut(
     ranges: Sequence[LedgerRow], wanted: Sequence[tuple[int, int]], end: int
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int, str]]]:
-    """What of the wanted offsets can be replaced, and what can't, with the reason."""
+    """The wanted offsets that can be replaced, and those that cannot, with the reason."""
     chosen: list[tuple[int, int]] = []
     refused: list[tuple[int, int, str]] = []
     for low, high in wanted:
@@ -208,7 +208,7 @@ def _cut(
                 refused.append((start, stop, why))
         high = min(high, ranges[-1].end_offset)
         if high > max(low, end):
-            refused.append((max(low, end), high, "they are not published yet; publishing takes them when they are due"))
+            refused.append((max(low, end), high, "they are not published yet; `publish` adds them when they are due"))
     return merged(chosen), refused
 
 
@@ -230,7 +230,7 @@ def _meeting(ranges: Sequence[LedgerRow], start: int, end: int) -> Iterator[Ledg
 def _requests(
     lake: str, ranges: Sequence[LedgerRow], chosen: Sequence[tuple[int, int]], most: int = RANGES_A_COMMIT
 ) -> list[LogRequest]:
-    """The log's ranges as requests of no more than one commit takes."""
+    """Split the log's ranges into requests that fit into one commit."""
     first = ranges[0]
     requests = []
     for at in range(0, len(chosen), most):
@@ -259,12 +259,12 @@ def _records_in(lake: str, row: LedgerRow, ranges: Sequence[tuple[int, int]]) ->
 
 
 def _by_topic(requests: Sequence[LogRequest]) -> list[TopicRequest]:
-    """Logs of one topic together, as long as their ranges fit into one commit."""
+    """Group logs of one topic as long as their ranges fit into one commit."""
     topics = []
     for topic, found_there in groupby(sorted(requests, key=lambda r: (r.topic, r.log)), key=lambda r: r.topic):
         logs: list[LogRequest] = []
         for request in found_there:
-            # Two parts of one log may meet in one file, so they never share a commit.
+            # Two requests of one log may meet the same file, so they never share a commit.
             full = sum(len(log.ranges) for log in logs) + len(request.ranges) > RANGES_A_COMMIT
             if logs and (full or logs[-1].log == request.log):
                 topics.append(TopicRequest(topic, tuple(logs)))
@@ -275,11 +275,11 @@ def _by_topic(requests: Sequence[LogRequest]) -> list[TopicRequest]:
 
 
 def refusal(log: LogRequest | LedgerRow, start: int, end: int, why: str) -> PlacedFinding:
-    """Say that offsets [start, end) stay as they are, and why."""
+    """Build the finding that offsets [start, end) stay as they are, with the reason."""
     finding = found(
         "replacement-refused",
-        f"{log.topic}-{log.partition}: offsets [{start}, {end}) are not replaced: {why}. What records has of them "
-        "stays as it is.",
+        f"{log.topic}-{log.partition}: offsets [{start}, {end}) are not replaced: {why}. Their rows in records "
+        "stay as they are.",
         start_offset=start,
         end_offset=end,
     )

@@ -1,22 +1,22 @@
-"""``retention``: which archived segments a broker would delete by its topic's policy, and their rows retired.
+"""``retention``: finds archived segments that a broker would delete by its topic's policy, and retires their rows.
 
     plan    Kafka's predicates over each log's live segments, at the run's clock      (driver, no JVM)
     apply   retire in one commit; then `log_actions` and the ledger's `archived`
 
-Only logs whose topic has a policy with ``delete``, or with ``on_trim: follow``: then also what lies below a log start
-that was moved at the source (`kafka-delete-records`, or the source's own retention). Nothing unpublished and nothing
-unvalidated leaves, and no file is deleted here: that is a step of its own (``maintain``), after `file.delete.delay.ms`.
-Without ``apply`` only the plan is made.
+Only logs whose topic has a policy with ``delete`` or with ``on_trim: follow``. The latter also retires offsets below a
+log start that moved at the source (`kafka-delete-records`, or the source's own retention). Unpublished and unvalidated
+offsets are never retired. No file is deleted here: ``maintain`` does that later, after `file.delete.delay.ms`. Without
+``apply`` only the plan is made.
 
-Where every segment is due a broker rolls an empty one, so that the log end is not lost. The archive needs none: where a
-log ends is told by the rows of its segments, retired ones too, and it grows on from there.
+If every segment is due, a broker rolls an empty one to keep the log end. The archive does not need it: the rows of the
+segments, including retired ones, give the log end, and the log grows on from there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from logcore.logs.retention.retention import Decision, Deletion, RetentionFacts, RetentionRule, decide
 from spark_jobs.contracts import JobReport, RetentionConfig
@@ -34,7 +34,7 @@ _ANY_OFFSET = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """A source segment whose slices leave, by which rule and why."""
+    """A source segment whose slices are retired, with the rule and the reason."""
 
     segment: LogSegment
     rule: str
@@ -43,12 +43,12 @@ class Leaving:
 
 @dataclass(frozen=True, slots=True)
 class RetentionLogPlan:
-    """What leaves of one log, oldest first."""
+    """Segments of one log that are retired, oldest first."""
 
     row: LogRow
     leaving: tuple[Leaving, ...]
     staying: LogSegment | None
-    """The first one that stays; None where all leave."""
+    """The first segment that stays; None where all are retired."""
     why_it_stays: tuple[str, ...]
     version: int | None
 
@@ -60,26 +60,26 @@ class RetentionLogPlan:
 
 @dataclass(frozen=True, slots=True)
 class RetentionJobPlan:
-    """What there is to do; printed, it is the dry run."""
+    """The work to do. The dry run prints it."""
 
     logs: tuple[RetentionLogPlan, ...]
-    """Of which something leaves."""
+    """Logs with segments to retire."""
     others: tuple[RetentionLogPlan, ...]
-    """That have a policy, and of which nothing does."""
+    """Logs with a policy and nothing to retire."""
     unfinished: Unfinished
-    """What an earlier run retired and did not get to tell of."""
+    """What an earlier run retired but did not record."""
 
     @property
     def is_empty(self) -> bool:
-        """Nothing is due."""
+        """Whether nothing is due."""
         return not self.logs and not self.unfinished
 
     @property
-    def needs_spark(self) -> bool:
-        """Never: rows are retired, no byte is read."""
+    def needs_executor(self) -> bool:
+        """Always False: rows are retired, no byte is read."""
         return False
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The plan as plain values."""
         return {
             "logs": [
@@ -113,10 +113,10 @@ class RetentionJobPlan:
 
 
 def plan(config: RetentionConfig) -> RetentionJobPlan:
-    """What is due at the run's clock.
+    """Plan what is due at the run's clock.
 
     Raises:
-        UsageError: the policies can't be read.
+        UsageError: The policies cannot be read.
     """
     policies = read_policies(config.policies)
     governed = [
@@ -133,10 +133,10 @@ def plan(config: RetentionConfig) -> RetentionJobPlan:
 
 
 def apply(plan: RetentionJobPlan, config: RetentionConfig, executor: Executor | None = None) -> JobReport:
-    """Retire what is due in one commit and tell of it; without ``config.apply`` only report the plan.
+    """Retire what is due in one commit and record it. Without ``config.apply`` only report the plan.
 
     Raises:
-        ConcurrentChange: a log was touched since the plan.
+        ConcurrentChange: A log was changed since the plan.
     """
     retired = [segment for log in plan.logs for segment in log.segments]
     report = JobReport(
@@ -160,9 +160,9 @@ def apply(plan: RetentionJobPlan, config: RetentionConfig, executor: Executor | 
     return replace(report, changed=removals.changes(finished))
 
 
-def _stay(log: RetentionLogPlan) -> dict[str, Any]:
+def _stay(log: RetentionLogPlan) -> dict[str, object]:
     if log.staying is None:
-        return {"stays": None, "why_it_stays": ["nothing stays: the log goes on at its end"]}
+        return {"stays": None, "why_it_stays": ["nothing stays: the log continues at its end"]}
     return {"stays": log.staying.base_offset, "why_it_stays": list(log.why_it_stays)}
 
 
@@ -177,7 +177,7 @@ def _plan_log(log: GovernedLog, as_of_ms: int) -> RetentionLogPlan:
 
 
 def _limit(row: LogRow, published_to: int, validated_to: int) -> int:
-    """Nothing that ends above it leaves."""
+    """The limit: segments that end above it stay."""
     return min(row.publish_limit(), published_to, validated_to)
 
 
@@ -202,14 +202,16 @@ def _decide(
 def _why(deletion: Deletion[RetentionFacts]) -> str:
     timestamp = deletion.segment.max_timestamp
     if deletion.rule is RetentionRule.RETENTION_MS and (timestamp is None or timestamp < 0):
-        return f"{deletion.why} (no batch of it has a timestamp: its file's time of change stands for one)"
+        return f"{deletion.why} (no batch of it has a timestamp: its file's modification time is used instead)"
     return deletion.why
 
 
 def _why_it_stays(
     decision: Decision[RetentionFacts], staying: LogSegment | None, row: LogRow, published_to: int, validated_to: int
 ) -> tuple[str, ...]:
-    """A guard alone where there is one: then no rule was asked."""
+    """Reasons why the segment stays. If a guard keeps it, the guard is the only reason, because no rule was
+    evaluated.
+    """
     if staying is None:
         return ()
     guards = [
@@ -224,11 +226,12 @@ def _why_it_stays(
 
 
 def _explain(config: RetentionConfig) -> tuple[dict[str, tuple[str, str]], list[Told]]:
-    """Rule and reason of every retired segment that nothing tells of yet, decided again at the clock of its run; and
-    of each log that has any, why its first segment stayed.
+    """Rule and reason of every retired segment that is not recorded yet, and the reason why each log's first segment
+    stayed.
 
-    Made from the tables after the swap also where the plan is at hand, so that a run that completes another's work
-    writes the same rows. Where the policy has changed meanwhile the reason can't be found again, and is left out.
+    Both are computed at the clock of the run that retired. They are read from the tables after the swap even if the
+    plan is known, so that a run that completes another's work writes the same rows. If the policy has changed since,
+    the reason is unknown and left out.
     """
     policies = read_policies(config.policies)
     pending = [r for r in removals.unfinished(config.lake, config.logs).actions if r.action == archive.RETENTION]

@@ -1,13 +1,13 @@
-"""Which files of a table of records have to be put in order, and what becomes of them: files of one log each.
+"""Which files of a table of records must be reordered, and the files of one log each that replace them.
 
-Other engines join rows of several logs in one file, write rows in any order, and leave files of one log that overlap.
-All rows of such files go into new ones: per log, in offset order, none of them reaching over a file that stays.
+Other engines join rows of several logs in one file, write rows in any order, and write files of one log that overlap.
+All rows of such files go into new files: per log, in offset order. No new file spans a file that stays.
 
-    order   files that share rows of a log, directly or by others between: replaced together, in one commit
-    task    neighbouring outputs of it, about as many bytes as a file is to have; what one worker writes
+    order   files that share rows of a log, directly or through others: replaced together, in one commit
+    task    adjacent outputs of an order, about as many bytes as a file should have; one worker writes them
     output  a range of offsets of one log, which becomes one file
 
-Pure: files and what they hold in, orders out. Rows are ``ordered_files``'s.
+Pure: input is files and their contents, output is orders. ``ordered_files`` reads and writes the rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from spark_jobs.lake.store.written_file import is_own_file
 
 @dataclass(frozen=True, slots=True)
 class OutputRange:
-    """Offsets [start, end) of one log, of which ``rows`` rows become one file."""
+    """Offsets [start, end) of one log, whose ``rows`` rows become one file."""
 
     log_id: str
     partition: int
@@ -31,16 +31,16 @@ class OutputRange:
     end: int
     rows: int
     size: int
-    """About how many bytes of the old files they take."""
+    """Estimated bytes of these rows in the old files."""
     digest: str
-    """Of the offsets, as :meth:`OffsetCounts.digest` makes it."""
+    """Digest of the offsets, from :meth:`OffsetCounts.digest`."""
     paths: tuple[str, ...]
-    """Files with rows of it."""
+    """Files with rows of the range."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Files that are replaced together, and what they become."""
+    """Files that are replaced together, and their replacements."""
 
     table: str
     topic: str
@@ -50,17 +50,18 @@ class Order:
 
     @property
     def size(self) -> int:
-        """Bytes to read, at least once."""
+        """Bytes that are read, at least once."""
         return sum(file.size for file in self.files)
 
     @property
     def outputs(self) -> list[OutputRange]:
+        """What all tasks write, in order."""
         return [output for task in self.tasks for output in task]
 
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """What a file has of one log; ``offsets`` None where its statistics are all that is known."""
+    """Rows of one log in a file. ``offsets`` is None where only the file's statistics are known."""
 
     file: LiveFile
     start: int
@@ -69,10 +70,11 @@ class _Held:
 
 
 def told_log(file: LiveFile, log_ids: Mapping[tuple[str, int], Sequence[str]]) -> LogKey | None:
-    """The one log that a file is of, if its statistics tell that, its offsets and how many rows it has.
+    """The only log in a file, if its statistics give the log, its offsets and the number of rows.
 
     Args:
-        log_ids: incarnations by topic and partition: a file whose statistics do not tell the log is of the only one.
+        log_ids: Incarnations by topic and partition. If there is only one, a file without log id in its statistics
+            belongs to it.
     """
     partition = file.partition
     if partition is None or file.min_offset is None or file.max_offset is None or file.rows < 0:
@@ -89,9 +91,9 @@ def to_open(
     log_ids: Mapping[tuple[str, int], Sequence[str]],
     contents: Mapping[str, FileContents],
 ) -> list[LiveFile]:
-    """Files of one topic that have to be opened, besides those of ``contents``, to know whether they are in order.
+    """Files of one topic, besides those of ``contents``, that must be opened to decide whether they are in order.
 
-    What is found in them may be a reason to open others, until nothing is left to open.
+    The contents of one file may require opening others. Call again until the result is empty.
     """
     chosen: set[str] = set()
     for file in files:
@@ -129,19 +131,19 @@ def orders_of(
     target: int,
     ends: Mapping[str, int | None] | None = None,
 ) -> list[Order]:
-    """What is to be put in order of one topic; nothing where every file is of one log, and no two overlap.
+    """Orders for one topic; empty where each file has rows of one log only, and no two files overlap.
 
     Args:
-        contents: of the files that had to be opened, by path; of the others the statistics tell.
-        ends: where given, by log key: no output reaches from below this offset to above it.
+        contents: Contents of the files that were opened, by path. For other files the statistics are used.
+        ends: By log key: no output spans this offset. None: no limits.
     """
     by_log = _by_log(files, log_ids, contents)
-    # One whose statistics do not tell its log would keep small files of its topic from being merged.
+    # A file whose statistics do not give its log would prevent merges of small files of its topic.
     told = {file.path for file in files if told_log(file, log_ids) is not None}
     disordered = {path for path, held in contents.items() if not held.is_ordered or path not in told}
     for held in by_log.values():
         for group in _overlapping(held):
-            # One that could not be opened stays, and so do those that it overlaps.
+            # A file that could not be opened stays, and so do the files that overlap it.
             if len(group) > 1 and all(each.offsets is not None for each in group):
                 disordered |= {each.file.path for each in group}
     outputs = [
@@ -171,7 +173,7 @@ def _by_statistics(file: LiveFile) -> _Held:
 
 
 def _overlapping(held: Iterable[_Held]) -> Iterator[list[_Held]]:
-    """Those of one log in groups that have offsets in common, directly or by others of the group."""
+    """Group entries of one log that have offsets in common, directly or through others of the group."""
     group: list[_Held] = []
     reached = -1
     for each in sorted(held, key=lambda each: (each.start, each.end, each.file.path)):
@@ -187,7 +189,7 @@ def _overlapping(held: Iterable[_Held]) -> Iterator[list[_Held]]:
 def _outputs(
     key: LogKey, held: Sequence[_Held], disordered: set[str], target: int, end: int | None
 ) -> Iterator[OutputRange]:
-    """Offsets of a log in disordered files, cut where a file that stays lies between, at ``end``, and by size."""
+    """Offset ranges of a log in disordered files, split at files that stay, at ``end``, and by size."""
     run: list[_Held] = []
     for each in sorted(held, key=lambda each: (each.start, each.end)):
         if each.file.path in disordered:
@@ -241,7 +243,7 @@ def _tasks(outputs: Sequence[OutputRange], target: int) -> Iterator[tuple[Output
 
 
 def _connected(disordered: Iterable[str], outputs: Sequence[OutputRange]) -> list[tuple[set[str], list[OutputRange]]]:
-    """Files and outputs in groups that have none in common."""
+    """Group files and outputs into sets that share nothing with each other."""
     leader = {path: path for path in disordered}
 
     def of(path: str) -> str:

@@ -1,10 +1,9 @@
-"""Which small files of a table become one: runs of neighbours in the table's order, and how many files they make.
+"""Which small files of a table are merged: runs of adjacent files in the table's order, and how many files they become.
 
-Pure: add actions in, merges out. For the tables of records a run stays within one log and never goes past a file that
-lies between two others. The other tables are small; their files are taken in the order of their rows.
+Pure: input is add actions, output is merges. For the tables of records a run has files of one log only, and never skips
+a file that is between two others. The other tables are small; their files are merged in the order of their rows.
 
-A second look at what the merges make finds nothing: what a run makes is not small, or it is one file whose neighbours
-are not small.
+A second plan after the merges is empty: each merged file is either not small, or its neighbours are not small.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from spark_jobs.row_files.file_order import told_log
 RECORD_TABLES = ("records", "records_uncommitted")
 
 FILE_OVERHEAD = 4096
-"""What a file's footer takes at least; it does not come along into a merged file."""
+"""Minimum size of a file's footer, in bytes. It is not copied into a merged file."""
 
 FULL_ROWS = 500_000
-"""A file of so many rows is not small, however few bytes they take: more would be hard to sort at once."""
+"""A file with this many rows is not small, whatever its bytes: more rows would be hard to sort at once."""
 
 TASK_OUTPUTS = 8
-"""At most so many merged files come from one task."""
+"""Maximum number of merged files per task."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Bytes of files: below ``small`` they are merged, into ones near ``target``."""
+    """File sizes in bytes: files below ``small`` are merged into files near ``target``."""
 
     small: int
     target: int
@@ -38,7 +37,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Files that become ``outputs`` files, their rows in this order. One task."""
+    """Files that become ``outputs`` files, with their rows in this order. One task."""
 
     table: str
     partition_values: Mapping[str, str]
@@ -60,7 +59,7 @@ class Merge:
 
     @property
     def log(self) -> str | None:
-        """Log key; None in a table whose files hold several."""
+        """Log key; None in a table whose files have rows of several logs."""
         return None if self.log_id is None else f"{self.log_id}/{self.partition}"
 
 
@@ -71,11 +70,12 @@ def record_merges(
     log_ids: Mapping[tuple[str, int], Sequence[str]],
     ends: Mapping[str, int | None] | None = None,
 ) -> tuple[list[Merge], list[str]]:
-    """Merges of a table of records, and the topics left alone because the log of one of their files is not known.
+    """Plan merges of a table of records. Also returns the topics that are skipped because the log of a file is unknown.
 
     Args:
-        log_ids: incarnations by topic and partition: a file whose statistics do not tell the log is of the only one.
-        ends: where given, by log key: files that reach to this offset or above are not merged.
+        log_ids: Incarnations by topic and partition. If there is only one, a file without log id in its statistics
+            belongs to it.
+        ends: By log key: files that reach this offset are not merged. None: no limits.
     """
     merges: list[Merge] = []
     unplaced: list[str] = []
@@ -98,7 +98,7 @@ def record_merges(
 
 
 def state_merges(table: str, files: Iterable[LiveFile], sizes: Sizes) -> list[Merge]:
-    """Merges of another table: all its small files, in the order of the rows they begin with."""
+    """Plan merges of a state table: all its small files, ordered by their first rows."""
     small = [f for f in files if f.size < sizes.small and 0 <= f.rows < FULL_ROWS]
     groups: list[list[LiveFile]] = []
     for file in sorted(small, key=_first_row):
@@ -106,12 +106,12 @@ def state_merges(table: str, files: Iterable[LiveFile], sizes: Sizes) -> list[Me
             groups.append([])
         groups[-1].append(file)
     if len(groups) > 1 and not _is_full(groups[-1], sizes.small):
-        groups[-2] += groups.pop()  # it would be one more small file, and merged again and again
+        groups[-2] += groups.pop()  # otherwise it would be another small file, merged again and again
     return [Merge(table, {}, tuple(group), 1) for group in groups if len(group) > 1]
 
 
 def _runs(files: Iterable[LiveFile], small: int, end: int | None) -> list[list[LiveFile]]:
-    """Neighbours of one log that are small, at least two together; a file that overlaps an earlier one stays."""
+    """Runs of at least two small adjacent files of one log. A file that overlaps an earlier one is not merged."""
     runs: list[list[LiveFile]] = [[]]
     reached = -1
     for file in sorted(files, key=lambda file: (file.least["offset"], file.path)):
@@ -125,7 +125,7 @@ def _runs(files: Iterable[LiveFile], small: int, end: int | None) -> list[list[L
 
 
 def _tasks(run: Sequence[LiveFile], target: int) -> list[tuple[Sequence[LiveFile], int]]:
-    """A run in parts of nearly even size, each with the number of files it becomes."""
+    """Split a run into parts of nearly equal size, each with the number of files that it becomes."""
     total = sum(map(_payload, run))
     outputs = -(-total // target)
     tasks = -(-outputs // TASK_OUTPUTS)

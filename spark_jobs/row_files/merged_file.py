@@ -1,14 +1,14 @@
-"""Files of a table read one after the other and written as fewer, with the same rows in the same order.
+"""Files of a table read one after the other and written as fewer files, with the same rows in the same order.
 
-Runs in a worker. Memory stays flat: rows come and go by row groups. What a merge of records stands on (one log, rising
-offsets, as many rows as the statistics count) is looked at again in the rows themselves.
+Runs in a worker. Memory is bounded: rows are read and written by row groups. A merge of records relies on the
+statistics: one log, rising offsets, a number of rows. These are checked again in the rows themselves.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,19 +18,19 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_jobs.lake.delta import row_digest
-from spark_jobs.lake.delta.commits import WrittenFile
 from spark_jobs.lake.delta.live_files import open_parquet
 from spark_jobs.lake.delta.parquet_files import ROW_GROUP_ROWS, write_file
 from spark_jobs.lake.delta.tables import TableSpec, read_rows, table_uri
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.store.written_file import WriteResult, WrittenFile
 from spark_jobs.lake.table_specs import FIRST_OF_SEGMENT
 from spark_jobs.row_files.table_columns import with_columns
 
 CHUNK_BYTES = 32 << 20
-"""A row group is cut where its rows, as Arrow holds them, take more than this."""
+"""Maximum bytes of a row group's rows in Arrow."""
 
 READ_BYTES = 4 << 20
-"""About so many bytes of rows are decoded at a time."""
+"""Approximate bytes of rows decoded at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +41,16 @@ class FileMergeTask:
     table: str
     partition_values: dict[str, str]
     paths: tuple[str, ...]
-    """Relative to the table."""
+    """Paths relative to the table."""
     sizes: tuple[int, ...]
     """Bytes of each."""
     rows: int
     outputs: int
     log_id: str | None
-    """Of a table of records: the log that all rows have to be of, with ``partition``."""
+    """For a table of records: the log of all rows, with ``partition``."""
     partition: int | None
     extra: str = ""
-    """The table's columns besides ours, as ``table_columns`` says them."""
+    """The table's additional columns, as ``table_columns`` writes them."""
 
     @property
     def spec(self) -> TableSpec:
@@ -59,20 +59,11 @@ class FileMergeTask:
 
 
 class NotMergeable(Exception):
-    """The files are not what their statistics say; the text says which and why."""
+    """The files contradict their statistics; the text says which and how."""
 
 
-def merge_files(value: dict[str, Any]) -> dict[str, Any]:
-    """Write the files anew.
-
-    Args:
-        value: a :class:`FileMergeTask` as plain values.
-
-    Returns:
-        ``files`` (:class:`~spark_jobs.lake.delta.commits.WrittenFile` as plain values) and ``error`` (None, or why
-        nothing was written).
-    """
-    task = FileMergeTask(**(value | {"paths": tuple(value["paths"]), "sizes": tuple(value["sizes"])}))
+def merge_files(task: FileMergeTask) -> WriteResult:
+    """Write the rows of the task's files to fewer files."""
     root, spec = table_uri(task.lake, task.table), task.spec
     written: list[WrittenFile] = []
     try:
@@ -87,23 +78,23 @@ def merge_files(value: dict[str, Any]) -> dict[str, Any]:
             raise NotMergeable(f"the files hold {rows} rows where their statistics count {task.rows}")
     except (NotMergeable, OSError, pa.ArrowException) as error:
         discard(root, [file.path for file in written])
-        return {"files": [], "error": str(error)}
-    return {"files": [asdict(file) for file in written], "error": None}
+        return WriteResult(error=str(error))
+    return WriteResult(tuple(written))
 
 
 def discard(root: str, paths: list[str]) -> None:
-    """Delete files that no commit will name."""
+    """Delete files that will not be committed."""
     for path in paths:
         with contextlib.suppress(OSError):
             storage.delete(storage.join(root, path))
 
 
 Weighed = tuple[pa.RecordBatch, float]
-"""Rows, and the bytes that they took in the files they come from."""
+"""Rows, and their bytes in the source files."""
 
 
 class _Source:
-    """Rows handed out for one file after the other, to each those of as many bytes."""
+    """Distributes rows over the output files, about the same number of bytes to each."""
 
     def __init__(self, chunks: Iterator[Weighed], bytes_a_file: float) -> None:
         self._chunks = chunks
@@ -115,9 +106,9 @@ class _Source:
         return self._next is None
 
     def next_file(self) -> Iterator[pa.RecordBatch]:
-        """Chunks until the file has its share; what is left of the last one begins the next file."""
+        """Chunks for the next file. The rest of the last chunk begins the file after it."""
         missing = self._bytes_a_file
-        while missing >= 1 and self._next is not None:  # less is what rounding left
+        while missing >= 1 and self._next is not None:  # less than 1 is a rounding error
             chunk, weight = self._next
             if weight >= missing + 1 and chunk.num_rows > 1:
                 cut = min(max(round(chunk.num_rows * missing / weight), 1), chunk.num_rows - 1)
@@ -131,7 +122,7 @@ class _Source:
 
 
 def _chunks(task: FileMergeTask) -> Iterator[Weighed]:
-    """All rows in chunks that make row groups: full ones, or as many rows as fit in memory well."""
+    """All rows in chunks that become row groups: as many rows as allowed, or as fit in memory."""
     rows = _sorted(task) if task.log_id is None and task.spec.row_order else _checked(task)
     waiting: list[pa.RecordBatch] = []
     count = size = 0
@@ -143,20 +134,20 @@ def _chunks(task: FileMergeTask) -> Iterator[Weighed]:
             waiting.append(part)
             count, size, weight = count + part.num_rows, size + part.nbytes, weight + part.num_rows * weight_of_row
             if count == ROW_GROUP_ROWS or size >= CHUNK_BYTES:
-                yield pa.concat_batches(waiting), weight
+                yield pa.concat_batches(waiting), weight  # type: ignore[attr-defined]
                 waiting, count, size, weight = [], 0, 0, 0.0
     if waiting:
-        yield pa.concat_batches(waiting), weight
+        yield pa.concat_batches(waiting), weight  # type: ignore[attr-defined]
 
 
 def _checked(task: FileMergeTask) -> Iterator[Weighed]:
-    """Rows file by file; those of records must be of the one log, with rising offsets. With each row's bytes."""
+    """Rows file by file, with their bytes. Rows of records must belong to one log and have rising offsets."""
     reached = -1
     for path, size in zip(task.paths, task.sizes, strict=True):
         for batch, weight_of_row in _rows_of(task, path, size):
             if task.log_id is not None and batch.num_rows:
                 for column, value in (("log_id", task.log_id), ("partition", task.partition)):
-                    if not pc.all(pc.equal(batch.column(column), value).fill_null(False)).as_py():
+                    if not pc.all(pc.equal(batch.column(column), pa.scalar(value)).fill_null(False)).as_py():  # type: ignore[arg-type]
                         raise NotMergeable(f"{path} holds rows of another log than {task.log_id}/{task.partition}")
                 offsets = batch.column("offset").to_numpy()
                 if offsets[0] <= reached or (np.diff(offsets) <= 0).any():
@@ -166,7 +157,7 @@ def _checked(task: FileMergeTask) -> Iterator[Weighed]:
 
 
 def _sorted(task: FileMergeTask) -> Iterator[Weighed]:
-    """All rows at once, in the table's order; such tables are cut into tasks by rows."""
+    """All rows at once, in the table's order. Tasks of such tables are limited by rows."""
     schema, order = task.spec.file_schema, task.spec.row_order
     batches = [b for path in task.paths for b, _ in _rows_of(task, path, 0)]
     rows = pa.Table.from_batches(batches, schema)
@@ -178,17 +169,17 @@ def _sorted(task: FileMergeTask) -> Iterator[Weighed]:
         yield batch, sum(task.sizes) / max(rows.num_rows, 1)
 
 
-def _first_of_segment(lake: str, rows: pa.Table) -> pa.Array:
-    """For each row the offset that its segment begins at: not told by its batches, whose headers may lie."""
+def _first_of_segment(lake: str, rows: pa.Table) -> pa.Array[Any]:
+    """For each row the base offset of its segment. It is not taken from batch headers, which may be wrong."""
     ids = rows.column("segment_id").combine_chunks().dictionary_encode()
     names = ids.dictionary.to_pylist()
     found = read_rows(lake, "segments", ["segment_id", "base_offset"], [("segment_id", "in", names)]).to_pylist()
     base = {row["segment_id"]: row["base_offset"] for row in found}
-    return pa.array(np.array([base.get(name, 0) for name in names])[ids.indices.to_numpy()])
+    return pa.array(np.array([base.get(name, 0) for name in names])[ids.indices.to_numpy()])  # type: ignore[no-any-return]
 
 
 def _rows_of(task: FileMergeTask, path: str, size: int) -> Iterator[Weighed]:
-    """Rows of one file with the table's columns and types; a column that came later is null."""
+    """Rows of one file with the table's columns and types. A column that was added later is null."""
     schema = task.spec.file_schema
     root = table_uri(task.lake, task.table)
     try:
@@ -202,13 +193,13 @@ def _rows_of(task: FileMergeTask, path: str, size: int) -> Iterator[Weighed]:
 
 
 def rows_at_a_time(group: pq.RowGroupMetaData) -> int:
-    """How many rows of a row group are decoded at once."""
+    """Number of rows of a row group that are decoded at once."""
     rows, nbytes = int(group.num_rows), int(group.total_byte_size)
     return min(max(READ_BYTES * max(rows, 1) // max(nbytes, 1), 1), ROW_GROUP_ROWS)
 
 
 def as_declared(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The same rows with these columns and types; a column that is not there is null."""
+    """Convert rows to these columns and types. A missing column becomes null."""
     columns = [
         batch.column(field.name).cast(field.type)
         if field.name in batch.schema.names

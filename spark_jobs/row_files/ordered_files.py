@@ -1,25 +1,22 @@
-"""Rows of files that other engines joined, written again as files of one log each, in offset order.
+"""Rows of files that other engines joined, rewritten as files of one log each, in offset order.
 
-Runs in a worker. A window of rows is read from all files, sorted, and written before the next one is read; one that
-turns out to be too large is read again in halves, so memory does not grow with the files. Each new file is read back:
-it has to hold exactly the offsets that the old files have of it, or nothing is committed.
+Runs in a worker. A window of rows is read from all files, sorted and written before the next window is read. A window
+that is too large is read again in halves, so memory does not grow with the files. Each new file is read back. If its
+offsets differ from those of the old files, nothing is committed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_jobs.lake.delta import row_digest
-from spark_jobs.lake.delta.commits import WrittenFile
 from spark_jobs.lake.delta.file_contents import (
     CHUNK_ROWS,
     COLUMNS,
@@ -34,19 +31,20 @@ from spark_jobs.lake.delta.file_contents import (
 from spark_jobs.lake.delta.parquet_files import write_file
 from spark_jobs.lake.delta.tables import TableSpec, table_uri
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.store.written_file import WriteResult, WrittenFile
 from spark_jobs.row_files.file_order import OutputRange
 from spark_jobs.row_files.merged_file import NotMergeable, as_declared, discard, rows_at_a_time
 from spark_jobs.row_files.table_columns import with_columns
 
 WINDOW_FILE_BYTES = 32 << 20
-"""Bytes of the old files that make a window at first."""
+"""Initial size of a window, in bytes of the old files."""
 WINDOW_BYTES = 128 << 20
-"""A window whose rows, as Arrow holds them, take more than this is read in halves."""
+"""Maximum bytes of a window's rows in Arrow; a larger window is read in halves."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrderTask:
-    """Outputs of one table partition, and the columns to carry besides ours."""
+    """Outputs of one table partition, and the additional columns to copy."""
 
     lake: str
     table: str
@@ -54,16 +52,10 @@ class OrderTask:
     outputs: tuple[OutputRange, ...]
     extra: str
 
-    @classmethod
-    def from_plain(cls, value: Mapping[str, Any]) -> OrderTask:
-        """The reverse of ``dataclasses.asdict``, also through JSON."""
-        outputs = tuple(OutputRange(**(output | {"paths": tuple(output["paths"])})) for output in value["outputs"])
-        return cls(**(dict(value) | {"outputs": outputs}))
-
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
-    """Offsets [start, end) of an output of the task."""
+    """Offsets [start, end) of one output of the task."""
 
     number: int
     log_id: str
@@ -72,17 +64,8 @@ class _Slice:
     end: int
 
 
-def order_files(value: dict[str, Any]) -> dict[str, Any]:
-    """Write the outputs of a task.
-
-    Args:
-        value: an :class:`OrderTask` as plain values.
-
-    Returns:
-        ``files`` (:class:`~spark_jobs.lake.delta.commits.WrittenFile` as plain values, one an output), ``error``
-        (None, or why nothing was written) and ``lost`` (None, or path of the old file that cannot be read).
-    """
-    task = OrderTask.from_plain(value)
+def order_files(task: OrderTask) -> WriteResult:
+    """Write the outputs of a task, each as one file."""
     root, spec = table_uri(task.lake, task.table), with_columns(task.table, task.extra)
     written: list[WrittenFile] = []
     try:
@@ -98,13 +81,17 @@ def order_files(value: dict[str, Any]) -> dict[str, Any]:
     except (NotMergeable, FileUnreadable, OSError, pa.ArrowException) as error:
         discard(root, [file.path for file in written])
         if isinstance(error, FileUnreadable) and error.path not in [file.path for file in written]:
-            return {"files": [], "error": str(error), "lost": error.path}
-        return {"files": [], "error": str(error), "lost": None}
-    return {"files": [asdict(file) for file in written], "error": None, "lost": None}
+            return WriteResult(error=str(error), lost=error.path)
+        return WriteResult(error=str(error))
+    return WriteResult(tuple(written))
 
 
 def _prove(task: OrderTask, output: OutputRange, file: WrittenFile) -> None:
-    """Raises NotMergeable where the new file does not hold exactly the rows of the old ones, by log and offset."""
+    """Check the new file against the old ones.
+
+    Raises:
+        NotMergeable: The new file does not have exactly the rows of the old files, by log and offset.
+    """
     held = read_contents(task.lake, task.table, file.path)
     offsets = held.logs.get((output.log_id, output.partition))
     if offsets is None or not held.is_ordered or held.rows != output.rows or offsets.digest() != output.digest:
@@ -130,7 +117,7 @@ def _rows_in_order(task: OrderTask, spec: TableSpec) -> Iterator[tuple[int, pa.R
 
 
 def _small_enough(output: OutputRange) -> Iterator[tuple[int, int, int]]:
-    """The output's offsets in even ranges, each with about how many bytes it takes."""
+    """The output's offsets in equal ranges, each with its estimated bytes."""
     count = min(-(-output.size // WINDOW_FILE_BYTES) or 1, output.end - output.start)
     bounds = [output.start + (output.end - output.start) * i // count for i in range(count + 1)]
     for at in range(count):
@@ -148,7 +135,7 @@ def _window(task: OrderTask, spec: TableSpec, slices: Sequence[_Slice]) -> Itera
     if not rows.num_rows:
         return
     order = np.lexsort((_column(rows, "offset"), places))
-    rows = rows.take(pa.array(order))
+    rows = rows.take(pa.array(order, pa.int64()))
     places = places[order]
     begins = np.concatenate(([0], np.flatnonzero(np.diff(places)) + 1, [len(places)]))
     for first, last in zip(begins[:-1].tolist(), begins[1:].tolist(), strict=True):
@@ -171,7 +158,7 @@ def _halves(slices: Sequence[_Slice]) -> tuple[Sequence[_Slice], Sequence[_Slice
 def _read(
     task: OrderTask, spec: TableSpec, slices: Sequence[_Slice], most_bytes: int | None
 ) -> tuple[pa.Table, Integers] | None:
-    """Rows of the slices, and to which slice each belongs; None where they take more than ``most_bytes``."""
+    """Rows of the slices, and the slice of each row; None where they take more than ``most_bytes``."""
     schema = spec.file_schema
     batches: list[pa.RecordBatch] = []
     places: list[Integers] = []
@@ -215,7 +202,7 @@ def _matching(
                 mine = places[at : at + batch.num_rows]
                 at += batch.num_rows
                 if (mine >= 0).any():
-                    # The declared types first: those of some writers cannot be filtered.
+                    # Convert to the declared types first: the types of some writers cannot be filtered.
                     yield as_declared(batch, schema).filter(pa.array(mine >= 0)), mine[mine >= 0]
 
 
@@ -223,10 +210,10 @@ def _may_meet(group: pq.RowGroupMetaData, start: int, end: int) -> bool:
     for at in range(group.num_columns):
         column = group.column(at)
         if column.path_in_schema == "offset" and column.statistics is not None and column.statistics.has_min_max:
-            return bool(column.statistics.max >= start and column.statistics.min < end)
+            return bool(column.statistics.max >= start and column.statistics.min < end)  # type: ignore[operator]
     return True
 
 
 def _column(rows: pa.Table, name: str) -> Integers:
-    found: Integers = pc.fill_null(rows.column(name), -1).to_numpy().astype(np.int64)
+    found: Integers = rows.column(name).fill_null(-1).to_numpy().astype(np.int64)  # type: ignore[arg-type]
     return found

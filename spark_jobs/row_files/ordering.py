@@ -1,36 +1,35 @@
-"""Files of a table of records put in order, and the commit that puts new files in the place of old ones.
+"""Reorders files of a table of records, and commits new files in place of old ones.
 
-``optimize`` does so with every file that another engine mixed, ``replace`` first of all with those that a request
-meets. Which rows go into which new file is ``file_order``'s, writing them ``ordered_files``'s.
+``optimize`` reorders all files that another engine mixed; ``replace`` first reorders those that a request meets.
+``file_order`` assigns rows to new files, and ``ordered_files`` writes them.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
 from logcore.logs.model.findings import found
 from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.commits import WrittenFile
 from spark_jobs.lake.delta.file_contents import FileContents, FileUnreadable, read_contents
-from spark_jobs.lake.delta.live_files import LiveFile, live_files
-from spark_jobs.lake.delta.tables import open_table, table_uri
+from spark_jobs.lake.delta.live_files import LiveFile, newest_files
+from spark_jobs.lake.delta.tables import table_uri
 from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
+from spark_jobs.lake.retries import retried
 from spark_jobs.lake.segments import archive
+from spark_jobs.lake.store.written_file import WrittenFile, first_error
 from spark_jobs.row_files.file_order import Order, orders_of, to_open, told_log
 from spark_jobs.row_files.file_runs import Merge
 from spark_jobs.row_files.merged_file import discard
 from spark_jobs.row_files.ordered_files import OrderTask, order_files
 from spark_jobs.row_files.table_columns import extra_columns
+from spark_jobs.tasks.executor import run_tasks
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
-
-COMMIT_ATTEMPTS = 8
 
 Planned = TypeVar("Planned", Merge, Order)
 
@@ -51,7 +50,7 @@ def plan_orders(
     log_ids: Mapping[tuple[str, int], Sequence[str]],
     ends: Mapping[str, int | None] | None = None,
 ) -> tuple[list[Order], list[str]]:
-    """What of a table of records is to be put in order, and the topics with a file whose logs nobody can tell."""
+    """Plan the orders for a table of records. Also returns the topics with a file whose logs are unknown."""
     orders: list[Order] = []
     unplaced: list[str] = []
     by_topic = sorted(files, key=lambda file: file.partition_values["topic"])
@@ -74,7 +73,7 @@ def plan_orders(
 
 @dataclass(slots=True)
 class Ordered:
-    """What became of orders."""
+    """The result of executing orders."""
 
     done: list[tuple[Order, list[WrittenFile]]] = field(default_factory=list)
     failed: list[PlacedFinding] = field(default_factory=list)
@@ -83,29 +82,26 @@ class Ordered:
 
 
 def put_in_order(lake: str, orders: Sequence[Order], run_id: str, executor: Executor | None) -> Ordered:
-    """Write and commit: what was committed, and what could not be read as it was when it was planned."""
+    """Write the new files and commit them. The result also names files that could not be read."""
     extra = {name: extra_columns(lake, name) for name in {order.table for order in orders}}
     tasks = [
-        asdict(OrderTask(lake, order.table, order.topic, outputs, extra[order.table]))
+        OrderTask(lake, order.table, order.topic, outputs, extra[order.table])
         for order in orders
         for outputs in order.tasks
     ]
-    if executor is None:
-        results = iter([order_files(task) for task in tasks])
-    else:
-        results = iter(executor.run(tasks, order_files))
+    results = iter(run_tasks(executor, order_files, tasks))
     written: list[tuple[Order, list[WrittenFile]]] = []
     outcome = Ordered()
     for order in orders:
         told = [next(results) for _ in order.tasks]
-        files = [WrittenFile(**file) for result in told for file in result["files"]]
-        problem = next((result["error"] for result in told if result["error"] is not None), None)
+        files = [file for result in told for file in result.files]
+        problem = first_error(told)
         if problem is None:
             written.append((order, files))
             continue
         discard(table_uri(lake, order.table), [file.path for file in files])
         outcome.failed.append(damaged_files(order.table, order.topic, None, order.files, problem))
-        outcome.lost |= {result["lost"]: result["error"] for result in told if result["lost"] is not None}
+        outcome.lost |= {result.lost: result.error or "" for result in told if result.lost is not None}
     for (table, _), of_topic in groupby(written, key=lambda each: (each[0].table, each[0].topic)):
         outcome.done += commit_in_place(lake, run_id, table, list(of_topic))
     return outcome
@@ -114,34 +110,31 @@ def put_in_order(lake: str, orders: Sequence[Order], run_id: str, executor: Exec
 def commit_in_place(
     lake: str, run_id: str, table: str, merges: Sequence[tuple[Planned, list[WrittenFile]]]
 ) -> list[tuple[Planned, list[WrittenFile]]]:
-    """One commit of all merges, or orders, whose files are all live; another commit in between makes it look again.
+    """Commit all merges or orders whose files are all live, in one commit. Retries after another commit.
 
-    A commit may land although it is told that another was first: a store answers so to a put that its client repeats.
-    So what was once to be committed is looked for before it counts as overtaken, and is never deleted here.
+    An object store may answer a repeated put with a conflict although the first attempt succeeded. So an attempted
+    commit is searched for in the log before it counts as lost, and its files are never deleted here.
     """
-    standing: list[tuple[Planned, list[WrittenFile]]] = []
+    chosen: list[tuple[Planned, list[WrittenFile]]] = []
     tried: set[str] = set()
-    for attempt in range(COMMIT_ATTEMPTS):
-        opened = open_table(lake, table)
-        live = {file.path for file in live_files(opened)} if opened is not None else set()
-        added = {file.path for _, files in standing for file in files}
+
+    def attempt() -> None:
+        live = {file.path for file in newest_files(lake, table)}
+        added = {file.path for _, files in chosen for file in files}
         if added and added <= live:
-            break
-        standing = [(merge, files) for merge, files in merges if all(file.path in live for file in merge.files)]
-        if not standing:
-            break
-        removed = [file.path for merge, _ in standing for file in merge.files]
-        new = [file for _, files in standing for file in files]
-        tried |= {file.path for file in new}
-        try:
-            commits.rewrite_files(lake, table, removed, new, run_id, data_change=False)
-            break
-        except ConcurrentChange:
-            time.sleep(0.05 * 2**attempt)
-    else:
-        standing = []
+            return
+        chosen[:] = [(merge, files) for merge, files in merges if all(file.path in live for file in merge.files)]
+        removed = [file.path for merge, _ in chosen for file in merge.files]
+        new = [file for _, files in chosen for file in files]
+        tried.update(file.path for file in new)
+        commits.rewrite_files(lake, table, removed, new, run_id, data_change=False)
+
+    try:
+        retried(attempt)
+    except ConcurrentChange:
+        chosen = []
     discard(table_uri(lake, table), [f.path for _, files in merges for f in files if f.path not in tried])
-    return standing
+    return chosen
 
 
 def damaged_files(
@@ -152,11 +145,11 @@ def damaged_files(
     problem: str,
     log: str | None = None,
 ) -> PlacedFinding:
-    """Say that files are left as they are, and why."""
+    """Build the finding that files are left as they are, with the reason."""
     place = "-".join(str(part) for part in (topic, partition) if part is not None)
     finding = found(
         "table-file-damaged",
         f"Table {table}{', ' if place else ''}{place}: {len(files)} files are left as they are: {problem}. Publish "
-        "what they hold again from the archive, or restore the file.",
+        "their rows again from the archive, or restore the file.",
     )
     return PlacedFinding(finding, log, topic, partition)

@@ -1,13 +1,13 @@
-"""One Parquet file of ``records``: pieces of archived segments decoded, what is visible kept.
+"""Writes one Parquet file of ``records``: decodes pieces of archived segments, and keeps the visible records.
 
-Runs in a worker. Every crc is checked again on the way: between validation and here the archive lay on a disk.
+Runs in a worker. Each CRC is checked again, because the archive may have been damaged on disk since validation.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -19,21 +19,22 @@ from logcore.segments.scanning.scan import Stretch
 from spark_jobs.lake.delta.parquet_files import write_file
 from spark_jobs.lake.delta.tables import TABLES, table_uri
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.store.written_file import WriteResult
 
 CONSTANT = ("log_id", "segment_id")
-"""Columns that say the same in every row of a piece."""
+"""Columns with the same value in every row of a piece."""
 
 DECODED = tuple(field.name for field in TABLES["records"].file_schema if field.name not in CONSTANT)
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Bytes [start, end) of an archived segment and the offsets they hold."""
+    """Bytes [start, end) of an archived segment, and their offsets."""
 
     segment_id: str
     path: str
     file_start: int
-    """Where the segment begins in its file: not 0 where it is registered in place."""
+    """Position of the segment in its file; not 0 where it is registered in place."""
     start: int
     end: int
     first_offset: int
@@ -42,7 +43,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class WriteTask:
-    """Pieces of one log, in offset order, that make one file."""
+    """Pieces of one log, in offset order, that become one file."""
 
     lake: str
     topic: str
@@ -50,45 +51,28 @@ class WriteTask:
     partition: int
     pieces: tuple[Piece, ...]
     visible: tuple[tuple[int, int], ...]
-    """Half-open offset ranges whose records are published."""
+    """Offset ranges [start, end) whose records are published."""
 
     @property
     def size(self) -> int:
         """Archived bytes to read."""
         return sum(piece.end - piece.start for piece in self.pieces)
 
-    @classmethod
-    def from_plain(cls, value: Mapping[str, Any]) -> WriteTask:
-        """The reverse of ``dataclasses.asdict``, also through JSON."""
-        pieces = tuple(Piece(**piece) for piece in value["pieces"])
-        return cls(**(dict(value) | {"pieces": pieces, "visible": tuple((s, e) for s, e in value["visible"])}))
 
-
-def write_records(value: dict[str, Any]) -> dict[str, Any]:
-    """Write one file.
-
-    Args:
-        value: a :class:`WriteTask` as plain values.
-
-    Returns:
-        ``file`` (a :class:`~spark_jobs.lake.delta.commits.WrittenFile` as plain values, None without rows), ``rows``,
-        ``error`` (None, or why nothing was written).
-    """
-    task = WriteTask.from_plain(value)
+def write_records(task: WriteTask) -> WriteResult:
+    """Write one file; none where no row is visible."""
+    root, spec = table_uri(task.lake, "records"), TABLES["records"]
     try:
-        written = write_file(table_uri(task.lake, "records"), TABLES["records"], decoded(task), {"topic": task.topic})
+        return WriteResult.of(write_file(root, spec, decoded(task), {"topic": task.topic}))
     except (LogError, OSError) as error:
-        return {"file": None, "rows": 0, "error": str(error)}
-    if written is None:
-        return {"file": None, "rows": 0, "error": None}
-    return {"file": asdict(written), "rows": written.rows, "error": None}
+        return WriteResult(error=str(error))
 
 
 def decoded(task: WriteTask) -> Iterator[pa.RecordBatch]:
     """Rows of ``records`` without their topic, in offset order.
 
     Raises:
-        LogError: an archived file is gone, unreadable or shorter than it was.
+        LogError: An archived file is gone, unreadable or too short.
     """
     for piece in task.pieces:
         bounds = (piece.file_start + piece.start, piece.file_start + piece.end)
@@ -96,7 +80,7 @@ def decoded(task: WriteTask) -> Iterator[pa.RecordBatch]:
         with storage.mapped(piece.path, *bounds, at_source=at_source) as mapped, memoryview(mapped) as whole:
             content = whole[piece.file_start : piece.file_start + piece.end]
             if len(content) < piece.end:
-                message = f"the file ends {piece.end - len(content)} bytes before what is to be published of it does"
+                message = f"the file ends {piece.end - len(content)} bytes before the end of the bytes to publish"
                 raise LogError(message, file=piece.path)
             rows = decode_segment(
                 content,
@@ -107,16 +91,18 @@ def decoded(task: WriteTask) -> Iterator[pa.RecordBatch]:
                 start=piece.start,
             )
             constants = _Constants(task.log_id, piece.segment_id)
-            # What was damaged when it was validated has no offsets that are published; what is since then is missing
-            # in the number of rows, which publish compares.
+            # No offset is published that was damaged at validation. Later damage lowers the number of rows, which
+            # publish compares with the ledger.
             yield from (constants.beside(item) for item in rows if not isinstance(item, Stretch))
             del rows
             content.release()
 
 
 class _Constants:
-    """What is the same in every row of a piece, as dictionaries of one word: the Parquet writer takes these as they
-    are, where it would look at every row of a column of text."""
+    """The values that are the same in every row of a piece, as dictionaries with one entry.
+
+    The Parquet writer copies such dictionaries. It would inspect every row of a text column.
+    """
 
     def __init__(self, log_id: str, segment_id: str) -> None:
         self._words = {name: _one_word(word) for name, word in zip(CONSTANT, (log_id, segment_id), strict=True)}
@@ -133,8 +119,8 @@ class _Constants:
         return columns
 
 
-def _one_word(word: str) -> pa.Array:
-    # From buffers: pa.array would import pandas, which no worker needs.
+def _one_word(word: str) -> pa.Array[Any]:
+    # Built from buffers: pa.array would import pandas, which no worker needs.
     text = word.encode()
     ends = array("i", (0, len(text)))
     return pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(ends.tobytes()), pa.py_buffer(text)])

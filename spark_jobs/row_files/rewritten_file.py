@@ -1,17 +1,16 @@
-"""A stretch of a log's offsets in ``records``, compared with the archive, or written again with ranges of it replaced.
+"""Compares a stretch of a log's offsets in ``records`` with the archive, or rewrites it with some ranges replaced.
 
-Runs in a worker. A stretch is [start, end) with the files that hold rows of it; in its ranges rows come from the
-archive, outside of them they are carried over as they are. Rows stream by in offset order, so memory does not grow with
-the stretch, unless somebody else left a file of it out of order: that is sorted first.
+Runs in a worker. A stretch is [start, end) with the files that have rows of it. Rows in its ranges are read from the
+archive; other rows are copied unchanged. Rows are streamed in offset order, so memory does not grow with the stretch.
+If another writer left a file out of order, that file is sorted first.
 
-Belongs here: the rows. Which stretches there are and what is committed is ``replace``'s.
+This module handles the rows. ``replace`` selects the stretches and commits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +23,7 @@ from spark_jobs.lake.delta.file_contents import COLUMNS, FileUnreadable, batches
 from spark_jobs.lake.delta.parquet_files import write_file
 from spark_jobs.lake.delta.tables import TABLES, TableSpec, table_uri
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.store.written_file import WriteResult
 from spark_jobs.row_files.merged_file import as_declared
 from spark_jobs.row_files.records_file import WriteTask, decoded
 from spark_jobs.row_files.table_columns import with_columns
@@ -31,7 +31,7 @@ from spark_jobs.row_files.table_columns import with_columns
 TABLE = "records"
 CHUNK_ROWS = 65_536
 OURS = TABLES[TABLE].file_schema
-"""Columns that the archive tells; users may have added others."""
+"""Columns that the archive provides; users may have added others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,66 +39,52 @@ class RowStretch:
     """Offsets [start, end) of one log."""
 
     source: WriteTask
-    """What of the archive has the visible offsets of the ranges."""
+    """The archived bytes of the visible offsets of the ranges."""
     start: int
     end: int
     ranges: tuple[tuple[int, int], ...]
-    """What is replaced; the rows of other offsets are carried over."""
+    """Ranges that are replaced. Rows of other offsets are copied."""
     files: tuple[str, ...]
-    """Live files with rows of the stretch, relative to the table, by their least offset."""
+    """Live files with rows of the stretch, relative to the table, by their lowest offset."""
     extra: str = ""
-    """Columns that users added to the table, as ``table_columns`` says them."""
+    """Columns that users added to the table, as ``table_columns`` writes them."""
 
     @property
     def spec(self) -> TableSpec:
         """The columns of the table."""
         return with_columns(TABLE, self.extra)
 
-    @classmethod
-    def from_plain(cls, value: Mapping[str, Any]) -> RowStretch:
-        """The reverse of ``dataclasses.asdict``, also through JSON."""
-        return cls(
-            source=WriteTask.from_plain(value["source"]),
-            start=value["start"],
-            end=value["end"],
-            ranges=tuple((start, end) for start, end in value["ranges"]),
-            files=tuple(value["files"]),
-            extra=value["extra"],
-        )
+
+@dataclass(frozen=True, slots=True)
+class RowDifference:
+    """How the table differs from the archive in the ranges of a stretch."""
+
+    equal: bool = False
+    before: int = 0
+    """Rows that the table has in the ranges."""
+    after: int = 0
+    """Rows that the archive has in them."""
+    error: str | None = None
+    """Why the comparison failed."""
+    lost: str | None = None
+    """Path of the table's file that cannot be read, if that is the reason."""
 
 
-def compare_rows(value: dict[str, Any]) -> dict[str, Any]:
-    """Compare what the table has in the ranges with what the archive has, column by column.
-
-    Args:
-        value: a :class:`RowStretch` as plain values.
-
-    Returns:
-        ``equal``; ``before`` and ``after``: rows in the ranges; ``error``: None, or why nothing could be compared;
-        ``lost``: None, or path of the table's file that cannot be read.
-    """
-    stretch = RowStretch.from_plain(value)
+def compare_rows(stretch: RowStretch) -> RowDifference:
+    """Compare the table with the archive in the ranges, column by column."""
     before, after = _Stream(_inside(_old_rows(stretch, OURS), stretch)), _Stream(_new_rows(stretch))
     try:
         equal = _are_equal(before, after)
         before.drain()
         after.drain()
     except (LogError, OSError, FileUnreadable, pa.ArrowException) as error:
-        return {"equal": False, "before": 0, "after": 0} | _said(error)
-    return {"equal": equal, "before": before.rows, "after": after.rows, "error": None, "lost": None}
+        reason, lost = _said(error)
+        return RowDifference(error=reason, lost=lost)
+    return RowDifference(equal, before.rows, after.rows)
 
 
-def rewrite_rows(value: dict[str, Any]) -> dict[str, Any]:
-    """Write the stretch as one file, its ranges replaced.
-
-    Args:
-        value: a :class:`RowStretch` as plain values.
-
-    Returns:
-        ``file`` (None where no row is left), ``error`` (None, or why nothing was written) and ``lost`` (None, or path
-        of the table's file that cannot be read).
-    """
-    stretch = RowStretch.from_plain(value)
+def rewrite_rows(stretch: RowStretch) -> WriteResult:
+    """Write the stretch as one file with its ranges replaced; no file if no row is left."""
     root = table_uri(stretch.source.lake, TABLE)
     try:
         kept = _Stream(_outside(_old_rows(stretch, stretch.spec.file_schema), stretch))
@@ -110,24 +96,24 @@ def rewrite_rows(value: dict[str, Any]) -> dict[str, Any]:
             lambda: not kept.rows or row_digest.are_recorded(root, stretch.files),
         )
     except (LogError, OSError, FileUnreadable, pa.ArrowException) as error:
-        return {"file": None} | _said(error)
-    return {"file": None if written is None else asdict(written), "error": None, "lost": None}
+        reason, lost = _said(error)
+        return WriteResult(error=reason, lost=lost)
+    return WriteResult.of(written)
 
 
-def _said(error: Exception) -> dict[str, Any]:
-    if isinstance(error, FileUnreadable):
-        return {"error": error.reason, "lost": error.path}
-    return {"error": str(error), "lost": None}
+def _said(error: Exception) -> tuple[str, str | None]:
+    """The reason, and the path of the table's file that cannot be read, if there is one."""
+    return (error.reason, error.path) if isinstance(error, FileUnreadable) else (str(error), None)
 
 
 class _Stream:
-    """Rows in offset order, taken in parts."""
+    """A stream of rows in offset order, read in parts."""
 
     def __init__(self, chunks: Iterable[pa.RecordBatch]) -> None:
         self._chunks = iter(chunks)
         self._rest: pa.RecordBatch | None = None
         self.rows = 0
-        """Rows taken so far."""
+        """Number of rows read so far."""
 
     def up_to(self, count: int) -> pa.RecordBatch | None:
         """The next rows, at most ``count``; None at the end."""
@@ -140,7 +126,7 @@ class _Stream:
         return taken
 
     def below(self, offset: int) -> Iterator[pa.RecordBatch]:
-        """The next rows as long as their offsets are below ``offset``."""
+        """The next rows whose offsets are below ``offset``."""
         while (chunk := self._next()) is not None:
             count = int(np.searchsorted(_offsets(chunk), offset))
             self._rest = chunk
@@ -151,7 +137,7 @@ class _Stream:
                 yield taken
 
     def drain(self) -> None:
-        """Count what is left."""
+        """Count the remaining rows."""
         while self.up_to(CHUNK_ROWS) is not None:
             pass
 
@@ -189,8 +175,10 @@ def _new_rows(stretch: RowStretch) -> Iterator[pa.RecordBatch]:
 
 
 def _with_extra_columns(stretch: RowStretch) -> Iterator[pa.RecordBatch]:
-    """The new rows, with what the table has at their offsets in the columns that its users added; null where no row
-    was. Of several rows with one offset the first counts."""
+    """The new rows, with the values that the table has at their offsets in columns added by users.
+
+    Such a value is null where the table has no row. Of several rows with the same offset the first is used.
+    """
     schema = stretch.spec.file_schema
     added = pa.schema([schema.field("offset"), *(field for field in schema if field.name not in OURS.names)])
     needed = pa.schema([*(OURS.field(name) for name in COLUMNS), *list(added)[1:]])
@@ -205,7 +193,7 @@ def _with_extra_columns(stretch: RowStretch) -> Iterator[pa.RecordBatch]:
         is_there = np.zeros(len(offsets), dtype=bool)
         within = at < len(known)
         is_there[within] = known[at[within]] == offsets[within]
-        places = pa.array(at, mask=~is_there)
+        places = pa.array(at, pa.int64(), mask=~is_there)
         for field in list(added)[1:]:
             column = there.column(field.name).take(places)
             chunk = chunk.append_column(field, column.combine_chunks() if len(column) else pa.nulls(0, field.type))
@@ -231,11 +219,11 @@ def _is_in_order(stretch: RowStretch) -> bool:
 
 
 def _read(stretch: RowStretch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The log's rows in the stretch, file by file; none of the chunks is empty.
+    """The log's rows in the stretch, file by file; no chunk is empty.
 
     Raises:
-        FileUnreadable: a file is lost.
-        OSError: it cannot be read now.
+        FileUnreadable: A file is lost.
+        OSError: A file cannot be read now.
     """
     for path in stretch.files:
         yield from _rows_of(stretch, path, schema)
@@ -252,7 +240,10 @@ def _rows_of(stretch: RowStretch, path: str, schema: pa.Schema) -> Iterator[pa.R
             offsets = _offsets(rows)
             rows = rows.filter(
                 pc.and_(
-                    pc.and_(pc.equal(rows["partition"], source.partition), pc.equal(rows["log_id"], source.log_id)),
+                    pc.and_(
+                        pc.equal(rows["partition"], pa.scalar(source.partition)),
+                        pc.equal(rows["log_id"], pa.scalar(source.log_id)),
+                    ),
                     pa.array((offsets >= stretch.start) & (offsets < stretch.end)),
                 )
             )
@@ -267,7 +258,7 @@ def _may_meet(group: pq.RowGroupMetaData, stretch: RowStretch) -> bool:
             told = column.statistics
             if told is None or not told.has_min_max:
                 return True
-            return bool(told.min < stretch.end and told.max >= stretch.start)
+            return bool(told.min < stretch.end and told.max >= stretch.start)  # type: ignore[operator]
     return True
 
 

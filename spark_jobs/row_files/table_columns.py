@@ -1,7 +1,7 @@
-"""The columns that files of a table are written with, as text that a task takes to a worker.
+"""The columns of a table's files, as text that a task carries to a worker.
 
-A user may have added columns to a table. Whoever carries rows over carries these too; a task says which they are, so
-that its worker need not read the table's log.
+A user may have added columns to a table. A job that copies rows copies these too. The task names them, so that its
+worker need not read the table's log.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from spark_jobs.lake.delta.tables import TABLES, TableSpec, open_table, spec_of
 
 
 def extra_columns(lake: str, name: str) -> str:
-    """The columns that the newest version of a table has besides ours; empty where there are none."""
+    """The columns that the latest version of a table has besides ours; empty where there are none."""
     table = open_table(lake, name)
     if table is None:
         return ""
@@ -24,7 +24,7 @@ def extra_columns(lake: str, name: str) -> str:
 
 
 def with_columns(name: str, extra: str) -> TableSpec:
-    """The table's columns, and those of ``extra``, as :func:`extra_columns` says it."""
+    """The table's columns and those of ``extra``, which is a result of :func:`extra_columns`."""
     spec = TABLES[name]
     if not extra:
         return spec

@@ -1,13 +1,13 @@
-"""``records_uncommitted``: what a consumer with ``isolation.level=read_uncommitted`` reads, kept on request.
+"""``records_uncommitted``: what a consumer with ``isolation.level=read_uncommitted`` reads, maintained on request.
 
-    decided    offsets below the log's frontier: added once, their transactions' outcome beside them
-    tail       from there up to the high watermark: replaced whole in one commit whenever it changes
+    decided    offsets below the log's frontier: added once, with the outcome of their transactions
+    tail       from there up to the high watermark: replaced as a whole in one commit whenever it changes
 
-Application ``records_uncommitted/<log>`` stands at the offset where the tail begins, ``…/tail`` at a digest of what the
-tail was made from: offsets, states, segments. A tail that was made from the same is left as it is.
+The version of application ``records_uncommitted/<log>`` is the offset where the tail begins. That of ``…/tail`` is a
+digest of the tail's input: offsets, states, segments. A tail with the same input is left as it is.
 
-A part of ``publish``, which runs it behind its own commit. Damage is taken as there: in front of the first offset that
-is missing or corrupt it ends, unless the log's policy passes it. Control records are no rows.
+``publish`` runs this after its own commit. Damage is handled as there: the table ends before the first missing or
+corrupt offset, unless the log's policy passes damage. Control records have no rows.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import hashlib
 import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +28,7 @@ from logcore.logs.model.findings import found
 from logcore.logs.model.offset_ledger import OffsetState
 from logcore.logs.model.transactions import TransactionState
 from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.commits import Guard, WrittenFile
+from spark_jobs.lake.delta.commits import Guard
 from spark_jobs.lake.delta.live_files import LiveFile, live_files
 from spark_jobs.lake.delta.parquet_files import write_file
 from spark_jobs.lake.delta.tables import TABLES, open_table, table_uri
@@ -36,9 +36,11 @@ from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import clipped, merged
-from spark_jobs.row_files.pieces import ArchivedBytes
+from spark_jobs.lake.segments.validations import RULES_VERSION
+from spark_jobs.lake.store.written_file import WriteResult, WrittenFile, first_error
+from spark_jobs.row_files.archived_bytes import ArchivedBytes
 from spark_jobs.row_files.records_file import WriteTask, decoded
-from spark_jobs.tasks.segment_pass import RULES_VERSION
+from spark_jobs.tasks.executor import run_tasks
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
@@ -52,12 +54,12 @@ STATES = {
     OffsetState.OPEN: TransactionState.OPEN,
     OffsetState.UNKNOWN: TransactionState.UNKNOWN,
 }
-"""What a row says of its transaction, by the state of its offset; offsets in other states have no rows."""
+"""Transaction state of a row by the state of its offset. Offsets in other states have no rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class TailPlan:
-    """What changes for one log: from ``start_offset`` on its rows are made again."""
+    """The change for one log: its rows from ``start_offset`` on are rebuilt."""
 
     log: str
     topic: str
@@ -66,28 +68,28 @@ class TailPlan:
     decided_offset: int
     end_offset: int
     removed: tuple[str, ...]
-    """Files that the new ones stand for."""
+    """Files that the new ones replace."""
     states: tuple[tuple[int, int, str], ...]
     """Start, end and transaction state of the offsets that have rows, in order."""
     counted: int
-    """Records of them in another state than ``open``, as the ledger counts them: of open ones it counts markers too."""
+    """Records in states other than ``open`` by the ledger. For open offsets the ledger counts markers too."""
     tasks: tuple[WriteTask, ...]
     guards: tuple[Guard, Guard]
 
 
 @dataclass(frozen=True, slots=True)
 class UncommittedPlan:
-    """The logs whose decided part or tail is not what the table has."""
+    """The logs whose decided part or tail in the table is out of date."""
 
     logs: tuple[TailPlan, ...] = ()
 
     @property
     def is_empty(self) -> bool:
-        """The table is what it should be."""
+        """Whether the table is up to date."""
         return not self.logs
 
     @property
-    def needs_spark(self) -> bool:
+    def needs_executor(self) -> bool:
         """Whether records have to be decoded."""
         return any(log.tasks for log in self.logs)
 
@@ -95,7 +97,7 @@ class UncommittedPlan:
         """The plan for the other logs."""
         return UncommittedPlan(tuple(log for log in self.logs if log.log not in logs))
 
-    def as_dict(self) -> list[dict[str, Any]]:
+    def as_dict(self) -> list[dict[str, object]]:
         """The plan as plain values."""
         keys = ("log", "topic", "partition", "start_offset", "decided_offset", "end_offset")
         return [{key: getattr(log, key) for key in keys} | {"removed_files": len(log.removed)} for log in self.logs]
@@ -103,7 +105,7 @@ class UncommittedPlan:
 
 @dataclass(slots=True)
 class UncommittedResult:
-    """What was done: rows written, and logs that were left as they were."""
+    """Rows written, and logs that were left as they were."""
 
     records: int = 0
     refused: list[PlacedFinding] = field(default_factory=list)
@@ -116,11 +118,11 @@ def plan(
     passing: Collection[str],
     held: ArchivedBytes,
 ) -> UncommittedPlan:
-    """What is to be done for logs to stand at their frontiers.
+    """Plan the changes that bring logs to their frontiers.
 
     Args:
-        decided: frontier by log, as ``publish`` leaves it.
-        passing: logs whose policy goes on behind damage.
+        decided: Frontier by log, as ``publish`` leaves it.
+        passing: Logs whose policy publishes offsets after damage.
     """
     ids = [application for log in decided for application in _applications(log)]
     recorded = commits.versions(lake, TABLE, ids)
@@ -139,33 +141,30 @@ def plan(
 
 
 def apply(plan: UncommittedPlan, lake: str, run_id: str, executor: Executor | None) -> UncommittedResult:
-    """Write the rows and put them in their places, one commit for all logs.
+    """Write the rows and commit them, one commit for all logs.
 
     Raises:
-        ConcurrentChange: another commit came between.
+        ConcurrentChange: Another commit was made in between.
     """
     outcome = UncommittedResult()
     if plan.is_empty:
         return outcome
-    results: Iterator[dict[str, Any]] = iter(())
-    if executor is not None:
-        tasks = [asdict(task) | {"states": states_of(task, log.states)} for log in plan.logs for task in log.tasks]
-        sizes = [task.size for log in plan.logs for task in log.tasks]
-        results = iter(executor.run(tasks, write_uncommitted, sizes))
+    tasks = [TailTask(task, tuple(states_of(task, log.states))) for log in plan.logs for task in log.tasks]
+    results = iter(run_tasks(executor, write_uncommitted, tasks, [task.source.size for task in tasks]))
     removed: list[str] = []
     added: list[WrittenFile] = []
     guards: list[Guard] = []
     for log in plan.logs:
         written = [next(results) for _ in log.tasks]
-        problem = next((result["error"] for result in written if result["error"]), None)
-        settled = sum(result["settled"] for result in written)
+        problem = first_error(result.written for result in written)
+        settled = sum(result.settled for result in written)
         if problem is None and settled != log.counted:
             problem = f"{settled} records that are not open were decoded where the ledger counts {log.counted}"
         if problem is not None:
             outcome.refused.append(_mismatch(log, problem))
             continue
         removed += log.removed
-        added += [WrittenFile(**result["file"]) for result in written if result["file"]]
+        added += [file for result in written for file in result.written.files]
         guards += log.guards
     if guards:
         commits.rewrite_files(lake, TABLE, removed, added, run_id, guards, data_change=True)
@@ -174,11 +173,12 @@ def apply(plan: UncommittedPlan, lake: str, run_id: str, executor: Executor | No
 
 
 def begin_again(lake: str, offsets: Mapping[str, int], run_id: str) -> None:
-    """Have the next plan make rows again from these offsets on, where they are decided already: what ``records`` has
-    of them was replaced, or the ledger says something else of them. Nothing to do writes nothing.
+    """Make the next plan rebuild rows from these offsets on, where they are already decided.
+
+    Needed where ``records`` was replaced, or where the ledger changed. Writes nothing if there is nothing to do.
 
     Raises:
-        ConcurrentChange: another commit came between.
+        ConcurrentChange: Another commit was made in between.
     """
     if not offsets or open_table(lake, TABLE) is None:
         return
@@ -190,8 +190,10 @@ def begin_again(lake: str, offsets: Mapping[str, int], run_id: str) -> None:
 
 
 def first_difference(before: Sequence[LedgerRow], after: Sequence[LedgerRow]) -> int | None:
-    """The first offset at which two ledgers of a log differ in which offsets have rows, or in what these say of their
-    transactions; None where they do not."""
+    """The first offset at which two ledgers of a log differ; None where they do not.
+
+    Only two things are compared: which offsets have rows, and the state of their transactions.
+    """
     old, new = (_states(rows, 0, rows[-1].end_offset) if rows else [] for rows in (before, after))
     for left, right in zip_longest(old, new):
         if left is None or right is None:
@@ -203,34 +205,42 @@ def first_difference(before: Sequence[LedgerRow], after: Sequence[LedgerRow]) ->
 
 
 def states_of(task: WriteTask, states: Sequence[tuple[int, int, str]]) -> Sequence[tuple[int, int, str]]:
-    """What a task has to know of the states of its log, which may have as many as transactions."""
+    """The states of the task's offsets. A log may have as many states as transactions."""
     if not task.visible:
         return ()
     first = bisect_right(states, task.visible[0][0], key=lambda each: each[1])
     return states[first : bisect_left(states, task.visible[-1][1], key=lambda each: each[0])]
 
 
-def write_uncommitted(value: dict[str, Any]) -> dict[str, Any]:
-    """Write one file; runs in a worker.
+@dataclass(frozen=True, slots=True)
+class TailTask:
+    """Rows to write, and the transaction states of their offsets."""
 
-    Args:
-        value: a :class:`~spark_jobs.row_files.records_file.WriteTask` as plain values, and ``states`` as in
-        :class:`TailPlan`.
+    source: WriteTask
+    states: tuple[tuple[int, int, str], ...]
+    """See :class:`TailPlan`."""
 
-    Returns:
-        ``file`` (None without rows), ``settled`` (rows in another state than ``open``), ``error`` (None, or why
-        nothing was written).
-    """
-    states = value.pop("states")
-    task = WriteTask.from_plain(value)
+
+@dataclass(frozen=True, slots=True)
+class WrittenTail:
+    """The result of a task."""
+
+    written: WriteResult
+    settled: int = 0
+    """Rows in states other than ``open``."""
+
+
+def write_uncommitted(task: TailTask) -> WrittenTail:
+    """Write one file, or none if there are no rows. Runs in a worker."""
+    source = task.source
     counts = dict.fromkeys(TransactionState, 0)
     try:
-        rows = _with_states(decoded(task), states, counts)
-        written = write_file(table_uri(task.lake, TABLE), TABLES[TABLE], rows, {"topic": task.topic})
+        rows = _with_states(decoded(source), task.states, counts)
+        written = write_file(table_uri(source.lake, TABLE), TABLES[TABLE], rows, {"topic": source.topic})
     except (LogError, OSError) as error:
-        return {"file": None, "settled": 0, "error": str(error)}
+        return WrittenTail(WriteResult(error=str(error)))
     settled = sum(count for state, count in counts.items() if state is not TransactionState.OPEN)
-    return {"file": None if written is None else asdict(written), "settled": settled, "error": None}
+    return WrittenTail(WriteResult.of(written), settled)
 
 
 def _with_states(
@@ -244,7 +254,7 @@ def _with_states(
         of_rows = codes[np.searchsorted(starts, offsets, side="right") - 1]
         for code, word in enumerate(words):
             counts[word] += int((of_rows == code).sum())
-        column = pa.DictionaryArray.from_arrays(pa.array(of_rows), pa.array([str(word) for word in words]))
+        column = pa.DictionaryArray.from_arrays(pa.array(of_rows, pa.int32()), pa.array([str(word) for word in words]))
         yield chunk.append_column("transaction_state", column)
 
 
@@ -294,9 +304,11 @@ def _plan_log(
 
 
 def _made_again(ranges: Sequence[LedgerRow], begun: int, files: Sequence[LiveFile]) -> tuple[int, list[LiveFile]]:
-    """Where rows are made again from, and the files that go for it: those of the old tail, and whole ranges with each
-    file that somebody merged across its border. Never from inside of a range that has gaps: nobody can tell how many
-    records of it lie behind."""
+    """The offset from which rows are rebuilt, and the files that this replaces.
+
+    These are the files of the old tail, and whole ranges with each file that another engine merged across its border.
+    The offset is never inside a range with gaps: the number of records after it would be unknown.
+    """
     inside = (row.start_offset for row in ranges if row.gaps and row.start_offset < begun < row.end_offset)
     start = next(inside, begun)
     while True:
@@ -314,7 +326,7 @@ def _is_settled(row: LedgerRow) -> bool:
 
 
 def _end(ranges: Sequence[LedgerRow], decided: int, passes_damage: bool) -> int:
-    """Where the tail ends: at the high watermark, or at damage in front of it."""
+    """End of the tail: the high watermark, or the first damage before it."""
     damage = (OffsetState.MISSING, OffsetState.CORRUPT)
     end = frontier.ledger_high_watermark(ranges)
     if passes_damage:
@@ -323,7 +335,7 @@ def _end(ranges: Sequence[LedgerRow], decided: int, passes_damage: bool) -> int:
 
 
 def _states(ranges: Sequence[LedgerRow], start: int, end: int) -> list[tuple[int, int, str]]:
-    """Offsets of [start, end) that have rows, with the state of their transactions; neighbours are one."""
+    """Offsets of [start, end) that have rows, with their transaction states; adjacent equal states are joined."""
     found: list[tuple[int, int, str]] = []
     for row in ranges:
         if row.state not in STATES or row.withdrawn:
@@ -338,7 +350,7 @@ def _states(ranges: Sequence[LedgerRow], start: int, end: int) -> list[tuple[int
 
 
 def _digest(tail: Sequence[tuple[int, int, str]], end: int, held: ArchivedBytes, log: str) -> int:
-    """A number that differs where the tail would; never 0, which stands for no tail."""
+    """A number that changes when the tail would change; never 0, which means no tail."""
     pieces = held.pieces(log, merged((start, stop) for start, stop, _ in tail))
     made_from = [RULES_VERSION, end, tail, sorted({piece.segment_id for piece in pieces})]
     return int.from_bytes(hashlib.sha256(json.dumps(made_from).encode()).digest()[:7], "big") + 1

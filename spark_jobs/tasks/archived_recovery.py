@@ -1,7 +1,7 @@
 """What a broker's start would leave of one archived log, and the partition directory that it would leave.
 
-Runs in a worker. The archive is read and never written; the new directory appears whole, in one step, or not at all.
-Belongs here: one log, from its segments to a directory. Does not: which logs, and the root files (``recover``).
+Runs in a worker. It only reads the archive. The new directory appears whole, in one step, or not at all.
+This module handles one log, from its segments to a directory. ``recover`` selects the logs and writes the root files.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ CHUNK_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class RecoverTask:
-    """A log, and what its broker would know of it."""
+    """A log, and what its broker would know about it."""
 
     lake: str
     topic: str
     partition: int
     segments: tuple[Segment, ...]
-    """Live ones, in offset order; none of a log that retention took whole."""
+    """Live segments in offset order; empty if retention removed the whole log."""
     topic_id: str | None
     leader_epochs: str
     """JSON [[epoch, start offset], …], as ``logs`` keeps them."""
@@ -58,53 +58,59 @@ class RecoverTask:
     """The new partition directory; None: only the plan is made."""
 
 
-def recover_log(value: dict[str, Any]) -> dict[str, Any]:
-    """Recover one log.
+@dataclass(frozen=True, slots=True)
+class RecoveredLog:
+    """The result for one log."""
 
-    Args:
-        value: a :class:`RecoverTask` as plain values.
+    plan: dict[str, Any] | None = None
+    """Plan as :meth:`RecoveryPlan.as_dict` returns it."""
+    log_bytes: int = 0
+    """Bytes of its `.log` files."""
+    written: bool = False
+    """Whether the directory exists now."""
+    error: str | None = None
+    """Why it is not recovered."""
 
-    Returns:
-        ``plan`` (as :meth:`RecoveryPlan.as_dict` has it), ``bytes`` of the `.log` files in it, ``written`` (whether the
-        directory is there now) and ``error`` (None, or why there is neither).
-    """
-    task = RecoverTask(**value | {"segments": tuple(Segment(**each) for each in value["segments"])})
+
+def recover_log(task: RecoverTask) -> RecoveredLog:
+    """Recover one log."""
     try:
         with segment_files(task.lake, task.segments, joined=True) as logs:
             return _recover(task, logs)
     except LogError as error:
-        return _failed(str(error))
+        return RecoveredLog(error=str(error))
     except OSError as error:
-        return _failed(f"{error.filename or task.out}: {error.strerror or error}")
+        return RecoveredLog(error=f"{error.filename or task.out}: {error.strerror or error}")
 
 
-def _recover(task: RecoverTask, logs: dict[str, PartitionFile]) -> dict[str, Any]:
+def _recover(task: RecoverTask, logs: dict[str, PartitionFile]) -> RecoveredLog:
     recover = segment_recovery()
     config = TopicConfig(index_interval_bytes=task.index_interval_bytes)
     directory = _directory(task, logs | _indexes(task, logs, config, recover))
     plan = plan_recovery(directory, config, as_of_ms=task.as_of_ms, salvage=task.salvage, recover=recover)
     if plan.refusal is not None:
-        return _failed(plan.refusal) | {"plan": plan.as_dict()}
-    # All of it is on disk before it has its name: whoever starts on it has nothing to recover.
+        return RecoveredLog(plan.as_dict(), error=plan.refusal)
+    # Sync everything before the rename: a broker that starts on the directory has nothing to recover.
     plan = replace(plan, root=replace(plan.root, recovery_point=plan.log_end_offset))
     contents = {name: _content(directory, file) for name, file in plan.files.items()}
     if task.out is not None and not _is_there(task.out, contents):
         _write(task, directory, plan.files, contents)
     logs_bytes = sum(len(content) for name, content in contents.items() if name.endswith(".log"))
-    written = task.out is not None
-    contents.clear()  # views of files that are closed now
-    return {"plan": plan.as_dict(), "bytes": logs_bytes, "written": written, "error": None}
+    contents.clear()  # these are views of files that are closed now
+    return RecoveredLog(plan.as_dict(), logs_bytes, written=task.out is not None)
 
 
 def _indexes(
     task: RecoverTask, logs: dict[str, PartitionFile], config: TopicConfig, recover: Recover
 ) -> dict[str, PartitionFile]:
-    """The indexes that a broker has beside its segments: without them its start recovers each segment alone, and leaves
-    holes where it would otherwise end the log."""
+    """The indexes that a broker has beside its segments.
+
+    Without them a start recovers each segment alone, and leaves gaps where it would otherwise end the log.
+    """
     rules = IndexRules(config.index_interval_bytes, config.segment_index_bytes)
     found = {}
     for name, file in logs.items():
-        with suppress(LogError):  # it has none then, and the plan says what comes of that
+        with suppress(LogError):  # there is no index then, and the plan reports the consequence
             made = recover(file.content, int(name[:20]), rules)
             for suffix, content in ((OFFSET_INDEX_SUFFIX, made.offset_index), (TIME_INDEX_SUFFIX, made.time_index)):
                 found[name[:20] + suffix] = PartitionFile(name[:20] + suffix, content, file.modified_ms)
@@ -146,7 +152,12 @@ def _content(directory: PartitionDirectory, file: ProposedFile) -> Buffer:
 
 
 def _write(task: RecoverTask, directory: PartitionDirectory, files: Proposal, contents: dict[str, Buffer]) -> None:
-    """Raises LogError where something else is there already, and OSError."""
+    """Write the directory.
+
+    Raises:
+        LogError: The path exists with other contents.
+        OSError: A file cannot be written.
+    """
     assert task.out is not None
     with PartitionOutput(os.path.join(task.lake, "archive"), task.out) as output:
         for name, file in files.items():
@@ -158,7 +169,7 @@ def _write(task: RecoverTask, directory: PartitionDirectory, files: Proposal, co
 
 
 def _is_there(out: str, contents: dict[str, Buffer]) -> bool:
-    """Whether just this directory is there already: written by a run that was killed later on."""
+    """Whether this exact directory already exists: an earlier run wrote it and was killed later."""
     if not os.path.isdir(out) or set(os.listdir(out)) != contents.keys():
         return False
     return all(_holds(os.path.join(out, name), content) for name, content in contents.items())
@@ -172,7 +183,3 @@ def _holds(path: str, content: Buffer) -> bool:
             if file.read(CHUNK_BYTES) != expected[start : start + CHUNK_BYTES]:
                 return False
     return True
-
-
-def _failed(why: str) -> dict[str, Any]:
-    return {"plan": None, "bytes": 0, "written": False, "error": why}

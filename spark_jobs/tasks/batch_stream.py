@@ -1,8 +1,8 @@
-"""The rows of ``batches`` of one log, in the order of the log, streamed from the table's files in a worker.
+"""The rows of ``batches`` of one log in log order, streamed from the table's files in a worker.
 
-Rows of a file lie in the order of log, segment and position, whether the segment pass wrote it (one segment) or tables
-were optimized since (several, of several logs). So the order of a log is a merge of its files; a file is opened when
-the merge comes to where it may begin, and held a chunk at a time.
+Rows of a file are sorted by log, segment and position. This is true of files of the segment pass (one segment) and of
+files that `optimize` merged (several segments of several logs). So the order of a log is a merge of its files. A file
+is opened when the merge reaches its lowest possible position, and read one chunk at a time.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from logcore.columns.checking.fact_runs import FACT_COLUMNS
 from spark_jobs.lake.delta.live_files import open_parquet
 
 CHUNK_ROWS = 65_536
-"""Rows that are decoded at a time."""
+"""Rows decoded at a time."""
 
 _Key = tuple[int, int]
-"""A segment's place among the log's, and a position in it."""
+"""Index of a segment within its log, and a position in the segment."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentPlace:
-    """A segment whose batches feed the log, and where its bytes lie."""
+    """A segment whose batches feed the log, and the location of its bytes."""
 
     segment_id: str
     base_offset: int
@@ -41,27 +41,27 @@ class SegmentPlace:
 
 @dataclass(frozen=True, slots=True)
 class BatchFile:
-    """A file of ``batches`` that may hold rows of the log."""
+    """A file of ``batches`` that may have rows of the log."""
 
     path: str
     least_base_offset: int | None
-    """No row has a lower one; None: not known."""
+    """Lower bound for the base offsets of its rows; None: not known."""
 
 
 def stream_batches(
     files: Sequence[BatchFile], segments: Sequence[SegmentPlace], resume_offset: int
 ) -> Iterator[pa.RecordBatch]:
-    """Rows that reach ``resume_offset`` or lie above it, by (segment, position), with the columns of a batch's facts.
+    """Stream rows that end at or above ``resume_offset``, by (segment, position), with the columns of a batch's facts.
 
     Args:
-        segments: those that feed the log, in offset order; rows of others are passed over.
+        segments: Segments that feed the log, in offset order. Rows of other segments are skipped.
     """
     places = {segment.segment_id: place for place, segment in enumerate(segments)}
     ends = [segment.next_offset for segment in segments]
     waiting: list[tuple[_Key, int]] = []
     readers = []
     for number, file in enumerate(files):
-        # Offsets rise with the segments, so the lowest one tells the first segment that the file can have rows of.
+        # Offsets rise with the segments, so the lowest offset gives the first segment that can have rows in the file.
         place = 0 if file.least_base_offset is None else bisect_left(ends, file.least_base_offset)
         heapq.heappush(waiting, ((place, -1), number))
         readers.append(_Reader(file.path, places, resume_offset))
@@ -79,13 +79,13 @@ def stream_batches(
 
 @dataclass(slots=True)
 class _Reader:
-    """One file, a chunk at a time."""
+    """One file, read one chunk at a time."""
 
     path: str
     places: Mapping[str, int]
     resume_offset: int
     last_key: _Key = (0, -1)
-    """Of the last row taken."""
+    """Key of the last row returned."""
     _chunks: Iterator[pa.RecordBatch] | None = None
     _rows: pa.RecordBatch | None = None
     _place: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
@@ -93,11 +93,11 @@ class _Reader:
 
     @property
     def key(self) -> _Key:
-        """Of the next row; there is one."""
+        """Key of the next row; a next row must exist."""
         return int(self._place[0]), int(self._position[0])
 
     def has_rows(self) -> bool:
-        """Whether a row is there to be taken; decodes the next chunk if it must."""
+        """Whether there is a next row. Decodes the next chunk if necessary."""
         if self._chunks is None:
             self._chunks = self._read()
         while self._rows is None or self._rows.num_rows == 0:
@@ -109,7 +109,7 @@ class _Reader:
         return True
 
     def take_until(self, limit: _Key | None) -> pa.RecordBatch:
-        """The rows at hand that are not behind ``limit``; at least one is there."""
+        """The decoded rows up to and including ``limit``; at least one exists."""
         assert self._rows is not None
         count = self._rows.num_rows
         if limit is not None and (int(self._place[-1]), int(self._position[-1])) > limit:
@@ -124,10 +124,10 @@ class _Reader:
         return taken.select(FACT_COLUMNS)
 
     def _read(self) -> Iterator[pa.RecordBatch]:
-        # Names that repeat are read as numbers: a chunk then costs little more than its offsets.
+        # Repeated names are read as dictionary indices: a chunk then costs little more than its offsets.
         with open_parquet(self.path, read_dictionary=["segment_id", "verdict", "control_type"]) as file:
             for i in range(file.num_row_groups):
-                # One row group a call: what was read of a call's groups is held until its end.
+                # One row group per call: Arrow keeps what it read from a call's groups until the call ends.
                 if self._may_matter(file.metadata.row_group(i)):
                     yield from file.iter_batches(CHUNK_ROWS, [i], columns=list(FACT_COLUMNS), use_threads=False)
 
@@ -139,16 +139,16 @@ class _Reader:
                 statistics = column.statistics
                 if statistics is None or not statistics.has_min_max:
                     if column.path_in_schema == "last_offset":
-                        continue  # nulls only: stretches, which the base offset tells of
+                        continue  # only nulls: quarantined ranges, for which the base offset decides
                     return True
-                if statistics.max >= self.resume_offset:
+                if statistics.max >= self.resume_offset:  # type: ignore[operator]
                     return True
         return False
 
     def _wanted(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
         named = chunk.column("segment_id")
-        known = np.array([self.places.get(name, -1) for name in named.dictionary.to_pylist()], dtype=np.int64)
-        place = known[named.indices.to_numpy(zero_copy_only=False)]
+        known = np.array([self.places.get(name, -1) for name in named.dictionary.to_pylist()], dtype=np.int64)  # type: ignore[attr-defined]
+        place = known[named.indices.to_numpy(zero_copy_only=False)]  # type: ignore[attr-defined]
         reach = pc.coalesce(chunk.column("last_offset"), chunk.column("base_offset")).to_numpy(zero_copy_only=False)
         chosen = (place >= 0) & (reach >= self.resume_offset)
         rows = chunk if chosen.all() else chunk.filter(pa.array(chosen))

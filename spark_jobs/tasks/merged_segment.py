@@ -1,32 +1,36 @@
-"""Neighbouring slices of one source segment as one archived segment: their bytes joined, judged, in their place.
+"""Adjacent slices of one source segment, joined and validated as one archived segment.
 
-Runs in a worker. Every slice is read against its digest, and what was written is read back and judged like any new
-segment: a live segment is a validated one, so its rows of ``batches`` are there before it is. Nothing can be seen of it
+Runs in a worker. Each slice is checked against its digest. The joined file is read back and validated like any new
+segment: a live segment is always validated, so its rows of ``batches`` exist before it does. No reader sees the segment
 until the driver commits.
 
-Belongs here: from slices to a file, and its row. Does not: which slices (``maintain``), the swap.
+This module joins slices into a file and makes its row. ``maintain`` selects the slices and swaps the segments.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, BinaryIO
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO
 
 from logcore.errors import LogError
+from logcore.logs.model.findings import Finding
 from logcore.segments.scanning.scan import End
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.store import storage
-from spark_jobs.tasks.segment_pass import validate_one
+from spark_jobs.tasks.segment_pass import ValidatedSegment, validate_one
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
 
 CHUNK_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentMergeTask:
-    """Slices to be joined, in offset order, and what validation counted in them together."""
+    """Slices to join, in offset order, and their totals from validation."""
 
     lake: str
     slices: tuple[Segment, ...]
@@ -34,11 +38,11 @@ class SegmentMergeTask:
     records: int
     control_records: int
     validated: tuple[str, ...] = ()
-    """Ids that are validated and in no row of ``segments``: an earlier run may have got so far."""
+    """Ids that are validated and that no row of ``segments`` has: an earlier run may have stopped there."""
 
 
 def fit_together(before: Segment, after: Segment) -> bool:
-    """Whether the second goes on in the file of the source, and in offsets, where the first ends."""
+    """Whether the second begins, in source position and in offset, where the first ends."""
     return (
         (before.log, before.origin_file, before.origin_base_offset)
         == (after.log, after.origin_file, after.origin_base_offset)
@@ -47,26 +51,38 @@ def fit_together(before: Segment, after: Segment) -> bool:
     )
 
 
-def merge_slices(value: dict[str, Any]) -> dict[str, Any]:
-    """Join the slices of a :class:`SegmentMergeTask` given as plain values.
+@dataclass(frozen=True, slots=True)
+class MergedSlices:
+    """The segment that replaces the slices."""
 
-    Returns:
-        ``segment`` (a row of ``segments``) and ``judged`` (as :func:`segment_pass.validate_one` has it; None where that
-        was done by an earlier run), or ``error`` (why there is nothing to swap) and then nothing else.
-    """
-    task = SegmentMergeTask(**value | {"slices": tuple(Segment(**each) for each in value["slices"])})
+    segment: Segment
+    validated: ValidatedSegment | None
+    """None if an earlier run validated it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotMerged:
+    """Why the slices were not merged."""
+
+    reason: str
+
+
+def merge_slices(task: SegmentMergeTask) -> MergedSlices | NotMerged:
+    """Join slices into one segment, and validate it."""
     try:
         merged = _joined(task)
         if merged.segment_id in task.validated:
             _read_back(task.lake, merged)
-            return {"segment": asdict(merged), "judged": None, "error": None}
-        judged = validate_one(asdict(merged) | {"lake": task.lake})
+            return MergedSlices(merged, None)
+        judged = validate_one(task.lake, merged)
     except LogError as error:
-        return {"error": str(error)}
+        return NotMerged(str(error))
     except OSError as error:
-        return {"error": error.strerror or str(error)}  # not its file: that has another name each time
+        return NotMerged(error.strerror or str(error))  # without the file name: it differs on each run
+    if isinstance(judged, Finding):
+        return NotMerged(judged.message)
     wrong = _difference(task, merged, judged)
-    return {"error": wrong} if wrong else {"segment": asdict(merged), "judged": judged, "error": None}
+    return NotMerged(wrong) if wrong else MergedSlices(merged, judged)
 
 
 def _joined(task: SegmentMergeTask) -> Segment:
@@ -81,7 +97,7 @@ def _joined(task: SegmentMergeTask) -> Segment:
     return merged
 
 
-def _append(lake: str, segment: Segment, file: BinaryIO, whole: Any) -> None:
+def _append(lake: str, segment: Segment, file: BinaryIO, whole: _Hash) -> None:
     path = segment.local_path(lake)
     digest = hashlib.sha256()
     with storage.mapped(path) as mapped, memoryview(mapped) as content:
@@ -97,24 +113,16 @@ def _append(lake: str, segment: Segment, file: BinaryIO, whole: Any) -> None:
 
 
 def _row(slices: Sequence[Segment], digest: str) -> Segment:
-    first, last = slices[0], slices[-1]
-    ending = next((s for s in reversed(slices) if s.last_batch_end is not None), last)
-    identity = archive.segment_id(first.log, first.base_offset, digest)
-    return replace(
-        first,
-        segment_id=identity,
-        next_offset=last.next_offset,
-        path=archive.segment_path(first.log, identity, first.base_offset),
-        size=sum(s.size for s in slices),
+    last = slices[-1]
+    return archive.in_place_of(
+        slices,
+        digest,
+        sum(s.size for s in slices),
+        generation=archive.GENERATION_INGESTED,
         sealed=last.sealed,
-        digest=digest,
         modified_ms=last.modified_ms,
         max_timestamp=_greatest(s.max_timestamp for s in slices),
-        last_batch_base_offset=ending.last_batch_base_offset,
-        last_batch_epoch=ending.last_batch_epoch,
-        last_batch_crc=ending.last_batch_crc,
-        last_batch_size=ending.last_batch_size,
-        last_batch_end=ending.last_batch_end,
+        ending=next((s for s in reversed(slices) if s.last_batch_end is not None), last),
     )
 
 
@@ -132,19 +140,18 @@ def _read_back(lake: str, merged: Segment) -> None:
         raise LogError("what was written cannot be read back as it was", file=path)
 
 
-def _difference(task: SegmentMergeTask, merged: Segment, judged: dict[str, Any]) -> str | None:
-    """What is not as it was in the slices; None where all is."""
-    if judged["failed"]:
-        return str(judged["failed"]["message"])
-    changed = [f["message"] for f in judged["findings"] if f["rule"] == "archive-changed"]
+def _difference(task: SegmentMergeTask, merged: Segment, judged: ValidatedSegment) -> str | None:
+    """Which counts differ from those of the slices; None if all are equal."""
+    changed = [finding.message for finding in judged.findings if finding.rule == "archive-changed"]
     if changed:
-        return str(changed[0])
+        return changed[0]
+    counts = judged.counts
     found = {
-        "verdict": judged["verdict"],
-        "bytes": judged["valid_bytes"],
-        "batches": judged["batches_count"],
-        "records": judged["records"],
-        "control records": judged["control_records"],
+        "verdict": counts.verdict,
+        "bytes": counts.valid_bytes,
+        "batches": counts.batches,
+        "records": counts.records,
+        "control records": counts.control_records,
     }
     expected = {
         "verdict": str(End.CLEAN),
@@ -154,4 +161,4 @@ def _difference(task: SegmentMergeTask, merged: Segment, judged: dict[str, Any])
         "control records": task.control_records,
     }
     wrong = [f"{name} {found[name]}, not {expected[name]}" for name in found if found[name] != expected[name]]
-    return f"joined, they were judged otherwise than one by one: {', '.join(wrong)}" if wrong else None
+    return f"the joined segment was validated with other results than its slices: {', '.join(wrong)}" if wrong else None

@@ -1,10 +1,11 @@
-"""One source segment into the archive: stat, read, stat; cut where nothing is certain; digest; rename.
+"""Copy one source segment into the archive: stat, read, stat; cut at the last certain byte; digest; rename.
 
-Runs in a worker. The source is opened for reading only. In a segment that is still being written, nothing behind its
-last good crc is taken: it may be half a write. In a sealed one everything is, damage too, for validation to judge.
-Room that a broker reserved costs neither time nor disk: where the source has holes or zeros the copy has holes. Sectors
-that the disk fails to read twice are zeros in the archive, so that the batches on both sides are there. A finding
-reports it.
+Runs in a worker. The source is opened for reading only. In a segment that is still being written, nothing after its
+last valid CRC is copied: it may be a partial write. A sealed segment is copied whole, including damage, which
+validation reports.
+Preallocated space costs neither time nor disk: where the source has holes or zeros the copy has holes. Sectors that the
+disk fails to read twice become zeros in the archive, so that the batches before and after them are archived. A finding
+reports them.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from logcore.columns.engines import segment_extent
 from logcore.errors import LogError
@@ -31,7 +31,7 @@ PROBE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class CopyTask:
-    """A stretch of one file, from ``start`` to ``end`` or the file's end."""
+    """A byte range of one file, from ``start`` to ``end`` or the file's end."""
 
     lake: str
     log: str
@@ -48,23 +48,34 @@ class CopyTask:
     """Base offset of the source segment that follows a sealed one."""
     modified_ms: int
     size: int
-    """Of the source file, as it was seen."""
+    """Bytes of the source file when it was last examined."""
     in_place: bool
-    """Register the bytes where they lie instead of copying them."""
+    """Register the bytes at their source instead of copying them."""
     end: int | None = None
-    """Position behind the stretch; None: the end of the file as it is when it is opened."""
+    """Position after the last byte; None: the end of the file when it is opened."""
 
     @property
     def seen(self) -> str:
-        """The source file as it was looked at: another text, another file."""
+        """Identity of the source file when it was examined. A changed file has another text."""
         return f"{self.source} {self.size} {self.modified_ms}"
 
 
+@dataclass(frozen=True, slots=True)
+class CopyResult:
+    """The result of a copy."""
+
+    segment: Segment | None = None
+    """None if there was nothing to copy."""
+    findings: tuple[Finding, ...] = ()
+    failed: bool = False
+    """Whether the copy failed; the last finding says why."""
+
+
 def nothing_readable(task: CopyTask) -> list[Finding] | None:
-    """Whether an unsealed segment has nothing to take yet, told by the driver from its first bytes.
+    """Check in the driver, from its first bytes, whether an unsealed segment has nothing to copy yet.
 
     Returns:
-        None where there may be something to take; else what is to be said of the bytes that wait there.
+        None if there may be something to copy; otherwise the findings about the bytes that wait there.
     """
     if task.sealed:
         return None
@@ -76,46 +87,37 @@ def nothing_readable(task: CopyTask) -> list[Finding] | None:
         if last_good_end(waiting, task.first_offset)[2] is not None:
             return None
         if size - task.start > PROBE_BYTES and _has_header(task, size):
-            return None  # a first batch larger than the probe, or damage in front of others
+            return None  # a first batch larger than the probe, or damage before other batches
     except (OSError, LogError):
-        return None  # the worker meets it again and says so
+        return None  # the worker meets the same error and reports it
     return _tail_findings(task, 0, size - task.start, _is_zero(waiting))
 
 
 def _has_header(task: CopyTask, size: int) -> bool:
-    """Whether a whole batch seems to stand behind ``start``, told from headers alone."""
+    """Whether the headers show a whole batch after ``start``."""
     file = SegmentFile(task.file_base_offset, task.source, size, task.modified_ms, 0)
     return any(header is not None for _, header in LocalReader().headers(file, task.start))
 
 
-def copy_segment(value: dict[str, Any]) -> dict[str, Any]:
-    """Copy one segment, a second time if its file changed meanwhile.
-
-    Args:
-        value: a :class:`CopyTask` as plain values.
-
-    Returns:
-        ``segment`` (a row of ``segments`` or None where nothing was to be taken), ``findings``, ``failed``.
-    """
-    task = CopyTask(**value)
-    is_growth = task.end is None  # bytes that take the place of others are whole, or not taken
+def copy_segment(task: CopyTask) -> CopyResult:
+    """Copy one segment. Copy again if its file changed during the copy."""
+    is_growth = task.end is None  # replacement bytes must be complete, or are not copied
     for attempt in (1, 2):
         try:
             segment, findings = (
                 _register(task) if task.in_place else _copy(task, reads_around=attempt == 2 and is_growth)
             )
-            return _result(segment, findings, failed=False)
+            return CopyResult(segment, tuple(findings))
         except SourceChanged as error:
             if attempt == 2:
-                return _result(None, [found("source-changed", str(error), file=task.source)], failed=True)
+                return _failed(found("source-changed", str(error), file=task.source))
         except LogError as error:
             if attempt == 2 or task.in_place or not is_growth:
-                finding = found("unreadable", str(error), file=task.source, position=error.position)
-                return _result(None, [finding], failed=True)
+                return _failed(found("unreadable", str(error), file=task.source, position=error.position))
         except OSError as error:
-            # Faults of the source have their own error: this one is the archive's.
+            # Errors of the source have their own type, so this one is an error of the archive.
             message = f"{task.source} could not be written to the archive: {error.strerror or error}."
-            return _result(None, [found("archive-not-written", message, file=error.filename)], failed=True)
+            return _failed(found("archive-not-written", message, file=error.filename))
     raise AssertionError("unreachable")
 
 
@@ -139,13 +141,13 @@ def _copy(task: CopyTask, *, reads_around: bool) -> tuple[Segment | None, list[F
         if segment is None:
             return None, findings
         os.truncate(copy.path, segment.size)
-        # mtimes are data: retention falls back on them
+        # Keep the mtime: retention uses it where timestamps are missing.
         copy.place(storage.join(task.lake, segment.path), modified_ms=task.modified_ms)
         return segment, findings
 
 
 def _fetch(task: CopyTask, destination: str) -> None:
-    """Bytes of a segment that is archived on an object store: nobody changes it."""
+    """Download the bytes of a segment in an object store. Such an object never changes."""
     with (
         storage.mapped(task.source, task.start, task.end) as content,
         memoryview(content)[task.start : task.end] as wanted,
@@ -155,9 +157,9 @@ def _fetch(task: CopyTask, destination: str) -> None:
 
 
 def _unreadable(task: CopyTask, low: int, high: int, segment: Segment | None) -> Finding:
-    """The finding for bytes low..high of the source, which the disk failed to read."""
+    """Build the finding for bytes low..high of the source, which the disk failed to read."""
     is_taken = segment is not None and low < task.start + segment.size
-    what = "The archive has zeros there, the batches on both sides are taken" if is_taken else "They are not taken"
+    what = "The archive has zeros there, the batches around them are archived" if is_taken else "They are not archived"
     message = (
         f"The disk failed to read {high - low} bytes of {task.source} from position {low} on. {what}. Bring the file "
         "back from another replica, or name that one with --fill-from."
@@ -172,11 +174,14 @@ def _register(task: CopyTask) -> tuple[Segment | None, list[Finding]]:
 def _describe(
     task: CopyTask, path: str, start: int = 0, stop: int | None = None
 ) -> tuple[Segment | None, list[Finding]]:
-    """The row of the bytes of ``path`` from ``start``, and what lies behind the last byte taken."""
+    """Build the row of the bytes of ``path`` from ``start``, and findings about the bytes after the last
+    archived byte.
+    """
     if storage.stat(path).size <= start:
         return None, []
     with _opened(task, path, start, stop) as (content, fetched):
-        # A base offset lies outside the crc: only the segment that follows tells that a last batch claims too much.
+        # The CRC does not cover the base offset. Only the next segment shows that the last batch claims too many
+        # offsets.
         next_offset, greatest, last = segment_extent(
             content,
             base_offset=task.first_offset,
@@ -231,7 +236,7 @@ def _describe(
 
 @contextmanager
 def _opened(task: CopyTask, path: str, start: int, stop: int | None) -> Iterator[tuple[memoryview, SourceBytes | None]]:
-    """The bytes of a file from start to stop. Our own copy comes into memory piece by piece, without its holes."""
+    """Open the bytes of a file from start to stop. Our own copy is read piece by piece, without its holes."""
     if task.in_place:
         with storage.mapped(path, start, stop, at_source=True) as mapped, memoryview(mapped)[start:stop] as content:
             yield content, None
@@ -241,15 +246,15 @@ def _opened(task: CopyTask, path: str, start: int, stop: int | None) -> Iterator
 
 
 def _tail_findings(task: CopyTask, end: int, left: int, is_zero: bool) -> list[Finding]:
-    """What is said of the ``left`` bytes behind ``end`` that were not taken."""
+    """Findings about the ``left`` bytes after ``end`` that were not archived."""
     if left == 0:
         return []
     rule = "zero-padding" if is_zero else "torn-tail"
     what = (
         f"{left} zero bytes end the active segment: room that a broker reserved, or a write that never reached disk."
         if is_zero
-        else f"{left} bytes behind the last whole batch of the active segment wait: a write under way, or one that was "
-        "cut off. They are taken when a whole batch stands there."
+        else f"{left} bytes after the last whole batch of the active segment wait: a write in progress or one that was "
+        "cut off. They are archived when they form a whole batch."
     )
     return [found(rule, what, file=task.source, position=task.start + end, nbytes=left)]
 
@@ -261,7 +266,7 @@ def _is_zero(content: bytes | memoryview) -> bool:
 
 
 def _sha256(content: memoryview, size: int, fetched: SourceBytes | None) -> str:
-    """Of the first bytes."""
+    """SHA-256 of the first ``size`` bytes."""
     digest = hashlib.sha256()
     for start in range(0, size, 8 << 20):
         end = min(start + (8 << 20), size)
@@ -269,9 +274,5 @@ def _sha256(content: memoryview, size: int, fetched: SourceBytes | None) -> str:
     return digest.hexdigest()
 
 
-def _result(segment: Segment | None, findings: list[Finding], *, failed: bool) -> dict[str, Any]:
-    return {
-        "segment": None if segment is None else asdict(segment),
-        "findings": [asdict(finding) for finding in findings],
-        "failed": failed,
-    }
+def _failed(why: Finding) -> CopyResult:
+    return CopyResult(findings=(why,), failed=True)

@@ -1,15 +1,15 @@
-"""The segment pass of ``validate``: every byte of one archived segment judged, once.
+"""The segment pass of ``validate``: validates every byte of one archived segment, once.
 
-Runs in a worker. Rows go to files of ``batches`` and ``quarantine`` that the driver commits; only counts, findings and
-the description of those files go back. Memory stays flat: rows leave in chunks, bytes are mapped.
+Runs in a worker. It writes rows to files of ``batches`` and ``quarantine``, which the driver commits. Only counts,
+findings and descriptions of these files return to the driver. Memory is bounded: rows are written in chunks, bytes are
+memory-mapped.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,52 +18,53 @@ from logcore.columns.checking.batch_columns import batch_columns
 from logcore.columns.engines import judge_segment
 from logcore.errors import LogError
 from logcore.logs.checks.validation import BatchVerdict
-from logcore.logs.model.findings import found
+from logcore.logs.model.findings import Finding, found
 from logcore.segments.filenames import is_coordinator_topic
 from logcore.segments.scanning.scan import Stretch
 from spark_jobs.lake.delta.parquet_files import write_file
 from spark_jobs.lake.delta.tables import TABLES, table_uri
 from spark_jobs.lake.segments.archive import Segment
+from spark_jobs.lake.segments.validations import ValidationCounts
 from spark_jobs.lake.store import storage
+from spark_jobs.lake.store.written_file import WrittenFile
 
 if TYPE_CHECKING:
-    from logcore.columns.decoding.groups import Table
-
-RULES_VERSION = 1
-"""Raised when a rule changes what is judged, so that segments can be judged again."""
+    from logcore.columns.decoding.batch_table import Table
 
 CHUNK_ROWS = 16_384
 QUARANTINE_ROW_BYTES = 1 << 20
 
 
-def validate_one(value: dict[str, Any]) -> dict[str, Any]:
-    """Judge one segment.
+@dataclass(frozen=True, slots=True)
+class ValidatedSegment:
+    """The result of the pass over a segment, and the files that it wrote."""
 
-    Args:
-        value: a row of ``segments`` and ``lake``.
+    counts: ValidationCounts
+    findings: tuple[Finding, ...]
+    files: dict[str, WrittenFile]
+    """Files by table, ``batches`` or ``quarantine``; a table without rows has no file."""
+
+
+def validate_one(lake: str, segment: Segment) -> ValidatedSegment | Finding:
+    """Validate one segment.
 
     Returns:
-        ``failed`` (None, or the finding that says why the archived file can't be read, and then nothing else);
-        ``verdict``, counts, byte accounting, ``findings``, ``split_points`` as JSON, and the files written for
-        ``batches`` and ``quarantine``.
+        The result, or the finding that says why the archived file cannot be read.
     """
-    lake = value["lake"]
-    segment = Segment(**{f.name: value[f.name] for f in fields(Segment)})
     try:
-        return _judge(lake, segment) | {"failed": None}
+        return _judge(lake, segment)
     except LogError as error:
-        message = f"{segment.topic}-{segment.partition}: {error} Nothing of this log is judged until the file is back."
-        finding = found(
+        message = f"{segment.topic}-{segment.partition}: {error} This log is not validated until the file is restored."
+        return found(
             "archive-unreadable",
             message,
             file=segment.local_path(lake),
             start_offset=segment.base_offset,
             end_offset=segment.next_offset,
         )
-        return {"failed": asdict(finding)}
 
 
-def _judge(lake: str, segment: Segment) -> dict[str, Any]:
+def _judge(lake: str, segment: Segment) -> ValidatedSegment:
     start, end = segment.start, segment.start + segment.size
     with (
         storage.mapped(segment.local_path(lake), start, end, at_source=segment.lies_at_source) as mapped,
@@ -74,7 +75,7 @@ def _judge(lake: str, segment: Segment) -> dict[str, Any]:
             raise LogError(
                 f"the file holds {len(content)} bytes where {segment.size} were archived", file=segment.local_path(lake)
             )
-        # Nothing may be missing at the end, also of an unsealed segment: ingest took it up to its last good crc.
+        # No bytes may be missing at the end, even in an unsealed segment: ingest archived it up to its last valid CRC.
         judged = judge_segment(
             content,
             base_offset=segment.base_offset,
@@ -84,10 +85,14 @@ def _judge(lake: str, segment: Segment) -> dict[str, Any]:
             checks_sequences=not is_coordinator_topic(segment.topic),
         )
         stretches: list[Stretch] = []
-        batches = write_file(table_uri(lake, "batches"), TABLES["batches"], _rows(segment, judged, stretches), {})
-        quarantined = write_file(
-            table_uri(lake, "quarantine"), TABLES["quarantine"], _bytes(segment, stretches, content), {}
-        )
+        files = {}
+        for table, rows in (
+            ("batches", _rows(segment, judged, stretches)),
+            ("quarantine", _bytes(segment, stretches, content)),
+        ):
+            file = write_file(table_uri(lake, table), TABLES[table], rows, {})
+            if file is not None:
+                files[table] = file
         digest = hashlib.sha256(content).hexdigest()
         content.release()
     findings = [
@@ -105,27 +110,13 @@ def _judge(lake: str, segment: Segment) -> dict[str, Any]:
                 end_offset=segment.next_offset,
             )
         )
-    accounting, counts = judged.accounting, judged.counts
-    return {
-        "verdict": str(judged.end),
-        "batches_count": counts.batches,
-        "records": counts.records,
-        "control_records": counts.control_records,
-        "valid_bytes": accounting.valid,
-        "quarantined_bytes": accounting.quarantined,
-        "tail_bytes": accounting.tail,
-        "padding_bytes": accounting.padding,
-        "split_points": json.dumps(judged.split_points),
-        "findings": [asdict(finding) for finding in findings],
-        "batches": [asdict(batches)] if batches else [],
-        "quarantine": [asdict(quarantined)] if quarantined else [],
-    }
+    return ValidatedSegment(ValidationCounts.of(judged, len(findings)), tuple(findings), files)
 
 
 def _rows(
     segment: Segment, judged: Iterable[Table | BatchVerdict | Stretch], stretches: list[Stretch]
 ) -> Iterator[pa.RecordBatch]:
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for item in judged:
         if isinstance(item, Stretch):
             stretches.append(item)
@@ -144,7 +135,7 @@ def _rows(
         yield _chunk("batches", segment, rows)
 
 
-def _table_chunk(segment: Segment, columns: dict[str, pa.Array], count: int) -> pa.RecordBatch:
+def _table_chunk(segment: Segment, columns: dict[str, pa.Array[Any]], count: int) -> pa.RecordBatch:
     schema = TABLES["batches"].schema
     of_segment = _of_segment(segment)
     arrays = [
@@ -156,7 +147,7 @@ def _table_chunk(segment: Segment, columns: dict[str, pa.Array], count: int) -> 
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _stretch_row(stretch: Stretch) -> dict[str, Any]:
+def _stretch_row(stretch: Stretch) -> dict[str, object]:
     return {
         "position": stretch.position,
         "size": stretch.size,
@@ -180,12 +171,12 @@ def _bytes(segment: Segment, stretches: list[Stretch], content: memoryview) -> I
             yield _chunk("quarantine", segment, [row])
 
 
-def _chunk(table: str, segment: Segment, rows: Iterable[dict[str, Any]]) -> pa.RecordBatch:
+def _chunk(table: str, segment: Segment, rows: Iterable[dict[str, object]]) -> pa.RecordBatch:
     of_segment = _of_segment(segment)
     return pa.RecordBatch.from_pylist([of_segment | row for row in rows], schema=TABLES[table].schema)
 
 
-def _of_segment(segment: Segment) -> dict[str, Any]:
+def _of_segment(segment: Segment) -> dict[str, object]:
     return {
         "segment_id": segment.segment_id,
         "log": segment.log,

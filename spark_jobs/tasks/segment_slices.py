@@ -1,43 +1,43 @@
-"""Parts of archived segments as segments of their own, and swaps: what leaves `segments` and what takes its place.
+"""Parts of archived segments as segments of their own, and swaps of rows in `segments`.
 
-An archived file is never changed: what stays of a segment that is cut back, or whose damage is replaced, is copied
-into a file of its own. It keeps telling where its bytes came from, as its segment did.
+An archived file never changes. When a segment is cut back, or its damage is replaced, its remaining parts are copied
+into files of their own. Each part keeps the source file and position of its bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from logcore.logs.model.findings import Finding, found
-from spark_jobs.lake.ledger.finding_rows import from_plain
 from spark_jobs.lake.segments.archive import Segment
-from spark_jobs.tasks.segment_copy import CopyTask
+from spark_jobs.tasks.segment_copy import CopyResult, CopyTask
 
 
 @dataclass(frozen=True, slots=True)
 class SliceCopy:
-    """A copy to be made: of a part of an archived segment, or of a source's bytes."""
+    """A copy to make: a part of an archived segment, or bytes of a source."""
 
     task: CopyTask
     parent: Segment | None = None
-    """The archived segment that it is a part of."""
+    """The archived segment of which it is a part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """Segments that leave, and what is to stand in their place: all of it, or nothing happens."""
+    """Segments to retire, and their replacements. The swap is atomic."""
 
     retired: tuple[Segment, ...]
     because: str
     parts: tuple[SliceCopy, ...]
     findings: tuple[Finding, ...]
-    """What is said once it is done."""
+    """Findings to report after the swap."""
 
 
 def part_of(lake: str, parent: Segment, start: int, end: int, base_offset: int, next_offset: int) -> SliceCopy:
-    """Bytes [start, end) of an archived segment, which hold its offsets [base_offset, next_offset)."""
+    """Plan a copy of bytes [start, end) of an archived segment, which contain its offsets [base_offset,
+    next_offset).
+    """
     task = CopyTask(
         lake=lake,
         log=parent.log,
@@ -58,23 +58,23 @@ def part_of(lake: str, parent: Segment, start: int, end: int, base_offset: int, 
     return SliceCopy(task, parent)
 
 
-def copied_parts(swap: Swap, results: Sequence[Mapping[str, Any]]) -> tuple[list[Segment], list[Finding]]:
-    """The segments of a swap's parts; none, and why, if one of them could not be copied just as it was planned."""
+def copied_parts(swap: Swap, results: Sequence[CopyResult]) -> tuple[list[Segment], list[Finding]]:
+    """The segments of a swap's parts; empty, with findings, if one of them was not copied exactly as planned."""
     made: list[Segment] = []
     for part, result in zip(swap.parts, results, strict=True):
         task = part.task
-        if result["failed"]:
-            return [], [from_plain(value) for value in result["findings"]]
-        segment = None if result["segment"] is None else Segment(**result["segment"])
+        if result.failed:
+            return [], list(result.findings)
+        segment = result.segment
         if segment is None or task.end is None or segment.size != task.end - task.start:
-            message = f"{task.source} does not hold in bytes {task.start} to {task.end} what was seen there."
+            message = f"{task.source} has changed: bytes {task.start} to {task.end} are not those that were planned."
             return [], [found("source-changed", message, file=task.source, position=task.start)]
         made.append(segment if part.parent is None else _as_part(segment, part.parent))
     return made, []
 
 
 def replaced_by(swap: Swap, made: Sequence[Segment]) -> dict[str, str]:
-    """What stands in the place of each segment that leaves: the first part of it, or else of what fills it."""
+    """The replacement of each retired segment, by id: its first part, or else the segment that fills it."""
     stands: dict[str, str] = {}
     for gone in swap.retired:
         inside = [s.segment_id for s in made if gone.base_offset <= s.base_offset < gone.next_offset]
@@ -83,8 +83,8 @@ def replaced_by(swap: Swap, made: Sequence[Segment]) -> dict[str, str]:
     return stands
 
 
-def as_text(swap: Swap) -> dict[str, Any]:
-    """The swap as plain values, for a plan that is printed."""
+def as_text(swap: Swap) -> dict[str, object]:
+    """The swap as plain values, for a printed plan."""
     return {
         "because": swap.because,
         "retires": [s.segment_id for s in swap.retired],
@@ -96,7 +96,7 @@ def as_text(swap: Swap) -> dict[str, Any]:
 
 
 def _as_part(segment: Segment, parent: Segment) -> Segment:
-    """A part of an archived segment, as if it had been taken from the source like this."""
+    """Build the row of a part as if it had been ingested from the source directly."""
     moved = parent.origin_position - parent.start
     end = segment.last_batch_end
     return replace(

@@ -1,34 +1,35 @@
-"""Independent tasks on Spark's workers: one JSON value in, one JSON value out, in task order.
+"""Independent tasks on Spark's workers: one pickled task in, one pickled result out, in task order.
 
-Jobs describe their work as small frozen tasks and get small results back; bytes go from the worker to files, never
-through the driver. Only DataFrame operations are used, so the same code runs on Spark Connect.
+Spark pickles the function that a worker runs, so tasks and results travel in the same way and under the same trust:
+between the driver and its own workers. Files of a lake are never unpickled. Only DataFrame operations are used, so the
+same code runs on Spark Connect.
 
-A Spark task costs some milliseconds, and every one of them is sent the descriptions of all: so small tasks share one,
-and many are sent in waves. Ten thousand small logs are a few hundred Spark tasks, and the driver never holds more than
-a wave's descriptions twice.
+A Spark task costs some milliseconds, and each is sent the tasks of all: so small tasks share one, and many are sent in
+waves. Ten thousand small logs are a few hundred Spark tasks, and the driver never holds more than a wave's tasks twice.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+import pickle
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from spark_jobs.tasks.executor import Values, Work
+from spark_jobs.lake.errors import JobError
+from spark_jobs.tasks.executor import Result, Task, perform
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-RESULT_SCHEMA = pa.schema([pa.field("position", pa.int64()), pa.field("result", pa.string())])
+RESULT_SCHEMA = pa.schema([pa.field("position", pa.int64()), pa.field("results", pa.binary())])  # type: ignore[arg-type]
 
 SHARED_BYTES = 16 << 20
 """Tasks share a Spark task while they read no more than this together."""
 SHARED_TASKS = 100
-WAVE_CHARACTERS = 4 << 20
-"""Descriptions sent with one Spark job, as JSON text."""
+WAVE_BYTES = 4 << 20
+"""Pickled tasks sent with one Spark job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +38,26 @@ class SparkExecutor:
 
     session: SparkSession
 
-    def run(self, tasks: Sequence[Values], work: Work, sizes: Sequence[int] | None = None) -> list[Values]:
-        """As :meth:`spark_jobs.tasks.executor.Executor.run`; the work is sent by name."""
-        texts = [json.dumps(task) for task in tasks]
-        results: list[Values] = []
-        for wave in waves(shared(len(tasks), sizes), texts):
-            results += _run(self.session, [[texts[position] for position in group] for group in wave], work)
+    def run(
+        self, work: Callable[[Task], Result], tasks: Sequence[Task], sizes: Sequence[int] | None = None
+    ) -> list[Result]:
+        """As :meth:`spark_jobs.tasks.executor.Executor.run`.
+
+        Raises:
+            JobError: Spark ended the work; the text has the last line of its reason.
+        """
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        pickled = [pickle.dumps(task) for task in tasks]
+        results: list[Result] = []
+        try:
+            for wave in waves(shared(len(tasks), sizes), pickled):
+                results += _run(self.session, work, [[pickled[position] for position in group] for group in wave])
+        except (PySparkException, Py4JError) as error:
+            # Workers handle the faults of their input; what gets here is a fault of the machine or of this program.
+            lines = str(error).strip().splitlines() or [type(error).__name__]
+            raise JobError(f"Spark could not finish the job's {len(tasks)} tasks: {lines[-1]}") from error
         return results
 
 
@@ -61,29 +76,29 @@ def shared(count: int, sizes: Sequence[int] | None) -> list[range]:
     return groups
 
 
-def waves(groups: Sequence[range], texts: Sequence[str]) -> Iterator[list[range]]:
-    """The groups cut where their descriptions become too much for one Spark job."""
+def waves(groups: Sequence[range], pickled: Sequence[bytes]) -> Iterator[list[range]]:
+    """The groups cut where their tasks become too much for one Spark job."""
     wave: list[range] = []
-    characters = 0
+    size = 0
     for group in groups:
-        more = sum(len(texts[at]) for at in group)
-        if wave and characters + more > WAVE_CHARACTERS:
+        more = sum(len(pickled[at]) for at in group)
+        if wave and size + more > WAVE_BYTES:
             yield wave
-            wave, characters = [], 0
+            wave, size = [], 0
         wave.append(group)
-        characters += more
+        size += more
     if wave:
         yield wave
 
 
-def _run(spark: SparkSession, groups: Sequence[Sequence[str]], work: Work) -> list[Values]:
+def _run(spark: SparkSession, work: Callable[[Task], Result], groups: Sequence[Sequence[bytes]]) -> list[Result]:
     def run(chunks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for chunk in chunks:
             for position in chunk.column("id").to_pylist():
-                done = json.dumps([work(json.loads(text)) for text in groups[position]])
-                yield pa.RecordBatch.from_pylist([{"position": position, "result": done}], RESULT_SCHEMA)
+                done = pickle.dumps([perform(work, pickle.loads(task)) for task in groups[position]])  # type: ignore[index]
+                yield pa.RecordBatch.from_pylist([{"position": position, "results": done}], RESULT_SCHEMA)
 
     # One number and one partition for each group: no shuffle, and never two that wait for one another.
     numbers = spark.range(0, len(groups), 1, len(groups))
-    rows = numbers.mapInArrow(run, "position long, result string").collect()
-    return [result for row in sorted(rows, key=lambda row: row["position"]) for result in json.loads(row["result"])]
+    rows = numbers.mapInArrow(run, "position long, results binary").collect()
+    return [result for row in sorted(rows, key=lambda row: row["position"]) for result in pickle.loads(row["results"])]

@@ -1,31 +1,32 @@
 """``validate``: one pass over new segments, then over the logs they belong to.
 
-    segment pass   one task a segment: every byte judged; files of `batches` and `quarantine`      (workers)
+    segment pass   one task a segment: every byte validated; files of `batches` and `quarantine`   (workers)
     log pass       one task a log: transactions and offset ledger, from where they may change       (workers)
     commit         `batches`, `quarantine`, `findings`, `transactions`, `offset_ledger`, last `validations`
 
-Only a segment's row in ``validations`` means validated. A run that died before it left rows of that segment in the
-other tables: they are deleted and made again. The row of a segment that was cut back goes, because it may come again.
-The ledger of a log that has grown is made again from its first ``open`` offset, so what was decided before is not read
-again; that of a log whose bytes changed (a range was filled late, its end was cut back) from there. What comes back to
-the driver is bounded by transactions and by changes of state in the ledger behind that offset: a plain log gives a
-handful of values however many batches it has.
+Only a segment's row in ``validations`` means that it is validated. A run that was killed before it may have left rows
+of that segment in the other tables: they are deleted and rebuilt. The row of a segment that was cut back is deleted,
+because the segment may return.
+If a log has only grown, its ledger is rebuilt from its first ``open`` offset; earlier decisions are not read again. If
+bytes of a log changed (a range was filled late, its end was cut back), its ledger is rebuilt from there. The result
+that returns to the driver grows with transactions and with state changes in the rebuilt part. A plain log returns a few
+values however many batches it has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from logcore.logs.ledger.ledger_history import changed_findings, kept_borders, made_again, rebuild_offset
 from logcore.logs.model.findings import Finding
-from logcore.logs.model.offset_ledger import OffsetState
 from spark_jobs.contracts import JobReport, LogChange, ValidateConfig
 from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.commits import Standing, WrittenFile
+from spark_jobs.lake.delta.commits import TableVersions
 from spark_jobs.lake.delta.live_files import ByLog, LiveFile, newest_files
 from spark_jobs.lake.delta.tables import TABLES, TRANSACTIONS, VALIDATIONS, read_rows, table_uri
 from spark_jobs.lake.errors import ConcurrentChange
@@ -39,8 +40,8 @@ from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.setup.policies import read_policies
 from spark_jobs.lake.store import storage
 from spark_jobs.tasks.batch_stream import BatchFile, SegmentPlace
-from spark_jobs.tasks.log_pass import LogFacts, LogTask, judge_log
-from spark_jobs.tasks.segment_pass import RULES_VERSION, validate_one
+from spark_jobs.tasks.log_pass import LogFacts, LogTask, ValidatedLog, judge_log
+from spark_jobs.tasks.segment_pass import ValidatedSegment, validate_one
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
@@ -50,50 +51,51 @@ LOG_FIELDS = ("log", "topic", "log_id", "partition")
 
 WRITTEN = tuple(spec.name for spec in TABLES.values() if spec.of_validation)
 
-Judged = tuple[Segment, Mapping[str, Any]]
-"""A segment and what its pass said of it."""
+Judged = tuple[Segment, ValidatedSegment]
+"""A segment and the result of its pass."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValidateLogPlan:
-    """A log to look at: what of it is new, and where its ledger is made again from."""
+    """A log to validate: its new segments, and the offset from which its ledger is rebuilt."""
 
     row: LogRow
     segments: tuple[Segment, ...]
     """Not validated yet."""
     feeding: tuple[Segment, ...]
-    """Those that transactions and ledger are made from, of them what reaches the resume offset."""
+    """Segments that feed transactions and ledger and that reach the resume offset."""
     facts: LogFacts
     taken_back: tuple[str, ...] = ()
-    """Segments that were judged and cut back since: judged no more, so that they can come again."""
+    """Segments that were cut back after they were validated. Their validations are deleted, so that they can return."""
 
     @property
     def resume_offset(self) -> int:
-        """Transactions and ledger are made again from here on."""
+        """Offset from which transactions and ledger are rebuilt."""
         return self.facts.resume_offset
 
 
 @dataclass(frozen=True, slots=True)
 class ValidatePlan:
-    """What there is to do; printed, it is the dry run."""
+    """The work to do. The dry run prints it."""
 
     logs: tuple[ValidateLogPlan, ...]
     unfinished: tuple[str, ...]
-    """Segments that an earlier run began and did not finish."""
+    """Segments that an earlier run began but did not finish."""
     versions: Mapping[str, int | None]
-    """Of the tables that validation writes, as the plan found them: two runs at once would each add their rows."""
+    """Versions of the tables that validation writes, read by the plan. They prevent two concurrent runs from both
+    adding rows."""
 
     @property
     def is_empty(self) -> bool:
-        """No new segment, no high watermark that moved."""
+        """Whether there is no new segment and no high watermark moved."""
         return not self.logs
 
     @property
-    def needs_spark(self) -> bool:
-        """Validation always reads bytes or batches."""
+    def needs_executor(self) -> bool:
+        """Whether there is work: validation always reads bytes or batches."""
         return bool(self.logs)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The plan as plain values."""
         return {
             "logs": [
@@ -111,9 +113,12 @@ class ValidatePlan:
 
 
 def plan(config: ValidateConfig) -> ValidatePlan:
-    """Logs with segments that were not judged yet, that end elsewhere than their ledger, or whose high watermark passed
-    open offsets."""
-    # Before anything is read: what another run commits from here on refuses this plan.
+    """Find the logs that need validation.
+
+    These have segments without validation, end at another offset than their ledger, or have a high watermark that
+    passed open offsets.
+    """
+    # Read the versions first: a later commit of another run then refuses this plan.
     versions = commits.table_versions(config.lake, *WRITTEN)
     rows = archive.read_logs(config.lake, config.logs)
     done = set(read_rows(config.lake, "validations", ["segment_id"])["segment_id"].to_pylist())
@@ -128,14 +133,14 @@ def plan(config: ValidateConfig) -> ValidatePlan:
     due: list[tuple[LogRow, list[Segment]]] = []
     for log, row in sorted(rows.items()):
         if log in feeding:
-            # A run that died between the two commits left a row that ends elsewhere: the segments are right.
+            # A run that was killed between the two commits left a row with another end. The segments are right.
             row = replace(row, next_offset=feeding[log][-1].next_offset)
-        # Of one whose file was deleted, nothing can be read again: where its row was lost, the ledger stays as it is.
+        # A segment whose file was deleted cannot be read again. If its row was lost, the ledger stays as it is.
         left = (segment for segment in feeding.get(log, ()) if segment.deleted_ms is None)
         waiting = [segment for segment in left if segment.segment_id not in done]
         ranges = ledger.get(log, [])
         ends_elsewhere = row.next_offset != (ranges[-1].end_offset if ranges else 0)
-        moved = min(row.publish_limit(), row.next_offset) > frontier.ledger_high_watermark(ranges)
+        moved = row.readable_high_watermark() > frontier.ledger_high_watermark(ranges)
         if waiting or ends_elsewhere or moved or log in taken_back:
             due.append((row, waiting))
     plans = _plans(config, due, feeding, taken_back, ledger) if due else ()
@@ -143,7 +148,7 @@ def plan(config: ValidateConfig) -> ValidatePlan:
     unfinished: set[str] = set()
     for table in ("batches", "quarantine"):
         where: list[tuple[str, str, object]] = [("segment_id", "in", new)]
-        unfinished |= set(read_rows(config.lake, table, ["segment_id"], where)["segment_id"].to_pylist() if new else ())
+        unfinished |= set(read_rows(config.lake, table, ["segment_id"], where)["segment_id"].to_pylist() if new else ())  # type: ignore[arg-type]
     return ValidatePlan(tuple(plans), tuple(sorted(unfinished)), versions)
 
 
@@ -177,10 +182,10 @@ def _plans(
 
 
 def _changed_from(row: LogRow, moved: Sequence[Segment], ledger: Sequence[LedgerRow]) -> int | None:
-    """The lowest offset whose bytes are not those that the ledger was made from; None where the log only grew.
+    """The lowest offset whose bytes changed since the ledger was made; None where the log only grew.
 
     Args:
-        moved: segments that came or went since.
+        moved: Segments that were added or removed since.
     """
     end = ledger[-1].end_offset if ledger else 0
     changed = [segment.base_offset for segment in moved if segment.base_offset < end]
@@ -190,47 +195,43 @@ def _changed_from(row: LogRow, moved: Sequence[Segment], ledger: Sequence[Ledger
 
 
 def apply(plan: ValidatePlan, config: ValidateConfig, executor: Executor) -> JobReport:
-    """Judge the new segments, then make transactions and ledger again from each log's first open offset."""
-    standing = Standing(plan.versions)
+    """Validate the new segments, then rebuild transactions and ledger from each log's resume offset."""
+    expected = TableVersions(plan.versions)
     segments = [segment for log in plan.logs for segment in log.segments]
     if plan.unfinished:
         for table in ("batches", "quarantine"):
-            commits.delete(config.lake, table, ("segment_id", plan.unfinished), config.run_id, standing)
-    tasks = [asdict(segment) | {"lake": config.lake} for segment in segments]
-    results = executor.run(tasks, validate_one, [segment.size for segment in segments])
-    placed = [
-        _of_segment(segment, result["failed"])
-        for segment, result in zip(segments, results, strict=True)
-        if result["failed"]
-    ]
+            commits.delete(config.lake, table, ("segment_id", plan.unfinished), config.run_id, expected)
+    work = partial(validate_one, config.lake)
+    results = executor.run(work, segments, [segment.size for segment in segments])
+    both = list(zip(segments, results, strict=True))
+    placed = [_of_segment(segment, result) for segment, result in both if isinstance(result, Finding)]
     unread = {finding.log for finding in placed}
     plan = replace(plan, logs=tuple(log for log in plan.logs if log.row.log not in unread))
-    judged = [(s, result) for s, result in zip(segments, results, strict=True) if s.log not in unread]
-    placed += [_of_segment(segment, value) for segment, result in judged for value in result["findings"]]
+    judged = [(s, result) for s, result in both if not isinstance(result, Finding) and s.log not in unread]
+    placed += [_of_segment(segment, finding) for segment, result in judged for finding in result.findings]
     for table in ("batches", "quarantine"):
-        files = [WrittenFile(**file) for _, result in judged for file in result[table]]
-        commits.add_files(config.lake, table, files, config.run_id, standing=standing)
+        files = [result.files[table] for _, result in judged if table in result.files]
+        commits.add_files(config.lake, table, files, config.run_id, expected=expected)
 
-    passes = _log_passes(plan, config, executor)
-    refused = {log for log, result in passes.items() if result["failed"]}
-    placed += [_of_log(log.row, passes[log.row.log]["failed"]) for log in plan.logs if log.row.log in refused]
-    plan = replace(plan, logs=tuple(log for log in plan.logs if log.row.log not in refused))
-    judged = [(segment, result) for segment, result in judged if segment.log not in refused]
-    placed += [_of_log(log.row, value) for log in plan.logs for value in passes[log.row.log]["findings"]]
-    before = frontier.sync_published(config.lake, config.run_id, [log.row.log for log in plan.logs], standing)
+    passes, refused = _log_passes(plan, config, executor)
+    placed += refused
+    plan = replace(plan, logs=tuple(log for log in plan.logs if log.row.log in passes))
+    judged = [(segment, result) for segment, result in judged if segment.log in passes]
+    placed += [_placed(log.row, finding) for log in plan.logs for finding in passes[log.row.log].findings]
+    before = frontier.sync_published(config.lake, config.run_id, [log.row.log for log in plan.logs], expected)
     ledger = _ledgers(plan, passes, config, before)
     for log in plan.logs:
         placed += [_placed(log.row, f) for f in changed_findings(before.get(log.row.log, ()), ledger[log.row.log])]
     new_findings = finding_rows.record(config.lake, placed, config.run_id, config.as_of_ms)
-    _commit_transactions(plan, passes, config, standing)
+    _commit_transactions(plan, passes, config, expected)
     moved = [log for log in ledger if ledger[log] != before.get(log, [])]
     rows = [row for log in moved for row in ledger[log]]
     _begin_again(plan, before, ledger, config)
-    frontier.commit_ledger(config.lake, rows, moved, config.run_id, standing)
+    frontier.commit_ledger(config.lake, rows, moved, config.run_id, expected)
     taken_back = [identity for log in plan.logs for identity in log.taken_back]
     if taken_back:
-        commits.delete(config.lake, "validations", ("segment_id", taken_back), config.run_id, standing)
-    _commit_validations(judged, config, standing)
+        commits.delete(config.lake, "validations", ("segment_id", taken_back), config.run_id, expected)
+    _commit_validations(judged, config, expected)
     return JobReport(
         job=config.JOB,
         run_id=config.run_id,
@@ -238,18 +239,24 @@ def apply(plan: ValidatePlan, config: ValidateConfig, executor: Executor) -> Job
         changed=tuple(_change(log, judged, ledger[log.row.log]) for log in plan.logs),
         findings=tuple(new_findings),
         plan=plan.as_dict(),
-        used_spark=True,
+        used_executor=True,
         metrics={
             "segments": len(judged),
-            "batches": sum(result["batches_count"] for _, result in judged),
-            "records": sum(result["records"] for _, result in judged),
-            "quarantined_bytes": sum(result["quarantined_bytes"] for _, result in judged),
+            "batches": sum(result.counts.batches for _, result in judged),
+            "records": sum(result.counts.records for _, result in judged),
+            "quarantined_bytes": sum(result.counts.quarantined_bytes for _, result in judged),
         },
     )
 
 
-def _log_passes(plan: ValidatePlan, config: ValidateConfig, executor: Executor) -> dict[str, dict[str, Any]]:
-    """Transactions and ledger of each log, made in workers from the log's batches behind its resume offset."""
+def _log_passes(
+    plan: ValidatePlan, config: ValidateConfig, executor: Executor
+) -> tuple[dict[str, ValidatedLog], list[PlacedFinding]]:
+    """Compute transactions and ledger of each log in workers, from its batches after the resume offset.
+
+    Returns:
+        The results by log key, and findings for the logs that have none.
+    """
     root = table_uri(config.lake, "batches")
     files = ByLog(newest_files(config.lake, "batches")) if plan.logs else ByLog(())
     tasks, sizes = [], []
@@ -260,14 +267,19 @@ def _log_passes(plan: ValidatePlan, config: ValidateConfig, executor: Executor) 
             for s in log.feeding
         ]
         opened = tuple(BatchFile(storage.join(root, f.path), f.least.get("base_offset")) for f in chosen)
-        tasks.append(asdict(LogTask(log.facts, tuple(places), opened)))
+        tasks.append(LogTask(log.facts, tuple(places), opened))
         sizes.append(sum(file.size for file in chosen))
-    results = executor.run(tasks, judge_log, sizes)
-    return {log.row.log: result for log, result in zip(plan.logs, results, strict=True)}
+    passes, refused = {}, []
+    for log, result in zip(plan.logs, executor.run(judge_log, tasks, sizes), strict=True):
+        if isinstance(result, Finding):
+            refused.append(_placed(log.row, result))
+        else:
+            passes[log.row.log] = result
+    return passes, refused
 
 
 def _files_to_read(log: ValidateLogPlan, files: ByLog) -> list[LiveFile]:
-    """Those that may hold a row behind the resume offset of a segment that feeds the log."""
+    """Files that may have a row after the resume offset of a segment that feeds the log."""
     ids = {segment.segment_id for segment in log.feeding}
     chosen = []
     for file in files.of(log.row.log):
@@ -279,50 +291,49 @@ def _files_to_read(log: ValidateLogPlan, files: ByLog) -> list[LiveFile]:
 
 
 def _commit_transactions(
-    plan: ValidatePlan, passes: Mapping[str, Mapping[str, Any]], config: ValidateConfig, standing: Standing
+    plan: ValidatePlan, passes: Mapping[str, ValidatedLog], config: ValidateConfig, expected: TableVersions
 ) -> None:
     before = read_transactions(config.lake, [log.row.log for log in plan.logs])
     rows, moved = [], []
     for log in plan.logs:
         known = before[log.row.log]
-        made = pa.table(_of_log_columns(log.row, passes[log.row.log]["transactions"]), schema=TRANSACTIONS)
+        made = pa.table(_of_log_columns(log.row, passes[log.row.log].transactions), schema=TRANSACTIONS)
         now = pa.concat_tables([known.before(log.resume_offset), made])
         order = [("first_offset", "ascending"), ("producer_id", "ascending")]
-        if not now.sort_by(order).equals(known.rows.sort_by(order)):
+        if not now.sort_by(order).equals(known.rows.sort_by(order)):  # type: ignore[arg-type]
             rows.append(now)
             moved.append(log.row.log)
     if moved:
         made = pa.concat_tables(rows)
-        commits.replace(config.lake, "transactions", ("log", moved), made, config.run_id, standing=standing)
+        commits.replace(config.lake, "transactions", ("log", moved), made, config.run_id, expected=expected)
 
 
 def _ledgers(
     plan: ValidatePlan,
-    passes: Mapping[str, Mapping[str, Any]],
+    passes: Mapping[str, ValidatedLog],
     config: ValidateConfig,
     before: Mapping[str, Sequence[LedgerRow]],
 ) -> dict[str, list[LedgerRow]]:
-    """The ledgers by log key: below each resume offset, and where it is published, as it was; the rest is replaced.
+    """The new ledgers by log key. Rows below the resume offset and published rows are kept; the others are replaced.
 
     Raises:
-        ConcurrentChange: a log was published since the plan, and its ledger is not cut there.
+        ConcurrentChange: A log was published since the plan, and its ledger has no border there.
     """
     frontiers = frontier.frontiers_of(config.lake, {log.row.log: before.get(log.row.log, ()) for log in plan.logs})
     ledgers: dict[str, list[LedgerRow]] = {}
     for log in plan.logs:
-        columns = passes[log.row.log]["ledger"]
-        states = [OffsetState(state) for state in columns["state"]]
+        columns = passes[log.row.log].ledger
         of_log = {name: getattr(log.row, name) for name in LOG_FIELDS}
         made = [
-            LedgerRow(**of_log, **dict(zip(columns, values, strict=True)) | {"state": state})
-            for state, *values in zip(states, *columns.values(), strict=True)
+            LedgerRow(**of_log, **dict(zip(columns, values, strict=True)))
+            for values in zip(*columns.values(), strict=True)
         ]
         try:
             end = frontiers[log.row.log] or 0
             ledgers[log.row.log] = made_again(before.get(log.row.log, []), made, log.resume_offset, end)
         except ValueError as error:
             raise ConcurrentChange(f"{log.row.topic_partition} was published meanwhile: {error}.") from error
-    # Of a ledger that was lost, or made again: what was withdrawn is not late, and does not come back.
+    # For a ledger that was lost or rebuilt: withdrawn rows are not late, and are not published again.
     withdrawn = withdrawals.withdrawn_spans(config.lake, list(ledgers))
     return ledgers | {log: withdrawals.marked(config.lake, ledgers[log], spans) for log, spans in withdrawn.items()}
 
@@ -333,9 +344,11 @@ def _begin_again(
     ledger: Mapping[str, Sequence[LedgerRow]],
     config: ValidateConfig,
 ) -> None:
-    """Have `records_uncommitted` made again from where a late fill changed what was decided already: aborted rows and
-    outcomes are no business of `records`, so no replacement brings them. In front of the ledger's commit: a run that
-    dies between does it again."""
+    """Make `records_uncommitted` rebuild from where a late fill changed decided offsets.
+
+    Aborted rows and outcomes are not part of `records`, so no replacement updates them. This runs before the ledger's
+    commit: after a kill in between it runs again.
+    """
     changed = {}
     for log in plan.logs:
         known = before.get(log.row.log, ())
@@ -351,44 +364,20 @@ def _begin_again(
         begin_again(config.lake, changed, config.run_id)
 
 
-def _of_log_columns(row: LogRow, columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """Columns of a log's rows, with those that name the log."""
+def _of_log_columns(row: LogRow, columns: Mapping[str, Sequence[Any]]) -> dict[str, object]:
+    """Columns of a log's rows, with the columns that identify the log."""
     count = len(next(iter(columns.values())))
     return {name: [getattr(row, name)] * count for name in LOG_FIELDS} | dict(columns)
 
 
-def _commit_validations(judged: Sequence[Judged], config: ValidateConfig, standing: Standing) -> None:
-    rows = [
-        {
-            "segment_id": segment.segment_id,
-            "log": segment.log,
-            "topic": segment.topic,
-            "log_id": segment.log_id,
-            "partition": segment.partition,
-            "base_offset": segment.base_offset,
-            "verdict": result["verdict"],
-            "rules_version": RULES_VERSION,
-            "batches": result["batches_count"],
-            "records": result["records"],
-            "control_records": result["control_records"],
-            "file_bytes": segment.size,
-            "valid_bytes": result["valid_bytes"],
-            "quarantined_bytes": result["quarantined_bytes"],
-            "tail_bytes": result["tail_bytes"],
-            "padding_bytes": result["padding_bytes"],
-            "findings": len(result["findings"]),
-            "split_points": result["split_points"],
-            "digest": segment.digest,
-            "as_of_ms": config.as_of_ms,
-        }
-        for segment, result in judged
-    ]
+def _commit_validations(judged: Sequence[Judged], config: ValidateConfig, expected: TableVersions) -> None:
+    rows = [result.counts.row(segment, config.as_of_ms) for segment, result in judged]
     columns = pa.Table.from_pylist(rows, schema=VALIDATIONS)
-    commits.append(config.lake, "validations", columns, config.run_id, standing=standing)
+    commits.append(config.lake, "validations", columns, config.run_id, expected=expected)
 
 
 def _change(log: ValidateLogPlan, judged: Sequence[Judged], ledger: Sequence[LedgerRow]) -> LogChange:
-    mine = [result for segment, result in judged if segment.log == log.row.log]
+    mine = [result.counts for segment, result in judged if segment.log == log.row.log]
     states: dict[str, int] = {}
     for row in ledger:
         states[row.state] = states.get(row.state, 0) + row.end_offset - row.start_offset
@@ -398,22 +387,17 @@ def _change(log: ValidateLogPlan, judged: Sequence[Judged], ledger: Sequence[Led
         log.row.partition,
         {
             "segments": len(log.segments),
-            "batches": sum(result["batches_count"] for result in mine),
-            "records": sum(result["records"] for result in mine),
-            "quarantined_bytes": sum(result["quarantined_bytes"] for result in mine),
+            "batches": sum(counts.batches for counts in mine),
+            "records": sum(counts.records for counts in mine),
+            "quarantined_bytes": sum(counts.quarantined_bytes for counts in mine),
             "log_end_offset": log.row.next_offset,
             **{f"offsets_{state}": count for state, count in sorted(states.items())},
         },
     )
 
 
-def _of_segment(segment: Segment, value: Mapping[str, Any]) -> PlacedFinding:
-    finding = finding_rows.from_plain(value)
+def _of_segment(segment: Segment, finding: Finding) -> PlacedFinding:
     return PlacedFinding(finding, segment.log, segment.topic, segment.partition, segment.segment_id)
-
-
-def _of_log(row: LogRow, value: Mapping[str, Any]) -> PlacedFinding:
-    return _placed(row, finding_rows.from_plain(value))
 
 
 def _placed(row: LogRow, finding: Finding) -> PlacedFinding:

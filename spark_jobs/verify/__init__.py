@@ -1,1 +1,1 @@
-"""The job `verify`: the check of source logs."""
+"""The job `verify`: the proof of one part of a lake."""

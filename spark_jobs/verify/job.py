@@ -1,14 +1,14 @@
-"""``verify``: one part of a lake proved from its own bytes, as ``loglake verify LAKE --sample n/t`` does it.
+"""``verify``: proves one part of a lake from its own bytes, like ``loglake verify LAKE --sample n/t``.
 
-For a schedule that proves a lake piece by piece. It only reads, needs no JVM, and takes no lease: a proof may last for
-hours, and runs go on meanwhile. What it finds is in its report and nowhere else: it is a fact of this moment, and the
-next proof of the same part says whether it still is.
+A schedule uses it to prove a lake part by part. It only reads, needs no JVM, and takes no lease: a proof may last for
+hours, and runs continue meanwhile. Its findings are only in its report. They are true at this moment; the next proof of
+the same part checks again.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spark_jobs.contracts import JobReport, Scalar, VerifyConfig
 from spark_jobs.lake.errors import UsageError
@@ -21,30 +21,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class VerifyPlan:
-    """Which part is proved."""
+    """The part to prove."""
 
     part: int
     parts: int
     is_empty: bool = False
-    needs_spark: bool = False
+    needs_executor: bool = False
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The plan as plain values."""
         return {"part": self.part, "parts": self.parts}
 
 
 def plan(config: VerifyConfig) -> VerifyPlan:
-    """The part; UsageError where there is no such part."""
+    """Select the part.
+
+    Raises:
+        UsageError: There is no such part.
+    """
     if not 1 <= config.part <= config.parts:
         raise UsageError(f"part {config.part} of {config.parts}: parts are counted from 1.")
     return VerifyPlan(config.part, config.parts)
 
 
 def apply(plan: VerifyPlan, config: VerifyConfig, executor: Executor | None) -> JobReport:
-    """Prove it.
+    """Prove the part.
 
     Raises:
-        JobError: there is no lake, or nothing in it, or its store does not answer.
+        JobError: There is no lake, or it is empty, or its store does not answer.
     """
     said: list[LakeFinding] = []
     outcome = prove_lake(config.lake, said.append, sample=Sample(plan.part, plan.parts))

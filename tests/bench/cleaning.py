@@ -22,6 +22,8 @@ from logcore.columns.cleaning.cleaning import CompiledCleaner
 from logcore.logs.compaction.cleaning_round import CleanedSegment, CleaningRound, SourceSegment
 from logcore.logs.compaction.planned_round import group_segments
 from logcore.logs.model.broker_line import BrokerLine
+from logcore.records.snappy_encoder import use_library
+from spark_jobs.machine.snappy_library import load_snappy_java
 from tests.bench.corpora import MIB
 from tests.bench.decoding import Asked
 from tests.bench.dirty_logs import KEYS_A_RECORD, DirtyLog, dirty_log
@@ -146,6 +148,7 @@ def cleaned(segments: Sequence[SourceSegment], target: Path, *, keep: bool = Tru
     it is written, so that the next one has its room."""
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
+    use_library(load_snappy_java)
     cleaner, made = CompiledCleaner(), []
     cleaner.build_map(segments, _round(segments))
     for group in group_segments(

@@ -116,7 +116,7 @@ class Routes:
         return seconds
 
     def seconds_without_spark(self) -> float:
-        def run(_: object, tasks: Sequence[dict[str, Any]], work: Callable[..., Any], *_more: object) -> list[Any]:
+        def run(_: object, work: Callable[..., Any], tasks: Sequence[Any], *_more: object) -> list[Any]:
             return self.pool.map(work, tasks, 1)
 
         with mock.patch("spark_jobs.tasks.spark_executor.SparkExecutor.run", run):

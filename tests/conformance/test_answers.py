@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from logcore.cli.commands.offsets import lookup_log
-from logcore.cli.reading.looking import Notes
+from logcore.cli.reading.shown_logs import Notes, window
+from logcore.library.offset_lookup import lookup_log
 from logcore.logs import lookup
 from logcore.logs.model.transactions import TransactionState
 from logcore.segments.filenames import DirectoryKind
@@ -56,7 +56,8 @@ def test_every_answer_to_list_offsets_is_what_we_say(corpus: Corpus, snapshot: S
                     at=at, isolation_level=isolation_level, high_watermark="checkpoint", all=False
                 )
                 notes = Notes()
-                found = lookup.list_offsets(lookup_log(logs[name].source, arguments, notes), at)
+                log = logs[name].source
+                found = lookup.list_offsets(lookup_log(log, at, window(log, arguments).end, notes), at)
                 place = (name, isolation_level, asked)
                 assert (found.offset, found.timestamp) == (answer["offset"], answer["timestamp"]), place
                 if asked == "latest" or (asked == "earliest" and not list(logs[name].batches())):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from logcore.logs.checks.validation import BatchVerdict
-from logcore.logs.model.producer_state import ProducerReplay
+from logcore.logs.model.producers.producer_state import ProducerReplay
 from logcore.records.control import coordinator_epoch
 from logcore.segments.side_files import offset_index, producer_state, time_index, transaction_index
 from logcore.segments.side_files.producer_state import ProducerEntry

@@ -187,7 +187,7 @@ def test_retention_leaves_what_the_broker_left(corpus: Corpus, partition: str):
     assert bool(lingering) == (partition in LINGERING)
     for name in lingering:
         plain = name.removesuffix(".deleted")
-        assert plan.removed()[plain].startswith("its segment goes by")
+        assert plan.removed()[plain].startswith("its segment is deleted by")
         assert bytes(directory.files[plain].content) == there[name]
     assert ours == {name: data for name, data in there.items() if name not in lingering}
     last = max(name for name in ours if name.endswith(".log")).removesuffix(".log")

@@ -11,11 +11,11 @@ import pytest
 
 from logcore.cli.main import main
 from logcore.cli.reading.log_reading import read_log, records_from
-from logcore.cli.reading.looking import Notes
+from logcore.cli.reading.shown_logs import Notes
 from logcore.logs.checks.validation import BatchVerdict, validate_segment
 from logcore.logs.ledger.ledger_builder import ledger_ranges
 from logcore.logs.model.offset_ledger import check_tiling
-from logcore.logs.model.producer_state import ProducerReplay
+from logcore.logs.model.producers.producer_state import ProducerReplay
 from logcore.segments.side_files import producer_state
 from logcore.storage.local import discover, read_file
 from tests.conformance.snapshots import SNAPSHOTS, Snapshot

@@ -41,6 +41,7 @@ def environment(scratch: Path, master: str, conf: Mapping[str, str] | None = Non
         os.environ
         | planted
         | {
+            "LOGLAKE_JOB_ENGINE": "spark",
             "LOGLAKE_SPARK_MASTER": master,
             "LOGLAKE_SPARK_CONF": json.dumps(dict(conf or {})),
             "LOGLAKE_TEST_CONTROL": str(scratch / "control"),

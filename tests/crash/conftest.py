@@ -22,4 +22,5 @@ def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Forks]]:
 @pytest.fixture(scope="session", params=["first", "grown"])
 def scene(request: pytest.FixtureRequest, forks: list[Forks], tmp_path_factory: pytest.TempPathFactory) -> Scene:
     """A lake's first round, and one over a source that has grown meanwhile."""
-    return make_scene(forks, tmp_path_factory.mktemp(request.param), grow if request.param == "grown" else None)
+    name = request.param
+    return make_scene(name, forks, tmp_path_factory.mktemp(name), grow if name == "grown" else None)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import pickle
 import random
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.crash.side_effects import Happening
+from tests.warm_server import import_too, write_imported
 
 AS_OF_MS = 1_800_000_000_000
 JOBS = ("ingest", "validate", "publish")
@@ -123,10 +125,12 @@ def serve() -> None:
         if child == 0:
             _run_forked(value)
         _, status = os.waitpid(child, 0)
+        import_too(Path(value["out"] + ".imported"))
         os.write(answers, f"{os.waitstatus_to_exitcode(status)}\n".encode())
 
 
 def _run_forked(value: dict[str, Any]) -> None:
+    before = set(sys.modules)
     out = value.pop("out")
     happening = value.pop("happening")
     turn = Turn(
@@ -148,6 +152,7 @@ def _run_forked(value: dict[str, Any]) -> None:
         said["error"] = f"{type(error).__name__}: {error}"
         code = 1
     Path(out).write_text(json.dumps(said))
+    write_imported(Path(f"{out}.imported"), before)
     os._exit(code)
 
 
@@ -188,20 +193,20 @@ def stand_in_for_spark(shuffled: int | None = None) -> None:
     """Tasks run here, one after another, in their order or one that comes of a seed; no JVM."""
     from spark_jobs import launch
 
-    launch.start_executor = lambda _: _InProcess(shuffled)
+    launch.start_executor = lambda *_: _InProcess(shuffled)
 
 
 @dataclass(frozen=True, slots=True)
 class _InProcess:
     shuffled: int | None
 
-    def run(
-        self, tasks: Sequence[dict[str, Any]], work: Callable[..., Any], sizes: Sequence[int] | None = None
-    ) -> list[dict[str, Any]]:
+    def run(self, work: Callable[[Any], Any], tasks: Sequence[Any], sizes: Sequence[int] | None = None) -> list[Any]:
+        from spark_jobs.tasks.executor import perform
+
         order = list(range(len(tasks)))
         if self.shuffled is not None:
             random.Random(self.shuffled).shuffle(order)
-        done = {at: json.loads(json.dumps(work(json.loads(json.dumps(tasks[at]))))) for at in order}
+        done = {at: pickle.loads(pickle.dumps(perform(work, pickle.loads(pickle.dumps(tasks[at]))))) for at in order}
         return [done[at] for at in range(len(tasks))]
 
 

@@ -1,4 +1,4 @@
-"""`loglake run` that is killed with SIGKILL at a named point: ``python -m tests.crash.killed_run POINT run PATH …``.
+"""Named points at which `loglake run` is killed with SIGKILL.
 
 The point is planted from outside, around the function that has the side effect; the code under test knows nothing of
 it. SIGKILL gives no chance to clean up: no ``finally``, no ``atexit``, the lease is left to the operating system.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -57,10 +56,3 @@ def plant(point: str) -> None:
         "inside the next job": lambda: _killed_before(expectations, "apply"),
     }
     points[point]()
-
-
-if __name__ == "__main__":
-    from logcore.cli.main import main
-
-    plant(sys.argv[1])
-    sys.exit(main(sys.argv[2:]))

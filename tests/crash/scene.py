@@ -49,6 +49,7 @@ def grow(source: LogDirectory, orders: Partition, payments: Partition) -> None:
 class Scene:
     """A source, a lake as it was before a round of jobs, and what the round makes of it."""
 
+    name: str
     forks: Sequence[Forks]
     directory: LogDirectory
     before: dict[str, Path]
@@ -108,7 +109,7 @@ def change_its_mind(source: LogDirectory, orders: Partition, payments: Partition
 Change = Callable[[LogDirectory, Partition, Partition], None]
 
 
-def make_scene(forks: list[Forks], scratch: Path, change: Change | None) -> Scene:
+def make_scene(name: str, forks: list[Forks], scratch: Path, change: Change | None) -> Scene:
     source = LogDirectory(scratch / "source")
     logs = begin(source)
     lake, before, effects, journals = scratch / "lake", {}, {}, {}
@@ -127,4 +128,4 @@ def make_scene(forks: list[Forks], scratch: Path, change: Change | None) -> Scen
         effects[job] = [plain(name) for name, _, _ in lines]
         journals[job] = [(*name.split(" ", 1), was) for name, _, was in lines]  # type: ignore[misc]
         undisturbed = ended.tables
-    return Scene(forks, source, before, effects, journals, undisturbed, scratch)
+    return Scene(name, forks, source, before, effects, journals, undisturbed, scratch)

@@ -5,9 +5,6 @@ Both ways of cleaning: one task a log, and one log spread over many tasks.
 
 from __future__ import annotations
 
-import os
-import random
-import re
 import shutil
 import signal
 from collections.abc import Callable, Sequence
@@ -17,19 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from tests import handmade
+from tests import handmade, sampling
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.crash import visible
 from tests.crash.forks import Ended, Forks, Turn
+from tests.crash.sampling import DOUBLE_CRASHES, kills
 from tests.crash.side_effects import Happening, plain
+from tests.long_runs import Kind, record
 
 pytestmark = pytest.mark.crash
 
-DOUBLE_CRASHES = int(os.environ.get("LOGLAKE_TEST_DOUBLE_CRASHES", "12"))
-MOST_KILLS = int(os.environ.get("LOGLAKE_TEST_COMPACTION_KILLS", "36"))
-"""A run is killed before so many of its side effects, for each way of cleaning; 0: before each of them."""
-_KIND = re.compile(r"[0-9a-zA-Z@._-]*\d[0-9a-zA-Z@._-]*")
-"""Parts of an effect's name that stand for a file, a log or a number."""
 POLICY = "{{cleanup.policy: compact, segment.bytes: 2000, compaction.spread.bytes: {spread}}}"
 TRANSACTIONAL = {"attributes": handmade.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
 
@@ -53,17 +47,6 @@ def archive_files(lake: Path) -> dict[str, bytes]:
     """What lies under final names."""
     found = {str(path.relative_to(lake)): path.read_bytes() for path in (lake / "archive").rglob("*") if path.is_file()}
     return {name: content for name, content in found.items() if not name.endswith(".writing")}
-
-
-def sampled(effects: Sequence[str], most: int) -> list[int]:
-    """Numbers of effects: all where they are few; else the first of each name, and others at random as room is left."""
-    if not most or len(effects) <= most:
-        return list(range(len(effects)))
-    firsts = {_KIND.sub("", name): number for number, name in reversed(list(enumerate(effects)))}
-    chance = random.SystemRandom()
-    chosen = chance.sample(sorted(firsts.values()), min(most, len(firsts)))
-    others = sorted(set(range(len(effects))) - set(chosen))
-    return sorted([*chosen, *chance.sample(others, most - len(chosen))])
 
 
 @dataclass(frozen=True)
@@ -159,16 +142,15 @@ def test_killed_before_any_side_effect_the_next_run_leaves_what_an_undisturbed_o
         shutil.rmtree(lake, ignore_errors=True)
         return said and f"{where} {said}"
 
-    chosen = sampled(cleaning.effects, MOST_KILLS)
+    chosen = kills(cleaning.effects, f"compaction {cleaning.is_spread}")
     wrong = cleaning.each(lambda forks, number: killed(forks, chosen[number]), len(chosen))
-    print(f"killed before {len(chosen)} of {len(cleaning.effects)} side effects")
+    print(f"killed before {len(chosen)} of {len(cleaning.effects)} side effects, seed {sampling.SEED}")
     assert not wrong, "\n".join(wrong)
     assert cleaning.source.fingerprint() == source
 
 
 def test_killed_twice_at_random_the_third_run_leaves_what_an_undisturbed_one_does(cleaning):
-    seed = random.SystemRandom().randrange(1 << 32)
-    chance = random.Random(seed)
+    chance = sampling.chance(f"compaction {cleaning.is_spread} twice")
     total = len(cleaning.effects)
     places = [(chance.randint(1, total), chance.randint(1, total)) for _ in range(DOUBLE_CRASHES)]
 
@@ -178,10 +160,13 @@ def test_killed_twice_at_random_the_third_run_leaves_what_an_undisturbed_one_doe
             forks.run(cleaning.turn(lake, look_first=True, happening=Happening("kill", at=at)))
         said = cleaning.difference(forks.run(cleaning.turn(lake, look_first=True)), lake)
         shutil.rmtree(lake, ignore_errors=True)
-        return said and f"seed {seed}, killed at {places[number]}: {said}"
+        return said and f"seed {sampling.SEED}, killed at {places[number]}: {said}"
 
     wrong = cleaning.each(killed_twice, len(places))
     assert not wrong, "\n".join(wrong)
+    record(
+        Kind.DOUBLE_CRASHES, f"compaction, {'spread' if cleaning.is_spread else 'whole'}", len(places), sampling.SEED
+    )
 
 
 def test_tasks_in_any_order_leave_the_same(cleaning):

@@ -9,6 +9,7 @@ import shutil
 import pytest
 
 from tests.crash.forks import JOBS, Forks, Turn
+from tests.crash.sampling import failures
 from tests.crash.side_effects import Happening
 
 pytestmark = pytest.mark.crash
@@ -17,8 +18,7 @@ pytestmark = pytest.mark.crash
 @pytest.mark.parametrize("job", JOBS)
 def test_a_disk_that_is_full_from_any_side_effect_on_is_named_and_leaves_nothing_behind_that_counts(scene, job):
     known = scene.effects[job]
-    # Most of them are one file's after another's: every third, in turn over the jobs.
-    places = range(JOBS.index(job), len(known), 3)
+    places = failures(known, f"full disk {scene.name} {job}", only_table_changes=scene.name != "first")
 
     def filled(forks: Forks, turn: int) -> str | None:
         number = places[turn]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
-import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ import pytest
 
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
+from tests.commands import Commands, Done
 from tests.crash.sampling import EVERY_KILL
+from tests.crash.side_effects import Happening, Order, wait_for
 from tests.crash.visible import OF_THE_RUN, TABLES, rows
 
 pytestmark = pytest.mark.crash
@@ -29,6 +32,8 @@ POINTS = [
     "publish commit landed before its answer",
     "inside the next job",
 ]
+ON_SPARK = ["Parquet written before the publish commit"]
+"""Where a run on Spark is killed too; `make test-long` does so at every point."""
 
 
 def _source(path: Path) -> LogDirectory:
@@ -51,13 +56,6 @@ def _source(path: Path) -> LogDirectory:
     return source
 
 
-def _run(source: Path, lake: Path, point: str | None = None) -> subprocess.CompletedProcess[str]:
-    how = ["-m", "logcore.cli.main"] if point is None else ["-m", "tests.crash.killed_run", point]
-    command = [sys.executable, *how, "run", str(source), "--lake", str(lake), "--as-of", AS_OF]
-    environment = {name: value for name, value in os.environ.items() if name != "DAGSTER_HOME"}
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
-
-
 def _tables(lake: Path) -> dict[str, list[dict[str, Any]]]:
     """Every table's rows, without what names the run; sorted, so that equal means equal as sets."""
     return {
@@ -66,48 +64,86 @@ def _tables(lake: Path) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _source(tmp_path_factory.mktemp("crash") / "source").path
+@dataclass
+class Runs:
+    """A source, a home, and who runs commands with them: two servers, for runs that meet."""
+
+    folder: Path
+    source: Path
+    servers: list[Commands]
+
+    def run(self, lake: Path, server: int = 0, **what_happens: Any) -> Done:
+        """``loglake run`` of the source."""
+        arguments = ("run", self.source, "--lake", lake, "--as-of", AS_OF)
+        return self.servers[server].loglake(*arguments, home=self.folder / "home", **what_happens)
+
+    @cached_property
+    def undisturbed(self) -> dict[str, list[dict[str, Any]]]:
+        """The tables of a run that nothing happens to."""
+        done = self.run(self.folder / "undisturbed")
+        assert done.code == 2, done.said  # the damage that was planted, and nothing worse
+        tables = _tables(self.folder / "undisturbed")
+        assert len(tables["records"]) == 20 + 5 + 10 + 5
+        assert {row["state"] for row in tables["offset_ledger"]} == {"present", "control", "open", "corrupt"}
+        return tables
+
+
+@contextmanager
+def begun(folder: Path, *, servers: int, on_spark: bool) -> Iterator[Runs]:
+    """Servers of commands on a new source."""
+    begun = [Commands(folder / f"server-{number}", on_spark=on_spark) for number in range(servers)]
+    yield Runs(folder, _source(folder / "source").path, begun)
+    for server in begun:
+        server.close()
 
 
 @pytest.fixture(scope="module")
-def undisturbed(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
-    lake = tmp_path_factory.mktemp("undisturbed") / "lake"
-    done = _run(source, lake)
-    assert done.returncode == 2, done.stderr  # the damage that was planted, and nothing worse
-    tables = _tables(lake)
-    assert len(tables["records"]) == 20 + 5 + 10 + 5
-    assert {row["state"] for row in tables["offset_ledger"]} == {"present", "control", "open", "corrupt"}
-    return tables
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    """Their tasks run in the command's own process."""
+    with begun(tmp_path_factory.mktemp("crash"), servers=2, on_spark=False) as runs:
+        yield runs
 
 
-@pytest.mark.parametrize("point", POINTS if EVERY_KILL else POINTS[1::2])
-def test_killed_and_run_again_the_tables_are_those_of_an_undisturbed_run(point, source, undisturbed, tmp_path):
-    lake = tmp_path / "lake"
-    killed = _run(source, lake, point)
-    assert killed.returncode == -signal.SIGKILL, f"it did not die at: {point}\n{killed.stderr}"
-    again = _run(source, lake)
-    assert again.returncode == 2, again.stderr
+@pytest.fixture(scope="module")
+def runs_on_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    with begun(tmp_path_factory.mktemp("on-spark"), servers=1, on_spark=True) as runs:
+        yield runs
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_and_run_again_the_tables_are_those_of_an_undisturbed_run(point, runs, tmp_path):
+    check_kill(runs, point, tmp_path / "lake")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("point", POINTS if EVERY_KILL else ON_SPARK)
+def test_killed_on_spark_and_run_again_the_tables_are_those_of_an_undisturbed_run(point, runs_on_spark, tmp_path):
+    check_kill(runs_on_spark, point, tmp_path / "lake")
+
+
+def check_kill(runs: Runs, point: str, lake: Path) -> None:
+    """Kill a run at this point, and run again."""
+    killed = runs.run(lake, point=point)
+    assert killed.code == -signal.SIGKILL, f"it did not die at: {point}\n{killed.said}"
+    again = runs.run(lake)
+    assert again.code == 2, again.said
     tables = _tables(lake)
     for name in TABLES:
-        assert tables[name] == undisturbed[name], name
+        assert tables[name] == runs.undisturbed[name], name
 
 
-def test_of_two_runs_on_one_lake_one_works_and_the_other_names_it(source, tmp_path):
-    lake = tmp_path / "lake"
-    command = [sys.executable, "-m", "logcore.cli.main", "run", str(source), "--lake", str(lake), "--as-of", AS_OF]
-    first = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        deadline = time.monotonic() + 60
-        while not (lake / "lease.json").is_file() or not (lake / "lease.json").read_bytes():
-            assert first.poll() is None, first.communicate()
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        second = _run(source, lake)
-        assert second.returncode == 3
-        assert str(first.pid) in second.stderr
-        assert "Traceback" not in second.stderr
-    finally:
-        out, err = first.communicate(timeout=300)
-    assert first.returncode == 2, (out, err)
+def test_of_two_runs_on_one_lake_one_works_and_the_other_names_it(runs, tmp_path):
+    lake, marks = tmp_path / "lake", tmp_path / "marks"
+    marks.mkdir()
+    pause = Order(str(lake), Happening("pause", named="commit tables/segments", signals=str(marks)))
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(runs.run, lake, order=pause)
+        try:
+            wait_for(marks / "paused")
+            second = runs.run(lake, server=1)
+        finally:
+            (marks / "go-on").touch()
+    assert second.code == 3
+    assert (marks / "pid").read_text() in second.err
+    assert "Traceback" not in second.err
+    assert first.result().code == 2, first.result().said

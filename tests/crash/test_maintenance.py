@@ -6,8 +6,6 @@ names.
 
 from __future__ import annotations
 
-import os
-import random
 import shutil
 import signal
 from dataclasses import dataclass
@@ -16,14 +14,16 @@ from typing import Any
 
 import pytest
 
+from tests import sampling
 from tests.broker_directory import LogDirectory
 from tests.crash.forks import AS_OF_MS, Ended, Forks, Turn
+from tests.crash.sampling import DOUBLE_CRASHES, EVERY_KILL, kills
 from tests.crash.scene import Scene
 from tests.crash.side_effects import Happening, plain
+from tests.long_runs import Kind, record
 
 pytestmark = pytest.mark.crash
 
-DOUBLE_CRASHES = int(os.environ.get("LOGLAKE_TEST_DOUBLE_CRASHES", "12"))
 POLICY = "topics: {'*': {cleanup.policy: delete, retention.bytes: %d, file.delete.delay.ms: 0}}"
 JOBS = ("retention", "maintain")
 
@@ -136,8 +136,10 @@ def test_the_undisturbed_run_retires_deletes_merges_and_tells(upkeep):
 @pytest.mark.parametrize("job", JOBS)
 def test_killed_before_any_side_effect_the_next_run_leaves_what_an_undisturbed_one_does(upkeep, job):
     known = upkeep.effects[job]
+    places = kills(known, job)
 
-    def killed(forks: Forks, number: int) -> str | None:
+    def killed(forks: Forks, turn: int) -> str | None:
+        number = places[turn]
         lake = upkeep.lake(job, f"killed-{job}-{number}")
         where = f"killed before effect {number + 1} of {job}, {known[number]}:"
         died = forks.run(upkeep.turn(lake, (job,), happening=Happening("kill", at=number + 1)))
@@ -147,13 +149,13 @@ def test_killed_before_any_side_effect_the_next_run_leaves_what_an_undisturbed_o
         shutil.rmtree(lake, ignore_errors=True)
         return said and f"{where} {said}"
 
-    wrong = Scene.each(upkeep, killed, len(known))  # type: ignore[arg-type]
+    wrong = Scene.each(upkeep, killed, len(places))  # type: ignore[arg-type]
+    print(f"{job} was killed before {len(places)} of {len(known)} side effects, seed {sampling.SEED}")
     assert not wrong, "\n".join(wrong)
 
 
 def test_killed_twice_at_random_the_third_run_leaves_what_an_undisturbed_one_does(upkeep):
-    seed = random.SystemRandom().randrange(1 << 32)
-    chance = random.Random(seed)
+    chance = sampling.chance("maintenance twice")
     total = sum(len(upkeep.effects[job]) for job in JOBS)
     places = [(chance.randint(1, total), chance.randint(1, total)) for _ in range(DOUBLE_CRASHES)]
 
@@ -163,17 +165,17 @@ def test_killed_twice_at_random_the_third_run_leaves_what_an_undisturbed_one_doe
             forks.run(upkeep.turn(lake, look_first=True, happening=Happening("kill", at=at)))
         said = upkeep.difference(lake, forks.run(upkeep.turn(lake, look_first=True)))
         shutil.rmtree(lake, ignore_errors=True)
-        return said and f"seed {seed}, killed at {places[number]}: {said}"
+        return said and f"seed {sampling.SEED}, killed at {places[number]}: {said}"
 
     wrong = Scene.each(upkeep, killed_twice, len(places))  # type: ignore[arg-type]
     assert not wrong, "\n".join(wrong)
+    record(Kind.DOUBLE_CRASHES, "maintenance", len(places), sampling.SEED)
 
 
 @pytest.mark.parametrize("errno", [13, 28])
 def test_a_disk_that_fails_at_any_side_effect_loses_nothing(upkeep, errno):
-    chance = random.Random(errno)
     known = upkeep.effects["maintain"]
-    chosen = chance.sample(range(len(known)), min(12, len(known)))
+    chosen = sampling.drawn(range(len(known)), len(known) if EVERY_KILL else 10, f"maintain fails {errno}")
 
     def failing(forks: Forks, number: int) -> str | None:
         at = chosen[number]
@@ -183,7 +185,7 @@ def test_a_disk_that_fails_at_any_side_effect_loses_nothing(upkeep, errno):
         # What could not be done was said, and stays said.
         said = upkeep.difference(lake, forks.run(upkeep.turn(lake, look_first=True)), but="findings")
         shutil.rmtree(lake, ignore_errors=True)
-        return said and f"failing with {errno} at effect {at + 1}, {known[at]}: {said}"
+        return said and f"seed {sampling.SEED}, failing with {errno} at effect {at + 1}, {known[at]}: {said}"
 
     wrong = Scene.each(upkeep, failing, len(chosen))  # type: ignore[arg-type]
     assert not wrong, "\n".join(wrong)

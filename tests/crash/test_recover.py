@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from tests import handmade
+from tests import handmade, sampling
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.crash import visible
 from tests.crash.forks import Ended, Forks, Turn
+from tests.crash.sampling import kills
 from tests.crash.side_effects import Happening, plain
 
 pytestmark = pytest.mark.crash
@@ -96,6 +97,8 @@ def test_killed_before_any_side_effect_the_next_run_leaves_what_an_undisturbed_o
     assert [name for name in effects if name.startswith("rename out/")]
     assert "committed lake/tables/log_actions" in effects
 
+    places = kills(effects, "recover")
+
     def killed(server: Forks, number: int) -> str | None:
         place = copies(f"killed-{number}")
         where = f"killed before effect {number + 1}, {effects[number]}:"
@@ -110,10 +113,10 @@ def test_killed_before_any_side_effect_the_next_run_leaves_what_an_undisturbed_o
         return next((f"{where} {name} differ" for name in undisturbed if now[name] != undisturbed[name]), None)
 
     def some(first: int) -> list[str]:
-        said = (killed(forks[first], number) for number in range(first, len(effects), len(forks)))
+        said = (killed(forks[first], number) for number in places[first :: len(forks)])
         return [each for each in said if each is not None]
 
     with ThreadPoolExecutor(len(forks)) as pool:
         wrong = [each for group in pool.map(some, range(len(forks))) for each in group]
-    print(f"killed before each of {len(effects)} side effects")
+    print(f"killed before {len(places)} of {len(effects)} side effects, seed {sampling.SEED}")
     assert not wrong, "\n".join(wrong)

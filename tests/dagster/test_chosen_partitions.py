@@ -7,7 +7,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from spark_jobs.lake.setup.registry import Intake, Memory, recall, registration_file, remember
+from spark_jobs.contracts import Intake
+from spark_jobs.lake.setup.registry import Memory, recall, registration_file, remember
 from tests.dagster.conftest import Execute, materialized
 from tests.dagster.fake_jobs import World, log_of
 
@@ -124,7 +125,7 @@ def test_a_key_that_the_lake_does_not_hold_is_a_clear_failure(
     result = execute(partition_key="payments-0", lake="shop")
 
     assert not result.success
-    assert "shop does not hold payments-0" in _failure(result)
+    assert "the lake shop nor its sources have payments-0" in _failure(result)
 
 
 def test_a_run_without_keys_or_lake_is_refused_where_there_are_several(

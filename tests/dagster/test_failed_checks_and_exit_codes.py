@@ -10,11 +10,11 @@ import pytest
 from deltalake import DeltaTable
 
 from logcore.logs.model.findings import RULES, Severity
-from pipelines.command.running import CheckOutcome, RunOutcome
-from pipelines.command.summary import check_lines, checks_code, verdict
-from pipelines.questions import QUESTIONS, Failure
-from pipelines.view.state import read_state
+from pipelines.command.running import RunOutcome
+from pipelines.command.summary import check_lines, checks_code
+from pipelines.questions import QUESTIONS, RECORDS, CheckAnswer, Failure
 from spark_jobs.lake.delta.tables import read_rows
+from spark_jobs.lake.view.lake_state import read_state
 from tests.dagster.conftest import Execute, check_of
 from tests.dagster.fake_jobs import World, log_of
 
@@ -25,8 +25,10 @@ FIRST, SECOND = "orders@x.0/0", "orders@x.0/1"
 
 def outcome(*failures: Failure, is_unanswered: bool = False) -> RunOutcome:
     """A run with one check that failed so."""
-    check = CheckOutcome("rows_equal_ledger", False, is_unanswered, "a sentence", failures, "run --replace.")
-    return RunOutcome("run", {}, checks=(check,))
+    answer = CheckAnswer(
+        "rows_equal_ledger", RECORDS, False, "a sentence", failures, "run --replace.", is_unanswered=is_unanswered
+    )
+    return RunOutcome("run", {}, answers=(answer,))
 
 
 def failure(log: str | None, severity: Severity = Severity.ERROR) -> Failure:
@@ -89,12 +91,12 @@ def test_rows_that_another_engine_deleted_are_a_finding_until_they_are_back(
     assert (found["rule"], found["severity"], found["log"]) == ("rows-differ-from-ledger", "error", log_of("orders-0"))
     assert found["start_offset"] <= 3
     assert found["end_offset"] >= 5
-    assert verdict(read_state(lake), [], 0) == 2
+    assert read_state(lake).exit_code([], 0) == 2
     records.restore(whole)
     mended = execute(lake=lake)
     assert check_of(mended, "rows_equal_ledger").passed
-    assert verdict(read_state(lake), [], 0) == 0
-    assert [log.findings for log in read_state(lake).logs] == [{}, {}]
+    assert read_state(lake).exit_code([], 0) == 0
+    assert [log.findings for log in read_state(lake).logs] == [(), ()]
 
 
 def test_answers_count_no_more_once_another_engine_wrote_to_the_table(
@@ -196,7 +198,7 @@ def test_harm_to_files_is_red_with_its_log_until_it_is_mended(execute: Execute, 
         assert failing["what"].startswith("archive-file-changed")
         assert failing["log"] in (log_of("orders-0"), log_of("orders-1"))
     assert check_of(mended, "tables_unharmed").passed
-    assert verdict(read_state(lake), [], 0) == 0
+    assert read_state(lake).exit_code([], 0) == 0
 
 
 def test_a_table_that_lost_its_last_commit_is_red_once_and_a_finding_for_ever(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,9 +10,9 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from tests.broker_directory import LogDirectory
-from tests.dagster.conftest import loglake
+from tests.commands import Commands, Done
 
-pytestmark = [pytest.mark.dagster, pytest.mark.spark]
+pytestmark = pytest.mark.dagster
 
 
 @dataclass
@@ -22,9 +22,10 @@ class Place:
     source: LogDirectory
     lake: Path
     home: Path
+    commands: Commands
 
-    def run(self, *options: str) -> subprocess.CompletedProcess[str]:
-        return loglake("run", self.source.path, "--lake", self.lake, *options, LOGLAKE_HOME=str(self.home))
+    def run(self, *options: str) -> Done:
+        return self.commands.loglake("run", self.source.path, "--lake", self.lake, *options, home=self.home)
 
     def table(self, name: str) -> DeltaTable:
         return DeltaTable(str(self.lake / "tables" / name))
@@ -35,16 +36,18 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """After the first run, which was clean."""
     folder = tmp_path_factory.mktemp("harm")
-    place = Place(LogDirectory(folder / "kafka-logs"), folder / "lake", folder / "home")
+    commands = Commands(folder / "commands")
+    place = Place(LogDirectory(folder / "kafka-logs"), folder / "lake", folder / "home", commands)
     for number in range(2):
         place.source.partition(f"orders-{number}").append(12)
     place.source.high_watermarks(orders_0=12, orders_1=12)
     done = place.run()
-    assert done.returncode == 0, done.stdout + done.stderr
-    return place
+    assert done.code == 0, done.said
+    yield place
+    commands.close()
 
 
 def test_deleted_rows_are_exit_code_2_with_check_log_offsets_and_the_command_that_mends_them(place: Place) -> None:
@@ -52,15 +55,15 @@ def test_deleted_rows_are_exit_code_2_with_check_log_offsets_and_the_command_tha
 
     red, other, mended, after = place.run(), place.run("--partition", "1"), place.run("--replace", ".."), place.run()
 
-    assert red.returncode == 2, red.stdout + red.stderr
-    (line,) = [line for line in red.stdout.splitlines() if line.startswith("failed check rows_equal_ledger")]
+    assert red.code == 2, red.said
+    (line,) = [line for line in red.out.splitlines() if line.startswith("failed check rows_equal_ledger")]
     assert line.startswith("failed check rows_equal_ledger (error): orders-0 of lake lake, offsets 0..12: 11 rows")
-    assert f"What to do: put back what the archive holds: loglake run SOURCE --lake {place.lake} --replace .." in line
-    assert other.returncode == 0, other.stdout
-    assert "failed check" not in other.stdout
-    assert mended.returncode == 0, mended.stdout + mended.stderr
-    assert after.returncode == 0
-    assert after.stdout.rstrip().endswith("nothing new")
+    assert f"What to do: publish again from the archive: loglake run SOURCE --lake {place.lake} --replace .." in line
+    assert other.code == 0, other.out
+    assert "failed check" not in other.out
+    assert mended.code == 0, mended.said
+    assert after.code == 0
+    assert after.out.rstrip().endswith("nothing new")
     assert [place.rows(0), place.rows(1)] == [12, 12]
 
 
@@ -78,9 +81,9 @@ def test_a_hole_in_the_ledger_of_one_log_stops_that_log_alone(place: Place) -> N
 
     done = place.run()
 
-    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.code == 2, done.said
     assert [place.rows(0), place.rows(1)] == [12, 17]
-    (line,) = [each for each in done.stdout.splitlines() if each.startswith("failed check every_offset_accounted_for")]
+    (line,) = [each for each in done.out.splitlines() if each.startswith("failed check every_offset_accounted_for")]
     assert "orders-0 of lake lake, offsets 0..1: no range covers the offsets 0..1" in line
     rules = {row["rule"] for row in place.table("findings").to_pyarrow_table().to_pylist()}
     assert "ledger-has-a-hole" in rules

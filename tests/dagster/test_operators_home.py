@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,20 +11,9 @@ import pytest
 
 from pipelines.schedules import nightly_maintenance
 from pipelines.sensors import look, new_segments
-from pipelines.view.lakes import NoLakeError, find_lake, lakes_of
+from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup.identity import claim
-from spark_jobs.lake.setup.registry import (
-    Intake,
-    RegistryError,
-    adopt,
-    hinted,
-    key_of,
-    lake_around,
-    recall,
-    registration_file,
-    registrations,
-    remember,
-)
+from spark_jobs.lake.setup.registry import RegistryError, adopt, hinted, lake_around, recall, remember
 from spark_jobs.lake.setup.registry import home as home_of
 from tests.broker_directory import LogDirectory
 from tests.dagster.conftest import Execute, loglake
@@ -71,7 +59,7 @@ def test_a_dagster_yaml_in_a_lake_runs_nothing(tmp_path: Path) -> None:
     assert plain.returncode == 3
     assert (tmp_path / "home" / "dagster" / "dagster.yaml").exists()
     assert named.returncode == 64
-    assert f"lies inside the lake {lake}" in named.stderr
+    assert f"is inside the lake {lake}" in named.stderr
     assert f"mv {lake / '.dagster'}" in named.stderr
 
 
@@ -136,38 +124,6 @@ def test_a_hint_is_adopted_by_consent_without_leave_to_delete_and_no_run_overwri
 def test_a_hint_that_is_not_one_is_none(content: str, home: Path, tmp_path: Path) -> None:
     (tmp_path / "sources.json").write_text(content)
     assert hinted(str(tmp_path)) == ()
-
-
-def test_a_registration_that_is_not_one_is_an_error_that_names_its_file_and_hides_no_other(
-    home: Path, tmp_path: Path
-) -> None:
-    good, bad, moved = (str(tmp_path / name) for name in ("good", "bad", "moved"))
-    for lake in (good, bad, moved):
-        remember(lake, Intake(("/kafka",)))
-    Path(registration_file(bad)).write_text(Path(registration_file(bad)).read_text().replace("false", '"false"'))
-    os.rename(registration_file(moved), Path(registration_file(moved)).with_name("moved-0123456789ab.json"))
-
-    found = registrations(str(home))
-
-    assert list(found.lakes) == [good]
-    assert lakes_of(str(home)) == (good,)
-    assert [registration_file(bad) in said or "moved-0123456789ab.json" in said for said in found.broken] == [
-        True,
-        True,
-    ]
-    with pytest.raises(RegistryError, match="loglake run PATH"):
-        recall(bad)
-
-
-def test_lakes_of_one_name_at_two_places_are_told_apart(home: Path, tmp_path: Path) -> None:
-    lakes = [str(tmp_path / place / "shop") for place in ("a", "b")]
-    for lake in lakes:
-        remember(lake, Intake(("/kafka",)))
-        claim(lake, None)
-
-    with pytest.raises(NoLakeError, match=r"Several lakes are called shop: .*a/shop.*b/shop"):
-        find_lake(str(home), "shop", None)
-    assert [find_lake(str(home), key_of(lake), None) for lake in lakes] == lakes
 
 
 def test_lakes_at_any_path_and_on_object_stores_are_in_sensor_and_schedule(

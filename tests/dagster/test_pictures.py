@@ -9,12 +9,12 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from logcore.logs.model.offset_ledger import OffsetState
-from pipelines.view.picture import COLOURS, ledger_picture
-from pipelines.view.reporting import escape, markdown_table, picture_metadata
-from pipelines.view.standing import ALARMING
-from pipelines.view.state import STATES, LogState
+from pipelines.metadata.picture import COLOURS, ledger_picture
+from pipelines.metadata.reporting import escape, markdown_table, picture_metadata
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.segments.archive import LogRow
+from spark_jobs.lake.view.ledger_states import ALARMING, STATES
+from spark_jobs.lake.view.log_state import LogState
 from tests.dagster.fake_jobs import blank
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -27,7 +27,7 @@ def log(topic: str, *ranges: tuple[OffsetState, int]) -> LogState:
         ledger.append(LedgerRow(end, end + offsets, state, 0, log="l/0", topic=topic, log_id="l", partition=0))
         end += offsets
     row = blank(LogRow, log="l/0", topic=topic, partition=0, next_offset=end)
-    return LogState("/lake", row, 1, 1, 1, 1, 1, 1, 0, {}, (), tuple(ledger))
+    return LogState("/lake", row, 1, 1, 1, 1, 1, 1, 0, (), (), tuple(ledger))
 
 
 def bars(svg: str, state: str) -> list[ET.Element]:

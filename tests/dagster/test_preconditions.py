@@ -100,7 +100,7 @@ def test_a_source_inside_a_lake_is_refused(logs, tmp_path, capsys, below, how):
 def test_a_source_inside_what_is_to_be_the_lake_is_refused(logs, tmp_path, capsys):
     code, said = refused(tmp_path, capsys, logs.path, "--lake", tmp_path)
     assert code == 64
-    assert "is to be the lake" in said
+    assert "will be the lake" in said
 
 
 def test_a_lake_inside_a_lake_is_refused(logs, tmp_path, capsys):
@@ -123,7 +123,7 @@ def test_archived_segments_are_dumped_and_verified_where_they_lie(logs, tmp_path
 
 
 def test_a_lake_beside_a_partition_directory_that_no_broker_has_is_accepted(logs, tmp_path):
-    from pipelines.command.preconditions import check_run
+    from spark_jobs.launch import check_run
 
     (tmp_path / "copies").mkdir()
     alone = (logs.path / "orders-0").rename(tmp_path / "copies" / "orders-0")
@@ -142,7 +142,7 @@ def test_a_first_run_without_a_usable_java_makes_nothing(logs, tmp_path, capsys,
 
     monkeypatch.setattr(java, "_installed_java", lambda: (None, ["JAVA_HOME: old"]))
     monkeypatch.setattr(java, "_packaged_java", lambda rejected: None)
-    code, said = refused(tmp_path, capsys, logs.path, "--lake", tmp_path / "lake")
+    code, said = refused(tmp_path, capsys, logs.path, "--lake", tmp_path / "lake", "--engine", "spark")
     assert code == 3
     assert "Java 17 or later" in said
 
@@ -156,7 +156,7 @@ def test_a_lake_that_cannot_be_written_is_said_before_anything_is_made(logs, tmp
 
 def test_a_folder_without_permission_to_write_is_said_before_anything_is_made():
     code = (
-        "import os, sys; from pipelines.command.preconditions import _check_writable as check; "
+        "import os, sys; from spark_jobs.lake.setup.placement import check_writable as check; "
         "from spark_jobs.lake.errors import JobError\n"
         "if os.geteuid() == 0: os.setuid(65534)\n"
         "try: check(sys.argv[1])\n"

@@ -9,8 +9,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from spark_jobs.contracts import Intake
 from spark_jobs.lake.ledger import frontier
-from spark_jobs.lake.setup.registry import Intake, hinted, recall, remember
+from spark_jobs.lake.setup.registry import hinted, recall, remember
 from tests.dagster.conftest import Execute, check_of, materialized
 from tests.dagster.fake_jobs import World, log_of
 

@@ -10,11 +10,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from deltalake import DeltaTable
 
 from pipelines import cli
 from pipelines.cli import run_command
 from pipelines.command.summary import describe
 from spark_jobs.lake.store.lease import hold
+from tests import handmade
 from tests.broker_directory import LogDirectory
 from tests.dagster.conftest import loglake
 
@@ -31,6 +33,19 @@ def test_a_lake_that_is_being_worked_on_is_left_alone_and_its_holder_named(tmp_p
     assert "the test" in done.stderr
     assert str(os.getpid()) in done.stderr
     assert not (tmp_path / "lake" / "tables").exists()
+
+
+def test_a_first_table_of_uncommitted_records_is_new_and_the_same_again_is_not(tmp_path: Path) -> None:
+    source = LogDirectory(tmp_path / "kafka-logs")
+    orders = source.partition("orders-0")
+    orders.append(3)
+    orders.append(2, attributes=handmade.TRANSACTIONAL, producer_id=7, producer_epoch=0, base_sequence=0)
+    source.high_watermarks(orders_0=5)
+    run = ("run", source.path, "--lake", tmp_path / "lake")
+    uncommitted = (*run, "--isolation.level", "read_uncommitted")
+    said = [loglake(*arguments).stdout for arguments in (run, uncommitted, uncommitted)]
+    assert ["nothing new" in each for each in said] == [False, False, True]
+    assert DeltaTable(str(tmp_path / "lake" / "tables" / "records_uncommitted")).to_pyarrow_table().num_rows == 5
 
 
 def test_a_path_that_is_not_there_is_told_by_every_run_and_its_exit_code(tmp_path: Path) -> None:

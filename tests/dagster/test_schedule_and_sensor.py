@@ -11,7 +11,8 @@ import pytest
 
 from pipelines.schedules import nightly_maintenance, nightly_proof
 from pipelines.sensors import look, new_segments
-from spark_jobs.lake.setup.registry import Intake, key_of, registration_file, remember
+from spark_jobs.contracts import Intake
+from spark_jobs.lake.setup.registry import key_of, registration_file, remember
 from tests.dagster.conftest import Execute, check_of, materialized
 from tests.dagster.fake_jobs import World
 

@@ -89,7 +89,7 @@ def test_a_full_home_of_loglake_is_named_and_the_lake_is_not_blamed(source, tmp_
 
 @pytest.mark.spark
 def test_an_interrupt_ends_with_130_and_says_what_to_type(source, tmp_path):
-    process = start(source, tmp_path)
+    process = start(source, tmp_path, LOGLAKE_JOB_ENGINE="spark")
     history = tmp_path / "history" / "history" / "runs"
     deadline = time.monotonic() + 120
     while not list(history.glob("*.db")) and time.monotonic() < deadline:
@@ -126,7 +126,7 @@ def jvms(tmp_path: Path) -> Iterator[Callable[[], list[int]]]:
 @pytest.mark.spark
 @pytest.mark.parametrize("delay_s", [0.0, 0.4])
 def test_an_interrupt_while_spark_starts_leaves_no_jvm(source, tmp_path, jvms, delay_s):
-    process = start(source, tmp_path)
+    process = start(source, tmp_path, LOGLAKE_JOB_ENGINE="spark")
     assert until(jvms, within_s=120)
     time.sleep(delay_s)
     process.send_signal(signal.SIGINT)

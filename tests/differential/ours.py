@@ -14,13 +14,16 @@ from logcore.logs.model.partition_directory import PartitionFile
 from logcore.logs.recovery.plan import plan_recovery
 from logcore.logs.retention.retention_plan import plan_retention
 from logcore.logs.writer.writer import LogWriter
+from logcore.records.snappy_encoder import use_library
 from logcore.segments.filenames import TopicPartition
+from spark_jobs.machine.snappy_library import load_snappy_java
 from tests.differential import directories
 from tests.differential.trials import Left, Trial
 
 
 def by_ours(trial: Trial, new_cleaner: Callable[[], Cleaner] = PlainCleaner) -> Left:
     """What ours makes of it."""
+    use_library(load_snappy_java)
     try:
         if trial.operation == "recover":
             return _recovered(trial)

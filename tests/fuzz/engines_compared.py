@@ -6,6 +6,7 @@ from functools import cache
 import pyarrow as pa
 
 from logcore.columns.engines import Engine, available, decode_segment
+from logcore.columns.kernels.families import FAMILIES
 from logcore.columns.kernels.library import library
 from logcore.columns.wanted import Place, Wanted
 from logcore.records.record import Limits
@@ -23,7 +24,7 @@ Outcome = list[pa.Table | Stretch]
 def fast_engines() -> tuple[Engine, ...]:
     """Those of this machine that are not the reference. Kernels that are broken are no machine without kernels."""
     if importlib.util.find_spec("numba") is not None:
-        library()  # raises, and says why
+        library().load(FAMILIES)  # raises, and says why
     return tuple(engine for engine in available() if engine is not Engine.REFERENCE)
 
 

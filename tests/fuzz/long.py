@@ -9,7 +9,6 @@ written either way. Every disagreement is a line that `mutant(seed, number)` mak
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -18,6 +17,7 @@ from tests.fuzz import campaign
 from tests.fuzz.canonical import CANONICAL
 from tests.fuzz.differences import DIFFERENCES
 from tests.fuzz.third_readers import third_reader
+from tests.long_runs import Kind, commit, record, write_section
 
 _STEP = 10_000
 
@@ -39,16 +39,10 @@ def main(arguments: list[str] | None = None) -> int:
             sys.stderr.write(f"\r{total.mutants} mutants, {elapsed:.0f} s, {_wrong(total)} wrong ")
     sys.stderr.write("\n")
     options.output.write_text(report(total, name, time.monotonic() - started, commit()))
+    if not _wrong(total):
+        record(Kind.MUTANTS, "batches", total.mutants, options.seed)
+    write_section(options.output)
     return 1 if _wrong(total) else 0
-
-
-def commit() -> str:
-    """The commit that was tried, and whether anything differed from it."""
-    head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
-    changed = subprocess.run(
-        ["git", "status", "--porcelain", "--untracked-files=no"], capture_output=True, text=True, check=False
-    ).stdout
-    return f"{head or 'unknown'}{' with changes' if changed else ''}"
 
 
 def report(results: campaign.Results, third: str, seconds: float, commit: str) -> str:

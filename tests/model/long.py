@@ -16,6 +16,7 @@ from multiprocessing import get_context
 
 from logcore.columns.cleaning.cleaning import CompiledCleaner
 from logcore.logs.compaction.cleaner import PlainCleaner
+from tests.long_runs import Kind, record
 from tests.model import ours
 from tests.model.checker import Settings
 from tests.model.histories import SHORT_OF_RETENTION, Violated, random_history, run, shortest
@@ -54,6 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
                 sys.stderr.write(f"\r{number} random histories, {time.monotonic() - started:.0f} s ")
         sys.stderr.write("\n")
         _say("random histories, cleaned by every engine and retained", options.histories, started)
+        record(Kind.HISTORIES, "random", options.histories, options.seed)
     except (Violated, AssertionError) as error:
         sys.stdout.write(f"{error}\n")
         return 1

@@ -11,13 +11,14 @@ from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.parquet_files import write_file
 from spark_jobs.lake.delta.tables import TABLES, ensure_table, read_rows, table_uri
 from spark_jobs.lake.errors import ConcurrentChange
+from spark_jobs.lake.store.written_file import WrittenFile
 
 pytestmark = pytest.mark.object_store
 
 WRITERS = 4
 
 
-def _written(lake: str, start: int, end: int) -> commits.WrittenFile:
+def _written(lake: str, start: int, end: int) -> WrittenFile:
     spec = TABLES["records"]
     rows = [
         {"topic": "a", "partition": 0, "offset": offset, "value": b"%d" % offset, "log_id": "a.0"}
@@ -35,7 +36,7 @@ def test_of_several_publishers_of_one_range_one_commits_it(bucket):
     for start, end in ((0, 5), (5, 10)):
         files = [_written(lake, start, end) for _ in range(WRITERS)]
 
-        def publish(file: commits.WrittenFile, start: int = start, end: int = end) -> bool:
+        def publish(file: WrittenFile, start: int = start, end: int = end) -> bool:
             try:
                 commits.add_files(lake, "records", [file], "run", [commits.Guard("records/a.0/0", start or None, end)])
             except ConcurrentChange:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.planted_faults.fault import Fault
 
-CLEANING = ("tests/unit/logs/compaction",)
-RECOVERY = ("tests/unit/logs/test_recovery.py", "tests/conformance/test_recovered.py")
-JOBS = ("tests/unit/jobs",)
-WRITER = ("tests/unit/logs/test_writer.py", "tests/kafka/test_writer.py")
+CLEANING = ("tests/unit/logcore/logs/compaction",)
+RECOVERY = ("tests/unit/logcore/logs/test_recovery.py", "tests/conformance/test_recovered.py")
+JOBS = ("tests/unit/spark_jobs/compaction",)
+WRITER = ("tests/unit/logcore/logs/test_writer.py", "tests/kafka/test_writer.py")
 
 FAULTS = (
     Fault(
@@ -127,32 +127,32 @@ FAULTS = (
         "logcore/columns/kernels/cleaning/cleaning.py",
         "elif offset >= frozen:",
         "elif offset >= frozen and latest < 0:",
-        ("tests/property/columns/test_cleaning_properties.py", "tests/unit/columns/test_cleaned_batches.py"),
+        ("tests/property/columns/test_cleaning_properties.py", "tests/unit/logcore/columns/test_cleaned_batches.py"),
     ),
     Fault(
         "half a hash is a key",
         "logcore/columns/kernels/cleaning/newest.py",
         "if held == _EMPTY or (load64(table, at) == high and load64(table, at + 8) == low):",
         "if held == _EMPTY or load64(table, at + 8) == low:",
-        ("tests/unit/columns/test_offset_map.py",),
+        ("tests/unit/logcore/columns/test_offset_map.py",),
     ),
     Fault(
         "a map that grows forgets what it laid aside",
         "logcore/columns/kernels/cleaning/newest.py",
         "_put_back(aside, laid_aside, table, count)",
         "_put_back(aside, nb.int64(0), table, count)",
-        ("tests/unit/columns/test_offset_map.py",),
+        ("tests/unit/logcore/columns/test_offset_map.py",),
     ),
     Fault(
         "an older record of a hash in the same group is not looked for",
-        "spark_jobs/compaction/key_pieces.py",
+        "spark_jobs/compaction/key_hashes.py",
         "oldest = np.minimum.reduceat(",
         "oldest = np.maximum.reduceat(",
         JOBS,
     ),
     Fault(
         "what one task of a spread cleaning lost is not looked for",
-        "spark_jobs/compaction/key_pieces.py",
+        "spark_jobs/compaction/key_hashes.py",
         "wrong = (old != new) & ~((old & 1 == 1) & (new == NEVER))",
         "wrong = (old != new) & (new != NEVER)",
         JOBS,
@@ -183,28 +183,28 @@ FAULTS = (
         "spark_jobs/compaction/plan.py",
         "limit = min(g.published_to, g.validated_to)",
         "limit = max(g.published_to, g.validated_to)",
-        ("tests/spark/test_compaction.py", "-k", "not_published_yet"),
+        ("tests/jobs/test_compaction.py", "-k", "not_published_yet"),
     ),
     Fault(
         "compaction swaps a log that was touched",
         "spark_jobs/compaction/job.py",
         "        {log: versions[log] for log in touched},",
         "        archive.planned_versions(config.lake, touched),",
-        ("tests/spark/test_compaction.py", "-k", "touched_since"),
+        ("tests/jobs/test_compaction.py", "-k", "touched_since"),
     ),
     Fault(
         "the last batch of a time is written into a recovered time index",
         "logcore/logs/recovery/segment_recovery.py",
         "if header.max_timestamp > self.greatest[0]:",
         "if header.max_timestamp >= self.greatest[0]:",
-        ("tests/unit/logs/test_recovery.py",),
+        ("tests/unit/logcore/logs/test_recovery.py",),
     ),
     Fault(
         "an entry at the interval",
         "logcore/logs/recovery/segment_recovery.py",
         "if position - self.last_entry_at > self._rules.interval_bytes:",
         "if position - self.last_entry_at >= self._rules.interval_bytes:",
-        ("tests/unit/logs/test_recovery.py",),
+        ("tests/unit/logcore/logs/test_recovery.py",),
     ),
     Fault(
         "the recovery kernel counts an entry at the interval",
@@ -225,7 +225,7 @@ FAULTS = (
         "logcore/logs/recovery/loading.py",
         "for later in bases[number + 1 :]:",
         "for later in bases[number + 2 :]:",
-        ("tests/unit/logs/test_recovery.py",),
+        ("tests/unit/logcore/logs/test_recovery.py",),
     ),
     Fault(
         "epochs above the end stay",
@@ -237,7 +237,7 @@ FAULTS = (
     Fault(
         "a transaction index without entries stays as it was",
         "logcore/logs/recovery/loading.py",
-        "if content is not None or name in self.disk:  # a file that is there is emptied, never removed",
+        "if content is not None or name in self.disk:  # an existing file is emptied, never removed",
         "if content is not None:",
         RECOVERY,
     ),
@@ -253,63 +253,63 @@ FAULTS = (
         "logcore/logs/recovery/salvage.py",
         "if len(part.pieces) == 1 and part.pieces[0][0] == 0:",
         "if part.pieces[0][0] == 0:",
-        ("tests/unit/logs/test_recovery.py", "-k", "salvage"),
+        ("tests/unit/logcore/logs/test_recovery.py", "-k", "salvage"),
     ),
     Fault(
         "retention goes below its bytes",
         "logcore/logs/retention/retention.py",
         "if left - segment.size < limit:",
         "if left < limit:",
-        ("tests/unit/logs/test_retention.py",),
+        ("tests/unit/logcore/logs/test_retention.py",),
     ),
     Fault(
         "retention takes what is not committed",
         "logcore/logs/retention/retention.py",
         "if end > high_watermark:",
         "if end > high_watermark + 1:",
-        ("tests/unit/logs/test_retention.py",),
+        ("tests/unit/logcore/logs/test_retention.py",),
     ),
     Fault(
         "a segment goes that holds the log start",
         "logcore/logs/retention/retention.py",
         "if following.base_offset > log_start_offset:",
         "if following.base_offset > log_start_offset + 1:",
-        ("tests/unit/logs/test_retention.py",),
+        ("tests/unit/logcore/logs/test_retention.py",),
     ),
     Fault(
         "a log that lost all segments has none",
         "logcore/logs/retention/retention_plan.py",
         "new_segment = log_end if decision.deletions and not decision.stays else None",
         "new_segment = None",
-        ("tests/unit/logs/test_retention_plan.py",),
+        ("tests/unit/logcore/logs/test_retention_plan.py",),
     ),
     Fault(
         "deleteRecords reaches above the high watermark",
         "logcore/logs/retention/retention_plan.py",
         "if not 0 <= target <= high_watermark:",
         "if target < 0:",
-        ("tests/unit/logs/test_retention_plan.py",),
+        ("tests/unit/logcore/logs/test_retention_plan.py",),
     ),
     Fault(
         "a segment holds one byte more",
         "logcore/logs/writer/open_segment.py",
         "if len(self.content) > self._limits.segment_bytes - size:",
         "if len(self.content) > self._limits.segment_bytes - size + 1:",
-        ("tests/unit/logs/test_writer.py",),
+        ("tests/unit/logcore/logs/test_writer.py",),
     ),
     Fault(
         "a time index is filled to its last entry",
         "logcore/logs/writer/open_segment.py",
         "        if len(self.time_entries) >= self.time_index_room - 1:\n            return",
         "        if len(self.time_entries) >= self.time_index_room:\n            return",
-        ("tests/unit/logs/test_writer.py",),
+        ("tests/unit/logcore/logs/test_writer.py",),
     ),
     Fault(
         "a flush is due a millisecond late",
         "logcore/logs/writer/writer.py",
         "if as_of_ms - self._flushed_ms < self._config.flush_ms:",
         "if as_of_ms - self._flushed_ms <= self._config.flush_ms:",
-        ("tests/unit/logs/test_writer.py",),
+        ("tests/unit/logcore/logs/test_writer.py",),
     ),
     Fault(
         "a log cut back keeps its recovery point",
@@ -323,13 +323,13 @@ FAULTS = (
         "spark_jobs/rebuild_indexes/job.py",
         'return None if verdict == str(End.CLEAN) else f"it is {verdict}"',
         "return None",
-        ("tests/spark/test_rebuild_indexes.py", "-k", "damaged"),
+        ("tests/jobs/test_rebuild_indexes.py", "-k", "damaged"),
     ),
     Fault(
         "a joined segment is as old as its first slice",
         "spark_jobs/tasks/merged_segment.py",
         "modified_ms=last.modified_ms,",
         "modified_ms=first.modified_ms,",
-        ("tests/spark/test_maintain.py", "-k", "slices_become_one"),
+        ("tests/jobs/test_maintain.py", "-k", "slices_become_one"),
     ),
 )

@@ -84,7 +84,7 @@ def spans(text: str) -> list[str]:
 
 def options_of(command: str) -> set[str]:
     """The options that a command of `loglake` takes."""
-    parser = command_line._build_parser(command, command_line._joined())
+    parser = command_line._build_parser(command, *command_line._joined(command))
     subparsers = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
     if command not in subparsers.choices:
         return set()

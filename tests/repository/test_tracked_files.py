@@ -48,6 +48,17 @@ def test_no_file_knows_the_machine_it_was_written_on():
     assert {name: found for name, content in texts() if (found := MACHINE_PATH.findall(content))} == {}
 
 
+def test_no_link_is_tracked():
+    """A tracked link named like an ignored folder replaces that folder, and all that is in it, when it is merged."""
+    listed = subprocess.run(["git", "ls-files", "-s", "-z"], cwd=REPOSITORY, capture_output=True, check=True)
+    entries = listed.stdout.decode().split("\0")
+    assert [entry for entry in entries if entry.startswith("120000 ")] == []
+
+
+def test_the_environment_is_ignored_also_where_it_is_a_link():
+    assert ".venv" in (REPOSITORY / ".gitignore").read_text().splitlines()
+
+
 def test_no_file_is_left_half_merged():
     marker = re.compile(rb"^(?:<{7} |>{7} |={7}$)", re.MULTILINE)
     assert [name for name, content in texts() if marker.search(content)] == []

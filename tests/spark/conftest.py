@@ -1,13 +1,32 @@
-"""What most tests of the jobs begin with: a source that nobody has taken from, and a lake that is not there yet."""
+"""What most tests of the jobs begin with: a source that nobody has taken from, and a lake that is not there yet.
+
+Tasks of jobs run on Spark. A module that needs Spark for something else uses `tasks_in_process`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.broker_directory import LogDirectory
+from tests.in_process import EVERY_JOB_ON_SPARK, on_spark, without_spark
 from tests.spark.cycle import Lake
+
+
+@pytest.fixture(scope="module", autouse=True)
+def engine() -> Iterator[None]:
+    """Spark, whatever the product chooses on this machine."""
+    with on_spark():
+        yield
+
+
+@pytest.fixture(scope="module")
+def tasks_in_process() -> Iterator[None]:
+    """Jobs run their tasks in the test process; in `make test-long` on Spark."""
+    with on_spark() if EVERY_JOB_ON_SPARK else without_spark():
+        yield
 
 
 @pytest.fixture

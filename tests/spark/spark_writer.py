@@ -11,19 +11,17 @@ import os
 import re
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from logcore.errors import LogError
 from spark_jobs.lake.delta import row_digest
-from spark_jobs.lake.delta.commits import WrittenFile
 from spark_jobs.lake.delta.parquet_files import statistics
 from spark_jobs.lake.delta.tables import TABLES, table_uri
 from spark_jobs.lake.store import storage
-from spark_jobs.lake.store.written_file import new_file_name
+from spark_jobs.lake.store.written_file import WriteResult, WrittenFile, new_file_name
 from spark_jobs.row_files.records_file import WriteTask, decoded
 
 if TYPE_CHECKING:
@@ -34,7 +32,7 @@ STAGING = "_staging"
 _PART = re.compile(r"part-(\d+)-[^/]*\.parquet$")
 
 
-def write_records_with_spark(spark: SparkSession, lake: str, tasks: Sequence[WriteTask]) -> list[dict[str, Any]]:
+def write_records_with_spark(spark: SparkSession, lake: str, tasks: Sequence[WriteTask]) -> list[WriteResult]:
     """Write one file a task; results as :func:`~spark_jobs.row_files.records_file.write_records` gives them, in order.
 
     A task whose archived bytes cannot be read gives too few rows, which shows in its count; it does not end the job.
@@ -44,12 +42,11 @@ def write_records_with_spark(spark: SparkSession, lake: str, tasks: Sequence[Wri
     spec = TABLES[TABLE]
     root = table_uri(lake, TABLE)
     staging = storage.join(root, STAGING, uuid.uuid4().hex)
-    values = [asdict(task) for task in tasks]
 
     def run(chunks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for chunk in chunks:
             for position in chunk.column("id").to_pylist():
-                yield from _rows(WriteTask.from_plain(values[position]))
+                yield from _rows(tasks[position])
 
     # One number and one partition for each task, so that the number of a part says of which task it is.
     numbers = spark.range(0, len(tasks), 1, len(tasks))
@@ -62,13 +59,11 @@ def write_records_with_spark(spark: SparkSession, lake: str, tasks: Sequence[Wri
     finally:
         if before is not None:
             spark.conf.set(setting, before)
-    results: list[dict[str, Any]] = [{"file": None, "rows": 0, "error": None} for _ in tasks]
+    results = [WriteResult() for _ in tasks]
     for stored in list(storage.files_below(staging)):
         part = _PART.search(stored.path)
         if part is not None:
-            written = _place(stored.path, root, tasks[int(part[1])].topic)
-            if written is not None:
-                results[int(part[1])] = {"file": asdict(written), "rows": written.rows, "error": None}
+            results[int(part[1])] = WriteResult.of(_place(stored.path, root, tasks[int(part[1])].topic))
         storage.delete(stored.path)
     return results
 

@@ -35,7 +35,7 @@ from spark_jobs.tasks.batch_stream import BatchFile, SegmentPlace, stream_batche
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.spark.cycle import AS_OF_MS, Lake
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("tasks_in_process")]
 
 DAY_MS = 86_400_000
 NOW_MS = 4_000_000_000_000
@@ -121,7 +121,7 @@ def test_small_files_become_one_a_log_with_the_same_rows_and_frontiers(scattered
     }
     assert DeltaTable(table_uri(str(scattered), "records")).version() == 2
     report = run("optimize", _config(scattered))
-    assert not report.used_spark
+    assert not report.used_executor
     assert {change.log: change.metrics["files_after"] for change in report.changed} == {
         "a.0/0": 1,
         "a.0/1": 1,
@@ -155,7 +155,7 @@ def test_workers_merge_as_the_driver_does_and_every_reader_sees_the_same_rows(sc
     before = _all(scattered)
     monkeypatch.setattr(optimize, "IN_PROCESS_BYTES", 0)
     report = run("optimize", _config(scattered))
-    assert report.used_spark
+    assert report.used_executor
     assert report.metrics["merged_files"] == 10
     uri = table_uri(str(scattered), "records")
     assert _all(scattered) == before

@@ -27,7 +27,7 @@ from spark_jobs.optimize import job as optimize
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory, Partition
 from tests.spark.cycle import AS_OF_MS, Lake
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("tasks_in_process")]
 
 Logs = dict[str, Partition]
 Mix = Callable[[Lake], None]
@@ -269,7 +269,7 @@ def test_optimize_puts_mixed_files_back_in_order(mixed, logs):
 def test_workers_put_mixed_files_in_order_as_the_driver_does(shared, logs, monkeypatch):
     monkeypatch.setattr(optimize, "IN_PROCESS_BYTES", 0)
     by_spark_optimize(shared)
-    assert optimized(shared).used_spark
+    assert optimized(shared).used_executor
     assert is_ordered(shared)
     assert_equal_to_source(shared, logs)
 

@@ -11,6 +11,7 @@ import pytest
 from logcore.cli.main import main
 from spark_jobs import launch
 from spark_jobs.compaction import spread_cleaning
+from spark_jobs.compaction.log_cleaning import CleaningResult, Replacement
 from spark_jobs.contracts import CompactionConfig, JobReport
 from spark_jobs.lake.store import run_folder
 from tests import handmade
@@ -21,7 +22,7 @@ from tests.in_process import InProcessExecutor
 from tests.spark.archived import Keyed, append_segment, files, live
 from tests.spark.cycle import AS_OF_MS, Lake
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("tasks_in_process")]
 
 SEGMENT_BYTES = 3000
 POLICY = "topics: {customers: {cleanup.policy: compact, segment.bytes: %d, compaction.spread.bytes: %d}}"
@@ -114,7 +115,7 @@ def test_a_group_whose_newest_record_was_lost_is_not_swapped(built, monkeypatch)
     """The cleaner is told that everything has a newer record."""
     real = spread_cleaning.clean_group
 
-    def forgetful(value: dict[str, object]) -> dict[str, object]:
+    def forgetful(*given: object) -> Replacement | CleaningResult | None:
         from logcore.columns.cleaning import hashed_newest
 
         find = hashed_newest.HashedNewest.find_chunk
@@ -126,7 +127,7 @@ def test_a_group_whose_newest_record_was_lost_is_not_swapped(built, monkeypatch)
 
         hashed_newest.HashedNewest.find_chunk = found
         try:
-            return real(value)
+            return real(*given)
         finally:
             hashed_newest.HashedNewest.find_chunk = find
 

@@ -15,7 +15,7 @@ from spark_jobs.machine.session import get_session
 from tests.broker_directory import LogDirectory
 from tests.spark.cycle import Lake
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("tasks_in_process")]
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,9 @@ from deltalake import DeltaTable
 
 from spark_jobs import launch
 from spark_jobs.contracts import PublishConfig
+from spark_jobs.lake.store.written_file import WriteResult
 from spark_jobs.machine.session import get_session
 from spark_jobs.row_files.records_file import WriteTask, write_records
-from spark_jobs.tasks.executor import Values, Work
 from tests.spark.cycle import AS_OF_MS, Lake
 from tests.spark.spark_writer import write_records_with_spark
 
@@ -25,13 +25,14 @@ pytestmark = pytest.mark.spark
 class SparkWriter:
     """Has Spark's own writer do the work of ``write_records``."""
 
-    def __init__(self, lake: str) -> None:
+    def __init__(self, lake: str, engine: str | None = None) -> None:
         self._lake = lake
 
-    def run(self, tasks: Sequence[Values], work: Work, sizes: Sequence[int] | None = None) -> list[Values]:
+    def run(
+        self, work: Callable[[WriteTask], WriteResult], tasks: Sequence[WriteTask], sizes: Sequence[int] | None = None
+    ) -> list[WriteResult]:
         assert work is write_records
-        written = [WriteTask.from_plain(task) for task in tasks]
-        return write_records_with_spark(get_session(self._lake), self._lake, written)
+        return write_records_with_spark(get_session(self._lake), self._lake, tasks)
 
 
 def rows_of(lake: Lake) -> list[dict[str, Any]]:

@@ -1,13 +1,14 @@
-"""`loglake compact`: a partition directory after one round of the log cleaner, as a broker would have left it."""
+"""`loglake compact`: a partition directory after one round of the log cleaner, as a broker leaves it."""
 
 from __future__ import annotations
 
 import argparse
 import os
-import sys
+from collections.abc import Sequence
 
 from logcore.cli.maintenance import maintenance
-from logcore.cli.reading.looking import Notes
+from logcore.cli.maintenance.maintenance import DirectoryPlan, NewDirectory
+from logcore.cli.reading.shown_logs import Notes
 from logcore.errors import LogError
 from logcore.logs.compaction.plan import (
     CompactionOutcome,
@@ -20,6 +21,7 @@ from logcore.logs.compaction.planned_round import findings_told
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.partition_directory import PartitionDirectory
 from logcore.storage.files import shown
+from logcore.storage.partition_output import PartitionOutput
 
 
 def add_parser(
@@ -32,9 +34,8 @@ def add_parser(
         help="one cleaner round, as the broker would do it",
         description="Make a copy of a partition directory that is cleaned by key, as one round of a broker's log "
         "cleaner leaves it: from the first segment up to the active one, the last stable offset, or segments younger "
-        "than min.compaction.lag.ms. It is done however clean the log is, and whatever its cleanup.policy says. Every "
-        "batch is verified first: segments that are damaged, and those they would be put together with, are copied as "
-        "they are.",
+        "than min.compaction.lag.ms. The dirty ratio and cleanup.policy of the log do not matter. Every batch is "
+        "verified first. Damaged segments, and segments that would be merged with them, are copied unchanged.",
     )
     maintenance.add_arguments(parser)
     parser.set_defaults(func=run, parser=parser)
@@ -43,58 +44,54 @@ def add_parser(
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
     config = maintenance.check_arguments(arguments)
-    notes = Notes()
-    read: list[Finding] = []
-    with maintenance.source(arguments, read) as directory:
+
+    def plan_of(directory: PartitionDirectory, read: Sequence[Finding], notes: Notes) -> DirectoryPlan:
         maintenance.say_source_findings(read, arguments, notes)
-        # Slower to import than many a partition is to clean.
+        # For many partitions this import takes longer than the cleaning.
+        from logcore.cli.entry_points import load_snappy_java
         from logcore.columns.checking.verified_batches import read_verified
         from logcore.columns.engines import new_cleaner
+        from logcore.records.snappy_encoder import use_library
 
-        try:
-            plan = plan_compaction(
-                directory,
-                config,
-                line=arguments.compat,
-                as_of_ms=maintenance.as_of_ms(arguments),
-                upper_bound=arguments.cleaner_upper_bound,
-                read=read_verified,
-            )
-            for finding in plan.findings:
-                notes.say(finding)
-            if isinstance(plan, NothingToClean):
-                _leave(arguments, directory, plan)
-                return notes.exit_code
-            if arguments.plan:
-                maintenance.print_plan(arguments, directory, plan.as_dict())
-                return notes.exit_code
-            with maintenance.output(arguments) as output:
-                outcome = run_compaction(plan, output.stream, new_cleaner())
-                maintenance.put(output, directory, outcome.files)
-        except LogError as error:
-            raise error.at(file=shown(arguments.source)) from error.__cause__
-        maintenance.write_checkpoints(arguments, directory, outcome.root)
-        sys.stdout.write(_summary(plan, outcome, arguments.out))
-    return notes.exit_code
-
-
-def _leave(arguments: argparse.Namespace, directory: PartitionDirectory, refusal: NothingToClean) -> None:
-    """There is nothing to clean: the new directory is the old one, as a broker's start leaves it."""
-    if arguments.plan:
-        maintenance.print_plan(
-            arguments,
+        use_library(load_snappy_java)
+        plan = plan_compaction(
             directory,
-            {
-                "groups": [],
-                "refused": str(refusal.reason),
-                "why": refusal.message,
-                "removed": dict(sorted(refusal.removed.items())),
-                "findings": findings_told(refusal.findings),
-            },
+            config,
+            line=arguments.compat,
+            as_of_ms=maintenance.as_of_ms(arguments),
+            upper_bound=arguments.cleaner_upper_bound,
+            read=read_verified,
         )
-        return
-    maintenance.write(arguments, directory, refusal.files, refusal.root)
-    sys.stdout.write(f"{shown(os.path.normpath(arguments.out))}: copied as it is; {refusal.message}\n")
+        if isinstance(plan, NothingToClean):
+            return _unchanged(plan, arguments.out)
+
+        def clean(output: PartitionOutput) -> NewDirectory:
+            outcome = run_compaction(plan, output.stream, new_cleaner())
+            return NewDirectory(outcome.files, outcome.root, _summary(plan, outcome, arguments.out))
+
+        return DirectoryPlan(plan.as_dict(), clean, plan.findings)
+
+    try:
+        return maintenance.run(arguments, plan_of, Notes())
+    except LogError as error:
+        raise error.at(file=shown(arguments.source)) from error.__cause__
+
+
+def _unchanged(refusal: NothingToClean, out: str) -> DirectoryPlan:
+    """Return the plan without cleaning: the new directory is the old one, as a broker's start leaves it."""
+    decision = {
+        "groups": [],
+        "refused": str(refusal.reason),
+        "why": refusal.message,
+        "removed": dict(sorted(refusal.removed.items())),
+        "findings": findings_told(refusal.findings),
+    }
+
+    def make(_: PartitionOutput) -> NewDirectory:
+        summary = f"{shown(os.path.normpath(out))}: copied unchanged; {refusal.message}\n"
+        return NewDirectory(refusal.files, refusal.root, summary)
+
+    return DirectoryPlan(decision, make, refusal.findings)
 
 
 def _summary(plan: CompactionPlan, outcome: CompactionOutcome, out: str) -> str:
@@ -106,8 +103,8 @@ def _summary(plan: CompactionPlan, outcome: CompactionOutcome, out: str) -> str:
         before += took
         lines.append(
             f"{segment.base_offset:020d}.log: {took} bytes of {len(replaced)} segments -> {segment.size}; "
-            f"{segment.removed} records gone, {segment.records} stay, {segment.rebuilt} of {segment.batches} batches "
-            "written again\n"
+            f"{segment.removed} records removed, {segment.records} stay, {segment.rebuilt} of {segment.batches} "
+            "batches rewritten\n"
         )
     after = sum(segment.size for segment in outcome.segments)
     round = plan.round

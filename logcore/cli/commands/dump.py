@@ -1,6 +1,6 @@
-"""`loglake dump`: the records of logs, or their batch headers, index entries, checkpoints, a line each.
+"""`loglake dump`: the records of logs, or their batch headers, index entries and checkpoints, one line each.
 
-Damage is said on stderr and passed over.
+Damage is reported on stderr and skipped.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Protocol, TextIO
 
-from logcore.cli.output.bulk import ShownSegment, can_write_lines, columns_of, write_lines
+from logcore.cli.output.bulk import can_write_lines, write_lines
 from logcore.cli.output.record_lines import CSV_COLUMNS, csv_line, json_line, record_fields, text_line
 from logcore.cli.output.side_files import checkpoint_lines, index_lines, snapshot_lines
 from logcore.cli.reading import arguments as options
-from logcore.cli.reading.looking import (
+from logcore.cli.reading.selection import beyond_offsets
+from logcore.cli.reading.shown_logs import (
     Notes,
     Window,
     cannot_read,
@@ -27,13 +28,12 @@ from logcore.cli.reading.looking import (
     find_logs,
     one_of_each,
     open_segment,
-    segment_bytes,
     steps,
     window,
 )
-from logcore.cli.reading.selection import beyond_offsets
 from logcore.columns.wanted import Wanted
 from logcore.errors import CorruptionReason, LogError
+from logcore.library.shown_segments import ShownSegment, columns_of, shown_segments
 from logcore.logs.model.findings import Severity
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.records.batch import BatchHeader, read_header
@@ -46,7 +46,7 @@ FORMATS = ("text", "jsonl", "csv", "arrow", "parquet")
 
 
 class Sink(Protocol):
-    """Where records go, in the form that was asked for."""
+    """Writes records in the requested format."""
 
     def write(
         self,
@@ -56,10 +56,10 @@ class Sink(Protocol):
         records: list[Record],
         committed_end: int | None = None,
     ) -> None:
-        """Take records of one batch. committed_end: of KRaft's metadata log, up to which offset it is committed."""
+        """Write records of one batch. `committed_end`: the end of committed offsets in KRaft's metadata log."""
 
     def close(self) -> None:
-        """Write what is still held."""
+        """Write what is still in memory."""
 
 
 def add_parser(
@@ -70,8 +70,8 @@ def add_parser(
         "dump",
         parents=[parent],
         help="records, or batch headers, index entries, checkpoints",
-        description="Print what logs hold. Like a broker to a consumer, a directory shows the records from its log "
-        "start to its high watermark; --all, or naming a single file, shows everything.",
+        description="Print the content of logs. Like a broker to a consumer, a directory shows the records from its "
+        "log start to its high watermark; --all, or the name of a single file, shows everything.",
     )
     options.add_paths(parser)
     options.add_choice(parser)
@@ -115,7 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
     _refuse_nonsense(arguments, side)
     unasked = side or arguments.all or arguments.high_watermark != "checkpoint"
     quiet = ["no-high-watermark"] if unasked else []
-    if arguments.checkpoints:  # root files may tell of partitions whose directories are gone
+    if arguments.checkpoints:  # root files may name partitions whose directories are gone
         quiet.append("nothing-chosen")
     logs = find_logs(arguments, notes, quiet=quiet)
     logs = one_of_each(tuple(log for log in logs if log.kind is DirectoryKind.LIVE), notes)
@@ -135,7 +135,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _refuse_nonsense(arguments: argparse.Namespace, side: bool) -> None:
-    """End in wrong usage where options contradict each other."""
+    """Report wrong usage if options contradict each other."""
     error: Callable[[str], object] = arguments.parser.error
     if side and arguments.format not in ("text", "jsonl"):
         error(f"--format {arguments.format} is for records; use text or jsonl")
@@ -152,7 +152,7 @@ def _refuse_nonsense(arguments: argparse.Namespace, side: bool) -> None:
         for path in arguments.paths:
             source = os.path.realpath(path)
             if target == source or target.startswith(source.rstrip("/") + "/"):
-                error(f"{shown(arguments.output)} lies inside {shown(path)}, which is only read")
+                error(f"{shown(arguments.output)} is inside {shown(path)}, which is only read")
 
 
 @contextmanager
@@ -165,13 +165,13 @@ def _output(arguments: argparse.Namespace) -> Iterator[TextIO]:
 
 
 def _committed_end(log: SourceLog, arguments: argparse.Namespace) -> int | None:
-    """Of KRaft's metadata log, up to which offset it is committed; None of any other."""
+    """The end of committed offsets in KRaft's metadata log; None for any other log."""
     return committed_end(log, arguments.high_watermark) if log.is_metadata else None
 
 
 def _sink(arguments: argparse.Namespace, out: TextIO, shows_committed: bool) -> Sink:
     if arguments.format in ("arrow", "parquet"):
-        from logcore.cli.output.column_files import ColumnSink  # brings pyarrow
+        from logcore.cli.output.column_files import ColumnSink  # imports pyarrow
 
         return ColumnSink(out.buffer, arguments.format, shows_committed)
     return _LineSink(out, arguments.format, arguments.text, shows_committed)
@@ -210,7 +210,7 @@ class _LineSink:
                 self._out.write(json_line(fields if committed is None else fields | {"committed": committed}))
 
     def close(self) -> None:
-        """Nothing is held back."""
+        """Nothing is in memory."""
 
 
 def _dump_records(arguments: argparse.Namespace, logs: tuple[SourceLog, ...], notes: Notes, out: TextIO) -> None:
@@ -218,7 +218,7 @@ def _dump_records(arguments: argparse.Namespace, logs: tuple[SourceLog, ...], no
     looks_at_records = arguments.control or arguments.header or arguments.producer_id is not None
     if arguments.limit is None and not looks_at_records and not arguments.text:
         if arguments.format == "jsonl" and can_write_lines():
-            # The kernels' lines say nothing of what is committed, so KRaft's metadata log is dumped without them.
+            # The kernels' lines cannot show what is committed, so KRaft's metadata log is dumped without them.
             for is_metadata, group in groupby(logs, lambda log: log.is_metadata):
                 out.flush()
                 if is_metadata:
@@ -227,11 +227,13 @@ def _dump_records(arguments: argparse.Namespace, logs: tuple[SourceLog, ...], no
                     write_lines(_shown_segments(arguments, tuple(group), notes), notes, out.buffer.write)
             return
         if arguments.format in ("arrow", "parquet"):
-            from logcore.cli.output.column_files import ColumnSink  # brings pyarrow
+            from logcore.cli.output.column_files import ColumnSink  # imports pyarrow
+            from logcore.columns.schema import RECORDS_SCHEMA
+            from logcore.library.record_columns import joined
 
             columns = ColumnSink(out.buffer, arguments.format, shows_committed)
             for shows in _shown_segments(arguments, logs, notes):
-                for rows in columns_of(shows, notes):
+                for rows in joined(columns_of(shows, notes), RECORDS_SCHEMA):
                     columns.add(rows, _committed_end(shows.log, arguments))
             columns.close()
             return
@@ -241,20 +243,11 @@ def _dump_records(arguments: argparse.Namespace, logs: tuple[SourceLog, ...], no
 
 
 def _shown_segments(arguments: argparse.Namespace, logs: tuple[SourceLog, ...], notes: Notes) -> Iterator[ShownSegment]:
-    """Segments of which something may be shown."""
+    """Yield segments that may have records to show."""
     for log in logs:
         visible = window(log, arguments).ranges(arguments.offsets)
         wanted = Wanted(visible=visible, since=arguments.since, until=arguments.until, key=arguments.key)
-        for segment in log.segments:
-            following = log.next_base_offset(segment)
-            if not visible or segment.base_offset >= visible[-1][1]:
-                continue
-            if following is not None and following <= visible[0][0]:
-                continue
-            try:
-                yield ShownSegment(log, segment, segment_bytes(log, segment), wanted)
-            except LogError as error:
-                cannot_read(segment, error, notes)
+        yield from shown_segments(log, wanted, notes)
 
 
 def _dump_one_by_one(arguments: argparse.Namespace, logs: tuple[SourceLog, ...], notes: Notes, sink: Sink) -> None:
@@ -275,7 +268,7 @@ def _dump_one_by_one(arguments: argparse.Namespace, logs: tuple[SourceLog, ...],
 def _shown_batches(
     log: SourceLog, shows: Window, arguments: argparse.Namespace, notes: Notes
 ) -> Iterator[tuple[SegmentFile, ScannedBatch, list[Record]]]:
-    """Batches of which something may be shown, with their records."""
+    """Yield batches that may have records to show, with their records."""
     start = max(shows.start, arguments.offsets.start or 0)
     end = shows.end if arguments.offsets.end is None else min(shows.end, arguments.offsets.end)
     for segment in log.segments:
@@ -330,8 +323,10 @@ def _side_lines(
 def _batch_lines(
     arguments: argparse.Namespace, logs: tuple[SourceLog, ...], notes: Notes
 ) -> Iterator[dict[str, object]]:
-    """Headers of all batches in the files, whatever the directory shows of their records; also of those whose crc
-    does not fit, if the rest of the header can be read."""
+    """Yield the headers of all batches in the files, for any visibility of their records.
+
+    Batches with a wrong crc are included if the rest of the header can be read.
+    """
     for log in logs:
         for segment in log.segments:
             try:
@@ -386,5 +381,5 @@ def _batch_fields(
 
 
 def _plain(line: dict[str, object]) -> str:
-    """A line for a person: the values that say something, by name."""
+    """Format a line for a person: the values that are not null, by name."""
     return "  ".join(f"{name} {value}" for name, value in line.items() if value is not None) + "\n"

@@ -1,5 +1,4 @@
-"""`loglake ledger`: what became of every offset of a log, as ranges that tile [0, log end), or up to the high watermark
-where that is higher."""
+"""`loglake ledger`: the outcome of every offset of a log, as ranges from 0 to the log end or a later high watermark."""
 
 from __future__ import annotations
 
@@ -10,11 +9,11 @@ from collections.abc import Iterator
 from logcore.cli.output.record_lines import json_line
 from logcore.cli.reading import arguments as options
 from logcore.cli.reading import log_reading
-from logcore.cli.reading.looking import Notes, committed_end, committed_word, find_logs
+from logcore.cli.reading.shown_logs import Notes, committed_end, committed_word, find_logs
 from logcore.errors import LogError
-from logcore.logs.ledger.ledger_builder import ledger_ranges
+from logcore.library.log_meaning import ledger_of
 from logcore.logs.model.findings import found
-from logcore.logs.model.offset_ledger import LedgerRange, ledger_findings
+from logcore.logs.model.offset_ledger import LedgerRange
 from logcore.logs.model.sources import SourceLog
 from logcore.segments.filenames import DirectoryKind
 from logcore.storage.local import shown
@@ -28,9 +27,9 @@ def add_parser(
         "ledger",
         parents=[parent],
         help="what became of every offset",
-        description="Say of every offset from 0 to the log's end, or to a high watermark above it, what became of it: "
+        description="Report the outcome of every offset from 0 to the log's end, or to a high watermark above it: "
         "present, aborted, compacted away, lost. Gaps are losses unless the cleaner's checkpoint beside the log, or "
-        "--config cleanup.policy=compact, says that the log is cleaned.",
+        "--config cleanup.policy=compact, shows that the log is cleaned.",
     )
     options.add_paths(parser)
     options.add_choice(parser)
@@ -55,30 +54,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _ranges(log: SourceLog, arguments: argparse.Namespace, notes: Notes) -> Iterator[LedgerRange]:
-    """The ranges of a log, in order; what alarms is said once it was told. A log that cannot be judged is said, and
-    left."""
+    """Yield the ranges of a log, in order, and report findings. A log that cannot be checked is reported."""
     try:
-        reading = log_reading.read_log(log, arguments, notes)
-        for finding in reading.view.findings:
-            notes.say(finding)
-        ranges = ledger_ranges(
-            reading.facts,
-            reading.view,
-            start_offset=0,
-            log_start_offset=min(log.log_start_offset, reading.log_end_offset),
-            high_watermark=reading.high_watermark,
-            log_end_offset=reading.log_end_offset,
-            rules=reading.rules,
-            records_from=log_reading.records_from,
-        )
-        for each in ranges:
-            yield each
-            for finding in ledger_findings([each]):
-                notes.say(finding)
-        if reading.lost is not None:  # it was reported already
-            yield reading.lost
+        yield from ledger_of(log_reading.read_log(log, arguments, notes), notes)
     except LogError as error:
-        message = f"{log.topic_partition} cannot be judged: {error}"
+        message = f"{log.topic_partition} cannot be checked: {error}"
         notes.say(found("log-not-judged", message, file=shown(log.directory)))
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from logcore.cli.output.record_lines import json_line, time_text
 from logcore.cli.reading import arguments as options
-from logcore.cli.reading.looking import Notes, cannot_read, find_logs
+from logcore.cli.reading.shown_logs import Notes, cannot_read, find_logs
 from logcore.errors import LogError
 from logcore.logs.model.findings import found
 from logcore.logs.model.sources import SegmentFile, SourceLog
@@ -20,8 +20,11 @@ from logcore.storage.local import LocalReader, read_range, shown
 
 @dataclass(slots=True)
 class Summary:
-    """What the batch headers of a log say. log_end_offset: behind the last batch. first_timestamp: of the first batch
-    that has one; max_timestamp: the greatest; both None where no batch has any."""
+    """A summary of a log's batch headers.
+
+    `log_end_offset` is after the last batch. `first_timestamp` is that of the first batch with one, `max_timestamp` the
+    greatest; both are None if no batch has any.
+    """
 
     log_end_offset: int
     batches: int = 0
@@ -32,6 +35,7 @@ class Summary:
     max_timestamp: int | None = None
 
     def add(self, header: BatchHeader) -> None:
+        """Count one batch."""
         self.log_end_offset = max(self.log_end_offset, header.next_offset)
         self.batches += 1
         self.formats.add(f"v{header.magic}")
@@ -75,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def summarize(log: SourceLog, notes: Notes) -> Summary:
-    """What the headers of a log's batches say; where they cannot be followed is said."""
+    """Summarize the batch headers of a log. A place where they cannot be followed is reported."""
     summary = Summary(log.segments[-1].base_offset if log.segments else log.log_start_offset)
     for segment in log.segments:
         try:
@@ -95,7 +99,7 @@ def _cannot_follow(log: SourceLog, segment: SegmentFile, position: int, summary:
     if not any(start):
         rule, what = "zero-tail" if log.is_sealed(segment) else "zero-padding", "begin with zeros"
     elif log.is_sealed(segment):
-        rule, what = "corrupt-bytes", "hold no batch that can be followed"
+        rule, what = "corrupt-bytes", "contain no batch that can be followed"
     else:
         rule, what = "torn-tail", "are a batch that was being written"
     message = f"{file}: {left} bytes from position {position} {what}."

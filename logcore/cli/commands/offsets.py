@@ -1,22 +1,15 @@
-"""`loglake offsets`: what a broker's ListOffsets would answer for each topic partition.
-
-Bounds and timestamps come from batch headers; a segment is read as a whole only where a timestamp is looked for in it.
-Index files are not used to find a place, for a wrong one would hide records. A time index only counts for being there:
-without it a broker does not know a segment's timestamps, unless it recovers the segment when it starts.
-"""
+"""`loglake offsets`: what a broker's ListOffsets would answer for each topic partition."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 
 from logcore.cli.output.record_lines import json_line, time_text
 from logcore.cli.reading import arguments as options
-from logcore.cli.reading.looking import (
+from logcore.cli.reading.shown_logs import (
     Notes,
-    cannot_read,
     committed_end,
     committed_word,
     find_logs,
@@ -24,14 +17,13 @@ from logcore.cli.reading.looking import (
     window,
 )
 from logcore.errors import LogError
+from logcore.library.offset_lookup import lookup_log
 from logcore.logs import lookup
-from logcore.logs.lookup import LookupLog, LookupSegment, OffsetAnswer
-from logcore.logs.model.sources import SegmentFile, SourceLog
-from logcore.segments import filenames
+from logcore.logs.lookup import OffsetAnswer
+from logcore.logs.model.sources import SourceLog
 from logcore.segments.filenames import DirectoryKind
 from logcore.segments.side_files import time_index
 from logcore.segments.side_files.leader_epochs import epoch_for_offset
-from logcore.storage.local import LocalReader, read_file
 
 NAMES = {
     "earliest": lookup.EARLIEST,
@@ -39,11 +31,10 @@ NAMES = {
     "max-timestamp": lookup.MAX_TIMESTAMP,
     "earliest-local": lookup.EARLIEST_LOCAL,
 }
-_MAX_INDEX_BYTES = 1 << 30
 
 
 def moment(text: str) -> int:
-    """A name of `NAMES`, the number Kafka's protocol has for it, or a time."""
+    """Parse a name of `NAMES`, its number in Kafka's protocol, or a time."""
     numbers = {str(number): number for number in NAMES.values()}
     at = (NAMES | numbers)[text] if text in NAMES or text in numbers else options.time_ms(text)
     if at < 0 and at not in NAMES.values():
@@ -60,13 +51,13 @@ def add_parser(
         parents=[parent],
         help="what a broker's ListOffsets would answer",
         description="Print the offset that a broker would answer for a time: that of the first record with this "
-        "timestamp or a later one, -1 if there is none. A segment whose timestamps a broker does not know (format v0, "
-        "a lost time index) counts by its file's time of change, as it does for a broker.",
+        "timestamp or a later one, -1 if there is none. If a broker does not know the timestamps of a segment (format "
+        "v0, a lost time index), the modification time of its file counts, as for a broker.",
     )
     options.add_paths(parser)
     options.add_choice(parser)
     parser.add_argument(
-        "--at", type=moment, required=True, metavar="TIME|" + "|".join(NAMES), help="what to look for in each log"
+        "--at", type=moment, required=True, metavar="TIME|" + "|".join(NAMES), help="what to find in each log"
     )
     parser.add_argument("--format", choices=("text", "jsonl"), default="text")
     parser.add_argument(
@@ -90,16 +81,16 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
     notes = Notes()
     quiet = ["no-high-watermark"] if arguments.high_watermark != "checkpoint" else []
-    if arguments.at < 0:  # a broker looks for these in what is local, or knows them without a look
+    if arguments.at < 0:  # a broker finds these in local segments, or knows them without a search
         quiet.append("remote-tier")
     logs = tuple(log for log in find_logs(arguments, notes, quiet=quiet) if log.kind is DirectoryKind.LIVE)
     for log in one_of_each(logs, notes):
         end = committed_end(log, arguments.high_watermark)
         try:
-            looked = lookup_log(log, arguments, notes)
+            looked = lookup_log(log, arguments.at, window(log, arguments).end, notes)
             answer = lookup.list_offsets(looked, arguments.at)
         except LogError as error:
-            # One log that cannot be answered for leaves the others.
+            # An error in one log does not stop the others.
             notes.refuse(f"{log.topic_partition}: {error}")
             continue
         if log.is_metadata and arguments.at == lookup.LATEST and end < answer.offset:
@@ -113,62 +104,8 @@ def run(arguments: argparse.Namespace) -> int:
     return notes.exit_code
 
 
-def lookup_log(log: SourceLog, arguments: argparse.Namespace, notes: Notes) -> LookupLog:
-    """A log as a lookup takes it. Only headers are read yet, and only as far as `arguments.at` needs them."""
-    timed = arguments.at >= 0 or arguments.at == lookup.MAX_TIMESTAMP
-    segments = []
-    log_end_offset = log.log_start_offset
-    for segment in log.segments:
-        max_timestamp, next_offset = time_index.NO_TIMESTAMP, segment.base_offset
-        if timed or segment is log.segments[-1]:
-            try:
-                max_timestamp, next_offset = _headers(segment)
-            except LogError as error:
-                cannot_read(segment, error, notes)
-        if not _is_known(log, segment):
-            max_timestamp = time_index.NO_TIMESTAMP
-        log_end_offset = max(log_end_offset, next_offset)
-        segments.append(LookupSegment(segment.base_offset, _reader(segment), max_timestamp, segment.modified_ms))
-    # A broker clamps a checkpoint that says more than there is, or less than the log start.
-    end = min(max(window(log, arguments).end, log.log_start_offset), log_end_offset)
-    remote = None if log.remote is None else log.remote[0]
-    return LookupLog(segments, log.log_start_offset, end, log.leader_epochs, remote)
-
-
-def _headers(segment: SegmentFile) -> tuple[int, int]:
-    """The greatest timestamp of a segment's batches, -1 without any, and the offset behind its last batch."""
-    max_timestamp, next_offset = time_index.NO_TIMESTAMP, segment.base_offset
-    for _, header in LocalReader().headers(segment):
-        if header is not None:
-            max_timestamp = max(max_timestamp, header.max_timestamp)
-            next_offset = max(next_offset, header.next_offset)
-    return max_timestamp, next_offset
-
-
-def _is_known(log: SourceLog, segment: SegmentFile) -> bool:
-    """Whether a broker would know the segment's timestamps: from the time index, or because its start recovers the
-    segment (no offset index, or at and behind the recovery point after an unclean stop) and rebuilds it."""
-    path = segment.side_file(filenames.TIME_INDEX_SUFFIX)
-    if log.named_files or segment.side_file(filenames.OFFSET_INDEX_SUFFIX) is None:
-        return True
-    if log.is_clean is False:
-        following = log.next_base_offset(segment)
-        if following is None or following > (log.recovery_point or 0):
-            return True
-    if path is None:
-        return False
-    try:
-        return bool(time_index.parse(read_file(path, _MAX_INDEX_BYTES), segment.base_offset))
-    except LogError:
-        return True  # what a broker makes of junk is of no use to anyone
-
-
-def _reader(segment: SegmentFile) -> Callable[[], bytes]:
-    return lambda: read_file(segment.path)
-
-
 def _write(log: SourceLog, answer: OffsetAnswer, committed: bool | None, arguments: argparse.Namespace) -> None:
-    """A line; committed: of KRaft's metadata log alone, whether a snapshot says so."""
+    """Write a line. `committed`: only for KRaft's metadata log, whether a snapshot covers the offset."""
     if arguments.format == "jsonl":
         sys.stdout.write(json_line(_fields(log, answer) | ({} if committed is None else {"committed": committed})))
     else:

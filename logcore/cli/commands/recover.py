@@ -1,4 +1,4 @@
-"""`loglake recover`: what a broker's unclean start would leave of logs, or more than it would leave.
+"""`loglake recover`: the logs that a broker's unclean start would leave, or more than it would leave.
 
 Exit codes: 0 nothing is lost · 1 warnings · 2 something is cut, dropped or hidden · 3 a broker would not start, or the
 directory cannot be read. The new directory is written with 0, 1 and 2.
@@ -20,7 +20,7 @@ from logcore.logs.recovery.proposal import RecoveryPlan, root_refusal
 from logcore.segments.filenames import is_coordinator_topic
 
 _ROOT_OPTIONS = ("recovery_point", "log_start_offset", "high_watermark", "first_dirty_offset")
-_ADVICE = " With --salvage what is good in it is kept."
+_ADVICE = " With --salvage its good batches are kept."
 
 
 def add_parser(
@@ -32,10 +32,10 @@ def add_parser(
         parents=[parent],
         help="what a broker's unclean start would leave",
         description="Make a copy of a partition directory as a broker leaves it when it starts after a kill: the "
-        "valid prefix of the log from the recovery point on, side files rebuilt. Reported are what the broker loses by "
-        "that, damaged bytes that it leaves in the log, and offsets that no file has. With --salvage no good batch is "
-        "lost: damaged bytes are cut out, and good batches after them and later segments are kept. Of whole log "
-        "directories each chosen log is copied, from the directory where it reaches furthest.",
+        "valid prefix of the log from the recovery point on, with rebuilt side files. The report lists what the broker "
+        "loses, damaged bytes that it leaves in the log, and offsets that are in no file. With --salvage no good batch "
+        "is lost: damaged bytes are cut out, and good batches after them and later segments are kept. For whole log "
+        "directories each chosen log is copied, from the directory with its highest end offset.",
     )
     maintenance.add_arguments(parser, several=True)
     parser.add_argument("--salvage", action="store_true", help="keep what a broker would lose")

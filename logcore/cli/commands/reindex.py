@@ -1,8 +1,8 @@
-"""`loglake reindex`: index files and producer snapshots as a broker's recovery writes them; segments are copied as they
-are.
+"""`loglake reindex`: index files and producer snapshots as a broker's recovery writes them; segments are copied
+unchanged.
 
-Exit codes: 0 · 1 the log ends in a batch that is not whole · 2 a segment is damaged: its side files stay as they were ·
-3 not possible.
+Exit codes: 0 · 1 the log ends in an incomplete batch · 2 a segment is damaged: its side files are unchanged · 3 not
+possible.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def add_parser(
         parents=[parent],
         help="index files as a broker's recovery writes them",
         description="Make a copy of a partition directory whose .index, .timeindex, .txnindex and .snapshot files are "
-        "made again from the segments, as a broker's recovery of all of them writes them. Segments are not touched; "
-        "beside one that is damaged everything stays as it is. Of whole log directories each chosen log is "
-        "copied, from where it reaches furthest.",
+        "rebuilt from the segments, as a broker's recovery of all of them writes them. Segments are not changed; "
+        "side files of a damaged segment are not changed either. For whole log directories each chosen log is "
+        "copied, from the directory with its highest end offset.",
     )
     maintenance.add_arguments(parser, several=True)
     parser.set_defaults(func=run, parser=parser)

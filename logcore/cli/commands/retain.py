@@ -1,16 +1,18 @@
-"""`loglake retain`: the segments that are left after one round of retention, as a broker would have left them."""
+"""`loglake retain`: the segments after one round of retention, as a broker leaves them."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import re
-import sys
+from collections.abc import Sequence
 
 from logcore.cli.maintenance import maintenance
-from logcore.cli.reading.looking import Notes
+from logcore.cli.maintenance.maintenance import DirectoryPlan, NewDirectory
+from logcore.cli.reading.shown_logs import Notes
 from logcore.errors import LogError
 from logcore.logs.model.findings import Finding
+from logcore.logs.model.partition_directory import PartitionDirectory
 from logcore.logs.retention.retention_plan import HIGH_WATERMARK, DeleteRecordsRefused, RetentionPlan, plan_retention
 from logcore.storage.files import shown
 
@@ -25,8 +27,8 @@ def add_parser(
         help="the segments left after retention",
         description="Make a copy of a partition directory without the segments that one round of retention deletes: "
         "by the log start offset, by retention.bytes, by retention.ms, in this order, each from the oldest on. Kafka's "
-        "defaults hold for what --config does not name. Nothing at or above the high watermark goes, and nothing that "
-        "damage hides.",
+        "defaults apply to settings without --config. Nothing at or above the high watermark is deleted, and nothing "
+        "that damage hides.",
     )
     maintenance.add_arguments(parser)
     parser.add_argument(
@@ -41,11 +43,10 @@ def add_parser(
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
     config = maintenance.check_arguments(arguments)
-    notes = Notes()
-    read: list[Finding] = []
-    with maintenance.source(arguments, read) as directory:
+
+    def plan_of(directory: PartitionDirectory, read: Sequence[Finding], notes: Notes) -> DirectoryPlan:
         maintenance.say_source_findings(read, arguments, notes)
-        from logcore.columns.engines import segment_reading  # slower to import than many a partition is to read
+        from logcore.columns.engines import segment_reading  # this import is often slower than the reading
 
         try:
             plan = plan_retention(
@@ -58,19 +59,18 @@ def run(arguments: argparse.Namespace) -> int:
             )
         except DeleteRecordsRefused as error:
             raise LogError(f"{error}.", file=shown(arguments.source)) from error
-        for finding in plan.findings:
-            notes.say(finding)
-        if arguments.plan:
-            maintenance.print_plan(arguments, directory, plan.as_dict())
-            return notes.exit_code
-        maintenance.write(arguments, directory, plan.files, plan.root)
-        sys.stdout.write(_summary(plan, arguments.out))
-    return notes.exit_code
+        return DirectoryPlan(
+            plan.as_dict(),
+            lambda _: NewDirectory(plan.files, plan.root, _summary(plan, arguments.out)),
+            plan.findings,
+        )
+
+    return maintenance.run(arguments, plan_of, Notes())
 
 
 def _summary(plan: RetentionPlan, out: str) -> str:
     gone = plan.decision.deletions
-    lines = [f"{each.segment.log.name} goes by {each.rule}: {each.why}\n" for each in gone]
+    lines = [f"{each.segment.log.name} is deleted by {each.rule}: {each.why}\n" for each in gone]
     nbytes = sum(each.segment.log.size for each in gone)
     kept = len(plan.decision.stays) + (plan.new_segment is not None)
     rolled = "" if plan.new_segment is None else f", a new empty one at offset {plan.new_segment}"

@@ -1,4 +1,4 @@
-"""`loglake transactions`: which transactions of a log committed, aborted, are open, and where readers stop."""
+"""`loglake transactions`: the committed, aborted and open transactions of a log, and the last stable offset."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from collections import Counter
 from logcore.cli.output.record_lines import json_line, time_text
 from logcore.cli.reading import arguments as options
 from logcore.cli.reading import log_reading
-from logcore.cli.reading.looking import Notes, find_logs
+from logcore.cli.reading.shown_logs import Notes, find_logs
 from logcore.errors import LogError
+from logcore.library.log_meaning import listed_transactions
 from logcore.logs.model.findings import found
 from logcore.logs.model.sources import SourceLog
 from logcore.logs.model.transactions import Transaction, TransactionState
@@ -28,8 +29,8 @@ def add_parser(
         "transactions",
         parents=[parent],
         help="committed, aborted, open and lost transactions; last stable offset",
-        description="List the transactions of logs from the markers below the high watermark alone, then for each log "
-        "how many there are in each state and its last stable offset.",
+        description="List the transactions of logs, only from the markers below the high watermark. Then report for "
+        "each log the number of transactions in each state and its last stable offset.",
     )
     options.add_paths(parser)
     options.add_choice(parser)
@@ -58,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             reading = log_reading.read_log(log, arguments, notes)
         except LogError as error:
-            message = f"{log.topic_partition} cannot be judged: {error}"
+            message = f"{log.topic_partition} cannot be checked: {error}"
             notes.say(found("log-not-judged", message, file=shown(log.directory)))
             continue
         for finding in reading.view.findings:
@@ -69,8 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _write(reading: log_reading.LogReading, arguments: argparse.Namespace, now: int) -> None:
     log = reading.log
-    # What ended below the log start is there only by chance: a broker shows nothing of it.
-    listed = [t for t in reading.view.transactions if _end(t) >= log.log_start_offset or t.marker_offset is None]
+    listed = listed_transactions(reading)
     for transaction in listed:
         if arguments.state is None or transaction.state in arguments.state:
             line = _fields(log, transaction, reading, now)
@@ -85,12 +85,8 @@ def _write(reading: log_reading.LogReading, arguments: argparse.Namespace, now: 
     if arguments.format == "jsonl":
         sys.stdout.write(json_line(_place(log) | {"summary": summary}))
     else:
-        told = "  ".join(f"{name} {value}" for name, value in summary.items())
-        sys.stdout.write(f"{log.topic_partition}  {told}\n")
-
-
-def _end(transaction: Transaction) -> int:
-    return transaction.last_offset if transaction.marker_offset is None else transaction.marker_offset
+        text = "  ".join(f"{name} {value}" for name, value in summary.items())
+        sys.stdout.write(f"{log.topic_partition}  {text}\n")
 
 
 def _place(log: SourceLog) -> _Line:
@@ -115,13 +111,13 @@ def _fields(log: SourceLog, transaction: Transaction, reading: log_reading.LogRe
 
 
 def _text(line: _Line) -> str:
-    told = (
+    text = (
         f"{line['topic']}-{line['partition']}  producer {line['producer_id']} epoch {line['producer_epoch']}  "
         f"offsets {line['first_offset']} to {line['last_offset']}  {line['state']}"
     )
     if line["marker_offset"] is not None:
-        told += f" at {line['marker_offset']}"
+        text += f" at {line['marker_offset']}"
     since, age = line["since"], line["age_ms"]
     if isinstance(since, int) and isinstance(age, int):
-        told += f" since {time_text(since)}, {age / 1000:.0f} s"
-    return told + "\n"
+        text += f" since {time_text(since)}, {age / 1000:.0f} s"
+    return text + "\n"

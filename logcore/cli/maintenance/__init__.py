@@ -1,1 +1,1 @@
-"""What `recover`, `reindex`, `retain` and `compact` share."""
+"""Shared parts of `recover`, `reindex`, `retain` and `compact`."""

@@ -1,4 +1,4 @@
-"""What `recover`, `reindex`, `retain` and `compact` share: their arguments, and one partition read by them.
+"""Shared parts of `recover`, `reindex`, `retain` and `compact`: arguments, and the run on one partition directory.
 
     loglake <command> SRC --out DST [--plan] [--config name=value ...] [--as-of TIME] [--compat LINE] [...]
 
@@ -12,13 +12,14 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from logcore.cli.reading import arguments as options
-from logcore.cli.reading.looking import Notes
+from logcore.cli.reading.shown_logs import Notes
+from logcore.exit_codes import ExitCode
 from logcore.logs.model.broker_line import DEFAULT_LINE, BrokerLine
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.partition_directory import PartitionDirectory, Proposal, RootLines
@@ -27,13 +28,45 @@ from logcore.storage.partition_directories import partition_directory, refuse_ch
 from logcore.storage.partition_output import PartitionOutput, check_root_files, refuse_below, write_root_files
 
 
+@dataclass(frozen=True, slots=True)
+class NewDirectory:
+    """The output of a command: the files of DST, the lines of the root files, and the report on stdout."""
+
+    files: Proposal
+    root: RootLines
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryPlan:
+    """The decision of a command about one partition directory."""
+
+    decision: dict[str, Any]
+    """The output of `--plan`."""
+    make: Callable[[PartitionOutput], NewDirectory]
+    """Called once, when DST can be written. It writes the files that are not in memory."""
+    findings: Sequence[Finding] = ()
+    refusal: str | None = None
+    """Why nothing is written."""
+    exit_code: ExitCode = ExitCode.CLEAN
+
+
+Planner = Callable[[PartitionDirectory, Sequence[Finding], Notes], DirectoryPlan]
+"""Decides about a directory, and reports through the notes those findings about its root files that matter."""
+
+
 def add_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
-    """SRC and the options of every maintenance command. several: SRC may also be log directories, with a choice."""
+    """Add SRC and the options of every maintenance command.
+
+    Args:
+        parser: The parser of the command.
+        several: SRC may also be log directories, with options that choose logs.
+    """
     if several:
         parser.add_argument(
             "sources", nargs="+", metavar="SRC", help="a partition directory (orders-0), or log directories; only read"
         )
-        out = "the new partition directory, which must not exist yet; of log directories DST/<topic-partition> for each"
+        out = "the new partition directory, which must not exist yet; for log directories DST/<topic-partition>"
         parser.add_argument("--out", metavar="DST", help=out)
         options.add_choice(parser)
     else:
@@ -53,30 +86,30 @@ def add_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> 
         type=BrokerLine,
         choices=list(BrokerLine),
         default=DEFAULT_LINE,
-        help="the broker line whose bytes to write; 4.0 stands for 4.0 to 4.3 (default: %(default)s)",
+        help="the broker line whose bytes to write; 4.0 means 4.0 to 4.3 (default: %(default)s)",
     )
     for option, meaning in (
         ("--recovery-point", "first offset not known to be on disk"),
         ("--log-start-offset", "first offset that is part of the log"),
         ("--high-watermark", "first offset that is not known to be committed"),
         ("--first-dirty-offset", "where the last cleaning ended"),
-        ("--cleaner-upper-bound", "nothing at or above it is cleaned"),
+        ("--cleaner-upper-bound", "offsets from here on are not cleaned"),
     ):
         parser.add_argument(
-            option, type=options.natural, metavar="N", help=f"{meaning} (default: what the root files beside SRC say)"
+            option, type=options.natural, metavar="N", help=f"{meaning} (default: from the root files beside SRC)"
         )
     parser.add_argument(
         "--checkpoints-out",
         metavar="DIR",
-        help="also write the root files of a log directory there, with this partition's lines brought up to date",
+        help="also write the root files of a log directory there, with new lines for this partition",
     )
 
 
 def check_arguments(arguments: argparse.Namespace) -> TopicConfig:
-    """The topic configuration of a command line. Ends in wrong usage (64) where the options do not go together."""
+    """Return the topic configuration of a command line. Options that contradict each other are wrong usage (64)."""
     parser: argparse.ArgumentParser = arguments.parser
     if not arguments.plan and arguments.out is None:
-        parser.error("name the new directory with --out DST, or ask for the decision alone with --plan")
+        parser.error("name the new directory with --out DST, or print only the decision with --plan")
     values: dict[str, str] = {}
     for text in arguments.config:
         name, equals, value = text.partition("=")
@@ -96,7 +129,7 @@ def as_of_ms(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def source(arguments: argparse.Namespace, findings: list[Finding]) -> Iterator[PartitionDirectory]:
-    """SRC with what the options override. Raises as `partition_directory`."""
+    """Read SRC and apply the options. Raises as `partition_directory`."""
     around = getattr(arguments, "salvage", False)
     with partition_directory(arguments.source, findings, reads_around=around) as directory:
         stated = {
@@ -105,55 +138,69 @@ def source(arguments: argparse.Namespace, findings: list[Finding]) -> Iterator[P
             if getattr(arguments, name) is not None
         }
         if arguments.high_watermark is not None:
-            stated["high_watermark_ms"] = None  # of no file
+            stated["high_watermark_ms"] = None  # it is from no file
         yield replace(directory, **stated)
 
 
 def say_source_findings(findings: Iterable[Finding], arguments: argparse.Namespace, notes: Notes) -> None:
-    """Print what reading the source found. A high watermark in the arguments replaces a missing one."""
+    """Report the findings about the source. A high watermark in the arguments replaces a missing one."""
     for finding in findings:
         if finding.rule != "no-high-watermark" or arguments.high_watermark is None:
             notes.say(finding)
 
 
-@contextmanager
-def output(arguments: argparse.Namespace) -> Iterator[PartitionOutput]:
-    """DST, to be written while the context lasts. Refused before anything is written: what cannot be, and checkpoints
-    that could not be written behind it."""
+def run(arguments: argparse.Namespace, plan_of: Planner, notes: Notes) -> int:
+    """Run a command on one partition directory: read it, plan, report, write.
+
+    Args:
+        arguments: The options of `add_arguments`.
+        plan_of: Makes the decision.
+        notes: Collects the findings.
+
+    Returns:
+        The exit code: the worse one of the decision's and the findings'.
+
+    Raises:
+        LogError: The directory cannot be read, planned or written.
+    """
+    read: list[Finding] = []
+    with source(arguments, read) as directory:
+        plan = plan_of(directory, read, notes)
+        for finding in plan.findings:
+            notes.say(finding)
+        if arguments.plan:
+            refuse_changes(directory)
+            sys.stdout.write(json.dumps(plan_head(arguments, directory) | plan.decision, indent=2) + "\n")
+        if plan.refusal is not None:
+            sys.stderr.write(f"error: {directory.topic_partition}: {plan.refusal}\n")
+        elif not arguments.plan:
+            sys.stdout.write(_write(arguments, directory, plan).summary)
+    return max(plan.exit_code, notes.exit_code)
+
+
+def _write(arguments: argparse.Namespace, directory: PartitionDirectory, plan: DirectoryPlan) -> NewDirectory:
+    """Write the new directory, and `--checkpoints-out` if requested. All outputs are checked before the first write."""
+    root = os.path.dirname(os.path.abspath(str(arguments.source)))
     if arguments.checkpoints_out is not None:
         refuse_below(arguments.source, arguments.checkpoints_out)
-        check_root_files(_log_directory(arguments), arguments.checkpoints_out)
-    with PartitionOutput(arguments.source, arguments.out) as new:
-        yield new
-
-
-def _log_directory(arguments: argparse.Namespace) -> str:
-    return os.path.dirname(os.path.abspath(str(arguments.source)))
-
-
-def write(arguments: argparse.Namespace, directory: PartitionDirectory, files: Proposal, root: RootLines) -> None:
-    """The new directory, and `--checkpoints-out` if it was asked for."""
-    with output(arguments) as new:
-        put(new, directory, files)
-    write_checkpoints(arguments, directory, root)
+        check_root_files(root, arguments.checkpoints_out)
+    with PartitionOutput(arguments.source, arguments.out) as output:
+        made = plan.make(output)
+        put(output, directory, made.files)
+    if arguments.checkpoints_out is not None:
+        write_root_files(root, arguments.checkpoints_out, directory.topic_partition, made.root)
+    return made
 
 
 def put(new: PartitionOutput, directory: PartitionDirectory, files: Proposal) -> None:
-    """Write the files of a proposal, if what they were decided on is still what lies there. Raises SourceChanged."""
+    """Write the files of a proposal, unless the source changed since the decision. Raises SourceChanged."""
     refuse_changes(directory)
     new.put(files)
     refuse_changes(directory)
 
 
-def print_plan(arguments: argparse.Namespace, directory: PartitionDirectory, decision: dict[str, Any]) -> None:
-    """What `--plan` prints: which command, on what and at which clock, and then what it decided. Raises SourceChanged
-    where that is not of what lies there now."""
-    refuse_changes(directory)
-    sys.stdout.write(json.dumps(plan_head(arguments, directory) | decision, indent=2) + "\n")
-
-
 def plan_head(arguments: argparse.Namespace, directory: PartitionDirectory) -> dict[str, Any]:
-    """Which command plans, on what and at which clock."""
+    """Return the first lines of `--plan`: the command, the directory and the clock."""
     return {
         "command": arguments.command,
         "topic": directory.topic_partition.topic,
@@ -161,9 +208,3 @@ def plan_head(arguments: argparse.Namespace, directory: PartitionDirectory) -> d
         "compat": str(arguments.compat),
         "as_of_ms": as_of_ms(arguments),
     }
-
-
-def write_checkpoints(arguments: argparse.Namespace, directory: PartitionDirectory, lines: RootLines) -> None:
-    """`--checkpoints-out`, if it was asked for."""
-    if arguments.checkpoints_out is not None:
-        write_root_files(_log_directory(arguments), arguments.checkpoints_out, directory.topic_partition, lines)

@@ -3,8 +3,8 @@
     loglake recover orders-0 --out DST                  DST becomes the new partition directory
     loglake recover LOGDIR [LOGDIR2 ...] --out DST      each log becomes DST/<topic-partition>
 
-Of a topic partition that lies in several directories the copy that reaches furthest is taken. If several do, the one
-of which a recovery loses least; if several do, the one that begins lowest. A log that cannot be read, planned or
+If a topic partition is in several directories, the copy with the highest end offset is used. Of several such copies it
+is the one whose recovery loses least, then the one with the lowest start offset. A log that cannot be read, planned or
 written does not stop the others.
 """
 
@@ -19,8 +19,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from logcore.cli.maintenance import maintenance
-from logcore.cli.reading.looking import Notes, find_logs
-from logcore.cli.reading.selection import is_chosen, nothing_chosen
+from logcore.cli.maintenance.maintenance import DirectoryPlan, NewDirectory
+from logcore.cli.reading.arguments import selection_of
+from logcore.cli.reading.selection import nothing_chosen
+from logcore.cli.reading.shown_logs import Notes, find_logs
 from logcore.errors import LogError
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity
@@ -33,16 +35,19 @@ from logcore.storage.local import discover, shown
 from logcore.storage.partition_directories import partition_directory, refuse_changes
 from logcore.storage.partition_output import PartitionOutput, check_root_files, refuse_below, write_lines_of_logs
 
-Planner = Callable[[PartitionDirectory, Sequence[Finding]], RecoveryPlan]
-"""Makes the plan of one partition directory, with what its root files gave rise to say."""
+RecoveryPlanner = Callable[[PartitionDirectory, Sequence[Finding]], RecoveryPlan]
+"""Makes the plan of one partition directory, with the findings about its root files."""
 
 _OF_ONE_LOG = ("recovery_point", "log_start_offset", "high_watermark", "first_dirty_offset", "cleaner_upper_bound")
 
 
-def run(arguments: argparse.Namespace, plan_of: Planner, advice: str = "") -> int:
+def run(arguments: argparse.Namespace, plan_of: RecoveryPlanner, advice: str = "") -> int:
     """Run a command; returns its exit code, the worst of all its logs.
 
-    advice: added after the reason why a broker would not start with a log.
+    Args:
+        arguments: The command line.
+        plan_of: Makes the plan of a log.
+        advice: Added after the reason why a broker would not start with a log.
     """
     sources: list[str] = arguments.sources
     if _is_one_partition(sources):
@@ -51,12 +56,12 @@ def run(arguments: argparse.Namespace, plan_of: Planner, advice: str = "") -> in
     for name in _OF_ONE_LOG:
         if getattr(arguments, name) is not None:
             option = f"--{name.replace('_', '-')}"
-            arguments.parser.error(f"{option} belongs to one log: name its partition directory alone")
+            arguments.parser.error(f"{option} is for one log: name only its partition directory")
     return _run_several(arguments, plan_of, advice)
 
 
 def _is_one_partition(sources: Sequence[str]) -> bool:
-    """Whether a partition directory alone is named. A log directory may have the name of one."""
+    """Whether only a partition directory is named. A log directory may have such a name too."""
     if len(sources) != 1 or parse_partition_directory(os.path.basename(os.path.abspath(sources[0]))) is None:
         return False
     discovery = discover(sources)
@@ -67,33 +72,33 @@ def _is_one_partition(sources: Sequence[str]) -> bool:
 # --- one partition directory ------------------------------------------------------------------------------------------
 
 
-def _run_one(arguments: argparse.Namespace, plan_of: Planner, advice: str) -> int:
+def _run_one(arguments: argparse.Namespace, plan_of: RecoveryPlanner, advice: str) -> int:
     notes = Notes()
-    read: list[Finding] = []
     if not _is_the_chosen_one(arguments, notes):
         return notes.exit_code
-    with maintenance.source(arguments, read) as directory:
-        log = directory.topic_partition
+
+    def directory_plan(directory: PartitionDirectory, read: Sequence[Finding], notes: Notes) -> DirectoryPlan:
         plan = plan_of(directory, read)
         _say_read(read, plan, notes)
-        if arguments.plan:
-            maintenance.print_plan(arguments, directory, plan.as_dict())
-        if plan.refusal is not None:
-            sys.stderr.write(f"error: {log}: {_sentence(plan.refusal)} Nothing was written.{advice}\n")
-        elif not arguments.plan:
-            maintenance.write(arguments, directory, plan.files, plan.root)
-            sys.stdout.write(summary(plan, log, arguments.out))
-    return max(plan.exit_code, notes.exit_code)
+        return DirectoryPlan(
+            plan.as_dict(),
+            lambda _: NewDirectory(plan.files, plan.root, summary(plan, directory.topic_partition, arguments.out)),
+            refusal=plan.refusal and f"{_sentence(plan.refusal)} Nothing was written.{advice}",
+            exit_code=plan.exit_code,
+        )
+
+    return maintenance.run(arguments, directory_plan, notes)
 
 
 def _is_the_chosen_one(arguments: argparse.Namespace, notes: Notes) -> bool:
-    if not arguments.topic and not arguments.partition:
+    selection = selection_of(arguments)
+    if selection.is_everything:
         return True
     discovery = discover([arguments.source])
     logs = (*discovery.logs, *discovery.set_aside)
     for finding in nothing_chosen(arguments, logs):
         notes.say(finding)
-    return all(is_chosen(log.topic_partition, arguments.topic, arguments.partition) for log in logs)
+    return all(selection.matches(log.topic_partition.topic, log.topic_partition.partition) for log in logs)
 
 
 def _say_read(read: Sequence[Finding], plan: RecoveryPlan, notes: Notes) -> None:
@@ -107,12 +112,12 @@ def _sentence(refusal: str | None) -> str:
 
 
 def summary(plan: RecoveryPlan, log: TopicPartition, out: str) -> str:
-    """What is lost of a log, line by line, and what the new directory holds."""
+    """List what a log loses, one line each, and describe the new directory."""
     lines = []
     for loss in plan.losses:
         place = "" if loss.position is None else f", position {loss.position}"
-        told = "; ".join(part for part in (loss.counted, loss.message) if part)
-        lines.append(f"{loss.severity} {loss.kind}: {log}/{loss.file}{place}: {told}\n")
+        text = "; ".join(part for part in (loss.counted, loss.message) if part)
+        lines.append(f"{loss.severity} {loss.kind}: {log}/{loss.file}{place}: {text}\n")
     segments = sum(name.endswith(".log") for name in plan.files)
     end = f"log end offset {plan.log_end_offset}"
     lines.append(f"{shown(os.path.normpath(out))}: segments: {segments}, files: {len(plan.files)}, {end}\n")
@@ -124,7 +129,7 @@ def summary(plan: RecoveryPlan, log: TopicPartition, out: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """A log in one directory, and what a recovery makes of it."""
+    """A log in one directory, and its recovery plan."""
 
     log: SourceLog
     directory: PartitionDirectory
@@ -132,13 +137,13 @@ class _Copy:
 
     @property
     def rank(self) -> tuple[int, int, int, int, int]:
-        """The greatest is taken."""
+        """The copy with the greatest rank is used."""
         plan = self.plan
         lost = sum(loss.nbytes or 0 for loss in plan.losses if loss.severity is Severity.ERROR)
         return plan.refusal is None, plan.log_end_offset, -plan.exit_code, -lost, -plan.log_start_offset
 
     def why_not(self, taken: _Copy) -> str:
-        """Why another one is taken instead."""
+        """Return why another copy is used instead."""
         mine, other = self.plan, taken.plan
         if mine.refusal is not None:
             return mine.refusal.rstrip(".")
@@ -146,13 +151,13 @@ class _Copy:
             return f"it ends at offset {mine.log_end_offset}, not at {other.log_end_offset}"
         if self.rank[:4] != taken.rank[:4]:
             worst = max(mine.losses, key=lambda loss: loss.severity is Severity.ERROR)
-            return f"it reaches as far, and more of it is lost ({worst.kind}: {worst.counted})"
+            return f"it ends at the same offset, and more of it is lost ({worst.kind}: {worst.counted})"
         if mine.log_start_offset != other.log_start_offset:
-            return f"it reaches as far, and begins at offset {mine.log_start_offset}, not at {other.log_start_offset}"
-        return "it reaches as far, and was named later"
+            return f"it has the same end, and begins at offset {mine.log_start_offset}, not at {other.log_start_offset}"
+        return "it ends at the same offset, and was named later"
 
 
-def _run_several(arguments: argparse.Namespace, plan_of: Planner, advice: str) -> int:
+def _run_several(arguments: argparse.Namespace, plan_of: RecoveryPlanner, advice: str) -> int:
     notes = Notes()
     arguments.paths = arguments.sources
     logs = find_logs(arguments, notes, quiet=("no-high-watermark", "broken-root-file", "remote-tier"), is_check=True)
@@ -163,7 +168,7 @@ def _run_several(arguments: argparse.Namespace, plan_of: Planner, advice: str) -
         else:
             by_name.setdefault(log.topic_partition, []).append(log)
     if not by_name and not notes.exit_code:
-        notes.refuse(f"{', '.join(map(shown, arguments.sources))}: no log lies there.")
+        notes.refuse(f"{', '.join(map(shown, arguments.sources))}: no log was found there.")
     if not arguments.plan:
         _refuse_outputs(arguments, logs)
     code = ExitCode.CLEAN
@@ -180,7 +185,7 @@ def _run_several(arguments: argparse.Namespace, plan_of: Planner, advice: str) -
 
 
 def _refuse_outputs(arguments: argparse.Namespace, logs: Sequence[SourceLog]) -> None:
-    """LogError if something would be written into a directory that is read."""
+    """Raise LogError if an output would be in a directory that is read."""
     roots = sorted({os.path.dirname(os.path.abspath(log.directory)) for log in logs})
     for path in (*arguments.sources, *roots):
         refuse_below(path, arguments.out)
@@ -191,21 +196,21 @@ def _refuse_outputs(arguments: argparse.Namespace, logs: Sequence[SourceLog]) ->
 
 
 def _are_of_one_topic(name: TopicPartition, copies: Sequence[SourceLog], notes: Notes) -> bool:
-    """Whether logs of one name may be copies of each other; reported if not."""
+    """Whether logs of one name may be copies of each other; if not, it is reported."""
     for what, known in (
         ("topic ids", {log.topic_id for log in copies} - {None}),
         ("clusters", {log.cluster_id for log in copies} - {None}),
     ):
         if len(known) > 1:
             places = ", ".join(shown(log.directory) for log in copies)
-            notes.refuse(f"{name}: these are no copies of one log, they have different {what}: {places}. Name one.")
+            notes.refuse(f"{name}: these are not copies of one log, they have different {what}: {places}. Name one.")
             return False
     return True
 
 
 def _run_log(
     arguments: argparse.Namespace,
-    plan_of: Planner,
+    plan_of: RecoveryPlanner,
     advice: str,
     name: TopicPartition,
     logs: Sequence[SourceLog],
@@ -213,19 +218,19 @@ def _run_log(
     lines: dict[TopicPartition, RootLines],
     states: dict[str, StateReader],
 ) -> ExitCode:
-    """Take the best copy of one log; into `lines` come those of its root files. Returns its exit code."""
+    """Write the best copy of one log, and add its lines of the root files to `lines`. Returns its exit code."""
     with ExitStack() as stack:
         copies = list(_copies(stack, logs, plan_of, notes, states, reads_around=getattr(arguments, "salvage", False)))
         if not copies:
-            return ExitCode.CLEAN  # the reason was reported, and is in the notes
-        taken = max(copies, key=lambda copy: copy.rank)  # of equals the first
+            return ExitCode.CLEAN  # the notes have the reason
+        taken = max(copies, key=lambda copy: copy.rank)  # the first of equal copies
         others = [copy for copy in copies if copy is not taken]
         plan, source = taken.plan, shown(taken.log.directory)
         not_taken = [(shown(copy.log.directory), copy.why_not(taken)) for copy in others]
         if arguments.plan:
-            told = [{"source": path, "why": why} for path, why in not_taken]
+            reasons = [{"source": path, "why": why} for path, why in not_taken]
             head = maintenance.plan_head(arguments, taken.directory)
-            decision = head | {"source": source, "not_taken": told} | plan.as_dict()
+            decision = head | {"source": source, "not_taken": reasons} | plan.as_dict()
             sys.stdout.write(json.dumps(decision) + "\n")
         if plan.refusal is not None:
             for copy in copies:
@@ -253,15 +258,21 @@ def _run_log(
 def _copies(
     stack: ExitStack,
     logs: Sequence[SourceLog],
-    plan_of: Planner,
+    plan_of: RecoveryPlanner,
     notes: Notes,
     states: dict[str, StateReader],
     *,
     reads_around: bool,
 ) -> Iterator[_Copy]:
-    """The copies of a log that can be read, each with its plan; what cannot be read is reported.
+    """Yield the copies of a log that can be read, each with its plan; errors are reported.
 
-    states: by log directory, whose root files are read once. reads_around: as in `partition_directory`.
+    Args:
+        stack: Closes the directories.
+        logs: The log in several directories.
+        plan_of: Makes the plan of a copy.
+        notes: Collects the findings.
+        states: By log directory, whose root files are read once.
+        reads_around: As in `partition_directory`.
     """
     for log in logs:
         read: list[Finding] = []

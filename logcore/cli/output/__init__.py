@@ -1,1 +1,1 @@
-"""What commands print: lines, columns, side files."""
+"""The output of commands: lines, columns, side files."""

@@ -1,7 +1,7 @@
-"""Records in bulk, straight from the engines: lines of JSON by several threads, or Arrow columns.
+"""Records in bulk, directly from the engines: lines of JSON from several threads.
 
-The quick way of `dump`, for what needs no look at single records. It shows the same as the slow way, which stays for
-everything else.
+The fast way of `dump`, if single records need no inspection. It shows the same as the slow way, which handles all other
+cases. Arrow columns are in `logcore.library.shown_segments`.
 """
 
 from __future__ import annotations
@@ -14,19 +14,14 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from logcore.cli.output.record_lines import json_line, record_fields
-from logcore.cli.reading.looking import Notes, cannot_read, padding_finding, stretch_finding
-from logcore.columns.wanted import Place, Wanted
+from logcore.cli.reading.shown_logs import Notes, cannot_read, padding_finding, stretch_finding
 from logcore.errors import LogError
-from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.library.shown_segments import ShownSegment, place_of
 from logcore.records.model import DEFAULT_LIMITS, BatchHeader, Record
-from logcore.records.varint import Buffer
 from logcore.segments.scanning.scan import Stretch
-from logcore.storage.local import SourceChanged, SourceUnreadable, shown
-from logcore.storage.source_bytes import SourceBytes
+from logcore.storage.local import shown
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from logcore.columns.checking.chunks import Chunk, Job
     from logcore.columns.decoding.line_buffers import TextPool
     from logcore.columns.decoding.turns import Turn, Waiting
@@ -34,12 +29,12 @@ if TYPE_CHECKING:
 Lines = list[memoryview]
 
 TEXT_BYTES = 32 << 20
-"""Of lines that one chunk gives at once; a compressed one may hold very many."""
+"""Most bytes of lines that one chunk returns at once; a compressed chunk may have very many."""
 
 
 @dataclass(slots=True)
 class _Written:
-    """What one chunk gave, and where it ended."""
+    """The result of one chunk, and where it ended."""
 
     position: int
     next_offset: int
@@ -47,25 +42,19 @@ class _Written:
     items: list[Lines | Stretch] = field(default_factory=list)
     padding: int = 0
     failure: LogError | None = None
-    """Why the bytes behind the items could not be fetched."""
+    """Why the bytes after the items could not be fetched."""
 
 
 def can_write_lines() -> bool:
-    """Whether the kernels that write lines work here and are not put aside by LOGLAKE_ENGINE."""
+    """Whether the kernels that write lines work here, and LOGLAKE_ENGINE names no other engine."""
+    from logcore.columns.kernels.families import Work
     from logcore.columns.kernels.library import is_chosen
 
-    return is_chosen()
-
-
-def place_of(log: SourceLog, segment: SegmentFile) -> Place:
-    """What rows of a segment say of where they are from."""
-    topic, partition = log.topic_partition.topic, log.topic_partition.partition
-    log_id = f"{topic}@{log.cluster_id or 'unknown'}.0" if log.topic_id is None else f"{log.topic_id}.0"
-    return Place(topic, partition, log_id, f"{segment.base_offset:020d}")
+    return is_chosen(Work.WRITE_LINES)
 
 
 def write_lines(segments: Iterable[ShownSegment], notes: Notes, write: Callable[[memoryview], object]) -> None:
-    """Write the wanted records of segments as lines of JSON, in order; what is wrong with them is said."""
+    """Write the wanted records of segments as lines of JSON, in order, and report errors of the segments."""
     from logcore.columns.checking.chunks import in_order, processors
     from logcore.columns.decoding.line_buffers import TextPool
     from logcore.columns.decoding.turns import Waiting
@@ -74,7 +63,7 @@ def write_lines(segments: Iterable[ShownSegment], notes: Notes, write: Callable[
     failed: ShownSegment | None = None
 
     def write_items(shows: ShownSegment, items: list[Lines | Stretch]) -> None:
-        """In the thread whose turn it is."""
+        """Called in the thread whose turn it is."""
         for item in items if shows is not failed else ():
             if isinstance(item, Stretch):
                 notes.say(stretch_finding(item, shown(shows.segment.path)))
@@ -106,21 +95,6 @@ def write_lines(segments: Iterable[ShownSegment], notes: Notes, write: Callable[
     progress.close()
 
 
-@dataclass(frozen=True, slots=True)
-class ShownSegment:
-    """A segment, its bytes, and what is wanted of it."""
-
-    log: SourceLog
-    segment: SegmentFile
-    source: SourceBytes
-    wanted: Wanted
-
-    @property
-    def content(self) -> Buffer:
-        """The segment's bytes, of which only those that were fetched are there."""
-        return self.source.content
-
-
 class _LineWork:
     """The lines of one chunk; called in several threads."""
 
@@ -134,7 +108,7 @@ class _LineWork:
         self._shows, self._pool, self._waiting, self._write_items = shows, pool, waiting, write
 
     def jobs(self) -> Iterator[Job[ShownSegment, _Written]]:
-        """The lines to be made."""
+        """Return the jobs that make the lines."""
         from logcore.columns.checking.chunks import jobs
 
         shows = self._shows
@@ -203,53 +177,19 @@ class _LineWork:
         return [memoryview(text.encode("utf-8", "backslashreplace"))]
 
 
-def columns_of(shows: ShownSegment, notes: Notes) -> Iterator[pa.RecordBatch]:
-    """The wanted records of a segment as Arrow columns, in order; what is wrong with it is said."""
-    from logcore.columns.engines import decode_segment
-
-    log, segment, content = shows.log, shows.segment, shows.content
-    position, next_offset = 0, segment.base_offset
-    try:
-        while position < len(content):
-            rows = decode_segment(
-                content,
-                place=place_of(log, segment),
-                base_offset=segment.base_offset,
-                sealed=log.is_sealed(segment),
-                next_base_offset=log.next_base_offset(segment),
-                wanted=shows.wanted,
-                start=position,
-                next_offset=next_offset,
-                fetched=shows.source,
-            )
-            for item in rows:
-                if isinstance(item, Stretch):
-                    notes.say(stretch_finding(item, shown(segment.path)))
-                else:
-                    yield item
-            position, next_offset = rows.position, rows.next_offset
-            if rows.padding:
-                notes.say(padding_finding(log, segment, len(content), len(content) - (position - rows.padding)))
-                break
-            shows.source.release(position)
-        shows.source.refuse_change()
-    except (SourceChanged, SourceUnreadable) as error:
-        cannot_read(segment, error, notes)
-
-
 class Progress:
-    """How far a file has come: on stderr, if that is a terminal and the output is not."""
+    """The progress in a file: on stderr, if that is a terminal and the output is not."""
 
     def __init__(self) -> None:
         self._is_shown = sys.stderr.isatty() and not sys.stdout.isatty()
 
     def at(self, path: str, position: int, size: int) -> None:
-        """So many bytes of a file are done."""
+        """Report the position up to which a file is done."""
         if self._is_shown and size:
             sys.stderr.write(f"\r\x1b[K{shown(path)} {100 * position // size} %")
             sys.stderr.flush()
 
     def close(self) -> None:
-        """Take the line away again."""
+        """Remove the line of the progress."""
         if self._is_shown:
             sys.stderr.write("\r\x1b[K")

@@ -1,6 +1,6 @@
-"""Records as Arrow streams and Parquet files, in the columns that the lake's table `records` has.
+"""Records as Arrow streams and Parquet files, with the columns of the lake's table `records`.
 
-The only module of the command line that needs pyarrow; it is imported when one of its formats is asked for.
+Only this module of the command line needs pyarrow. It is imported when one of its formats is requested.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from logcore.cli.output.bulk import place_of
 from logcore.columns.reference import to_columns
 from logcore.columns.schema import RECORDS_SCHEMA
+from logcore.library.shown_segments import place_of
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.records.record import Record
 from logcore.segments.scanning.scan import ScannedBatch
 
 ROWS = 65_536
-"""Rows held back, so that many small batches become few chunks."""
+"""Rows collected before a write, so that many small batches become few chunks."""
 
 HELD_BYTES = 64 << 20
 
@@ -31,7 +31,7 @@ class ColumnSink:
         self._shows_committed = shows_committed
         self._schema = RECORDS_SCHEMA.append(pa.field("committed", pa.bool_())) if shows_committed else RECORDS_SCHEMA
         self._writer = (
-            pq.ParquetWriter(out, self._schema) if form == "parquet" else pa.ipc.new_stream(out, self._schema)
+            pq.ParquetWriter(out, self._schema) if form == "parquet" else pa.ipc.new_stream(out, self._schema)  # type: ignore[arg-type]
         )
         self._held: list[pa.RecordBatch] = []
         self._rows = self._bytes = 0
@@ -44,16 +44,16 @@ class ColumnSink:
         records: list[Record],
         committed_end: int | None = None,
     ) -> None:
-        """Take records of one batch."""
+        """Add records of one batch."""
         place = place_of(log, segment)
         self.add(to_columns(records, place, batch.header.partition_leader_epoch, batch.position), committed_end)
 
     def add(self, columns: pa.RecordBatch, committed_end: int | None = None) -> None:
-        """Take rows of RECORDS_SCHEMA. committed_end: of KRaft's metadata log, up to which offset it is committed."""
+        """Add rows of RECORDS_SCHEMA. `committed_end`: the end of committed offsets in KRaft's metadata log."""
         if self._shows_committed:
             values = pa.nulls(columns.num_rows, pa.bool_())
             if committed_end is not None:
-                values = pc.less(columns.column("offset"), committed_end)
+                values = pc.less(columns.column("offset"), pa.scalar(committed_end))
             columns = pa.RecordBatch.from_arrays([*columns.columns, values], schema=self._schema)
         self._held.append(columns)
         self._rows += columns.num_rows
@@ -62,7 +62,7 @@ class ColumnSink:
             self._flush()
 
     def close(self) -> None:
-        """Write what is still held, and the end."""
+        """Write the collected rows, and the end of the file."""
         self._flush()
         self._writer.close()
 

@@ -1,9 +1,9 @@
-"""Records as lines: JSON in the form that is a contract, text for people, and CSV.
+"""Records as lines: JSON in a fixed form, text for people, and CSV.
 
     {"topic":…,"partition":…,"offset":…,"timestamp":…,"timestamp_type":…,"key":…,"value":…,"headers":[[…,…]],"leader_epoch":…}
 
-Bytes are standard base64, absent bytes null. With `as_text`, keys and values that are UTF-8 are strings; those that are
-not stand as base64 under `key_base64` and `value_base64`. The line of a control record ends in its `control_type`.
+Bytes are standard base64, absent bytes null. With `as_text`, keys and values that are UTF-8 are strings; others are
+base64 under `key_base64` and `value_base64`. The line of a control record ends with its `control_type`.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ CSV_COLUMNS = (
 
 
 def json_line(fields: Mapping[str, object]) -> str:
-    """One line of JSON, keys in the mapping's order, nothing escaped that need not be."""
+    """Return one line of JSON, with keys in the mapping's order and as few escapes as possible."""
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
 def record_fields(
     log: TopicPartition, record: Record, leader_epoch: int, control_type: str | None, as_text: bool
 ) -> dict[str, object]:
-    """A record's fields by their names in JSON, in order."""
+    """Return a record's fields by their names in JSON, in order."""
     fields: dict[str, object] = {
         "topic": log.topic,
         "partition": log.partition,
@@ -65,7 +65,7 @@ def record_fields(
 
 
 def csv_line(fields: Mapping[str, object]) -> str:
-    """One line of CSV. null is an empty field, empty bytes are two quotes; headers are JSON."""
+    """Return one line of CSV. null is an empty field, empty bytes are two quotes; headers are JSON."""
     cells = []
     for name in CSV_COLUMNS:
         value = fields[name]
@@ -82,7 +82,7 @@ def csv_line(fields: Mapping[str, object]) -> str:
 
 
 def text_line(log: TopicPartition, record: Record, control_type: str | None) -> str:
-    """One line for a person: bytes that are printable UTF-8 in quotes, all others in hex."""
+    """Return one line for a person: printable UTF-8 in quotes, all other bytes in hex."""
     parts = [f"{log} offset {record.offset}", _time(record.timestamp), record.timestamp_type.kafka_name]
     if control_type is not None:
         parts.append(control_type)
@@ -93,17 +93,17 @@ def text_line(log: TopicPartition, record: Record, control_type: str | None) -> 
 
 
 def header_name(name: bytes) -> str:
-    """A record header's name as a Java client would show it."""
+    """Return a record header's name as a Java client shows it."""
     try:
         return name.decode("utf-8")
     except UnicodeDecodeError:
-        from logcore.columns.reference import decode_header_name  # brings pyarrow, and is rarely needed
+        from logcore.columns.reference import decode_header_name  # imports pyarrow, and is rarely needed
 
         return decode_header_name(name)
 
 
 def time_text(timestamp_ms: int) -> str:
-    """ISO-8601 in UTC; the bare number outside of the years 1 to 9999."""
+    """Format a time as ISO-8601 in UTC; as a number outside of the years 1 to 9999."""
     try:
         moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
     except OverflowError:

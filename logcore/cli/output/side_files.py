@@ -1,6 +1,6 @@
-"""What lies beside segments, a line each: entries of indexes and snapshots, checkpoints, topic ids, KRaft's files.
+"""The files beside segments, one line for each entry: indexes, snapshots, checkpoints, topic ids, KRaft's files.
 
-Files are taken as they are on disk; whether they agree with their segment is not asked here.
+Files are shown as they are on disk; whether they match their segment is not checked.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TypeVar
 
-from logcore.cli.reading.arguments import OffsetRange
-from logcore.cli.reading.looking import Notes
-from logcore.cli.reading.selection import is_chosen
+from logcore.cli.reading.arguments import OffsetRange, selection_of
+from logcore.cli.reading.shown_logs import Notes
 from logcore.errors import CorruptIndexError, LogError, UnsupportedFormatError
 from logcore.logs.model.findings import found
+from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.segments import filenames
 from logcore.segments.filenames import TopicPartition
@@ -23,7 +23,7 @@ from logcore.segments.side_files import checkpoints, offset_index, producer_stat
 from logcore.storage.local import read_file, shown
 
 MAX_INDEX_BYTES = 1 << 30
-"""No index is larger: brokers hold 10 MiB by default, and positions in 32 bits."""
+"""No index is larger: brokers limit it to 10 MiB by default, and positions to 32 bits."""
 
 MAX_CHECKPOINT_BYTES = 64 << 20
 
@@ -33,7 +33,7 @@ _Line = dict[str, object]
 
 
 def index_lines(logs: Iterable[SourceLog], chosen: OffsetRange, notes: Notes) -> Iterator[_Line]:
-    """Entries of the indexes of each segment; a damaged index is said and passed over."""
+    """Yield the entries of the indexes of each segment; a damaged index is reported and skipped."""
     for log in logs:
         for segment in log.segments:
             place: _Line = {
@@ -55,8 +55,11 @@ def index_lines(logs: Iterable[SourceLog], chosen: OffsetRange, notes: Notes) ->
 def snapshot_lines(
     logs: Iterable[SourceLog], chosen: OffsetRange, producer_id: int | None, notes: Notes
 ) -> Iterator[_Line]:
-    """Entries of the producer snapshots of each log that stand at a chosen offset (`snapshot`: the exclusive end of
-    what they cover); a snapshot without entries is a line too. A damaged one is said and passed over."""
+    """Yield the entries of the producer snapshots of each log, for snapshots at a chosen offset.
+
+    The field `snapshot` is the exclusive end offset of the snapshot. A snapshot without entries is a line too. A
+    damaged one is reported and skipped.
+    """
     for log in logs:
         place: _Line = {"topic": log.topic_partition.topic, "partition": log.topic_partition.partition}
         for end_offset, path in log.snapshots:
@@ -71,18 +74,20 @@ def snapshot_lines(
 
 
 def checkpoint_lines(arguments: argparse.Namespace, logs: Sequence[SourceLog], notes: Notes) -> Iterator[_Line]:
-    """What the files of the log directories say, then those in each log's own: checkpoints, properties, marks, and what
-    KRaft keeps. Files whose content is not shown are a line with their size.
+    """Yield the content of the files in log directories, then in each log's directory.
 
-    Of a log directory that was named, every line that the options choose, also of partitions that are not there; of
-    one that holds a partition that was named, that partition's lines.
+    These are checkpoints, properties, marks and KRaft's files. A file whose content is not shown is a line with its
+    size.
+
+    For a named log directory these are all lines that the options choose, also of missing partitions. For the log
+    directory of a named partition these are that partition's lines.
     """
     held = {log.topic_partition for log in logs}
     beside = {os.path.abspath(log.directory) for log in logs}
     named = [path for path in map(os.path.abspath, arguments.paths) if os.path.isdir(path) and path not in beside]
     holding = [os.path.dirname(path) for path in map(os.path.abspath, (log.directory for log in logs))]
     for root in dict.fromkeys((*named, *holding)):
-        yield from _root_lines(root, arguments, None if root in named else held, notes)
+        yield from _root_lines(root, selection_of(arguments), None if root in named else held, notes)
     for log in logs:
         place: _Line = {"topic": log.topic_partition.topic, "partition": log.topic_partition.partition}
         if log.topic_id is not None:
@@ -99,9 +104,7 @@ def checkpoint_lines(arguments: argparse.Namespace, logs: Sequence[SourceLog], n
                 yield {"file": name, **place, "end_offset": snapshot[0], "epoch": snapshot[1], "bytes": size}
 
 
-def _root_lines(
-    root: str, arguments: argparse.Namespace, held: set[TopicPartition] | None, notes: Notes
-) -> Iterator[_Line]:
+def _root_lines(root: str, selection: LogSelection, held: set[TopicPartition] | None, notes: Notes) -> Iterator[_Line]:
     properties = _parsed(root, filenames.META_PROPERTIES_FILE, checkpoints.parse_meta_properties, notes)
     if properties:
         yield {"file": filenames.META_PROPERTIES_FILE, **properties}
@@ -120,7 +123,7 @@ def _root_lines(
     ):
         offsets = _parsed(root, name, checkpoints.parse_offset_checkpoint, notes) or {}
         for key, offset in sorted(offsets.items()):
-            if (held is None or key in held) and is_chosen(key, arguments.topic, arguments.partition):
+            if (held is None or key in held) and selection.matches(key.topic, key.partition):
                 yield {"file": name, "topic": key.topic, "partition": key.partition, "offset": offset}
 
 
@@ -134,7 +137,7 @@ def _entries(
 
 
 def _read(path: str, parse: Callable[[bytes], _Parsed], rule: str, notes: Notes) -> _Parsed | None:
-    """A file's content; None, and a finding, if it cannot be used."""
+    """Return a file's content; None, and a finding, if it cannot be used."""
     try:
         return parse(read_file(path, MAX_INDEX_BYTES))
     except (CorruptIndexError, UnsupportedFormatError) as error:
@@ -145,7 +148,7 @@ def _read(path: str, parse: Callable[[bytes], _Parsed], rule: str, notes: Notes)
 
 
 def _parsed(directory: str, name: str, parse: Callable[[bytes], _Parsed], notes: Notes) -> _Parsed | None:
-    """A small file's content; None, and a finding, if it cannot be used, and None if it is not there."""
+    """Return a small file's content; None if it does not exist; None, and a finding, if it cannot be used."""
     path = os.path.join(directory, name)
     if not os.path.lexists(path):
         return None
@@ -157,7 +160,7 @@ def _parsed(directory: str, name: str, parse: Callable[[bytes], _Parsed], notes:
 
 
 def _sizes(directory: str) -> list[tuple[str, int]]:
-    """Names and sizes (bytes) of a directory's files, by name. What cannot be listed was said when it was looked at."""
+    """Return names and sizes (bytes) of a directory's files, by name. Unreadable directories were reported before."""
     try:
         with os.scandir(directory) as entries:
             return sorted((entry.name, entry.stat(follow_symlinks=False).st_size) for entry in entries)

@@ -1,1 +1,1 @@
-"""What commands are given and how they read it: arguments, selections, logs."""
+"""The input of commands: arguments, selections, logs."""

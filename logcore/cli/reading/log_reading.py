@@ -1,7 +1,7 @@
-"""A log read once from end to end, for the commands that say what it means: its transactions and its offsets.
+"""One pass over a whole log, for the commands that show its transactions and the outcome of its offsets.
 
-Headers and control records are read, and every crc is checked; other records stay closed. Unlike a consumer, who is
-not told why offsets are gone, these commands judge every gap.
+It reads headers and control records, and checks every crc; other records are not decoded. A consumer ignores gaps;
+these commands check every gap.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from logcore.cli.reading.looking import Notes, cannot_read, open_segment, steps
+from logcore.cli.reading.selection import asked_high_watermark
+from logcore.cli.reading.shown_logs import Notes, cannot_read, open_segment, steps
 from logcore.errors import LogError
 from logcore.logs.checks.beyond_log_end import beyond_log_end
+from logcore.logs.model import readable_end
 from logcore.logs.model.batch_facts import BatchFact, fact_of, fold
 from logcore.logs.model.findings import found
 from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.offset_ledger import EVIDENCE_HIGH_WATERMARK, LedgerRange, OffsetState
-from logcore.logs.model.producer_state import ongoing
+from logcore.logs.model.producers.producer_state import ongoing
 from logcore.logs.model.sources import SourceLog
 from logcore.logs.model.transactions import Ongoing, TransactionView, TransactionWalk
 from logcore.records.batch import read_header
@@ -29,21 +31,31 @@ from logcore.segments.side_files.producer_state import parse
 from logcore.storage.local import read_file, read_range, shown
 
 MAX_SNAPSHOT_BYTES = 1 << 30
-"""A snapshot holds 46 bytes for each producer; no broker holds millions."""
+"""A snapshot has 46 bytes for each producer; no broker has millions of producers."""
 
 UNREADABLE = "unreadable"
-"""Evidence of offsets in segments that are there and cannot be read."""
+"""Evidence of offsets in segments that exist and cannot be read."""
 
 ALWAYS_COMPACTED = frozenset({"__consumer_offsets", "__transaction_state"})
-"""Topics that a broker compacts whatever their configuration says."""
+"""Topics that a broker always compacts, for any configuration."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogReading:
-    """What one pass over a log tells. facts: folded, to be cut at no other places than log start, high watermark and
-    last stable offset. high_watermark: of what is shown; at most the log end. lost: committed offsets behind the
-    log end, None without any. opened: for the (producer id, first offset) of an undecided transaction, greatest
-    timestamp of its first and of its last batch in ms."""
+    """The result of one pass over a log.
+
+    Attributes:
+        log: The log.
+        facts: Joined facts; they may be cut only at log start, high watermark and last stable offset.
+        view: The transactions.
+        rules: The rules for gaps.
+        high_watermark: Of the shown offsets; at most the log end.
+        log_end_offset: The offset after the last batch.
+        opened: For the (producer id, first offset) of an undecided transaction, the greatest timestamps of its first
+        and
+            its last batch in ms.
+        lost: Committed offsets after the log end; None without any.
+    """
 
     log: SourceLog
     facts: tuple[BatchFact, ...]
@@ -56,7 +68,7 @@ class LogReading:
 
 
 def add_meaning(parser: argparse.ArgumentParser) -> None:
-    """The options that decide what a log means."""
+    """Add the options that decide about gaps and committed offsets."""
     from logcore.cli.reading import arguments as options
 
     parser.add_argument(
@@ -64,7 +76,7 @@ def add_meaning(parser: argparse.ArgumentParser) -> None:
         type=options.high_watermark,
         default="checkpoint",
         metavar="checkpoint|log-end|N",
-        help="up to where offsets are committed (default: a directory's replication-offset-checkpoint)",
+        help="the end of committed offsets (default: a directory's replication-offset-checkpoint)",
     )
     parser.add_argument(
         "--config",
@@ -77,13 +89,13 @@ def add_meaning(parser: argparse.ArgumentParser) -> None:
 
 
 def topic_setting(text: str) -> tuple[str, str]:
-    """`cleanup.policy=` compact, delete, or both with a comma."""
+    """Parse `cleanup.policy=` compact, delete, or both with a comma."""
     name, _, value = text.partition("=")
     if name != "cleanup.policy":
-        raise argparse.ArgumentTypeError(f"{name!r} plays no part here; cleanup.policy does")
+        raise argparse.ArgumentTypeError(f"{name!r} has no effect here; use cleanup.policy")
     policies = {part.strip() for part in value.split(",")}
     if not policies or not policies <= {"compact", "delete"}:
-        raise argparse.ArgumentTypeError(f"{value!r} is no cleanup.policy: compact, delete, or compact,delete")
+        raise argparse.ArgumentTypeError(f"{value!r} is not a cleanup.policy: compact, delete, or compact,delete")
     return name, value
 
 
@@ -96,7 +108,7 @@ def is_compacted(log: SourceLog, settings: list[tuple[str, str]]) -> bool:
 
 
 def gap_rules(log: SourceLog, compacted: bool) -> GapRules:
-    """What explains gaps in a log, and which gaps are only of what was named or can be read."""
+    """Return what explains gaps in a log, and which gaps are only between named or readable segments."""
     held = [segment.base_offset for segment in log.segments]
     evidence: list[tuple[int, int, str]] = []
     for bases, why in ((log.unreadable, UNREADABLE), (log.unnamed, "not-named")):
@@ -107,23 +119,13 @@ def gap_rules(log: SourceLog, compacted: bool) -> GapRules:
     return GapRules(log.cleaner_checkpoint, compacted, (*evidence, *log.below_start))
 
 
-def high_watermark_of(log: SourceLog, asked: str | int) -> int | None:
-    """The high watermark that is asked for; None where the log end stands for it."""
-    if isinstance(asked, int):
-        return asked
-    if asked == "log-end" or log.named_files or log.high_watermark is None:
-        return None
-    # A broker never serves below its log start, whatever the checkpoint says.
-    return max(log.high_watermark, log.log_start_offset)
-
-
 def read_log(log: SourceLog, arguments: argparse.Namespace, notes: Notes) -> LogReading:
-    """Read a log and derive its transactions; what is wrong with its bytes is said, the view's findings are not."""
+    """Read a log and derive its transactions. Errors in its bytes are reported; the view's findings are not."""
     rules = gap_rules(log, is_compacted(log, arguments.config))
-    stated = high_watermark_of(log, arguments.high_watermark)
-    limit = MAX_OFFSET if stated is None else stated
+    stated = asked_high_watermark(log, arguments.high_watermark)
+    limit = readable_end.high_watermark(stated)
     first = log.segments[0].base_offset if log.segments else log.log_start_offset
-    # Batches below the log start count too: they tell where a transaction began.
+    # Batches below the log start count too: a transaction may begin there.
     walk = TransactionWalk(
         high_watermark=limit, rules=rules, ongoing=_in_progress(log, first, notes), start_offset=first
     )
@@ -131,7 +133,7 @@ def read_log(log: SourceLog, arguments: argparse.Namespace, notes: Notes) -> Log
     folded = tuple(fold(walk.over(facts), (log.log_start_offset, limit)))
     view = walk.view()
     end = max([facts.end, *(segment.base_offset for segment in log.segments[-1:])])
-    high_watermark = min(limit, end)
+    high_watermark = readable_end.high_watermark(limit, log_end_offset=end)
     lost = _lost_end(log, facts, end, stated)
     if lost is not None and lost.evidence != UNREADABLE:  # that was reported
         notes.say(
@@ -143,15 +145,19 @@ def read_log(log: SourceLog, arguments: argparse.Namespace, notes: Notes) -> Log
                 end_offset=lost.end_offset,
             )
         )
-    # Like a broker, which moves it up with the log start.
-    stable = min(high_watermark, max(view.last_stable_offset, log.log_start_offset))
+    # As a broker does, which moves it up with the log start.
+    stable = readable_end.last_stable_offset(
+        view.last_stable_offset, high_watermark=high_watermark, log_start_offset=log.log_start_offset
+    )
     view = replace(view, last_stable_offset=stable)
     return LogReading(log, folded, view, rules, high_watermark, end, facts.opened, lost)
 
 
 def _lost_end(log: SourceLog, facts: _Facts, end: int, high_watermark: int | None) -> LedgerRange | None:
-    """The committed offsets behind the log's end; None if there are none, or if that cannot be told, as something was
-    not named or not read to its end."""
+    """Return the committed offsets after the log's end.
+
+    None if there are none, or if that is unknown because a segment was not named or not read to its end.
+    """
     if high_watermark is None or high_watermark <= end or log.is_metadata:
         return None
     if any(base >= end for base in log.unreadable):
@@ -164,14 +170,14 @@ def _lost_end(log: SourceLog, facts: _Facts, end: int, high_watermark: int | Non
 
 
 def records_from(fact: BatchFact, cut: int) -> int:
-    """Records of a batch at or above an offset, told by reading it. Raises LogError."""
+    """Count the records of a batch at or above an offset, by reading them. Raises LogError."""
     content = read_range(fact.segment_id, fact.position, fact.position + fact.size)
     header = read_header(content, 0)
     return sum(record.offset >= cut for record in read_records(content, 0, header))
 
 
 class _Facts:
-    """The facts of a log's batches; while they are iterated over, when undecided transactions began."""
+    """The facts of a log's batches; while iterating, it notes when undecided transactions began."""
 
     def __init__(self, log: SourceLog, notes: Notes, high_watermark: int) -> None:
         self._log, self._notes, self._high_watermark = log, notes, high_watermark
@@ -180,7 +186,7 @@ class _Facts:
         self.is_partial = False
         """A segment was not read to its end."""
         self.damage_at_end: str | None = None
-        """Why the bytes behind the last batch cannot be trusted; None if there are none, or a write under way."""
+        """Why the bytes after the last batch cannot be trusted; None without such bytes, or while they are written."""
         self.opened: dict[tuple[int, int], tuple[int, int]] = {}
 
     def __iter__(self) -> Iterator[BatchFact]:
@@ -218,7 +224,7 @@ class _Facts:
 
 
 def _in_progress(log: SourceLog, first: int, notes: Notes) -> tuple[Ongoing, ...]:
-    """The transactions in progress where the log's files begin, if a snapshot there tells."""
+    """Return the transactions in progress where the log's files begin, if a snapshot there has them."""
     path = dict(log.snapshots).get(first)
     if first == 0 or path is None:
         return ()

@@ -1,24 +1,20 @@
-"""Patterns that match no topic, and the existing names that are most similar to them."""
+"""The existing names that are most similar to a requested one."""
 
 from __future__ import annotations
 
 import difflib
-import fnmatch
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 MOST = 3
-"""Names that a message lists at most."""
-
-
-def unmatched(patterns: Iterable[str], topics: Sequence[str]) -> tuple[str, ...]:
-    """The patterns (globs, in their order) that match no topic."""
-    return tuple(glob for glob in patterns if not any(fnmatch.fnmatchcase(topic, glob) for topic in topics))
+"""Most names in a message."""
 
 
 def nearest(asked: str, names: Iterable[str]) -> tuple[str, ...]:
-    """At most `MOST` names similar to the given one, the most similar first. Case and the marks of a glob do not
-    count."""
+    """Return at most `MOST` names similar to the given one, the most similar first.
+
+    Case and the special characters of a glob are ignored.
+    """
     plain = re.sub(r"\[[^]]*\]|[*?]", "", asked).lower()
     by_lower: dict[str, list[str]] = {}
     for name in sorted(set(names)):
@@ -28,7 +24,7 @@ def nearest(asked: str, names: Iterable[str]) -> tuple[str, ...]:
 
 
 def no_such_topic(asked: str, topics: Iterable[str]) -> str:
-    """The sentence about a pattern that matches none of some topics: which names are nearest, else which there are."""
+    """Report a pattern that matches no topic, with the nearest names, else with existing names."""
     known = sorted(set(topics))
     close = nearest(asked, known)
     if close:

@@ -1,22 +1,22 @@
-"""What the options --topic, --partition and --offsets choose: what they match nothing of, and whose findings count.
+"""The selection by the options --topic, --partition and --offsets: what matches nothing, and which findings count.
 
-A choice that matches nothing is no success: it is reported with the nearest names.
+A selection that matches nothing is not a success: it is reported with the nearest names.
 """
 
 from __future__ import annotations
 
 import argparse
-import fnmatch
 import os
 from collections.abc import Collection, Iterator, Sequence
 
-from logcore.cli.reading.arguments import OffsetRange
-from logcore.cli.reading.nearest_names import MOST, no_such_topic, unmatched
+from logcore.cli.reading.arguments import OffsetRange, selection_of
+from logcore.cli.reading.nearest_names import MOST, no_such_topic
 from logcore.errors import LogError
+from logcore.logs.model import readable_end
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.sources import SourceLog
 from logcore.records.model import LOG_OVERHEAD
-from logcore.segments.filenames import TopicPartition, parse_partition_directory
+from logcore.segments.filenames import MAX_OFFSET, TopicPartition, parse_partition_directory
 from logcore.storage.files import read_range
 from logcore.storage.local import LocalReader, shown
 
@@ -24,26 +24,23 @@ _OF_ROOTS = ("broken-root-file", "no-high-watermark")
 _OF_NO_TOPIC = ("unknown-directory", "illegal-topic-name")
 
 
-def is_chosen(name: TopicPartition, topics: Sequence[str] | None, partitions: Sequence[int] | None) -> bool:
-    """Whether options name this topic partition; options that are absent name all."""
-    topic, partition = name.topic, name.partition
-    return (not topics or any(fnmatch.fnmatchcase(topic, glob) for glob in topics)) and (
-        not partitions or partition in partitions
-    )
-
-
 def root_of(log: SourceLog) -> str:
-    """The log directory of a log, as findings name it."""
+    """Return the log directory of a log, as findings name it."""
     return shown(os.path.dirname(os.path.abspath(log.directory)))
 
 
 def concerns_choice(finding: Finding, arguments: argparse.Namespace, roots: Collection[str]) -> bool:
-    """Whether what was found at the paths concerns the topic partitions that the options choose.
+    """Whether a finding about the paths concerns the topic partitions that the options choose.
 
-    roots: log directories that hold any of these; what all their logs need concerns them. So does a path that was
-    named.
+    A finding about a path that was named always does.
+
+    Args:
+        finding: The finding.
+        arguments: The command line.
+        roots: Log directories of chosen logs; findings about their root files concern these logs.
     """
-    if finding.file is None or not (arguments.topic or arguments.partition):
+    selection = selection_of(arguments)
+    if finding.file is None or selection.is_everything:
         return True
     if finding.rule in _OF_ROOTS:
         return bool({finding.file, os.path.dirname(finding.file)} & set(roots))
@@ -55,34 +52,36 @@ def concerns_choice(finding: Finding, arguments: argparse.Namespace, roots: Coll
     for path in (finding.file, os.path.dirname(finding.file)):
         parsed = parse_partition_directory(os.path.basename(path))
         if parsed is not None:
-            return is_chosen(parsed[0], arguments.topic, arguments.partition)
+            return selection.matches(parsed[0].topic, parsed[0].partition)
     return True
 
 
 def nothing_chosen(arguments: argparse.Namespace, logs: Sequence[SourceLog]) -> Iterator[Finding]:
-    """Findings for options that match none of the logs: one for each topic, else for the partitions."""
+    """Yield findings for options that match none of the logs: one for each topic, else for the partitions."""
     names = sorted({log.topic_partition for log in logs})
     if not names:
         return
     topics = sorted({name.topic for name in names})
-    missing = unmatched(arguments.topic or (), topics)
-    for glob in missing:
-        yield found("nothing-chosen", f"--topic {no_such_topic(glob, topics)}")
-    of_topics = [name for name in names if is_chosen(name, arguments.topic, None)]
-    for number in arguments.partition or ():
-        if of_topics and not any(name.partition == number for name in of_topics):
-            yield found("nothing-chosen", f"--partition {number} matches nothing; there are {_listed(of_topics)}.")
+    selection = selection_of(arguments)
+    for pattern in selection.unmatched_topics(topics):
+        yield found("nothing-chosen", f"--topic {no_such_topic(pattern, topics)}")
+    of_topics = [name for name in names if selection.matches_topic(name.topic)]
+    for number in selection.unmatched_partitions({name.partition for name in of_topics}) if of_topics else ():
+        yield found("nothing-chosen", f"--partition {number} matches nothing; there are {_listed(of_topics)}.")
 
 
 def beyond_offsets(arguments: argparse.Namespace, logs: Sequence[SourceLog], *, everything: bool) -> Finding | None:
-    """The finding if no log shows an offset of --offsets; None if one does, or if --offsets was not given.
+    """Return the finding if no log shows an offset of --offsets; None if one does, or without --offsets.
 
-    everything: also what lies below the log start or above the high watermark is shown.
+    Args:
+        arguments: The command line.
+        logs: The chosen logs.
+        everything: Offsets below the log start or above the high watermark are shown too.
     """
     asked: OffsetRange = arguments.offsets
     if asked == OffsetRange() or not logs:
         return None
-    told: list[str] = []
+    texts: list[str] = []
     for log in logs:
         end = _log_end(log)
         if end is None:
@@ -90,27 +89,43 @@ def beyond_offsets(arguments: argparse.Namespace, logs: Sequence[SourceLog], *, 
         start = min([log.log_start_offset, *(segment.base_offset for segment in log.segments[:1])])
         low, high = start, end
         if not everything and not log.named_files:
-            low, high = log.log_start_offset, _shown_end(log, end, arguments)
+            low = log.log_start_offset
+            high = shown_high_watermark(log, arguments.high_watermark, log_end_offset=end)
         if low < high and asked.overlaps(low, high - 1):
             return None
-        if len(told) < MOST:
-            told.append(_range_text(log, (low, high), (start, end)))
+        if len(texts) < MOST:
+            texts.append(_range_text(log, (low, high), (start, end)))
     text = f"{'' if asked.start is None else asked.start}..{'' if asked.end is None else asked.end}"
     more = f", and {len(logs) - MOST} logs more" if len(logs) > MOST else ""
-    return found("nothing-chosen", f"--offsets {text} matches nothing: {', '.join(told)}{more}.")
+    return found("nothing-chosen", f"--offsets {text} matches nothing: {', '.join(texts)}{more}.")
 
 
-def _shown_end(log: SourceLog, end: int, arguments: argparse.Namespace) -> int:
-    asked = arguments.high_watermark
-    if asked == "log-end" or (asked == "checkpoint" and (log.high_watermark is None or log.is_metadata)):
-        return end
-    high_watermark = asked if isinstance(asked, int) else max(log.high_watermark or 0, log.log_start_offset)
-    return min(high_watermark, end)
+def asked_high_watermark(log: SourceLog, asked: str | int) -> int | None:
+    """Return the high watermark by the option --high-watermark; None if the log end replaces it.
+
+    A number is used as given, also below the log start or after the log end.
+    """
+    if isinstance(asked, int):
+        return asked
+    if asked == "log-end" or log.named_files or log.high_watermark is None:
+        return None
+    return readable_end.high_watermark(log.high_watermark, log_start_offset=log.log_start_offset)
+
+
+def shown_high_watermark(log: SourceLog, asked: str | int, *, log_end_offset: int = MAX_OFFSET) -> int:
+    """Return the end of the shown offsets by the option --high-watermark.
+
+    KRaft's metadata log is shown to its end: each of its lines shows whether it is committed.
+    """
+    if log.is_metadata and asked == "checkpoint":
+        asked = "log-end"
+    return readable_end.high_watermark(asked_high_watermark(log, asked), log_end_offset=log_end_offset)
 
 
 def _log_end(log: SourceLog) -> int | None:
-    """The offset behind the last batch; None where headers cannot be followed to the end of the last segment, so that
-    there may be more."""
+    """Return the offset after the last batch; None if headers cannot be followed to the end of the last segment: there
+    may be more.
+    """
     if not log.segments:
         return log.log_start_offset
     segment = log.segments[-1]
@@ -131,7 +146,7 @@ def _range_text(log: SourceLog, visible: tuple[int, int], there: tuple[int, int]
         return f"{start} to {end - 1}" if start < end else "none"
 
     if visible == there:
-        return f"{log.topic_partition} holds offsets {span(*there)}"
+        return f"{log.topic_partition} contains offsets {span(*there)}"
     return f"{log.topic_partition} shows offsets {span(*visible)} of {span(*there)}"
 
 

@@ -1,22 +1,31 @@
-"""The batches of a table as Arrow columns, named and typed as the fields of
-`logcore.logs.checks.validation.BatchVerdict`."""
+"""The batches of a table as Arrow columns, with the names and types of the fields of
+`logcore.logs.checks.validation.BatchVerdict`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from logcore.columns.decoding.groups import Table
+from logcore.columns.decoding.batch_table import Table
 from logcore.columns.kernels import slots
 from logcore.logs.model.batch_facts import VERDICT_OK
 from logcore.records.compression import Codec
 from logcore.records.control import ControlType
-from logcore.records.model import CONTROL_BIT, DELETE_HORIZON_BIT, MAGIC_V2, TRANSACTIONAL_BIT, TimestampType
+from logcore.records.model import (
+    CODEC_MASK,
+    CONTROL_BIT,
+    DELETE_HORIZON_BIT,
+    MAGIC_V2,
+    TRANSACTIONAL_BIT,
+    TimestampType,
+)
 
-_CODECS = [Codec(number).kafka_name for number in range(8)]
+_CODECS = [codec.kafka_name for codec in Codec]
 _TIMESTAMP_TYPES = [kind.kafka_name for kind in (TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME)] + [
     TimestampType.NO_TIMESTAMP_TYPE.kafka_name
 ]
@@ -39,17 +48,17 @@ _NUMBERS = {
 }
 
 
-def batch_columns(table: Table) -> dict[str, pa.Array]:
-    """A column for each field of BatchVerdict, by its name; numbers are int64, to be cast to what holds them."""
+def batch_columns(table: Table) -> dict[str, pa.Array[Any]]:
+    """Return a column for each field of BatchVerdict, by its name. Numbers are int64; the caller casts them."""
     magic, attributes = table[:, slots.MAGIC], table[:, slots.ATTRIBUTES]
     modern = magic >= MAGIC_V2
     bits = np.where(modern, 15, 7)
-    columns: dict[str, pa.Array] = {
+    columns: dict[str, pa.Array[Any]] = {
         name: pa.array(np.ascontiguousarray(table[:, slot])) for name, slot in _NUMBERS.items()
     }
-    # As on disk, where the attributes are signed.
+    # Signed, as on disk.
     columns["attributes"] = pa.array(np.where(attributes >> bits != 0, attributes - (2 << bits), attributes))
-    columns["codec"] = _named(_CODECS, attributes & 7)
+    columns["codec"] = _named(_CODECS, attributes & CODEC_MASK)
     columns["timestamp_type"] = _named(_TIMESTAMP_TYPES, np.where(magic == 0, 2, attributes >> 3 & 1))
     horizon = modern & (attributes & DELETE_HORIZON_BIT != 0)
     columns["delete_horizon_ms"] = pa.array(table[:, slots.BASE_TIMESTAMP], mask=~horizon)
@@ -60,6 +69,6 @@ def batch_columns(table: Table) -> dict[str, pa.Array]:
     return columns
 
 
-def _named(names: Sequence[str], numbers: npt.NDArray[np.int64]) -> pa.Array:
-    """The name for each number; null for negative ones."""
-    return pa.array(list(names)).take(pa.array(numbers, mask=numbers < 0))
+def _named(names: Sequence[str], numbers: npt.NDArray[np.int64]) -> pa.Array[Any]:
+    """Return the name for each number; null for negative ones."""
+    return pa.array(list(names)).take(pa.array(numbers, pa.int64(), mask=numbers < 0))

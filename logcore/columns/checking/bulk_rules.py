@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from logcore.columns.decoding.groups import Table
+from logcore.columns.decoding.batch_table import Table
 from logcore.columns.kernels import slots
 from logcore.logs.checks.batch_rules import SEQUENCES, BatchRules, LastBatch, RecordSums
 from logcore.logs.checks.validation import SPLIT_BYTES, BatchVerdict, SegmentJudgement
 from logcore.records.compression import Codec
 from logcore.records.control import ControlType
 from logcore.records.model import (
+    CODEC_MASK,
     CONTROL_BIT,
     KNOWN_ATTRIBUTES,
     LOG_OVERHEAD,
@@ -30,15 +31,15 @@ _CONTROL_TYPES = {0: ControlType.ABORT, 1: ControlType.COMMIT}
 _KNOWN_V1, _KNOWN_V0 = 0x0F, 0x07
 
 
-def judge_table(judgement: SegmentJudgement, table: Table) -> None:
-    """Take the good batches of a table, in order; there is at least one."""
+def check_table(judgement: SegmentJudgement, table: Table) -> None:
+    """Add the good batches of a table, in order; there is at least one."""
     if not _is_unremarkable(judgement.rules, table):
         for row in table.tolist():
             judgement.take(*batch_of(row))
         return
     column = table.T
     is_control = _is_control(table)
-    codecs = column[slots.ATTRIBUTES] & 7
+    codecs = column[slots.ATTRIBUTES] & CODEC_MASK
     for codec in np.unique(codecs).tolist():
         of_codec = codecs == codec
         records = int(column[slots.RECORD_COUNT][of_codec & ~is_control].sum())
@@ -55,7 +56,7 @@ def judge_table(judgement: SegmentJudgement, table: Table) -> None:
 
 
 def batch_of(row: list[int]) -> tuple[ScannedBatch, RecordSums]:
-    """The batch of a table's row, as a scan would have given it, and the sums over its records."""
+    """Return the batch of a table's row as a scan would return it, and the sums over its records."""
     base, magic, attributes = row[slots.BASE_OFFSET], row[slots.MAGIC], row[slots.ATTRIBUTES]
     bits = 15 if magic >= MAGIC_V2 else 7
     header = BatchHeader(
@@ -84,7 +85,7 @@ def batch_of(row: list[int]) -> tuple[ScannedBatch, RecordSums]:
 
 
 def verdict_of(row: list[int]) -> BatchVerdict:
-    """The verdict on the batch of a table's row."""
+    """Return the verdict for the batch of a table's row."""
     return BatchVerdict.of(batch_of(row)[0])
 
 
@@ -94,7 +95,7 @@ def _is_control(table: Table) -> np.ndarray:
 
 
 def _is_unremarkable(rules: BatchRules, table: Table) -> bool:
-    """Whether no rule can have anything to say about any of the batches."""
+    """Whether no rule can have a finding for any of the batches."""
     column = table.T
     attributes, magic = column[slots.ATTRIBUTES], column[slots.MAGIC]
     known = np.where(magic >= MAGIC_V2, KNOWN_ATTRIBUTES, np.where(magic == 1, _KNOWN_V1, _KNOWN_V0))
@@ -116,14 +117,14 @@ def _is_unremarkable(rules: BatchRules, table: Table) -> bool:
 
 
 def _is_whole(rules: BatchRules, table: Table) -> bool:
-    """Whether no offset is missing between the batches, nor in front of them."""
+    """Whether no offset is missing before or between the batches."""
     first = rules.next_offset if rules.next_offset >= 0 else table[0, slots.BASE_OFFSET]
     expected = np.append(first, table[:-1, slots.LAST_OFFSET] + 1)
     return bool((table[:, slots.BASE_OFFSET] == expected).all())
 
 
 def _numbered(table: Table) -> Table:
-    """The batches that carry sequence numbers."""
+    """The batches with sequence numbers."""
     column = table.T
     numbered: Table = table[(column[slots.PRODUCER_ID] >= 0) & (column[slots.BASE_SEQUENCE] >= 0) & ~_is_control(table)]
     return numbered
@@ -135,9 +136,9 @@ def _sequences_follow(rules: BatchRules, table: Table) -> bool:
         return True
     ordered = numbered[np.argsort(numbered[:, slots.PRODUCER_ID], kind="stable")]
     ids, epochs = ordered[:, slots.PRODUCER_ID], ordered[:, slots.PRODUCER_EPOCH]
-    behind = ordered[:, slots.BASE_SEQUENCE] + ordered[:, slots.LAST_OFFSET] - ordered[:, slots.BASE_OFFSET] + 1
+    following = ordered[:, slots.BASE_SEQUENCE] + ordered[:, slots.LAST_OFFSET] - ordered[:, slots.BASE_OFFSET] + 1
     same = (ids[1:] == ids[:-1]) & (epochs[1:] == epochs[:-1])
-    if (same & (ordered[1:, slots.BASE_SEQUENCE] != behind[:-1] % SEQUENCES)).any():
+    if (same & (ordered[1:, slots.BASE_SEQUENCE] != following[:-1] % SEQUENCES)).any():
         return False
     for at in np.flatnonzero(np.append(True, ids[1:] != ids[:-1])).tolist():
         last = rules.producers.get(int(ids[at]))
@@ -149,7 +150,7 @@ def _sequences_follow(rules: BatchRules, table: Table) -> bool:
 
 
 def _remember(rules: BatchRules, table: Table) -> None:
-    """Bring the memory of the rules up to the end of batches that they had nothing to say about."""
+    """Move the memory of the rules to the end of batches without findings."""
     epochs = table[:, slots.LEADER_EPOCH]
     epochs = epochs[epochs >= 0]
     if epochs.size:
@@ -158,17 +159,17 @@ def _remember(rules: BatchRules, table: Table) -> None:
     if not rules.checks_sequences:
         return
     numbered = _numbered(table)
-    # Of each producer its last batch, in the order of the segment.
+    # The last batch of each producer, in the order of the segment.
     _, from_end = np.unique(numbered[::-1, slots.PRODUCER_ID], return_index=True)
     for at in sorted((len(numbered) - 1 - from_end).tolist()):
         row = numbered[at].tolist()
-        behind = row[slots.BASE_SEQUENCE] + row[slots.LAST_OFFSET] - row[slots.BASE_OFFSET] + 1
-        last = LastBatch(row[slots.PRODUCER_EPOCH], behind % SEQUENCES, row[slots.BASE_OFFSET])
+        following = row[slots.BASE_SEQUENCE] + row[slots.LAST_OFFSET] - row[slots.BASE_OFFSET] + 1
+        last = LastBatch(row[slots.PRODUCER_EPOCH], following % SEQUENCES, row[slots.BASE_OFFSET])
         rules.remember(row[slots.PRODUCER_ID], last)
 
 
 def _see_positions(judgement: SegmentJudgement, table: Table) -> None:
-    """Split points among the batches: the first that is far enough behind the last one, again and again."""
+    """Add split points: repeatedly the first batch that is far enough after the last split point."""
     positions, at = table[:, slots.POSITION], 0
     while at < len(table):
         judgement.see_position(int(positions[at]), int(table[at, slots.BASE_OFFSET]))

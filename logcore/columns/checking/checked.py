@@ -1,8 +1,8 @@
-"""A segment judged in bulk: the same as `logcore.logs.checks.validation`, for good batches a group at a time.
+"""The validation of a segment in bulk: as `logcore.logs.checks.validation`, for good batches one table at a time.
 
-The kernels look into every record of a group and leave sums over each batch's records in its row of the table. If the
-rules can have nothing to say about any of the rows, the group is counted as a whole; else, and for whatever the kernels
-doubt, batch by batch.
+The kernels read every record of a table's batches, and add sums over each batch's records to its row. If the rules
+cannot have a finding for any row, the table is counted as a whole. Otherwise, and for batches that the kernels do not
+accept, each batch is checked.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from logcore.columns.checking.bulk_rules import batch_of, judge_table
+from logcore.columns.checking.bulk_rules import batch_of, check_table
 from logcore.columns.checking.chunks import Chunk, Job, Owner, in_order, jobs, part_of
-from logcore.columns.decoding.groups import Groups, Table
+from logcore.columns.decoding.batch_table import BatchTable, Table
 from logcore.columns.kernels import slots
 from logcore.errors import LogError
 from logcore.logs.checks.batch_rules import RecordSums
@@ -32,10 +32,10 @@ _Item = Table | Stretch | tuple[ScannedBatch, RecordSums]
 
 
 class CheckedSegment(SegmentJudgement):
-    """Iterates once over a segment: tables of good batches, single ones, stretches of damage; the attributes are those
-    of `logcore.logs.checks.validation.SegmentValidation` and complete afterwards.
+    """Iterates once over a segment: tables of good batches, single ones, stretches of damage.
 
-    Or its `jobs` are done elsewhere, perhaps among those of other segments, and their results taken in order.
+    Afterwards the attributes are complete; they are those of `logcore.logs.checks.validation.SegmentValidation`.
+    Instead, a caller can run its `jobs`, perhaps among those of other segments, and pass the results in order.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class CheckedSegment(SegmentJudgement):
         self.end_segment()
 
     def jobs(self, owner: Owner) -> Iterator[Job[Owner, Seen]]:
-        """The looking to be done, in someone's name."""
+        """Return the jobs of this segment, with an owner."""
         return jobs(owner, self._buf, self._base_offset, self._work, self._fetched)
 
     def take_seen(self, seen: Seen) -> Iterator[Table | BatchVerdict | Stretch]:
-        """The result of the next job."""
+        """Add the result of the next job."""
         self._padding += seen.padding
         for item in seen.items:
             if isinstance(item, Stretch):
@@ -74,28 +74,28 @@ class CheckedSegment(SegmentJudgement):
             elif isinstance(item, tuple):
                 yield self.take(*item)
             else:
-                judge_table(self, item)
+                check_table(self, item)
                 yield item
 
     def end_segment(self) -> None:
-        """All jobs are done."""
+        """Complete the attributes after the last job."""
         self.finish(len(self._buf), self._padding)
 
 
 @dataclass(slots=True)
 class Seen:
-    """What one chunk holds, and where it ended."""
+    """The content of one chunk, and where it ended."""
 
     position: int
     next_offset: int
     items: list[_Item] = field(default_factory=list)
     padding: int = 0
     failure: LogError | None = None
-    """Why the bytes behind the items could not be fetched."""
+    """Why the bytes after the items could not be fetched."""
 
 
 class _Work:
-    """Looks at one chunk; called in several threads."""
+    """Checks one chunk; called in several threads."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class _Work:
                 seen.padding, seen.position = chunk.stop - seen.position, chunk.stop
 
     def _look_closely(self, seen: Seen, resynchronizer: Resynchronizer) -> bool:
-        """One step of the scan; False where only padding is left."""
+        """Do one step of the scan; False if only padding is left."""
         sums = RecordSums()
 
         def count(_: BatchHeader, record: Record) -> None:
@@ -167,40 +167,40 @@ class _Work:
 
 
 class _CheckLane:
-    """Groups of batches whose records were all looked into by the kernels; without `decode`, only their headers."""
+    """Tables of batches whose records were all checked by the kernels; without `decode`, only their headers."""
 
     def __init__(self, buf: Buffer, ceiling: int, limits: Limits, decode: bool, goes_on: bool) -> None:
-        self._groups, self._decode = Groups(buf, ceiling, limits, goes_on), decode
-        self._frame = self._groups.emit_frame()
+        self._batch_table, self._decode = BatchTable(buf, ceiling, limits, goes_on), decode
+        self._frame = self._batch_table.emit_frame()
         self._frame[slots.CHECK_INNER] = 1
 
     def look(self, seen: Seen, stop: int) -> None:
-        """Take batches for as long as all is beyond doubt, no further than `stop`."""
-        groups = self._groups
+        """Add batches as long as they are certainly good, at most up to `stop`."""
+        batches = self._batch_table
         while seen.position < stop:
-            groups.walk(seen.position, seen.next_offset, stop)
+            batches.fill(seen.position, seen.next_offset, stop)
             accepted = self._accepted(seen.next_offset)
             if accepted:
-                seen.items.append(groups.table[:accepted].copy())
-            if accepted < groups.count:
-                seen.position = int(groups.table[accepted, slots.POSITION])
+                seen.items.append(batches.table[:accepted].copy())
+            if accepted < batches.count:
+                seen.position = int(batches.table[accepted, slots.POSITION])
                 if accepted:
-                    seen.next_offset = int(groups.table[accepted - 1, slots.LAST_OFFSET]) + 1
+                    seen.next_offset = int(batches.table[accepted - 1, slots.LAST_OFFSET]) + 1
                 return
-            seen.position, seen.next_offset = groups.position, groups.next_offset
-            if groups.is_doubtful:
+            seen.position, seen.next_offset = batches.position, batches.next_offset
+            if batches.is_doubtful:
                 return
 
     def _accepted(self, lowest: int) -> int:
-        """How many of the group's batches are good to the last byte."""
-        groups, first = self._groups, 0
-        if not self._decode and not groups.is_messages:
-            return groups.count  # of messages only their content tells where a compressed one begins
-        while first < groups.count:
-            end = groups.count
-            if groups.is_compressed:
-                end = groups.decompress(first)
-            self._frame[slots.SOURCE], self._frame[slots.SOURCE_SIZE] = groups.source()
+        """Return how many of the table's batches are good up to their last byte."""
+        batches, first = self._batch_table, 0
+        if not self._decode and not batches.is_messages:
+            return batches.count  # for messages, only the content shows where a compressed one begins
+        while first < batches.count:
+            end = batches.count
+            if batches.is_compressed:
+                end = batches.decompress(first)
+            self._frame[slots.SOURCE], self._frame[slots.SOURCE_SIZE] = batches.source()
             accepted = self._inspected(first, end, lowest)
             if accepted < end or end == first:
                 return accepted
@@ -208,11 +208,11 @@ class _CheckLane:
         return first
 
     def _inspected(self, first: int, end: int, lowest: int) -> int:
-        frame, groups = self._frame, self._groups
-        if groups.is_messages:
-            return groups.unfold(first, end, frame, lowest)
+        frame, batches = self._frame, self._batch_table
+        if batches.is_messages:
+            return batches.unfold(first, end, frame, lowest)
         frame[slots.FIRST], frame[slots.END], frame[slots.RECORD] = first, end, 0
-        groups.library.call("inspect", frame.ctypes.data)
+        batches.library.call("inspect", frame.ctypes.data)
         return int(frame[slots.FIRST])
 
 
@@ -224,8 +224,19 @@ def checked_extent(
     next_base_offset: int | None = None,
     fetched: FetchedBytes | None = None,
 ) -> tuple[int, int | None, ScannedBatch | None]:
-    """(offset behind the last good batch, greatest max timestamp or None, last good batch), as a scan without decoding
-    finds them. The type of a control batch is not given. Raises as `fetched` does."""
+    """Return the extent of a segment as a scan without decoding finds it.
+
+    Args:
+        buf: The segment's bytes.
+        base_offset: Base offset of the segment.
+        sealed: Whether a later segment follows.
+        next_base_offset: Base offset of the next segment.
+        fetched: Loads the bytes of `buf` into memory; its errors pass through.
+
+    Returns:
+        The offset after the last good batch, the greatest max timestamp or None, and the last good batch. The type of
+        a control batch is not set.
+    """
     work = _Work(buf, base_offset, sealed, DEFAULT_LIMITS, next_base_offset, decode=False, fetched=fetched)
     greatest, next_offset, last = -1, base_offset, None
     for _, seen in in_order(jobs(None, buf, base_offset, work, fetched), threads=1):
@@ -243,7 +254,7 @@ def checked_extent(
 
 
 def checked_reading(file: PartitionFile, base_offset: int, next_base_offset: int | None) -> SegmentReading:
-    """`logcore.logs.retention.retained_segments.read_segment`, compiled."""
+    """Return the result of `logcore.logs.retention.retained_segments.read_segment`, compiled."""
     buf, fetched, sealed = file.content, file.fetched, next_base_offset is not None
     work = _Work(buf, base_offset, sealed, DEFAULT_LIMITS, next_base_offset, decode=False, fetched=fetched)
     greatest, next_offset, damage = -1, base_offset, None

@@ -1,8 +1,8 @@
-"""A segment in chunks that several threads work on at once, with the results of one walk from end to end.
+"""A segment in chunks for several threads, with the results of one walk from end to end.
 
-Where chunks begin is guessed by following length fields, unchecked. The guess for a chunk counts only if the work on
-the one before ended exactly there; else, behind damage, the work is done again from where it really ended. Kernels
-release the interpreter's lock, so threads are enough.
+The start of each chunk is a guess: it follows length fields without checks. The guess counts only if the work on the
+chunk before ended exactly there. Otherwise (after damage) the work is repeated from the real end. Kernels release the
+interpreter's lock, so threads are enough.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from logcore.records.varint import Buffer
 from logcore.segments.scanning.fetched_bytes import FetchedBytes
 
 CHUNK_BYTES = 8 << 20
-"""Large enough that starting on a chunk costs nothing beside it, small enough to hold a few results in memory."""
+"""Large enough that the start of a chunk costs nothing in comparison, small enough to keep a few results in memory."""
 
 _PART_BYTES = 2 * CHUNK_BYTES
-"""Of bytes that are fetched, as many as one piece of work takes into memory; more if its first batch is larger."""
+"""Bytes that one job fetches at once; more if its first batch is larger."""
 _BEYOND_BYTES = 1 << 20
-"""Behind these: enough for most batches that begin in front of their end."""
+"""Bytes fetched after these: enough for most batches that begin before their end."""
 _HEADER_BYTES = 64
 
 
@@ -45,10 +45,10 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What of a chunk is in memory.
+    """The part of a chunk that is in memory.
 
-    content: the segment's bytes up to where they were fetched. stop: where the work is to end; no further than the
-    chunk. goes_on: the segment has more bytes behind `content`.
+    `content`: the segment's bytes up to the last fetched one. `stop`: where the work must end, at most the end of the
+    chunk. `goes_on`: the segment has more bytes after `content`.
     """
 
     content: Buffer
@@ -56,15 +56,15 @@ class Part:
     goes_on: bool
 
     def cuts(self, buf: Buffer, position: int) -> bool:
-        """Whether the batch at a position may reach beyond `content` and ends in the segment."""
+        """Whether the batch at a position may extend beyond `content` and ends in the segment."""
         if not self.goes_on or len(self.content) - position < _HEADER_BYTES:
             return self.goes_on
-        behind = position + 12 + int.from_bytes(self.content[position + 8 : position + 12], "big", signed=True)
-        return len(self.content) < behind <= len(buf)
+        after = position + 12 + int.from_bytes(self.content[position + 8 : position + 12], "big", signed=True)
+        return len(self.content) < after <= len(buf)
 
 
 def part_of(buf: Buffer, chunk: Chunk, fetched: FetchedBytes | None) -> Part:
-    """Have the beginning of a chunk in memory; of bytes that are all there, the chunk. Raises as `fetched` does."""
+    """Load the beginning of a chunk into memory; without `fetched`, the chunk. Raises as `fetched` does."""
     if fetched is None:
         return Part(buf, chunk.stop, False)
     stop = min(chunk.stop, max(chunk.start + _PART_BYTES, fetched.fetch_batch(chunk.start)))
@@ -74,12 +74,15 @@ def part_of(buf: Buffer, chunk: Chunk, fetched: FetchedBytes | None) -> Part:
 
 
 class Walked(Protocol):
-    """What work on a chunk gives: at least, where it ended."""
+    """The result of work on a chunk: at least, where the work ended."""
 
     @property
-    def position(self) -> int: ...
+    def position(self) -> int:
+        """Where the work ended."""
+
     @property
-    def next_offset(self) -> int: ...
+    def next_offset(self) -> int:
+        """The lowest offset that may follow."""
 
 
 Result = TypeVar("Result", bound=Walked)
@@ -90,8 +93,8 @@ Owner = TypeVar("Owner")
 class Job(Generic[Owner, Result]):
     """Work on a chunk, and the owner of the chunk.
 
-    is_first: the chunk begins its segment. fetched: releases the chunk's bytes when the work is done. turn: the place
-    of the result in the order of output.
+    `is_first`: the chunk is the first of its segment. `fetched`: releases the chunk's bytes after the work. `turn`: the
+    place of the result in the order of output.
     """
 
     owner: Owner
@@ -109,7 +112,7 @@ def jobs(
     work: Callable[[Chunk], Result],
     fetched: FetchedBytes | None = None,
 ) -> Iterator[Job[Owner, Result]]:
-    """The work on all chunks of a segment; at least one, even if the segment is empty."""
+    """Yield the work on all chunks of a segment; at least one, even if the segment is empty."""
     for number, chunk in enumerate(plan_chunks(buf, base_offset, fetched=fetched)):
         yield Job(owner, chunk, work, number == 0, fetched)
 
@@ -117,8 +120,10 @@ def jobs(
 def plan_chunks(
     buf: Buffer, base_offset: int, nbytes: int = CHUNK_BYTES, *, fetched: FetchedBytes | None = None
 ) -> Iterator[Chunk]:
-    """Chunks of about that many bytes that tile the segment; of an empty one, one empty chunk. What cannot be fetched
-    is in the last chunk, whose work meets it again."""
+    """Yield chunks of about `nbytes` bytes that cover the segment; one empty chunk if it is empty.
+
+    Bytes that cannot be fetched are in the last chunk, whose work meets the error again.
+    """
     kernels, size = library(), len(buf)
     if not size:
         yield Chunk(0, base_offset, 0)
@@ -145,9 +150,11 @@ def plan_chunks(
 
 
 def in_order(waiting_jobs: Iterator[Job[Owner, Result]], threads: int) -> Iterator[tuple[Job[Owner, Result], Result]]:
-    """Jobs with their results, in their order, as if each had begun where the one before it in its segment ended. Of
-    at least two threads, each does a job of its own meanwhile, of one segment or of several. Work that ends before its
-    chunk does, but not where it began, is asked for the rest."""
+    """Yield jobs with their results, in their order, as if each had begun where the one before it ended.
+
+    With at least two threads, each thread meanwhile does another job, of the same or another segment. If work ends
+    early, but not where it began, the rest of its chunk follows.
+    """
     with ThreadPoolExecutor(threads) if threads > 1 else nullcontext() as pool:
         started: deque[tuple[Job[Owner, Result], Future[Result] | None]] = deque()
         ended = (0, 0)
@@ -161,19 +168,19 @@ def in_order(waiting_jobs: Iterator[Job[Owner, Result]], threads: int) -> Iterat
                 job, future = started.popleft()
                 chunk, current = job.chunk, job
                 if job.is_first or ended == (chunk.start, chunk.next_offset):
-                    _tell(job, is_wanted=True)
+                    _pass_turn(job, is_wanted=True)
                     result = job.work(chunk) if future is None else future.result()
                 elif ended[0] >= chunk.stop:
-                    _tell(job, is_wanted=False)
+                    _pass_turn(job, is_wanted=False)
                     if future is not None and not future.cancel():
-                        future.result()  # it may look at bytes that are released next
+                        future.result()  # it may read bytes that are released next
                     continue
                 else:
-                    _tell(job, is_wanted=False)
+                    _pass_turn(job, is_wanted=False)
                     result = job.work(Chunk(ended[0], ended[1], chunk.stop))
                 yield job, result
                 while result.position < chunk.stop:
-                    # It stopped early, for the sake of memory. The rest is done here, where nothing runs ahead.
+                    # It stopped early to save memory. The rest is done here, where no other job runs ahead.
                     if job.fetched is not None:
                         job.fetched.release(result.position)
                     result = job.work(Chunk(result.position, result.next_offset, chunk.stop))
@@ -183,14 +190,14 @@ def in_order(waiting_jobs: Iterator[Job[Owner, Result]], threads: int) -> Iterat
                     job.fetched.release(chunk.stop)
         finally:
             if current is not None:
-                _tell(current, is_wanted=False)
+                _pass_turn(current, is_wanted=False)
             for job, future in started:
-                _tell(job, is_wanted=False)
+                _pass_turn(job, is_wanted=False)
                 if future is not None:
                     future.cancel()
 
 
-def _tell(job: Job[Owner, Result], *, is_wanted: bool) -> None:
+def _pass_turn(job: Job[Owner, Result], *, is_wanted: bool) -> None:
     if job.turn is not None and is_wanted:
         job.turn.give()
     elif job.turn is not None:

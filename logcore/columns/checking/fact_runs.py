@@ -1,11 +1,10 @@
-"""Facts of batches from Arrow columns, neighbours made one before any Python value exists.
+"""Facts of batches from Arrow columns. Similar neighbours are joined before any Python value exists.
 
-A log may hold as many batches as records. Where batches follow one another without a gap and nothing tells them apart
-for transactions or ledger, one fact says it of all of them; `each_fact` makes one of every row and is the
-specification: a `TransactionWalk` over `fact_runs` and the ledger behind it come out the same.
+A log may have as many batches as records. Consecutive batches without a gap become one fact if transactions and ledger
+cannot distinguish them. `each_fact` makes one fact of every row and is the specification: a `TransactionWalk` over
+`fact_runs`, and the ledger after it, give the same result.
 
-Belongs here: the columns of `logcore.logs.model.batch_facts.BatchFact` and how rows of them become facts. Where the
-columns come from (a table's files, a segment's headers) does not.
+This module converts the columns of `logcore.logs.model.batch_facts.BatchFact` to facts. It does not read them.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import pyarrow.compute as pc
 from logcore.logs.model.batch_facts import VERDICT_OK, BatchFact
 
 FACT_COLUMNS = tuple(field.name for field in fields(BatchFact))
-"""Columns that the functions here ask of a chunk."""
+"""Columns that the functions here need in a chunk."""
 
 _OF_A_STRETCH: dict[str, Any] = {
     "record_count": 0,
@@ -32,11 +31,11 @@ _OF_A_STRETCH: dict[str, Any] = {
     "is_control": False,
     "leader_epoch": -1,
 }
-"""What says nothing of a stretch is null in its row."""
+"""The fields that a stretch does not have; they are null in its row."""
 
 
 def each_fact(chunk: pa.RecordBatch) -> Iterator[BatchFact]:
-    """One fact a row. chunk: has FACT_COLUMNS; rows in the order of the log."""
+    """Yield one fact for each row. The chunk has FACT_COLUMNS and rows in the order of the log."""
     columns = [chunk.column(name).to_pylist() for name in FACT_COLUMNS]
     for values in zip(*columns, strict=True):
         fact = BatchFact(*values)
@@ -46,15 +45,17 @@ def each_fact(chunk: pa.RecordBatch) -> Iterator[BatchFact]:
 def fact_runs(
     chunk: pa.RecordBatch, cuts: Sequence[int], open_producers: Callable[[], Collection[int]]
 ) -> Iterator[BatchFact]:
-    """Facts of a chunk, one for each run of neighbours that nothing tells apart.
+    """Yield the facts of a chunk, one for each run of neighbours that are alike.
 
-    A run is data that can be trusted, without gaps between its batches, of no transaction or of one producer's and
-    epoch's; it begins at a cut if one lies at or before it, and never reaches over one. Its fact is the first batch's,
-    reaching to the last's end with the records of all.
+    A run is trusted data, without gaps between its batches, outside of transactions or of one producer and epoch. It
+    begins at a cut if one is at or before it, and never extends over one. Its fact is the first batch's, extended to
+    the last batch's end, with the record count of all.
 
-    cuts: ascending offsets that transactions or ledger tell apart. open_producers: producer ids with a transaction in
-    progress, asked when the run is reached: a batch that one of them writes outside of its transaction is handed on by
-    itself.
+    Args:
+        chunk: As for `each_fact`.
+        cuts: Ascending offsets that transactions or ledger distinguish.
+        open_producers: Returns the producer ids with a transaction in progress; called when the run is reached. A batch
+            that one of them writes outside of its transaction is its own fact.
     """
     if chunk.num_rows == 0:
         return
@@ -63,7 +64,7 @@ def fact_runs(
     transactional = _flags(chunk, "is_transactional")
     foldable = _trusted(chunk) & ~_flags(chunk, "is_control") & (last >= base) & (count > 0)
     borders = np.asarray(cuts, dtype=np.int64)
-    # A cut inside of a batch with gaps asks for the batch itself; one at its base begins a run.
+    # A cut inside of a batch with gaps needs the batch itself; a cut at its base begins a run.
     foldable &= np.searchsorted(borders, base, side="right") == np.searchsorted(borders, last, side="right")
     begins = np.ones(len(base), dtype=bool)
     begins[1:] = ~(
@@ -77,7 +78,7 @@ def fact_runs(
     starts = np.flatnonzero(begins)
     ends = np.append(starts[1:], len(base))
     totals = np.add.reduceat(count, starts)
-    firsts = each_fact(chunk.take(pa.array(starts)))
+    firsts = each_fact(chunk.take(pa.array(starts, pa.int64())))
     for first, start, end, total in zip(firsts, starts.tolist(), ends.tolist(), totals.tolist(), strict=True):
         if end - start == 1:
             yield first
@@ -95,11 +96,11 @@ def _trusted(chunk: pa.RecordBatch) -> npt.NDArray[np.bool_]:
     verdict = chunk.column("verdict")
     if pa.types.is_dictionary(verdict.type):
         verdict = verdict.cast(pa.string())
-    return _plain_flags(pc.and_(pc.equal(verdict, VERDICT_OK), pc.is_valid(chunk.column("last_offset"))))
+    return _plain_flags(pc.and_(pc.equal(verdict, pa.scalar(VERDICT_OK)), pc.is_valid(chunk.column("last_offset"))))
 
 
 def _numbers(chunk: pa.RecordBatch, name: str) -> npt.NDArray[np.int64]:
-    filled = pc.fill_null(chunk.column(name), -1)
+    filled = chunk.column(name).fill_null(-1)
     numbers: npt.NDArray[np.int64] = filled.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     return numbers
 
@@ -108,6 +109,6 @@ def _flags(chunk: pa.RecordBatch, name: str) -> npt.NDArray[np.bool_]:
     return _plain_flags(chunk.column(name))
 
 
-def _plain_flags(column: pa.Array) -> npt.NDArray[np.bool_]:
-    filled: npt.NDArray[np.bool_] = pc.fill_null(column, False).to_numpy(zero_copy_only=False)
+def _plain_flags(column: pa.Array[Any]) -> npt.NDArray[np.bool_]:
+    filled: npt.NDArray[np.bool_] = column.fill_null(False).to_numpy(zero_copy_only=False)
     return filled

@@ -1,6 +1,6 @@
-"""The batches of a table as values, holding as much of each as the rules on logs and indexes ask for.
+"""The batches of a table as values, with the fields that the rules on logs and indexes need.
 
-A log may hold as many batches as records, so neighbours that those rules cannot tell apart are given as one.
+A log may have as many batches as records, so neighbours that those rules cannot distinguish become one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from logcore.columns.decoding.groups import Table
+from logcore.columns.decoding.batch_table import Table
 from logcore.columns.kernels import slots
 from logcore.logs.checks.validation import BatchVerdict
 from logcore.records.control import ControlType
@@ -41,7 +41,7 @@ class TableBatch:
 
 @dataclass(frozen=True, slots=True)
 class IndexedBatch:
-    """What an index entry is compared with: a batch's position, and of its header what `header` is asked for."""
+    """The batch that an index entry is compared with: its position, and the needed fields of its header."""
 
     position: int
     base_offset: int
@@ -50,13 +50,17 @@ class IndexedBatch:
 
     @property
     def header(self) -> IndexedBatch:
-        """Itself: the fields of the header that are here."""
+        """The object itself: it has the fields of the header."""
         return self
 
 
 def batches_of(table: Table, cuts: Sequence[int] = ()) -> Iterator[TableBatch]:
-    """The batches of a table; as one, if they have no producer, no gap in or between them, and one leader epoch, and
-    none of the offsets `cuts` lies among them, where a rule will look."""
+    """Yield the batches of a table. Neighbours without a producer or a gap, of one leader epoch, become one batch.
+
+    Args:
+        table: The table.
+        cuts: Offsets that the rules read; no joined batch has one inside.
+    """
     spans = table[:, slots.LAST_OFFSET] - table[:, slots.BASE_OFFSET] + 1
     epochs = table[:, slots.LEADER_EPOCH]
     alike = (
@@ -66,8 +70,8 @@ def batches_of(table: Table, cuts: Sequence[int] = ()) -> Iterator[TableBatch]:
         and (table[1:, slots.BASE_OFFSET] == table[:-1, slots.LAST_OFFSET] + 1).all()
         and (table[:, slots.ATTRIBUTES] & (CONTROL_BIT | TRANSACTIONAL_BIT | DELETE_HORIZON_BIT) == 0).all()
     )
-    first, behind = int(table[0, slots.BASE_OFFSET]), int(table[-1, slots.LAST_OFFSET]) + 1
-    if alike and not any(first < cut < behind for cut in cuts):
+    first, end = int(table[0, slots.BASE_OFFSET]), int(table[-1, slots.LAST_OFFSET]) + 1
+    if alike and not any(first < cut < end for cut in cuts):
         position, base = int(table[0, slots.POSITION]), int(table[0, slots.BASE_OFFSET])
         last, greatest = int(table[-1, slots.LAST_OFFSET]), int(table[:, slots.MAX_TIMESTAMP].max())
         yield TableBatch(position, base, last, last - base + 1, int(epochs[0]), greatest)
@@ -77,31 +81,31 @@ def batches_of(table: Table, cuts: Sequence[int] = ()) -> Iterator[TableBatch]:
 
 
 def each_batch(table: Table) -> Iterator[TableBatch]:
-    """Every batch of a table by itself."""
+    """Yield every batch of a table separately."""
     for row in table.tolist():
         yield _batch(row)
 
 
 def indexed(tables: list[Table]) -> Iterator[IndexedBatch]:
-    """The batches of tables made by `for_indexes`."""
+    """Yield the batches of tables made by `for_indexes`."""
     for table in tables:
         for row in table.tolist():
             yield IndexedBatch(*row)
 
 
 def for_indexes(table: Table) -> Table:
-    """The columns that `indexed` needs."""
+    """Return the columns that `indexed` needs."""
     return np.ascontiguousarray(table[:, _RUN_COLUMNS])
 
 
 def of_verdict(verdict: BatchVerdict) -> Table:
-    """The same of a batch that came alone."""
+    """Return the same for a single batch."""
     row = [verdict.position, verdict.base_offset, verdict.last_offset, verdict.max_timestamp]
     return np.array([row], np.int64)
 
 
 def end_of(table: Table) -> int:
-    """Position behind the last batch."""
+    """Return the position after the last batch."""
     return int(table[-1, slots.POSITION] + table[-1, slots.SIZE])
 
 

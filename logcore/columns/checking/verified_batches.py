@@ -1,5 +1,6 @@
-"""Every batch of a segment as a value, all of it verified by the best engine there is: the compiled `Reader` of a round
-of cleaning (`logcore.logs.compaction.surveyed_log`)."""
+"""Every batch of a segment as a value, verified by the best engine: the compiled `Reader` of a round of cleaning
+(`logcore.logs.compaction.surveyed_log`).
+"""
 
 from __future__ import annotations
 
@@ -18,9 +19,9 @@ from logcore.segments.scanning.scan import Stretch
 def read_verified(
     content: Buffer, base_offset: int, next_base_offset: int | None, fetched: FetchedBytes | None = None
 ) -> Iterator[BatchVerdict | Stretch]:
-    """As `surveyed_log.read_plainly`, some of the batches with no more of their header than maintenance asks for."""
+    """As `surveyed_log.read_plainly`, but some batches have only the header fields that maintenance needs."""
     sealed = next_base_offset is not None
-    judged = judge_segment(
+    validated = judge_segment(
         content,
         base_offset=base_offset,
         sealed=sealed,
@@ -28,12 +29,12 @@ def read_verified(
         next_base_offset=next_base_offset,
         fetched=fetched,
     )
-    for item in judged:
+    for item in validated:
         if isinstance(item, Stretch | BatchVerdict):
             yield item
         else:
             yield from cast(Iterator[BatchVerdict], each_batch(item))
-    padding = judged.accounting.padding
+    padding = validated.accounting.padding
     if sealed and padding:
         message = f"the last {padding} bytes are zeros, although a later segment follows"
-        yield Stretch(len(content) - padding, padding, CorruptionReason.LENGTH, message, judged.next_offset)
+        yield Stretch(len(content) - padding, padding, CorruptionReason.LENGTH, message, validated.next_offset)

@@ -1,7 +1,7 @@
-"""The bytes of a chunk's batches after cleaning: copied as they are, or written anew by one kernel call.
+"""The bytes of a chunk's batches after cleaning: copied unchanged, or rewritten by one kernel call.
 
-They are compressed in the kernel by the libraries' own functions, called by address, and come out as `compress` makes
-them; where a library is not at hand, by `compress` itself, a batch at a time.
+The kernel compresses them with the libraries' own functions, called by address, with the same result as `compress`.
+If a library is not available, `compress` itself does it, one batch at a time.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ import numpy.typing as npt
 from logcore.columns.cleaning.keyed_batches import KeyedChunk
 from logcore.columns.cleaning.offset_map import Offsets
 from logcore.columns.decoding.arena import GzipEncoder, ZstdEncoder, lz4_encoder
-from logcore.columns.decoding.groups import Table
+from logcore.columns.decoding.batch_table import Table
 from logcore.columns.kernels import slots
 from logcore.columns.kernels.cleaning import cleaning_slots as at_slot
 from logcore.columns.kernels.library import library
 from logcore.records.batch import ATTRIBUTES_AT, HEADER_SIZE, LOG_OVERHEAD, castagnoli
 from logcore.records.compression import Codec, compress
+from logcore.records.model import CODEC_MASK
 from logcore.records.snappy_encoder import jvm_encoder
 from logcore.records.varint import Buffer
 
 _CRC_AT, _LENGTH_AT = 17, 8
 _LIBRARY_ROOM = 64
-"""Bytes in front of the scratch space for the libraries' own structures."""
+"""Bytes before the scratch space for the libraries' own structures."""
 
 Flags = npt.NDArray[np.bool_]
 Rebuild = Callable[[int], bytes]
@@ -35,34 +36,32 @@ Rebuild = Callable[[int], bytes]
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Bytes for the log in `pieces`, and of each batch in them: position (left open), size, last offset, max
-    timestamp."""
+    """Bytes for the log in `pieces`, and for each batch in them: position (not set), size, last offset, max
+    timestamp.
+    """
 
     pieces: list[memoryview]
     batches: Offsets
 
 
 class BatchWriter:
-    """Writes what stays of one chunk after another; its buffers are used again."""
+    """Writes the remaining records of successive chunks; its buffers are used again."""
 
     def __init__(self) -> None:
         self._library = library()
         self._frame = np.zeros(at_slot.SLOTS, np.int64)
         self._target = self._scratch = np.empty(0, np.uint8)
-        encoder, gzip = ZstdEncoder(), GzipEncoder()
-        weakref.finalize(self, encoder.close)
+        zstd, gzip = ZstdEncoder(), GzipEncoder()
+        weakref.finalize(self, zstd.close)
         weakref.finalize(self, gzip.close)
         frame = self._frame
         frame[at_slot.CHECKSUM_TABLES] = self._library.tables_address
-        frame[at_slot.LZ4] = lz4_encoder()
-        frame[at_slot.ZSTD], frame[at_slot.ZSTD_RESET] = encoder.function, encoder.reset
-        frame[at_slot.ZSTD_STATE] = encoder.state
-        frame[at_slot.DEFLATE], frame[at_slot.DEFLATE_RESET] = gzip.function, gzip.reset
-        frame[at_slot.DEFLATE_STATE] = gzip.state
-        frame[at_slot.SNAPPY] = jvm_encoder()
-        there = {Codec.NONE: 1, Codec.LZ4: int(frame[at_slot.LZ4])}
-        there |= {Codec.ZSTD: encoder.function, Codec.GZIP: gzip.function, Codec.SNAPPY: int(frame[at_slot.SNAPPY])}
-        self._native = [int(codec) for codec, address in there.items() if address]
+        frame[at_slot.ENCODERS + Codec.LZ4] = lz4_encoder()
+        frame[at_slot.ENCODERS + Codec.SNAPPY] = jvm_encoder()
+        for codec, its in ((Codec.ZSTD, zstd), (Codec.GZIP, gzip)):
+            frame[at_slot.ENCODERS + codec] = its.function
+            frame[at_slot.ENCODER_STATES + codec], frame[at_slot.ENCODER_RESETS + codec] = its.state, its.reset
+        self._native = [int(codec) for codec in Codec if codec is Codec.NONE or frame[at_slot.ENCODERS + codec]]
 
     def write(
         self,
@@ -75,11 +74,17 @@ class BatchWriter:
         odd: Flags,
         rebuild: Rebuild,
     ) -> Written:
-        """The batches that are `copied`, and those `chosen` (numbers of batches) with the rows that stay.
+        """Write the batches that are `copied`, and those `chosen` with the rows that stay.
 
-        kept: of each batch how many rows stay, and how many of them have no value. horizons: for each chosen one its
-        delete horizon, `slots.NONE` without one. odd: chosen ones that `rebuild` makes, which also stands in for what
-        the kernel does not take.
+        Args:
+            content: The segment's bytes.
+            chunk: The batches and their rows.
+            kept: For each batch how many rows stay, and how many of them have no value.
+            copied: Which batches are copied unchanged.
+            chosen: Numbers of the batches to rewrite.
+            horizons: For each chosen batch its delete horizon, or `slots.NONE`.
+            odd: Which chosen batches `rebuild` makes.
+            rebuild: Makes a batch slowly; also used for batches that the kernel does not accept.
         """
         table = chunk.table
         ends, stamps, apart = self._rewritten(chunk, kept, chosen, horizons, odd, rebuild)
@@ -95,7 +100,7 @@ class BatchWriter:
         batches = np.empty((len(order), at_slot.WRITTEN_WIDTH), np.int64)
         batches[:, 1], batches[:, 2] = sizes[order], table[order, slots.LAST_OFFSET]
         batches[:, 3] = last_stamps[order]
-        # Where each batch's bytes are: in the segment, in the target, or apart.
+        # Where each batch's bytes are: in the segment, in the target, or separate.
         places = table[:, slots.POSITION].copy()
         places[chosen] = begins
         return Written(self._pieces(content, order, places[order], sizes[order], copied[order], apart), batches)
@@ -130,7 +135,7 @@ class BatchWriter:
     def _rewritten(
         self, chunk: KeyedChunk, kept: Offsets, chosen: Offsets, horizons: Offsets, odd: Flags, rebuild: Rebuild
     ) -> tuple[Offsets, Offsets, dict[int, bytes]]:
-        """Of each chosen batch where it ends in the target, its max timestamp, and the bytes of those made apart."""
+        """Return for each chosen batch its end in the target and its max timestamp, and the bytes of separate ones."""
         count = len(chosen)
         ends, stamps, apart = np.zeros(count, np.int64), np.zeros(count, np.int64), dict[int, bytes]()
         if not count:
@@ -165,8 +170,8 @@ class BatchWriter:
 
     def _make_room(self, table: Table, kept: Offsets) -> None:
         most = table[:, slots.BODY_END] - table[:, slots.BODY] + 11 * kept
-        # An encoder of snappy wants room for the worst that it could do.
-        is_snappy = table[:, slots.ATTRIBUTES] & 7 == Codec.SNAPPY
+        # A snappy encoder needs room for its worst case.
+        is_snappy = table[:, slots.ATTRIBUTES] & CODEC_MASK == Codec.SNAPPY
         room = int((HEADER_SIZE + most + np.where(is_snappy, most // 5, most >> 6) + 64).sum()) + 4096
         if room > len(self._target):
             self._target = np.empty(room * 5 // 4, np.uint8)
@@ -180,8 +185,8 @@ class BatchWriter:
     def _compress_foreign(
         self, table: Table, kept: Offsets, chosen: Offsets, ends: Offsets, apart: dict[int, bytes]
     ) -> None:
-        """Compress the sections that the kernel has left as they are, since their codec is not at hand."""
-        codecs = table[chosen, slots.ATTRIBUTES] & 7
+        """Compress the sections that the kernel left uncompressed because it has no encoder for their codec."""
+        codecs = table[chosen, slots.ATTRIBUTES] & CODEC_MASK
         for number in np.flatnonzero(~np.isin(codecs, self._native) & (kept[chosen, 0] > 0)).tolist():
             batch = int(chosen[number])
             if batch not in apart:
@@ -190,7 +195,7 @@ class BatchWriter:
 
 
 def _compressed(codec: int, batch: bytes) -> bytes:
-    """A batch whose header is whole but for length and checksum, and whose records are not compressed yet."""
+    """Compress the records of a batch, and set the length and the checksum in its header."""
     stored = compress(codec, batch[HEADER_SIZE:])
     header = bytearray(batch[:HEADER_SIZE])
     header[_LENGTH_AT : _LENGTH_AT + 4] = (HEADER_SIZE - LOG_OVERHEAD + len(stored)).to_bytes(4, "big")

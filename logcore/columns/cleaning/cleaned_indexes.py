@@ -1,4 +1,4 @@
-"""The indexes of a segment that is being written many batches at a time; see `OutputIndexes` for one at a time."""
+"""The indexes of a segment that is written many batches at a time; see `OutputIndexes` for one at a time."""
 
 from __future__ import annotations
 
@@ -7,49 +7,47 @@ import numpy as np
 from logcore.columns.cleaning.offset_map import Offsets
 from logcore.columns.kernels.cleaning import cleaning_slots as at_slot
 from logcore.columns.kernels.library import library
-from logcore.logs.compaction.cleaning_round import Uncleanable
+from logcore.logs.compaction.output_indexes import SegmentIndexes
 from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET
-from logcore.segments.side_files import offset_index, time_index, transaction_index
+from logcore.segments.side_files import offset_index, time_index
 from logcore.segments.side_files.time_index import NO_TIMESTAMP
-from logcore.segments.side_files.transaction_index import AbortedTransaction
 
 
-class CleanedIndexes:
-    """Of one segment based at `base_offset`. size, batches, last_offset, max_timestamp: of what it holds so far, the
-    last two None without one."""
+class CleanedIndexes(SegmentIndexes):
+    """The indexes of a segment that gets many batches at a time."""
 
     def __init__(self, base_offset: int, interval_bytes: int) -> None:
+        super().__init__(base_offset)
         self._library = library()
-        self._base_offset = base_offset
         self._frame = frame = np.zeros(at_slot.INDEX_WIDTH, np.int64)
         frame[at_slot.INDEX_INTERVAL], frame[at_slot.INDEX_BASE] = interval_bytes, base_offset
         frame[at_slot.INDEX_STAMP] = frame[at_slot.INDEX_LAST_STAMP] = NO_TIMESTAMP
         frame[at_slot.INDEX_STAMP_OFFSET] = base_offset
         self._offsets, self._times = bytearray(), bytearray()
-        self._aborted: list[AbortedTransaction] = []
-        self.size = 0
-        self.batches = 0
-        self.last_offset: int | None = None
 
     @property
     def max_timestamp(self) -> int | None:
+        """The greatest timestamp of the appended batches; None without one."""
         greatest = int(self._frame[at_slot.INDEX_STAMP])
         return None if greatest == NO_TIMESTAMP else greatest
 
     def take(self, batches: Offsets, base_offsets: Offsets) -> None:
-        """The next batches: columns position (filled in here), size, last offset, max timestamp; and where they begin.
-        Raises Uncleanable for an offset that the indexes cannot hold, ValueError for a segment too large for them."""
+        """Add the next batches.
+
+        Args:
+            batches: Columns position (filled in here), size, last offset, max timestamp.
+            base_offsets: Base offsets of the batches.
+
+        Raises:
+            Uncleanable: The indexes cannot represent an offset.
+            ValueError: The segment is too large for them.
+        """
         if not len(batches):
             return
         relative = batches[:, 2] - self._base_offset
         beyond = np.flatnonzero((relative < 0) | (relative > MAX_RELATIVE_OFFSET))
         if len(beyond):
-            last_offset = int(batches[beyond[0], 2])
-            raise Uncleanable(
-                f"a batch ends at offset {last_offset}, which a segment based at {self._base_offset} cannot hold",
-                offset=int(base_offsets[beyond[0]]),
-                advice="Run `loglake recover` first: it splits such a segment.",
-            )
+            self._refuse(int(base_offsets[beyond[0]]), int(batches[beyond[0], 2]))
         ends = self.size + np.cumsum(batches[:, 1])
         batches[:, 0] = ends - batches[:, 1]
         if int(batches[-1, 0]) > MAX_RELATIVE_OFFSET:
@@ -67,22 +65,15 @@ class CleanedIndexes:
         self.batches += count
         self.last_offset = int(batches[-1, 2])
 
-    def abort(self, transaction: AbortedTransaction) -> None:
-        """An aborted transaction whose marker stays in the segment."""
-        self._aborted.append(transaction)
-
     def offset_index(self) -> bytes:
+        """The content of the offset index."""
         return bytes(self._offsets)
 
     def time_index(self) -> bytes:
-        """With the entry that closes it."""
+        """The content of the time index, with its closing entry."""
         frame = self._frame
         greatest, last = int(frame[at_slot.INDEX_STAMP]), int(frame[at_slot.INDEX_LAST_STAMP])
         if greatest <= last:
             return bytes(self._times)
         closing = time_index.TimeEntry(greatest, int(frame[at_slot.INDEX_STAMP_OFFSET]))
         return bytes(self._times) + time_index.encode([closing], self._base_offset)
-
-    def transaction_index(self) -> bytes | None:
-        """None if there is nothing to say: then there is no such file."""
-        return transaction_index.encode(self._aborted) if self._aborted else None

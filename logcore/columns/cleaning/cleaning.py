@@ -1,25 +1,24 @@
-"""The compiled cleaner: the bytes of `PlainCleaner`, a group of batches per call instead of a record.
+"""The compiled cleaner: writes the same bytes as `PlainCleaner`, with one call for a table of batches.
 
-    map     walk, decompress and hash a group of batches (`keyed_batches`), put its rows into an `OffsetMap`
-    clean   the same, then: what becomes of each batch (arrays; one by one only transactions and markers), which records
-            stay (a kernel), which batches are copied and which are written anew (`cleaned_batches`)
-    bits    between the two, where the whole map was made from plain batches in rising order: a bit for each offset that
-            is the newest of its key (`newest_bits`). Then no key is hashed or looked up again, but for transactions
+    map     read, decompress and hash a table of batches (`keyed_batches`), put its rows into an `OffsetMap`
+    clean   the same, then: decide about each batch (arrays; one by one only transactions and markers), select the
+            records that stay (a kernel), copy or rewrite the batches (`cleaned_batches`)
+    bits    between the two, if the whole map was made from plain batches in rising order: a bit for each offset that
+            is the newest of its key (`newest_bits`). Then no key is hashed or looked up again, except in transactions
 
-Whatever is unusual (`keyed_batches.SingleBatch`) goes through the plain code, batch by batch; the two never differ but
-in one point: keys are told apart by 128 bits of a keyed hash.
+The plain code handles everything unusual (`keyed_batches.SingleBatch`), one batch at a time. The two cleaners differ in
+only one point: this one distinguishes keys by 128 bits of a keyed hash.
 
-Memory: the map (`offset_map`), the bits (16 MiB, or a sixteenth of the map), the buffers of a group (`keyed_batches`,
-at most some 20 MiB), and twice a group's records for what is written anew; but for the map and its bits it does not
-grow with the log, only with the largest single batch.
+Memory: the map (`offset_map`), the bits (16 MiB, or a sixteenth of the map), the buffers of a table (`keyed_batches`,
+at most some 20 MiB), and twice a table's records for rewritten batches. Except for the map and its bits, memory does
+not grow with the log, only with the largest batch.
 
-A task that cleans only a part of a log is given what the rest of the log decides about it (`CompiledCleaner.resumed`):
-the map or as much of it as it needs, the offset behind it, the state of transactions in front of the part.
+A task that cleans only a part of a log gets the decisions about the rest (`CompiledCleaner.resumed`): the needed part
+of the map, the offset after the map, and the state of transactions before the part.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,23 +35,30 @@ from logcore.columns.kernels import slots
 from logcore.columns.kernels.cleaning import cleaning_slots as at_slot
 from logcore.columns.kernels.library import library
 from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, CleanedTransactionState
-from logcore.logs.compaction.cleaning_round import CleanedSegment, CleaningRound, SourceSegment
-from logcore.logs.compaction.output_indexes import check_room
+from logcore.logs.compaction.cleaner import SegmentCleaner, SegmentOutput
+from logcore.logs.compaction.cleaning_round import CleaningRound, SourceSegment
 from logcore.logs.compaction.retained_batch import Retention, RetentionVerdict, judge, retained
 from logcore.logs.model.partition_directory import ByteSink
 from logcore.records.batch import CONTROL_BIT, DELETE_HORIZON_BIT, TRANSACTIONAL_BIT, BatchHeader, read_header
-from logcore.records.control import ControlType, control_type
+from logcore.records.control import ControlType
 from logcore.records.record import DEFAULT_LIMITS, Limits, read_records
 
 _NEVER_FROZEN = (1 << 63) - 1
 
 
-class CompiledCleaner:
-    """Satisfies `logcore.logs.compaction.cleaner.Cleaner`; for one thread.
+class CompiledCleaner(SegmentCleaner["_Output"]):
+    """Implements `logcore.logs.compaction.cleaner.Cleaner`; for one thread.
 
-    transactions: what is known of transactions in front of the first group, if that is not the log's first.
-    hash_key: random if None. Raises KernelsUnavailable where the kernels do not work.
+    Args:
+        transactions: State of the transactions before the first group, unless it is the log's first.
+        limits: Limits on decompression.
+        hash_key: Random if None.
+
+    Raises:
+        KernelsUnavailable: The kernels do not work here.
     """
+
+    _newest: HashedNewest
 
     def __init__(
         self,
@@ -61,15 +67,16 @@ class CompiledCleaner:
         *,
         hash_key: HashKey | None = None,
     ) -> None:
-        self.transactions = CleanedTransactions(transactions)
-        self._limits = limits
         self._hash_key = HashKey.random() if hash_key is None else hash_key
+        super().__init__(transactions, limits, HashedNewest(None, self._hash_key))
         self._batches = KeyedBatches(self._hash_key, limits)
-        self._round: CleaningRound | None = None
-        self._newest = HashedNewest(None, self._hash_key)
         self._producers = _LastOfProducers({})
         self._bits: NewestBits | None = None
         self._mapped: set[int] = set()
+        self._is_plain, self._last_mapped = False, -1
+        """Whether all records in the map came in chunks with rising offsets and no offset is protected from cleaning,
+        and the last of these offsets.
+        """
         self._survivors = np.zeros(at_slot.SLOTS, np.int64)
         self._writer = BatchWriter()
 
@@ -84,8 +91,16 @@ class CompiledCleaner:
         transactions: CleanedTransactionState | None = None,
         limits: Limits = DEFAULT_LIMITS,
     ) -> CompiledCleaner:
-        """One that is to clean, with a map made before under `hash_key`: `newest` holds at least the keys that are in
-        the groups it will be given, `end_offset` is what `build_map` returned."""
+        """Return a cleaner with an existing map.
+
+        Args:
+            round: The round of cleaning.
+            newest: A map under `hash_key` with at least the keys of the groups to clean.
+            end_offset: The result of `build_map`.
+            hash_key: The key of the map's hashes.
+            transactions: State of the transactions before the first group.
+            limits: Limits on decompression.
+        """
         cleaner = cls(transactions, limits, hash_key=hash_key)
         cleaner._begin(round, newest)
         cleaner._newest.latest = end_offset - 1
@@ -97,92 +112,41 @@ class CompiledCleaner:
         self._producers = _LastOfProducers(round.producers)
         self._bits = None
         self._mapped = set()
+        self._is_plain, self._last_mapped = round.frozen_from is None, -1
 
     def build_map(self, segments: Sequence[SourceSegment], round: CleaningRound, /) -> int:
         """See `Cleaner`."""
         self._begin(round, OffsetMap(round.max_keys))
-        end_offset, is_plain = self._filled(segments, round)
-        if is_plain:
+        end_offset = self._fill_map(segments, round)
+        if self._is_plain:
             self._bits = NewestBits.of(self._newest.map, round.first_dirty_offset, end_offset)
         return end_offset
 
-    def _filled(self, segments: Sequence[SourceSegment], round: CleaningRound) -> tuple[int, bool]:
-        """Fill the map: where it ends, and whether all that is in it came in chunks, their offsets always rising, and
-        nothing is held back from cleaning."""
-        newest, transactions = self._newest, CleanedTransactions()
-        is_plain, last = round.frozen_from is None, -1
-        for segment in segments:
-            transactions.add(segment.aborted)
-            if round.frozen_from is not None:
-                transactions.forget_ended(segment.base_offset)
-            for batches in self._batches.of(segment, segment.dirty_position):
-                if isinstance(batches, SingleBatch):
-                    is_full, is_plain = put_batch(segment, batches, transactions, newest, round, self._limits), False
-                else:
-                    is_full = put_chunk(batches, transactions, newest, round)
-                    is_plain = is_plain and int(batches.table[0, slots.BASE_OFFSET]) > last
-                    last = int(batches.table[-1, slots.LAST_OFFSET])
-                if is_full:
-                    return newest.latest + 1, is_plain
-            newest.latest = segment.next_base_offset - 1
-            # Not where the map was full: what was not read may hold the same offsets once more.
-            self._mapped.add(segment.base_offset)
-        return newest.latest + 1, is_plain
+    def _put_segment(self, segment: SourceSegment, transactions: CleanedTransactions, round: CleaningRound) -> bool:
+        for batches in self._batches.of(segment, segment.dirty_position):
+            if isinstance(batches, SingleBatch):
+                is_full = self._put_batch(segment, batches.position, batches.header, transactions, round)
+                self._is_plain = False
+            else:
+                is_full = put_chunk(batches, transactions, self._newest, round)
+                self._is_plain = self._is_plain and int(batches.table[0, slots.BASE_OFFSET]) > self._last_mapped
+                self._last_mapped = int(batches.table[-1, slots.LAST_OFFSET])
+            if is_full:
+                return True
+        # Not if the map was full: the rest may contain the same offsets again.
+        self._mapped.add(segment.base_offset)
+        return False
 
-    def clean(self, group: Sequence[SourceSegment], sink: ByteSink, /) -> CleanedSegment:
-        """See `Cleaner`. ValueError before a map was built."""
-        round = self._round
-        if round is None:
-            raise ValueError("the map comes first")
-        output = _Output(sink, CleanedIndexes(group[0].base_offset, round.index_interval_bytes))
-        for segment in group:
-            self.transactions.add(segment.aborted)
-            if round.frozen_from is not None:
-                self.transactions.forget_ended(segment.base_offset)
-            bits = self._bits if segment.base_offset in self._mapped else None
-            for batches in self._batches.of(segment, bits=bits):
-                if isinstance(batches, SingleBatch):
-                    self._clean_batch(segment, batches, round, output)
-                else:
-                    self._clean_chunk(segment, batches, round, output)
-        indexes = output.indexes
-        cleaned = CleanedSegment(
-            base_offset=group[0].base_offset,
-            size=indexes.size,
-            digest=output.digest.hexdigest(),
-            offset_index=indexes.offset_index(),
-            time_index=indexes.time_index(),
-            transaction_index=indexes.transaction_index(),
-            modified_ms=group[-1].modified_ms,
-            batches=indexes.batches,
-            records=output.records,
-            removed=output.removed,
-            rebuilt=output.rebuilt,
-            max_timestamp=indexes.max_timestamp,
-            last_offset=indexes.last_offset,
-        )
-        check_room(cleaned, round.segment_index_bytes)
-        return cleaned
+    def _output(self, sink: ByteSink, base_offset: int, round: CleaningRound) -> _Output:
+        return _Output(sink, CleanedIndexes(base_offset, round.index_interval_bytes))
 
-    def _clean_batch(self, segment: SourceSegment, batch: SingleBatch, round: CleaningRound, output: _Output) -> None:
-        """The plain code, on one batch."""
-        position, header = batch.position, batch.header
-        kind = control_kind(segment, batch, self._limits) if header.is_control else None
-        verdict, aborted = judge(header, kind, self.transactions, round)
-        if aborted is not None:
-            output.indexes.abort(aborted)
-        if verdict.retention is Retention.DELETE:
-            output.removed += header.record_count
-            return
-        found = list(read_records(segment.content, position, header, self._limits))
-        stays = retained(segment, position, header, found, verdict, self._newest, round)
-        output.removed += len(found) - stays.records
-        if stays.content:
-            output.records += stays.records
-            output.rebuilt += stays.is_rebuilt
-            written = read_header(stays.content)
-            row = [0, written.size, written.last_offset, written.max_timestamp]
-            output.take([memoryview(stays.content)], np.array([row], np.int64), np.array([written.base_offset]))
+    def _clean_segment(self, segment: SourceSegment, output: _Output, round: CleaningRound) -> None:
+        bits = self._bits if segment.base_offset in self._mapped else None
+        for batches in self._batches.of(segment, bits=bits):
+            if isinstance(batches, SingleBatch):
+                self._clean_batch(segment, batches.position, batches.header, output, round)
+            else:
+                self._clean_chunk(segment, batches, round, output)
 
     def _clean_chunk(self, segment: SourceSegment, chunk: KeyedChunk, round: CleaningRound, output: _Output) -> None:
         table = chunk.table
@@ -190,16 +154,16 @@ class CompiledCleaner:
         for batch in _of_transactions(table):
             header, kind = _header_of(table, batch)
             verdict, aborted = judge(header, kind, self.transactions, round)
-            fate.judged(batch, header, verdict)
+            fate.record(batch, header, verdict)
             if aborted is not None:
-                output.indexes.abort(aborted)
-        # Non-transactional data tells the tracker nothing but how far it is.
+                output.abort(aborted)
+        # The tracker needs only the last offset of non-transactional data.
         self.transactions.data(int(table[-1, slots.LAST_OFFSET]), -1, is_transactional=False)
         if not chunk.is_newest:
             self._newest.find_chunk(chunk)
         kept = self._kept(chunk, fate, round)
         some = kept[:, 0] > 0
-        # Needs a delete horizon, and has none yet.
+        # Batches that need a delete horizon and do not have one.
         stamped = some & ~fate.has_horizon & ((kept[:, 1] > 0) | fate.without_data)
         copied = some & (kept[:, 0] == table[:, slots.RECORD_COUNT]) & ~stamped
         chosen = np.flatnonzero((some | fate.keeps_empty) & ~copied)
@@ -226,7 +190,7 @@ class CompiledCleaner:
         output.take(written.pieces, written.batches, table[goes_on, slots.BASE_OFFSET])
 
     def _kept(self, chunk: KeyedChunk, fate: _Fate, round: CleaningRound) -> Offsets:
-        """Of each batch how many records stay, and how many of those have no value; marks the rows."""
+        """Count for each batch the records that stay, and those of them without a value; mark their rows."""
         frame, kept = self._survivors, np.empty((len(chunk), 2), np.int64)
         frame[at_slot.OFFSETS], frame[at_slot.FLAGS] = chunk.offsets.ctypes.data, chunk.flags.ctypes.data
         frame[at_slot.NEWEST], frame[at_slot.FIRST_ROWS] = chunk.newest.ctypes.data, chunk.first_rows.ctypes.data
@@ -239,22 +203,25 @@ class CompiledCleaner:
         return kept
 
 
-class _Output:
-    """One cleaned segment while it is written."""
-
+class _Output(SegmentOutput):
     def __init__(self, sink: ByteSink, indexes: CleanedIndexes) -> None:
-        self._sink, self.indexes, self.digest = sink, indexes, hashlib.sha256()
-        self.records = self.removed = self.rebuilt = 0
+        super().__init__(sink, indexes)
+        self._of_batches = indexes
 
     def take(self, pieces: Sequence[memoryview], batches: Offsets, base_offsets: Offsets) -> None:
-        self.indexes.take(batches, base_offsets)
+        """Write the bytes of many batches; `batches` and `base_offsets` as in `CleanedIndexes.take`."""
+        self._of_batches.take(batches, base_offsets)
         for piece in pieces:
-            self._sink.write(piece)
-            self.digest.update(piece)
+            self._write(piece)
+
+    def take_batch(self, content: bytes) -> None:
+        header = read_header(content)
+        row = [0, header.size, header.last_offset, header.max_timestamp]
+        self.take([memoryview(content)], np.array([row], np.int64), np.array([header.base_offset]))
 
 
 class _LastOfProducers:
-    """Of producers a broker still knows where their last data ends, as arrays."""
+    """For each producer that a broker still knows, where its last data ends, as arrays."""
 
     def __init__(self, producers: Any) -> None:
         known = sorted(
@@ -274,33 +241,33 @@ class _LastOfProducers:
 
 
 class _Fate:
-    """What is decided about each batch of a chunk before its records are looked at."""
+    """The decision about each batch of a chunk, before its records are read."""
 
     def __init__(self, table: Offsets, keeps_empty: Flags, as_of_ms: int) -> None:
         attributes, ids = table[:, slots.ATTRIBUTES], table[:, slots.PRODUCER_ID]
         self.keeps_empty = keeps_empty
-        """Left without records, it stays as an empty batch."""
+        """A batch without remaining records stays as an empty batch."""
         self.modes = np.full(len(table), at_slot.BY_KEY, np.int64)
         self.without_data = np.zeros(len(table), bool)
-        """A marker of a transaction of which nothing is left."""
+        """A marker of a transaction without remaining data."""
         self.has_horizon: Flags = attributes & DELETE_HORIZON_BIT != 0
         passed = self.has_horizon & (table[:, slots.BASE_TIMESTAMP] <= as_of_ms)
         self.needs = (~passed).astype(np.int64)
-        """1: its tombstones stay."""
+        """1: tombstones of the batch stay."""
         epochs, sequences = table[:, slots.PRODUCER_EPOCH], table[:, slots.BASE_SEQUENCE]
         control = attributes & CONTROL_BIT != 0
         self.is_odd: Flags = ((ids >= 0) & ((epochs < 0) | ((sequences < 0) & ~control))) | (
             (attributes & TRANSACTIONAL_BIT != 0) & (ids < 0)
         )
-        """Nobody may write such a batch: the plain code says so."""
+        """Such a batch must not be written: the plain code raises the error."""
 
     @classmethod
     def of(cls, table: Offsets, round: CleaningRound, producers: _LastOfProducers) -> _Fate:
         end = round.high_watermark if round.line.keeps_batch_at_high_watermark else round.upper_bound_offset
         return cls(table, producers.end_at(table) | (table[:, slots.LAST_OFFSET] + 1 == end), round.as_of_ms)
 
-    def judged(self, batch: int, header: BatchHeader, verdict: RetentionVerdict) -> None:
-        """What was decided about a batch of a transaction, or a control batch."""
+    def record(self, batch: int, header: BatchHeader, verdict: RetentionVerdict) -> None:
+        """Record the decision about a batch of a transaction, or a control batch."""
         self.keeps_empty[batch] = verdict.retention is Retention.RETAIN_EMPTY
         if verdict.discards:
             self.modes[batch] = at_slot.ALL_GO
@@ -310,7 +277,7 @@ class _Fate:
 
 
 def _of_transactions(table: Offsets) -> list[int]:
-    """The batches of a table that are transactional or control batches."""
+    """Return the transactional and control batches of a table."""
     special = table[:, slots.ATTRIBUTES] & (TRANSACTIONAL_BIT | CONTROL_BIT) != 0
     return [int(batch) for batch in np.flatnonzero(special)]
 
@@ -320,14 +287,8 @@ def _header_of(table: Offsets, batch: int) -> tuple[BatchHeader, ControlType | N
     return scanned.header, scanned.control_type
 
 
-def control_kind(segment: SourceSegment, batch: SingleBatch, limits: Limits) -> ControlType | None:
-    """The type of a control batch's record; None without one."""
-    first = next(iter(read_records(segment.content, batch.position, batch.header, limits)), None)
-    return None if first is None else control_type(first.key)
-
-
 def put_chunk(chunk: KeyedChunk, transactions: CleanedTransactions, newest: HashedNewest, round: CleaningRound) -> bool:
-    """Take a chunk into the map. Whether the map refused a record: then nothing more is to be taken in."""
+    """Put a chunk into the map. Returns whether the map refused a record: then it must not get any more."""
     table = chunk.table
     for batch in _of_transactions(table):
         header, kind = _header_of(table, batch)
@@ -344,29 +305,4 @@ def put_chunk(chunk: KeyedChunk, transactions: CleanedTransactions, newest: Hash
     if taken < chunk.rows:
         newest.latest = max(newest.latest, newest.map.last_put)
         return True
-    return False
-
-
-def put_batch(
-    segment: SourceSegment,
-    batch: SingleBatch,
-    transactions: CleanedTransactions,
-    newest: HashedNewest,
-    round: CleaningRound,
-    limits: Limits,
-) -> bool:
-    """The same for one batch, by the plain code."""
-    header = batch.header
-    if header.is_control:
-        kind = control_kind(segment, batch, limits)
-        transactions.control(header.last_offset, header.producer_id, kind)
-    elif not transactions.data(header.last_offset, header.producer_id, is_transactional=header.is_transactional):
-        for record in read_records(segment.content, batch.position, header, limits):
-            if record.key is None or record.offset < round.first_dirty_offset:
-                continue
-            if newest.is_full:
-                return True
-            newest.put(record.key, record.offset)
-    if header.last_offset >= round.first_dirty_offset:
-        newest.latest = header.last_offset
     return False

@@ -1,4 +1,4 @@
-"""The newest offset of every key by the key's hash: for the compiled cleaner, a chunk or a record at a time."""
+"""The newest offset of every key, by the key's hash: for the compiled cleaner, one chunk or record at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from logcore.logs.compaction.newest_offsets import NewestOffsets
 
 
 class HashedNewest(NewestOffsets):
-    """`NewestOffsets` over an `OffsetMap`; hashes are those of `hash_key`."""
+    """`NewestOffsets` with an `OffsetMap`; `hash_key` is the key of its hashes."""
 
     __slots__ = ("_hash_key", "map")
 
@@ -24,22 +24,28 @@ class HashedNewest(NewestOffsets):
 
     @property
     def is_full(self) -> bool:
+        """Whether the map has no room for another key."""
         return self._capacity is not None and len(self.map) >= self._capacity
 
     def put(self, key: bytes, offset: int) -> None:
+        """Record an offset of a key."""
         high, low = hashes_of([key], self._hash_key)
         self.map.put(high, low, np.array([offset], np.int64))
         self.latest = offset
 
     def newest(self, key: bytes) -> int:
+        """The newest offset of a key; -1 if the map has none."""
         high, low = hashes_of([key], self._hash_key)
         return int(self.map.find(high, low)[0])
 
     def put_chunk(self, chunk: KeyedChunk, since: int) -> int:
-        """Take the rows of a chunk in that are not left out, from an offset on. How many were looked at: all, or those
-        in front of the one that a full map refused. `latest` is not moved."""
+        """Put the rows of a chunk from offset `since` on that are not left out. It does not change `latest`.
+
+        Returns:
+            The number of rows that were read: all, or those before the one that a full map refused.
+        """
         return self.map.put(chunk.high, chunk.low, chunk.offsets, chunk.flags, since)
 
     def find_chunk(self, chunk: KeyedChunk) -> Offsets:
-        """Of every row of a chunk the newest offset of its key, in the chunk's own room."""
+        """Find the newest offset of the key of every row, and store it in the chunk's own array."""
         return self.map.find(chunk.high, chunk.low, chunk.flags, chunk.newest)

@@ -1,16 +1,16 @@
-"""A segment's batches as cleaning reads them: in chunks whose records are rows with hashed keys, or one by one.
+"""A segment's batches for cleaning: in chunks whose records are rows with hashed keys, or one by one.
 
-    chunk          v2 batches that are good beyond doubt: of every record the hash of its key, its offset, where it
-                   begins, whether key and value are there
-    single batch   anything else: v0 and v1 messages, numbers that Kafka would have written otherwise, header names that
-                   are no UTF-8, records that contradict their batch. The plain code says what it is
+    chunk          v2 batches that are certainly good: for each record the hash of its key, its offset, its beginning,
+                   and whether it has a key and a value
+    single batch   anything else: v0 and v1 messages, numbers that Kafka would encode in another way, header names that
+                   are not UTF-8, records that contradict their batch. The plain code handles it
 
-Together they are the batches that `PlainCleaner` reads, in their order; stretches that a segment states as unreadable
-are stepped over. CRCs of what comes in chunks are verified, also where the caller did that before.
+Together they are the batches that `PlainCleaner` reads, in their order. Stretches that a segment lists as unreadable
+are skipped. The CRCs of chunks are verified, even if the caller did that before.
 
-Memory: chunks come from groups of 2 MiB, 1 MiB if compressed, and hold 41 bytes a record beside the 2 to 4 MiB that
-decompression gives: some 20 MiB in all at the most, as long as no single batch is larger than that. A larger one
-takes a row for every seven of its bytes.
+Memory: chunks come from tables of 2 MiB of batches, 1 MiB if compressed, and need 41 bytes for each record, and 2 to
+4 MiB for decompression: in all at most some 20 MiB, as long as no single batch is larger than that. A larger batch
+needs a row for every seven of its bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from logcore.columns.cleaning.newest_bits import NewestBits
 from logcore.columns.cleaning.offset_map import Halves, HashKey, Offsets
-from logcore.columns.decoding.groups import Groups, Table
+from logcore.columns.decoding.batch_table import BatchTable, Table
 from logcore.columns.kernels import slots
 from logcore.columns.kernels.cleaning import cleaning_slots as at_slot
 from logcore.columns.kernels.library import library
@@ -46,11 +46,11 @@ class SingleBatch:
 
 @dataclass(frozen=True, slots=True)
 class KeyedChunk:
-    """Batches with their records as rows; views into buffers that the next chunk overwrites.
+    """Batches with their records as rows; views of buffers that the next chunk overwrites.
 
-    table: rows of `kernels.slots`. first_rows: of each batch its first row, and behind the last one the number of rows.
-    newest: room for what a map says. source: (address, size) of the bytes that BODY and `starts` speak of. is_newest:
-    the rows are those records alone that are the newest of their key; `newest` says so, the hashes nothing.
+    `table`: rows of `kernels.slots`. `first_rows`: the first row of each batch, then the number of rows. `newest`: room
+    for the results of a map. `source`: (address, size) of the bytes that BODY and `starts` refer to. `is_newest`: the
+    rows are only the records that are the newest of their key; `newest` contains their offsets, and hashes are not set.
     """
 
     table: Table
@@ -69,12 +69,12 @@ class KeyedChunk:
 
     @property
     def rows(self) -> int:
-        """How many records there are."""
+        """The number of records."""
         return len(self.offsets)
 
 
 class KeyedBatches:
-    """Reads segments one after another; its buffers are used again."""
+    """Reads successive segments; its buffers are used again."""
 
     def __init__(self, hash_key: HashKey, limits: Limits = DEFAULT_LIMITS) -> None:
         self._library = library()
@@ -97,63 +97,69 @@ class KeyedBatches:
     def of(
         self, segment: SourceSegment, position: int = 0, bits: NewestBits | None = None
     ) -> Iterator[KeyedChunk | SingleBatch]:
-        """The batches of a segment from a position on, where one begins. bits: of a map that this segment was put into
-        from its `dirty_position` on; where they tell enough of a chunk, it has rows for what is newest only.
+        """Yield the batches of a segment.
 
-        Raises CorruptRecordError where bytes that are not stated as unreadable are no batch.
+        Args:
+            segment: The segment.
+            position: Where the first batch begins.
+            bits: Bits of a map that has this segment from its `dirty_position` on. Chunks that they fully describe have
+                rows only for the newest records.
+
+        Raises:
+            CorruptRecordError: Bytes that are not listed as unreadable are not a batch.
         """
         content, unreadable = segment.content, dict(segment.unreadable)
         size = len(content)
         ceiling = min(segment.base_offset + MAX_RELATIVE_OFFSET, MAX_OFFSET - 1, segment.next_base_offset - 1)
-        groups = Groups(content, ceiling, self._limits)
+        batches = BatchTable(content, ceiling, self._limits)
         next_offset = 0
         while position < size:
             if position in unreadable:
                 position = unreadable[position]
                 continue
             stop = min((start for start in unreadable if start > position), default=size)
-            groups.walk(position, next_offset, stop)
-            yield from self._of_group(segment, groups, bits)
-            position, next_offset = groups.position, groups.next_offset
-            if groups.is_doubtful and position < stop:
+            batches.fill(position, next_offset, stop)
+            yield from self._of_table(segment, batches, bits)
+            position, next_offset = batches.position, batches.next_offset
+            if batches.is_doubtful and position < stop:
                 header = read_header(content, position)
                 yield SingleBatch(position, header)
                 position, next_offset = position + header.size, header.next_offset
 
-    def _of_group(
-        self, segment: SourceSegment, groups: Groups, bits: NewestBits | None
+    def _of_table(
+        self, segment: SourceSegment, batches: BatchTable, bits: NewestBits | None
     ) -> Iterator[KeyedChunk | SingleBatch]:
         first = 0
-        while first < groups.count:
+        while first < batches.count:
             begun = first
-            end = first if groups.is_messages else groups.count
-            if groups.is_compressed and not groups.is_messages:
-                end = groups.decompress(first)
-            was_mapped = groups.table[first, slots.POSITION] >= segment.dirty_position
-            if bits is not None and was_mapped and bits.tell_of(groups.table[first:end]):
-                chunk = self._chunk(groups, first, end, bits)
+            end = first if batches.is_messages else batches.count
+            if batches.is_compressed and not batches.is_messages:
+                end = batches.decompress(first)
+            was_mapped = batches.table[first, slots.POSITION] >= segment.dirty_position
+            if bits is not None and was_mapped and bits.describe(batches.table[first:end]):
+                chunk = self._chunk(batches, first, end, bits)
                 if chunk is not None:
                     first += len(chunk)
                     yield chunk
             while first < end:
-                chunk = self._chunk(groups, first, end)
+                chunk = self._chunk(batches, first, end)
                 if chunk is not None:
                     first += len(chunk)
                     yield chunk
                 if first < end:
-                    yield self._single(segment, groups, first)
+                    yield self._single(segment, batches, first)
                     first += 1
             if first == begun:
-                yield self._single(segment, groups, first)
+                yield self._single(segment, batches, first)
                 first += 1
 
-    def _single(self, segment: SourceSegment, groups: Groups, batch: int) -> SingleBatch:
-        position = int(groups.table[batch, slots.POSITION])
+    def _single(self, segment: SourceSegment, batches: BatchTable, batch: int) -> SingleBatch:
+        position = int(batches.table[batch, slots.POSITION])
         return SingleBatch(position, read_header(segment.content, position))
 
-    def _chunk(self, groups: Groups, first: int, end: int, bits: NewestBits | None = None) -> KeyedChunk | None:
-        """Batches from `first` on, none where that is in doubt; with `bits` what is newest of them."""
-        table = groups.table[first:end]
+    def _chunk(self, batches: BatchTable, first: int, end: int, bits: NewestBits | None = None) -> KeyedChunk | None:
+        """Read batches from `first` on, None if they are not certainly good; with `bits` only the newest records."""
+        table = batches.table[first:end]
         bodies = table[:, slots.BODY_END] - table[:, slots.BODY]
         rows = int(np.minimum(table[:, slots.RECORD_COUNT], bodies // _SMALLEST_RECORD).sum())
         frame = self._frame
@@ -162,7 +168,7 @@ class KeyedBatches:
         if len(self._first_rows) <= len(table):
             self._first_rows = np.zeros(max(len(table) + 1, 256), np.int64)
         frame[at_slot.FIRST_ROWS] = self._first_rows.ctypes.data
-        frame[at_slot.SOURCE], frame[at_slot.SOURCE_SIZE] = groups.source()
+        frame[at_slot.SOURCE], frame[at_slot.SOURCE_SIZE] = batches.source()
         frame[at_slot.TABLE] = table.ctypes.data
         frame[at_slot.FIRST], frame[at_slot.END], frame[at_slot.ROWS] = 0, end - first, 0
         if bits is None:
@@ -170,32 +176,32 @@ class KeyedBatches:
         else:
             frame[at_slot.BITS], frame[at_slot.BITS_FROM] = bits.bits.ctypes.data, bits.first
             self._library.call("newest_rows", int(frame.ctypes.data))
-        batches, rows = int(frame[at_slot.FIRST]), int(frame[at_slot.ROWS])
-        if not batches:
+        count, rows = int(frame[at_slot.FIRST]), int(frame[at_slot.ROWS])
+        if not count:
             return None
         return KeyedChunk(
-            table[:batches],
-            self._first_rows[: batches + 1],
+            table[:count],
+            self._first_rows[: count + 1],
             self._high[:rows],
             self._low[:rows],
             self._offsets[:rows],
             self._starts[:rows],
             self._flags[:rows],
             self._newest[:rows] if bits is None else self._offsets[:rows],
-            groups.source(),
+            batches.source(),
             bits is not None,
         )
 
 
 def hashes_of(keys: Sequence[bytes], hash_key: HashKey) -> tuple[Halves, Halves]:
-    """Both halves of the hashes of keys, as chunks have them."""
+    """Return both halves of the hashes of keys, as chunks have them."""
     starts = np.zeros(len(keys) + 1, np.int64)
     np.cumsum([len(key) for key in keys], out=starts[1:])
     return hashes_in(np.frombuffer(b"".join(keys) + b"\0", np.uint8), starts, hash_key)
 
 
 def hashes_in(joined: npt.NDArray[np.uint8], starts: Offsets, hash_key: HashKey) -> tuple[Halves, Halves]:
-    """The same of keys that stand back to back, and of which the last ends at the last of `starts`."""
+    """Return the same for keys that are stored without gaps; the last one ends at the last of `starts`."""
     frame, count = np.zeros(at_slot.SLOTS, np.int64), len(starts) - 1
     hash_key.set(frame)
     high, low = np.empty(count, np.uint64), np.empty(count, np.uint64)

@@ -1,22 +1,26 @@
-"""The offsets that a map of newest offsets holds, a bit each: of a record that the map was made from it says whether
-it is the newest of its key, without the key."""
+"""The offsets in a map of newest offsets, one bit each: for a record that the map was made from, the bit shows whether
+it is the newest of its key, without the key.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from logcore.columns.cleaning.offset_map import OffsetMap
-from logcore.columns.decoding.groups import Table
+from logcore.columns.decoding.batch_table import Table
 from logcore.columns.kernels import slots
 from logcore.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT
 
 MOST_BYTES = 16 << 20
-"""So many always, and more where a sixteenth of the map is more: what the map takes while it grows."""
+"""Always allowed; more if a sixteenth of the map is more: the map needs that much while it grows."""
 
 
 class NewestBits:
-    """Of offsets from `first` up to, not including, `end`. All of these that there are in the log must have been put
-    into the map, in rising order and but for those of transactional and control batches."""
+    """Bits of the offsets from `first` up to, not including, `end`.
+
+    The map must contain all records of these offsets, in rising order, except those of transactional and control
+    batches.
+    """
 
     def __init__(self, map: OffsetMap, first: int, end: int) -> None:
         self.first, self.end = first, end
@@ -25,12 +29,12 @@ class NewestBits:
 
     @classmethod
     def of(cls, map: OffsetMap, first: int, end: int) -> NewestBits | None:
-        """None where offsets lie so far apart that the bits would take too much room."""
+        """Make the bits; None if the offsets are so far apart that the bits would need too much memory."""
         nbytes = (end - first + 7) // 8
         return cls(map, first, end) if nbytes <= max(MOST_BYTES, map.nbytes // 16) else None
 
-    def tell_of(self, table: Table) -> bool:
-        """Whether they are all there is to know of the keys of these batches, in the order of their offsets."""
+    def describe(self, table: Table) -> bool:
+        """Whether the bits are enough to clean these batches, in the order of their offsets."""
         return bool(
             len(table)
             and table[0, slots.BASE_OFFSET] >= self.first

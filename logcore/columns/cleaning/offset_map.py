@@ -1,19 +1,18 @@
-"""The map of cleaning: of every key the newest offset, in arrays of 24 bytes a slot.
+"""The map of cleaning: the newest offset of every key, in arrays of 24 bytes a slot.
 
-    key     stands for itself by 128 bits of SipHash-1-3 under 16 secret bytes (`kernels.hashing`): nobody can forge two
-            keys that meet, and 10^9 keys hold two that do with a chance of about 10^-21. Results never depend on the
-            secret; it is random where none is given
-    slot    hash, hash, offset + 1; three zeros where none is
-    parts   one, where memory can be lengthened; else 16, by the hash's highest bits. A part three quarters full is made
-            about half as long again: in place, or else by moving it while the others stay, so that at most a sixteenth
-            is held twice
+    key     represented by 128 bits of SipHash-1-3 with 16 secret bytes (`kernels.hashing`): an attacker cannot create
+            two keys with the same hash, and among 10^9 keys the probability of a collision is about 10^-21. Results
+            never depend on the secret; it is random by default
+    slot    hash, hash, offset + 1; three zeros if empty
+    parts   one, if memory can be extended; else 16, by the hash's highest bits. A part that is three quarters full
+            grows by about a half: in place, or else by a move while the other parts stay. So at most a sixteenth is in
+            memory twice
 
-Memory: from `HELD_AT_LEAST` bytes on at most 51 bytes a key, growing included: 32 in front of a growth, up to 51 behind
-it where it ends on a huge page, and else 48, and a sixteenth more while a part is moved. It never refuses a key: a
-broker's map, which is as large as its configuration says, ends the round instead. `max_keys` does the same here, where
-it is asked for.
+Memory: from `HELD_AT_LEAST` bytes on at most 51 bytes a key, including growth: 32 before a growth, up to 51 after it if
+it ends at a huge page, else 48, and a sixteenth more while a part is moved. The map never refuses a key unless
+`max_keys` is set. A broker's map has a configured size and ends the round when it is full; `max_keys` does the same.
 
-Kafka's SkimpyOffsetMap, which this stands for, holds 24 bytes a slot of MD5 and offset. The last put wins in both.
+It corresponds to Kafka's SkimpyOffsetMap, which stores MD5 and offset in 24 bytes a slot. In both, the last put wins.
 """
 
 from __future__ import annotations
@@ -44,32 +43,32 @@ Offsets = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class HashKey:
-    """The secret of one run's hashes: 16 bytes as two numbers. Maps filled in several processes share one."""
+    """The secret of one run's hashes: 16 bytes as two numbers. Maps from several processes share one."""
 
     first: int
     second: int
 
     @classmethod
     def random(cls) -> HashKey:
-        """One that nobody can know."""
+        """Create an unpredictable key."""
         return cls.of(os.urandom(16))
 
     @classmethod
     def of(cls, secret: bytes) -> HashKey:
-        """From 16 bytes. ValueError for any other number of them."""
+        """Create a key from 16 bytes. ValueError for any other length."""
         if len(secret) != 16:
             raise ValueError(f"a hash key has 16 bytes, not {len(secret)}")
         return cls(int.from_bytes(secret[:8], "little"), int.from_bytes(secret[8:], "little"))
 
     def set(self, frame: npt.NDArray[np.int64]) -> None:
-        """Put it into the frame of `hash_keys`."""
+        """Set it in the frame of `hash_keys`."""
         halves = frame.view(np.uint64)
         halves[at_slot.KEY_0], halves[at_slot.KEY_1] = self.first, self.second
 
 
 @dataclass(frozen=True, slots=True)
 class NewestHashes:
-    """What a map holds, as arrays of one length in no particular order."""
+    """The content of a map, as arrays of the same length in no particular order."""
 
     high: Halves
     low: Halves
@@ -82,8 +81,10 @@ class NewestHashes:
 class OffsetMap:
     """Newest offsets by the hash of the key.
 
-    max_keys: a further row with a key is refused once there are so many, also one whose key is there already, as in
-    Kafka's map; None: never. expected: room is made for so many keys at once, at the load of 0.75.
+    Args:
+        max_keys: With this many keys, the map refuses any further row, also for a known key, as Kafka's map does. None:
+            no limit.
+        expected: Number of keys to allocate for, at a load of 0.75.
     """
 
     def __init__(self, max_keys: int | None = None, *, expected: int = 0) -> None:
@@ -94,7 +95,7 @@ class OffsetMap:
         self._memory: list[AnonymousMemory] = []
         self._aside: AnonymousMemory | None = None
         self.nbytes = self.peak_nbytes = 0
-        """Bytes of its slots now, and at the most so far."""
+        """Bytes of its slots now, and the greatest value so far."""
         first = _first_slots(expected)
         memory = AnonymousMemory(first * at_slot.SLOT_BYTES, grows=True)
         bits = 0 if memory.can_lengthen else _PART_BITS
@@ -116,14 +117,24 @@ class OffsetMap:
 
     @property
     def last_put(self) -> int:
-        """Offset of the last row that was put; -1 before one was."""
+        """Offset of the last row that was put; -1 before the first one."""
         return int(self._frame[at_slot.LAST_PUT])
 
     def put(
         self, high: Halves, low: Halves, offsets: Offsets, flags: npt.NDArray[np.uint8] | None = None, since: int = 0
     ) -> int:
-        """Put rows in their order. How many were looked at: all, or those in front of the one that a full map
-        refused. flags: `kernels.cleaning_slots`, None for none; rows below offset `since` are left out."""
+        """Put rows in their order.
+
+        Args:
+            high: First halves of the hashes.
+            low: Second halves of the hashes.
+            offsets: Offsets of the rows.
+            flags: `kernels.cleaning_slots`; None for no flags.
+            since: Rows with lower offsets are left out.
+
+        Returns:
+            The number of rows that were read: all, or those before the one that a full map refused.
+        """
         count = len(offsets)
         frame = self._of(high, low, flags, count)
         frame[at_slot.OFFSETS] = offsets.ctypes.data
@@ -152,7 +163,7 @@ class OffsetMap:
     def find(
         self, high: Halves, low: Halves, flags: npt.NDArray[np.uint8] | None = None, into: Offsets | None = None
     ) -> Offsets:
-        """Of each row the newest offset of its key, -1 where the map has none or the row no key."""
+        """Return for each row the newest offset of its key; -1 if the map has none or the row has no key."""
         count = len(high)
         frame = self._of(high, low, flags, count)
         newest = np.empty(count, np.int64) if into is None else into
@@ -161,13 +172,13 @@ class OffsetMap:
         return newest
 
     def mark(self, bits: npt.NDArray[np.uint8], first: int, end: int) -> None:
-        """Set the bits of the offsets that it holds, of those from `first` on and below `end`."""
+        """Set the bits of the map's offsets in first..end."""
         frame = self._frame
         frame[at_slot.BITS], frame[at_slot.BITS_FROM], frame[at_slot.BITS_END] = bits.ctypes.data, first, end
         self._library.call("mark_newest", self._address)
 
     def held(self) -> NewestHashes:
-        """Everything in it."""
+        """Return the content."""
         count = len(self)
         high, low, offsets = np.empty(count, np.uint64), np.empty(count, np.uint64), np.empty(count, np.int64)
         move = self._moves
@@ -200,7 +211,7 @@ class OffsetMap:
         self._describe(part, count)
 
     def _spread(self, part: int, held: int, count: int) -> None:
-        """Give what the first slots of a part hold its places among all of them."""
+        """Move the content of the first slots of a part to its places among all slots."""
         if self._aside is None:
             self._aside = AnonymousMemory(at_slot.MOST_ASIDE * at_slot.SLOT_BYTES)
         memory, aside, move = self._memory[part], self._aside, self._moves
@@ -211,7 +222,7 @@ class OffsetMap:
             self._move_part(part, [(memory, count), (aside, int(move[at_slot.MOVE_COUNT]))], count)
 
     def _move_part(self, part: int, sources: Sequence[tuple[AnonymousMemory, int]], count: int) -> None:
-        """Make a part of `count` slots that holds what (memory, slots) hold."""
+        """Make a part of `count` slots with the content of (memory, slots)."""
         target, move = AnonymousMemory(count * at_slot.SLOT_BYTES), self._moves
         self._count(len(target))
         move[at_slot.MOVE_TO], move[at_slot.MOVE_TO_SLOTS] = target.address, count
@@ -223,16 +234,16 @@ class OffsetMap:
 
 
 def _first_slots(expected: int, bits: int = 0) -> int:
-    """How many a part of a map for so many keys begins with, at the load of 0.75 or a little less."""
+    """Return the first size of a part of a map for `expected` keys, at a load of 0.75 or a little less."""
     fair = expected >> bits
-    # By chance some parts get more than others.
+    # Keys are not distributed exactly evenly over the parts.
     slots_of_it = max(_FIRST_SLOTS >> bits, (fair + 4 * math.isqrt(fair)) * 4 // 3)
     up = _huge_pages(slots_of_it, 1)
     return up if up <= slots_of_it * 1.4 else slots_of_it
 
 
 def _more_slots(held: int) -> int:
-    """Half as many again; where that is about as good, as many as fill huge pages."""
+    """Return about 1.5 times as many slots, rounded to full huge pages if that is close."""
     count = held * 3 // 2
     up, down = _huge_pages(count, 1), _huge_pages(count, 0)
     if up <= count * 1.06:
@@ -241,5 +252,5 @@ def _more_slots(held: int) -> int:
 
 
 def _huge_pages(count: int, more: int) -> int:
-    """The slots of as many huge pages as so many fill, or of some more."""
+    """Return the number of slots in as many huge pages as `count` slots fill, plus `more` pages."""
     return (count * at_slot.SLOT_BYTES // HUGE_PAGE + more) * HUGE_PAGE // at_slot.SLOT_BYTES

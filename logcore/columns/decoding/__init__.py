@@ -1,1 +1,1 @@
-"""From a segment's bytes to rows: groups of batches, buffers, the fast and the careful way."""
+"""From a segment's bytes to rows: tables of batches, buffers, the fast and the careful lane."""

@@ -1,7 +1,7 @@
-"""Where the kernels decompress into: one buffer, used again for every group of batches.
+"""The target of decompression in the kernels: one buffer, used again for every table of batches.
 
-The libraries' own functions are found in the packages that we have anyway and called by address; where they are not
-found, and for gzip and snappy, the packages' Python functions are called, a batch at a time.
+The libraries' own functions are found in packages that are installed anyway, and called by address. If they are not
+found, and for gzip and snappy, the packages' Python functions are called, one batch at a time.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from logcore.errors import CorruptRecordError
 from logcore.records.compression import XERIAL_HEADER, XERIAL_MAGIC, ZSTD_LEVEL, Codec, decompress
 
 ARENA_BYTES = 2 << 20
-"""Ordinary size: about what fits the second cache, and enough for a few large batches."""
+"""Ordinary size: about the size of the second-level cache, and enough for a few large batches."""
 
 _HELD_BYTES = 32 << 20
-"""An arena grown beyond this for one batch is given back afterwards."""
+"""An arena that grew above this for one batch is freed afterwards."""
 
 
 _GZIP_RATIO = 1032
-"""The most that deflate gives for a byte."""
+"""The greatest expansion by deflate."""
 
 
 _SNAPPY = int(Codec.SNAPPY)
 _ZSTD_PARAMETERS = ((100, ZSTD_LEVEL), (200, 0), (201, 0))
 """compressionLevel, contentSizeFlag, checksumFlag."""
 _Z_STREAM_BYTES = 112
-"""Where pointers and `long` have 64 bits; zlib itself refuses another size."""
+"""Its size on a platform whose pointers and `long` have 64 bits; zlib itself refuses another size."""
 _XERIAL_BYTES = len(XERIAL_HEADER)
 
 
@@ -47,20 +47,25 @@ class Arena:
     def _hold(self, memory: np.ndarray) -> None:
         self.bytes = memory
         self.address = int(memory.ctypes.data)
-        """Of its first byte."""
+        """Address of the first byte."""
         self.size = memory.size
-        """Bytes in all."""
+        """Size in bytes."""
 
     def empty(self, needed: int = 0) -> None:
-        """Forget what it holds, and make sure of room for so many bytes."""
+        """Remove the content, and provide room for `needed` bytes."""
         self.used = 0
         if needed > self.size or (self.size > _HELD_BYTES and needed <= _HELD_BYTES):
             self._hold(np.empty(max(needed, 2 * ARENA_BYTES), np.uint8))
 
     def add(self, codec: int, stored: memoryview, limit: int, magic: int, is_sound: int = 0) -> bool:
-        """Decompress one batch behind what it holds; False if the stream is damaged, or gives more than `limit`.
+        """Decompress one batch after the present content; False if the stream is damaged or exceeds `limit`.
 
-        is_sound: not 0 for a gzip member that any decoder may take (`kernels.deflate`).
+        Args:
+            codec: The codec's number.
+            stored: The compressed bytes.
+            limit: Most output in bytes.
+            magic: Format version of the batch.
+            is_sound: Not 0 for a gzip member that any decoder may decode (`kernels.deflate`).
         """
         if codec == _SNAPPY and self._add_snappy(stored, limit):
             return True
@@ -77,7 +82,7 @@ class Arena:
         return True
 
     def _gunzipped(self, stored: memoryview, limit: int) -> bytes | None:
-        """A sound gzip member by isal; None where that is missing, or finds fault."""
+        """Decompress a sound gzip member with isal; None if isal is missing or reports an error."""
         if self._gzip is None:
             return None
         make, flag, error = self._gzip
@@ -98,24 +103,24 @@ class Arena:
             self._hold(grown)
 
     def _add_snappy(self, stored: memoryview, limit: int) -> bool:
-        """Decode a xerial stream or a raw block straight into the arena; False leaves it to the slow way."""
+        """Decode a xerial stream or a raw block directly into the arena; False if the slow way must do it."""
         decode, target, used = self._snappy, self.bytes, self.used
         size, end = len(stored), min(self.used + limit, self.size)
         if decode is None:
             return False
         try:
-            # The decoder takes no block that declares more than there is room for.
+            # The decoder refuses a block that declares more bytes than there is room for.
             if size < _XERIAL_BYTES or stored[:8] != XERIAL_MAGIC:
                 used += decode(stored, target[used:end])
             else:
                 at = _XERIAL_BYTES
                 while at < size:
-                    behind = at + 4 + int.from_bytes(stored[at : at + 4], "big")
-                    if size - at < 4 or behind > size:
+                    end_of_block = at + 4 + int.from_bytes(stored[at : at + 4], "big")
+                    if size - at < 4 or end_of_block > size:
                         return False
-                    used += decode(stored[at + 4 : behind], target[used:end])
-                    at = behind
-        except Exception:  # noqa: BLE001 - the package's own error type; the slow way says what is wrong
+                    used += decode(stored[at + 4 : end_of_block], target[used:end])
+                    at = end_of_block
+        except Exception:  # noqa: BLE001 - the package's own error type; the slow way reports the error
             return False
         self.used = used
         return True
@@ -141,7 +146,7 @@ def _gzip_decoder() -> tuple[Any, Any, Any] | None:
 
 @cache
 def crc32_function() -> int:
-    """Address of isal's CRC-32, several times as fast as tables; 0 where it is not found or is not the one meant."""
+    """Address of isal's CRC-32, several times as fast as tables; 0 if it is missing or not the expected function."""
     address = _function("isal.igzip_lib", "crc32_gzip_refl")
     if not address:
         return 0
@@ -151,12 +156,12 @@ def crc32_function() -> int:
 
 
 def lz4_function() -> int:
-    """Address of LZ4_decompress_safe; 0 where it is not found."""
+    """Address of LZ4_decompress_safe; 0 if it is not found."""
     return _function("lz4.block._block", "LZ4_decompress_safe")
 
 
 class ZstdState:
-    """What ZSTD_decompressDCtx works in, and its address; both 0 where they are not found. For one thread at a time."""
+    """The context of ZSTD_decompressDCtx, and the function's address; both 0 if not found. For one thread at a time."""
 
     def __init__(self) -> None:
         self.function = _function("zstandard._cffi", "ZSTD_decompressDCtx")
@@ -166,7 +171,7 @@ class ZstdState:
             self.function = 0
 
     def close(self) -> None:
-        """Free it."""
+        """Free the context."""
         free = _function("zstandard._cffi", "ZSTD_freeDCtx")
         if self.state and free:
             ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p)(free)(self.state)
@@ -174,13 +179,14 @@ class ZstdState:
 
 
 def lz4_encoder() -> int:
-    """Address of LZ4_compress_default; 0 where it is not found."""
+    """Address of LZ4_compress_default; 0 if it is not found."""
     return _function("lz4.block._block", "LZ4_compress_default")
 
 
 class ZstdEncoder:
-    """What ZSTD_compressStream2 works in, set as `logcore.records.compression.compress` sets it; its address and those
-    of the functions, all 0 where they are not found. For one thread at a time."""
+    """The context of ZSTD_compressStream2, with the settings of `logcore.records.compression.compress`, and the
+    addresses of the functions; all 0 if not found. For one thread at a time.
+    """
 
     def __init__(self) -> None:
         names = ("ZSTD_createCCtx", "ZSTD_CCtx_setParameter", "ZSTD_compressStream2", "ZSTD_CCtx_reset")
@@ -189,14 +195,14 @@ class ZstdEncoder:
         if create and set_parameter and self.function and self.reset:
             self.state = int(ctypes.CFUNCTYPE(ctypes.c_void_p)(create)() or 0)
             given = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int, ctypes.c_int)(set_parameter)
-            # What is no error is the value that was set; errors are the highest numbers there are.
+            # A valid result is the value that was set; errors are the highest numbers.
             if self.state and any(given(self.state, *each) > 1 << 31 for each in _ZSTD_PARAMETERS):
                 self.close()
         if not self.state:
             self.function = self.reset = 0
 
     def close(self) -> None:
-        """Free it."""
+        """Free the context."""
         free = _function("zstandard._cffi", "ZSTD_freeCCtx")
         if self.state and free:
             ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p)(free)(self.state)
@@ -204,9 +210,10 @@ class ZstdEncoder:
 
 
 class GzipEncoder:
-    """A z_stream for raw deflate of the zlib that Python's own module calls, set up as
-    `logcore.records.compression.compress` sets it up; its address and those of the functions, all 0 where they are not
-    found. For one thread at a time."""
+    """A z_stream for raw deflate, and the addresses of its functions; all 0 if not found. For one thread at a time.
+
+    The zlib is that of Python's own module, with the settings of `logcore.records.compression.compress`.
+    """
 
     def __init__(self) -> None:
         names = ("deflateInit2_", "deflateReset", "deflate")
@@ -223,7 +230,7 @@ class GzipEncoder:
             self.function = self.reset = 0
 
     def close(self) -> None:
-        """Free what it holds."""
+        """Free the stream."""
         end = _function("zlib", "deflateEnd")
         if self.state and end:
             ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(end)(self.state)

@@ -1,6 +1,6 @@
-"""A walk over a segment in two lanes: a fast one as far as it goes, and the scan for what it leaves.
+"""A walk over a segment in two lanes: a fast lane as far as possible, and the scan for the rest.
 
-Belongs here: changing lanes, and the slow lane. The fast lanes are the engines' own.
+This module has the change between lanes, and the slow lane. The engines have their own fast lanes.
 """
 
 from __future__ import annotations
@@ -21,26 +21,27 @@ Rows = TypeVar("Rows", covariant=True)
 
 
 RECORDS_AT_ONCE = 1 << 15
-"""Records that the slow lane holds as values."""
+"""Most records that the slow lane keeps as values."""
 
 
 class FastLane(Protocol[Rows]):
-    """An engine's inner part, on one segment."""
+    """The inner part of an engine, for one segment."""
 
     position: int
     next_offset: int
-    """Where it stands: behind the last batch it took."""
+    """The position and offset after the last batch that was read."""
     stop: int
 
     def rows(self) -> Iterator[Rows]:
-        """Rows of batches from `position` on, for as long as all is beyond doubt and no further than `stop`; moves
-        `position` behind them."""
+        """Yield rows of batches from `position` on, as long as they are certainly good and begin before `stop`. It
+        moves `position` after them.
+        """
 
 
 class SegmentRows(Generic[Rows]):
-    """Iterates once over a segment's rows and stretches; `position` and `next_offset` say how far it has come.
+    """Iterates once over a segment's rows and stretches; `position` and `next_offset` are the progress.
 
-    enough: asked where the fast lane ends; if it says so, the walk ends there, in front of `stop`.
+    `enough` is called where the fast lane ends; True ends the walk there, before `stop`.
     """
 
     def __init__(
@@ -57,9 +58,9 @@ class SegmentRows(Generic[Rows]):
         self._lane, self._careful, self._of_records, self._stop = lane, careful, of_records, stop
         self.position, self.next_offset = position, next_offset
         self.padding = 0
-        """Zeros at the end."""
+        """Zeros at the end of the segment."""
         self.careful_steps = 0
-        """Batches and stretches that were judged slowly."""
+        """Batches and stretches that the slow lane validated."""
         self._walk = self._steps()
 
     def __iter__(self) -> Iterator[Rows | Stretch]:
@@ -89,7 +90,7 @@ class SegmentRows(Generic[Rows]):
 
 
 class CarefulLane:
-    """One batch at a time, by the scan and the record reader."""
+    """One batch at a time, with the scan and the record reader."""
 
     def __init__(
         self,
@@ -105,21 +106,22 @@ class CarefulLane:
         self._buf, self._base_offset, self._sealed = buf, base_offset, sealed
         self._next_base_offset, self._wanted, self._limits = next_base_offset, wanted, limits
         self.ceiling = min(base_offset + MAX_RELATIVE_OFFSET, MAX_OFFSET - 1)
-        """Last offset a batch of this segment may hold."""
+        """Greatest last offset of a batch in this segment."""
         if next_base_offset is not None:
             self.ceiling = min(self.ceiling, next_base_offset - 1)
         self._resynchronizer = Resynchronizer(buf, self.ceiling, sealed, limits, fetched)
 
     def step(self, position: int, next_offset: int) -> ScannedBatch | Stretch | None:
-        """What stands at a position; None where only padding is left. A batch that may hold wanted records is looked
-        into."""
-        item = self._judge(position, next_offset, decode=False)
+        """Return the item at a position; None if only padding is left. A batch that may contain wanted records is
+        decoded.
+        """
+        item = self._scanned(position, next_offset, decode=False)
         if isinstance(item, ScannedBatch) and self._wanted.may_hold(item.header):
-            return self._judge(position, next_offset, decode=True)
+            return self._scanned(position, next_offset, decode=True)
         return item
 
     def records(self, batch: ScannedBatch) -> Iterator[list[Record]]:
-        """The wanted records of a batch that `step` found good, some at a time: it may hold very many."""
+        """Yield the wanted records of a good batch of `step`, in parts: it may contain very many."""
         if not self._wanted.may_hold(batch.header):
             return
         held: list[Record] = []
@@ -132,7 +134,7 @@ class CarefulLane:
         if held:
             yield held
 
-    def _judge(self, position: int, next_offset: int, *, decode: bool) -> ScannedBatch | Stretch | None:
+    def _scanned(self, position: int, next_offset: int, *, decode: bool) -> ScannedBatch | Stretch | None:
         walk = scan(
             self._buf,
             base_offset=self._base_offset,

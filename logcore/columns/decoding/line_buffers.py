@@ -1,6 +1,6 @@
-"""From what a kernel wrote to lines of JSON: the same buffers as for Arrow, written out instead of wrapped.
+"""From a kernel's output to lines of JSON: the same buffers as for Arrow, written as text.
 
-Needs no pyarrow: the command that prints lines starts in a fraction of the time that importing it takes.
+It does not need pyarrow: importing it takes several times as long as the start of the command that prints lines.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _FRAGMENT_BYTES = 64
 _LEAST_ROOM = 1 << 20
 _KEPT = 32
 _LARGEST_KEPT = 8 << 20
-"""Texts in a pool, at most."""
+"""Size in bytes of the largest text that is kept."""
 
 
 class TextPool:
-    """Buffers for text that were written out and may be used again: fresh memory costs more than filling it."""
+    """Buffers for text that can be used again: new memory costs more than filling it."""
 
     def __init__(self) -> None:
         self._free: deque[np.ndarray] = deque(maxlen=_KEPT)
 
     def take(self, nbytes: int) -> np.ndarray:
-        """A buffer of at least that many bytes."""
+        """Return a buffer of at least `nbytes` bytes."""
         try:
             held = self._free.pop()
         except IndexError:
@@ -46,13 +46,13 @@ class TextPool:
         return held if held.size >= nbytes else np.empty(nbytes + nbytes // 4, np.uint8)
 
     def give(self, text: memoryview) -> None:
-        """Nobody looks at a text of `LineBuffers` any more."""
+        """Return a text of `LineBuffers` to the pool. It must not be used any more."""
         if isinstance(text.obj, np.ndarray) and text.obj.size <= _LARGEST_KEPT:
             self._free.append(text.obj)
 
 
 class LineBuffers:
-    """Buffers for the rows of one kernel call after another, and the lines made of them."""
+    """Buffers for the rows of successive kernel calls, and the lines made of them."""
 
     def __init__(self, place: Place, pool: TextPool) -> None:
         self._library, self._pool = library(), pool
@@ -74,7 +74,7 @@ class LineBuffers:
         self._frame[slots.LINE_COUPLES] = self._fixed[3].ctypes.data
 
     def prepare(self, frame: np.ndarray, rows: int, nbytes: int, headers: int) -> None:
-        """Point the frame at buffers for that many rows whose bytes, and record headers, are at most so many."""
+        """Set the frame's buffers for `rows` rows with at most `nbytes` bytes and `headers` record headers."""
         frame[slots.ROW_CAPACITY] = rows
         frame[slots.NULL_EPOCHS] = 0
         bits = (rows + 7) // 8 + 8
@@ -107,7 +107,7 @@ class LineBuffers:
         return held
 
     def finish(self, frame: np.ndarray) -> list[memoryview]:
-        """The lines of the rows that a kernel wrote, UTF-8."""
+        """Return the lines of the rows that a kernel wrote, as UTF-8."""
         line = self._frame
         line[slots.LINE_EMITTED], line[slots.LINE_FIRST] = frame.ctypes.data, 0
         rows, given = int(frame[slots.ROWS]), []
@@ -123,10 +123,10 @@ class LineBuffers:
             self._library.call("lines", line.ctypes.data)
             given.append(target.data[: int(line[slots.LINE_USED])])
             if int(line[slots.LINE_FIRST]) == before:
-                room *= 4  # one line alone needs more
+                room *= 4  # one line needs more
         return given
 
 
 def _couple(bits: int) -> bytes:
-    """The two base64 characters of 12 bits."""
+    """Return the two base64 characters of 12 bits."""
     return base64.b64encode((bits << 12).to_bytes(3, "big"))[:2]

@@ -1,8 +1,8 @@
-"""From what a kernel wrote to an Arrow batch: the buffers it writes into, and the columns made of them.
+"""From a kernel's output to an Arrow batch: the buffers that it writes to, and the columns made of them.
 
-Buffers that are filled nearly to their end (numbers, values) are Arrow's own and become columns as they are. Those of
-which little is used (keys, record headers) are written into scratch space that is used again, and copied out. What is
-the same in every row is made once and sliced.
+Buffers that are almost filled (numbers, values) belong to Arrow and become columns without a copy. Buffers that are
+mostly unused (keys, record headers) are reused scratch space and are copied. Columns with the same value in every row
+are made once and sliced.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from logcore.columns.schema import HEADER_TYPE
 from logcore.columns.wanted import Place, Wanted
 
 _HELD_BYTES = 32 << 20
-"""Scratch space grown beyond this for one group is given back afterwards."""
+"""Scratch space grown beyond this for one table is given back afterwards."""
 
 
 class RowBuffers:
-    """Buffers for the rows of one kernel call after another."""
+    """Buffers for the rows of successive kernel calls."""
 
     def __init__(self, wanted: Wanted, place: Place) -> None:
         self._schema = wanted.schema
@@ -30,11 +30,11 @@ class RowBuffers:
         self._pool = memory_pool()
         self._scratch: dict[int, tuple[int, int, np.ndarray]] = {}
         self._place = place
-        self._repeated: dict[str, pa.Array] = {}
+        self._repeated: dict[str, pa.Array[Any]] = {}
         self._buffers: dict[int, pa.Buffer] = {}
 
     def prepare(self, frame: np.ndarray, rows: int, nbytes: int, headers: int) -> None:
-        """Point the frame at buffers for that many rows whose bytes, and record headers, are at most so many."""
+        """Set the frame's buffers for `rows` rows with at most `nbytes` bytes and `headers` record headers."""
         frame[slots.ROW_CAPACITY] = rows
         frame[slots.NULL_EPOCHS] = 0
         self._buffers = {}
@@ -85,13 +85,13 @@ class RowBuffers:
         frame[slot] = held[1]
 
     def finish(self, frame: np.ndarray) -> pa.RecordBatch:
-        """The rows that a kernel wrote."""
+        """Return the rows that a kernel wrote."""
         rows = int(frame[slots.ROWS])
         columns = [self._column(name, frame, rows) for name in self._schema.names]
         self._buffers = {}
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
-    def _column(self, name: str, frame: np.ndarray, rows: int) -> pa.Array:
+    def _column(self, name: str, frame: np.ndarray, rows: int) -> pa.Array[Any]:
         given = self._buffers
         if name == "offset":
             return _plain(pa.int64(), rows, given[slots.TO_OFFSETS])
@@ -120,13 +120,13 @@ class RowBuffers:
             return _plain(pa.int64(), rows, given[slots.TO_POSITIONS])
         return self._constant(name, rows)
 
-    def _constant(self, name: str, rows: int) -> pa.Array:
+    def _constant(self, name: str, rows: int) -> pa.Array[Any]:
         held = self._repeated.get(name)
         if held is None or len(held) < rows:
             held = self._repeated[name] = _repeated(name, self._place, rows)
         return held.slice(0, rows)
 
-    def _headers(self, frame: np.ndarray, rows: int) -> pa.Array:
+    def _headers(self, frame: np.ndarray, rows: int) -> pa.Array[Any]:
         count = int(frame[slots.HEADER_COUNT])
         if count == 0 and frame[slots.NULL_HEADERS] == rows:
             return pa.nulls(rows, pa.list_(HEADER_TYPE))
@@ -154,30 +154,32 @@ class RowBuffers:
         return pa.Array.from_buffers(pa.list_(HEADER_TYPE), rows, [bits, ends], nulls, 0, [pairs])
 
 
-def _repeated(name: str, place: Place, rows: int) -> pa.Array:
-    """A column that says the same in every row. From buffers: `pa.scalar` and `pa.array` would import pandas."""
+def _repeated(name: str, place: Place, rows: int) -> pa.Array[Any]:
+    """Make a column with the same value in every row, from buffers: `pa.scalar` and `pa.array` would import pandas."""
     if name == "header_keys_raw":
         return pa.nulls(rows, pa.list_(pa.binary()))
     if name == "partition":
-        return _plain(pa.int32(), rows, pa.py_buffer(np.full(rows, place.partition, np.int32)))
+        return _plain(pa.int32(), rows, pa.py_buffer(np.full(rows, place.partition, np.int32)))  # type: ignore[arg-type]
     text = str(getattr(place, name)).encode()
     ends = np.arange(rows + 1, dtype=np.int32) * np.int32(len(text))
-    return pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(ends), pa.py_buffer(text * rows)], 0)
+    return pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(ends), pa.py_buffer(text * rows)], 0)  # type: ignore[arg-type]
 
 
 def memory_pool() -> pa.MemoryPool:
-    """The memory pool of the kernels' rows: mimalloc, which alone keeps its speed at a megabyte a buffer."""
+    """The memory pool of the kernels' rows: mimalloc, because the others are slow with buffers of about a megabyte."""
     try:
         return pa.mimalloc_memory_pool()
     except NotImplementedError:
         return pa.default_memory_pool()
 
 
-def _plain(kind: pa.DataType, rows: int, data: pa.Buffer, bits: pa.Buffer | None = None, nulls: int = 0) -> pa.Array:
+def _plain(
+    kind: pa.DataType, rows: int, data: pa.Buffer, bits: pa.Buffer | None = None, nulls: int = 0
+) -> pa.Array[Any]:
     return pa.Array.from_buffers(kind, rows, [bits if nulls else None, data], nulls)
 
 
-def _binary(rows: int, ends: pa.Buffer, data: pa.Buffer, bits: pa.Buffer, nulls: Any) -> pa.Array:
+def _binary(rows: int, ends: pa.Buffer, data: pa.Buffer, bits: pa.Buffer, nulls: Any) -> pa.Array[Any]:
     nulls = int(nulls)
     return pa.Array.from_buffers(pa.binary(), rows, [bits if nulls else None, ends, data], nulls)
 

@@ -1,8 +1,8 @@
-"""How much memory results may hold while they wait for their turn to be written.
+"""Limit the memory of results that wait until they are written.
 
-Threads work on chunks ahead of the one whose results are taken. The bytes that they hold are counted when they are
-made; sizes in headers are not trusted. Above the limit a thread waits until other results were taken, or until it is
-its turn. The thread whose turn it is never waits, so one thread always goes on.
+Threads work on chunks ahead of the chunk whose results are taken. Their bytes are counted when they are made; sizes in
+headers are not trusted. Above the limit a thread waits until other results were taken, or until it is its turn. The
+thread whose turn it is never waits, so one thread can always continue.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 import threading
 
 WAITING_BYTES = 512 << 20
-"""Of results that wait to be written out, for the process."""
+"""Most bytes of waiting results in the process."""
 
 
 class Waiting:
-    """All that waits, of all threads. The thread that makes this object is the one that takes the results."""
+    """The waiting results of all threads. The thread that creates this object takes the results."""
 
     def __init__(self) -> None:
         self.limit = WAITING_BYTES
@@ -23,12 +23,12 @@ class Waiting:
         self.taker = threading.get_ident()
 
     def turn(self) -> Turn:
-        """For one piece of work more."""
+        """Create the turn of another job."""
         return Turn(self)
 
 
 class Turn:
-    """One piece of work's place in the order."""
+    """The place of one job in the order."""
 
     def __init__(self, waiting: Waiting) -> None:
         self._waiting = waiting
@@ -36,26 +36,27 @@ class Turn:
         self._is_given = self._is_dropped = False
 
     def give(self) -> None:
-        """Everything before it was taken, and the taker waits for this one."""
+        """Everything before it was taken, and the taker now waits for this one."""
         with self._waiting.changed:
             self._is_given = True
             self._waiting.changed.notify_all()
 
     def drop(self) -> None:
-        """Its result is not wanted any more."""
+        """Its result is no longer wanted."""
         with self._waiting.changed:
             self._is_dropped = True
             self._release()
 
     def taken(self) -> None:
-        """What it held was written out."""
+        """Its result was written out."""
         with self._waiting.changed:
             self._release()
 
     def hold(self, nbytes: int) -> bool:
-        """Count more bytes as held, and wait while the process holds too many.
+        """Count more bytes, and wait while the process has too many.
 
-        Returns whether the caller must write out now what it holds: it is its turn, and the limit is exceeded.
+        Returns:
+            Whether the caller must now write its bytes: it is its turn, and the limit is exceeded.
         """
         waiting = self._waiting
         is_taker = threading.get_ident() == waiting.taker
@@ -69,7 +70,7 @@ class Turn:
 
     @property
     def is_dropped(self) -> bool:
-        """Whether its result is not wanted any more."""
+        """Whether its result is no longer wanted."""
         return self._is_dropped and threading.get_ident() != self._waiting.taker
 
     def _release(self) -> None:

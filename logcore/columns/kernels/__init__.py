@@ -1,10 +1,10 @@
-"""The fast engine's inner loops, written for Numba: bytes in, columns out, no Python object a record.
+"""The fast engine's inner loops, written for Numba: bytes in, columns out, no Python object for a record.
 
-    slots      what a call frame and the batch table hold; shared with the callers, brings nothing
+    slots      the layout of call frames and of the batch table; shared with the callers, imports nothing large
+    families   the list of kernels, which ones are compiled together, and which work needs which
     library    the compiled kernels of this process: cached, loaded, called
-    tables     numbers that the checksums look up
-    processor  which kinds of processor there are
+    compiling  several families compiled at once, for `make setup`
 
-The kernels themselves (building, intrinsics, checksums, values, batches, records, messages, frames, deflate, lines)
-bring Numba and are imported only to compile.
+The kernels themselves (`decoding`, `cleaning`, `recovering`), `building` and most of `machine` import Numba and are
+imported only to compile.
 """

@@ -4,15 +4,17 @@ A kernel takes one argument, an array of int64 called its frame: numbers, addres
 The batch table has WIDTH int64 columns a row, one row a batch.
 """
 
+from logcore.columns.kernels import codec_numbers
+
 # Columns of the batch table.
 POSITION = 0
-"""Of the batch in the segment's bytes."""
+"""Position of the batch in the segment's bytes."""
 SIZE = 1
 BASE_OFFSET = 2
 LAST_OFFSET = 3
 RECORD_COUNT = 4
 ATTRIBUTES = 5
-"""16 bits unsigned; of a v0 or v1 message, its 8."""
+"""16 bits unsigned; 8 bits for a v0 or v1 message."""
 BASE_TIMESTAMP = 6
 MAX_TIMESTAMP = 7
 PRODUCER_ID = 8
@@ -25,13 +27,13 @@ BODY = 14
 """Where its records begin in the bytes that the record kernels read: the segment's, or decompressed ones."""
 BODY_END = 15
 LEAST_TIMESTAMP = 16
-"""Of its records, negative ones left out; NONE where there is none."""
+"""Least timestamp of its records that is not negative; NONE without one."""
 GREATEST_TIMESTAMP = 17
-"""Of its records; NONE without records."""
+"""Greatest timestamp of its records; NONE without records."""
 OUT_OF_RANGE = 18
 """Records with a timestamp that is not -1 and outside of the years 1 to 9999."""
 CONTROL_TYPE = 19
-"""0 ABORT, 1 COMMIT, -1 no control batch, or one without records."""
+"""0 ABORT, 1 COMMIT, -1 not a control batch, or one without records."""
 HEADERS = 20
 """Record headers in all of its records."""
 NEGATIVE = 21
@@ -39,7 +41,7 @@ NEGATIVE = 21
 SOUND = 22
 """1: a gzip member that a fast decoder may take; see `deflate`."""
 BEFORE_WRAPPER = 23
-"""1: a compressed v0 or v1 message follows, whose first offset its header does not tell."""
+"""1: a compressed v0 or v1 message follows; its header does not contain its first offset."""
 WIDTH = 24
 
 NONE = -(1 << 63)
@@ -53,11 +55,11 @@ COMPRESSED_MESSAGES = 3
 # How a kernel ended.
 DONE = 0
 DOUBT = 1
-"""At a batch that it does not accept; nothing of it was taken, and the slow reader is to judge it."""
+"""At a batch that it does not accept. It used nothing of it, and the slow reader must validate it."""
 FULL = 2
 """No room for more; call again with the same frame and fresh buffers."""
 FOREIGN = 3
-"""At a batch whose codec the kernel does not have at hand."""
+"""At a batch whose codec the kernel does not have."""
 
 # Frame of `walk`.
 WALK_SOURCE = 0
@@ -69,7 +71,7 @@ WALK_CEILING = 4
 """The highest offset that a batch may end with."""
 WALK_MAX_BATCHES = 5
 WALK_MAX_BYTES = 6
-"""Stop behind the batch that reaches this many bytes in all."""
+"""Stop after the batch that reaches this many bytes in all."""
 WALK_TABLES = 7
 WALK_TABLE = 8
 WALK_STATUS = 9
@@ -81,7 +83,7 @@ WALK_BODY_BYTES = 13
 WALK_HAS_CONTROL = 14
 """Not 0: a control batch is among them."""
 WALK_CODEC = 15
-"""Of all of them; -1 if they have several."""
+"""Codec of all batches; -1 if they have several."""
 WALK_MAX_COMPRESSED = 16
 """The same for compressed batches, which grow."""
 WALK_CRC32 = 17
@@ -101,12 +103,12 @@ SOURCE = 0
 SOURCE_SIZE = 1
 TABLE = 2
 FIRST = 3
-"""First row of the table to read, and where the next call goes on."""
+"""First row of the table to read, and where the next call continues."""
 END = 4
 ROW_CAPACITY = 5
 STATUS = 6
 RECORD = 7
-"""Where a batch was left that did not fit: records read, position behind them, offset of the last."""
+"""Progress in a batch that did not fit: records read, position after them, offset of the last."""
 AT = 8
 PREVIOUS = 9
 ROWS = 10
@@ -122,7 +124,7 @@ NULL_HEADERS = 19
 NULL_HEADER_VALUES = 20
 NULL_EPOCHS = 21
 FILTERED = 22
-"""Not 0: look at RANGES, SINCE, UNTIL and the key."""
+"""Not 0: apply RANGES, SINCE, UNTIL and the key."""
 RANGES = 23
 RANGE_COUNT = 24
 SINCE = 25
@@ -153,14 +155,14 @@ TO_HEADER_VALUE_ENDS = 48
 TO_HEADER_VALUES = 49
 TO_HEADER_VALUE_VALIDITY = 50
 PREVIOUS_LAST = 51
-"""Last offset before the first batch: what an unfolded wrapper must lie behind."""
+"""Last offset before the first batch: an unfolded wrapper must begin after it."""
 WRAPPED = 52
 """Not 0: the batches are wrappers, and their decompressed sets are read."""
 CHECK_INNER = 53
 """Not 0: also check the checksums of the messages in a wrapper."""
 CHECKSUM_TABLES = 54
 POSITION_BASE = 55
-"""Added to every position that is given out."""
+"""Added to every position in the output."""
 UNTIL_OPEN = 56
 """Not 0: no timestamp is too late."""
 SLOTS = 64
@@ -174,16 +176,15 @@ INFLATE_TARGET = 4
 INFLATE_ROOM = 5
 INFLATE_USED = 6
 INFLATE_STATUS = 7
-INFLATE_LZ4 = 8
-"""Address of LZ4_decompress_safe, 0 if there is none."""
-INFLATE_ZSTD = 9
-"""Address of ZSTD_decompressDCtx, 0 if there is none."""
-INFLATE_ZSTD_STATE = 10
-INFLATE_CAP = 11
+INFLATE_CAP = 8
 """Output bytes that one batch may give."""
-INFLATE_NEEDED = 12
+INFLATE_NEEDED = 9
 """With FULL: room that the next batch may take."""
-INFLATE_SLOTS = 16
+INFLATE_DECODERS = 10
+"""A slot for each codec number: address of LZ4_decompress_safe or ZSTD_decompressDCtx, 0 if there is none."""
+INFLATE_STATES = INFLATE_DECODERS + codec_numbers.NUMBERS
+"""A slot for each codec number: address of the decoder's context, 0 if it needs none."""
+INFLATE_SLOTS = INFLATE_STATES + codec_numbers.NUMBERS
 
 # Frame of `lines`.
 LINE_EMITTED = 0
@@ -193,7 +194,7 @@ LINE_TARGET = 2
 LINE_ROOM = 3
 LINE_USED = 4
 LINE_PREFIX = 5
-"""What stands in front of the offset; at least 64 bytes may be read."""
+"""The text before the offset; at least 64 bytes may be read."""
 LINE_PREFIX_SIZE = 6
 LINE_FRAGMENTS = 7
 LINE_DIGIT_PAIRS = 8
@@ -201,7 +202,7 @@ LINE_COUPLES = 9
 LINE_SLOTS = 10
 
 SLACK = 64
-"""Bytes that every output buffer has behind its capacity: copies go in steps of 32."""
+"""Extra bytes after the capacity of every output buffer: copies write 32 bytes at once."""
 
 MIN_TIMESTAMP_MS = -62_135_596_800_000
 MAX_TIMESTAMP_MS = 253_402_300_799_999

@@ -1,1 +1,1 @@
-"""What `verify` checks: batches, indexes, whole logs."""
+"""The checks of `verify`: batches, indexes, whole logs."""

@@ -1,25 +1,25 @@
-"""What may be said against a batch that can be trusted: rules on its header, and on sums over its records.
+"""Rules for a batch that can be trusted: for its header, and for sums over its records.
 
-    rule                      severity  says
+    rule                      severity  finds
     unknown-attribute-bits    warning   attribute bits without a meaning in the batch's format version
     control-batch-shape       warning   a transaction marker that is not alone, or without its producer
-    unknown-control-type      warning   a control record from the future; it decides nothing
-    leader-epoch-regression   warning   the epoch lies outside of the crc, so this is all that shows a flip
+    unknown-control-type      warning   a control record of a later release; it decides nothing
+    leader-epoch-regression   warning   the crc does not cover the epoch, so only this rule can find a flipped bit
     max-timestamp-differs     warning   the batch's greatest timestamp is not that of its records (CreateTime), or none
-                                        (LogAppendTime, where it is every record's)
-    negative-timestamp        warning   below -1, which no broker takes from a producer
-    timestamp-out-of-range    info      outside of the years 1 to 9999; -1 means none and is fine
-    sequence-gap              warning   a producer's batch that does not follow its last one, though no offset is
-    sequence-duplicate        warning   missing between them: records were lost on the way in, or written twice
+                                        (LogAppendTime, where every record has it)
+    negative-timestamp        warning   below -1, which no broker accepts from a producer
+    timestamp-out-of-range    info      outside the years 1 to 9999; -1 means none and is valid
+    sequence-gap              warning   a producer's batch does not follow its last one, although no offset is missing
+    sequence-duplicate        warning   between them: records were lost before the log, or written twice
     unusual-encoding          warning   v2: numbers longer than needed, and nulls that are not -1
     header-name-not-utf8      info      v2: kept as bytes; readers that decode names see U+FFFD
     inner-crc-differs         warning   v0, v1: a message inside a compressed one fails its own checksum
     inner-magic-differs       warning   v0, v1: a message inside a compressed one is of the other version (KAFKA-4298)
-    inner-bytes-left          warning   v0, v1: the last message inside a compressed one is not whole; it is dropped
-    wrapper-offset-zero       warning   v0, v1: a compressed message says offset 0, and those inside reach further
+    inner-bytes-left          warning   v0, v1: the last message inside a compressed one is incomplete; it is dropped
+    wrapper-offset-zero       warning   v0, v1: a compressed message has offset 0, and those inside have higher ones
 
-A rule about records asks for nothing but sums over them, so that a faster reader can bring the same sums. Batches come
-in the order of their segment. Belongs here: a good batch to findings. What makes a batch bad is `segments.scan`.
+Rules about records use only sums over them, so a faster reader can supply the same sums. Batches come in the order of
+their segment. Belongs here: findings for good batches. `segments.scan` decides what makes a batch bad.
 """
 
 from __future__ import annotations
@@ -33,39 +33,39 @@ from logcore.records.record import Oddities, Record
 from logcore.segments.scanning.scan import ScannedBatch
 
 MIN_TIMESTAMP_MS = -62_135_596_800_000
-"""0001-01-01T00:00:00Z, the earliest a Delta table holds."""
+"""0001-01-01T00:00:00Z, the earliest in a Delta table."""
 MAX_TIMESTAMP_MS = 253_402_300_799_999
 """9999-12-31T23:59:59.999Z, the latest."""
 
 PRODUCERS = 100_000
-"""How many producers of a segment are remembered, those that wrote last; each takes some 200 bytes."""
+"""The most producers of a segment that are remembered, those that wrote last; each needs about 200 bytes."""
 
 _NO_TIMESTAMP = -1
 SEQUENCES = 1 << 31
-"""Sequence numbers begin again at 0 behind the greatest int32."""
+"""After the greatest int32, sequence numbers start again at 0."""
 _MARKERS = (ControlType.COMMIT, ControlType.ABORT)
 
 Say = Callable[[str, str, ScannedBatch], None]
-"""Takes a rule's id, a sentence and the batch it is about."""
+"""Takes a rule's id, a sentence and its batch."""
 
 
 @dataclass(slots=True)
 class RecordSums:
-    """Of one batch's records. All timestamps are as a reader sees them: the batch's own with LogAppendTime."""
+    """Sums over one batch's records. Timestamps are those that a reader gets: the batch's own with LogAppendTime."""
 
     least: int | None = None
-    """Least timestamp, negative ones left out."""
+    """Least timestamp, without negative ones."""
     greatest: int | None = None
     negative: int = 0
     """Records with a timestamp below -1."""
     out_of_range: int = 0
-    """Records with a timestamp other than -1 that no table holds."""
+    """Records with a timestamp other than -1 that does not fit a table."""
     names_not_utf8: int = 0
-    """Record headers."""
+    """Record headers whose name is not UTF-8."""
     oddities: Oddities = field(default_factory=Oddities)
 
     def take(self, record: Record) -> None:
-        """Count a record in."""
+        """Add a record."""
         timestamp = record.timestamp
         if self.greatest is None or timestamp > self.greatest:
             self.greatest = timestamp
@@ -80,7 +80,7 @@ class RecordSums:
 
 @dataclass(frozen=True, slots=True)
 class LastBatch:
-    """What a producer wrote last."""
+    """The last batch of a producer."""
 
     epoch: int
     next_sequence: int
@@ -88,63 +88,63 @@ class LastBatch:
 
 
 class BatchRules:
-    """The rules of one segment, batch after batch; it remembers what a rule on neighbours needs."""
+    """The rules of one segment, batch after batch. It remembers what rules on neighbours need."""
 
     def __init__(self, say: Say, checks_sequences: bool = True) -> None:
         self._say = say
         self.checks_sequences = checks_sequences
-        """Whether producers number their batches without gaps; coordinators of the broker do not."""
+        """Whether producers number their batches without gaps. The broker's coordinators do not."""
         self.epoch = -1
-        """Of the last batch that has one."""
+        """That of the last batch that has one."""
         self.producers: dict[int, LastBatch] = {}
-        """What each producer wrote last, those that wrote last at the end."""
+        """Last batch of each producer; those that wrote last are at the end."""
         self.next_offset = -1
         self.whole_from = 0
         """From here to the last batch no offset is missing between batches."""
 
-    def judge(self, batch: ScannedBatch, sums: RecordSums) -> None:
-        """Say what is to be said of the next batch."""
-        self._judge_header(batch)
-        self._judge_control(batch)
-        self._judge_sequence(batch)
-        self._judge_timestamps(batch, sums)
-        self._judge_content(batch, sums)
+    def check(self, batch: ScannedBatch, sums: RecordSums) -> None:
+        """Check the next batch."""
+        self._check_header(batch)
+        self._check_control(batch)
+        self._check_sequence(batch)
+        self._check_timestamps(batch, sums)
+        self._check_content(batch, sums)
 
-    def _judge_header(self, batch: ScannedBatch) -> None:
+    def _check_header(self, batch: ScannedBatch) -> None:
         header = batch.header
         if header.unknown_attribute_bits:
             message = f"attributes 0x{header.attributes & 0xFFFF:04x} have unknown bits"
             self._say("unknown-attribute-bits", message, batch)
         epoch = header.partition_leader_epoch
         if 0 <= epoch < self.epoch:
-            self._say("leader-epoch-regression", f"leader epoch {epoch} behind a batch of epoch {self.epoch}", batch)
-        # One flipped epoch is one finding: what follows is compared with the flipped one only if it is lower.
+            self._say("leader-epoch-regression", f"leader epoch {epoch} after a batch of epoch {self.epoch}", batch)
+        # One flipped epoch gives one finding: a later batch is compared with the flipped one only if it is lower.
         self.epoch = epoch if epoch >= 0 else self.epoch
 
-    def _judge_control(self, batch: ScannedBatch) -> None:
+    def _check_control(self, batch: ScannedBatch) -> None:
         header, kind = batch.header, batch.control_type
         if not header.is_control or kind is None:
             return
         if kind is ControlType.UNKNOWN:
-            self._say("unknown-control-type", "a control record of a type that is not known", batch)
+            self._say("unknown-control-type", "a control record of unknown type", batch)
         marker = kind in _MARKERS
         if marker and header.record_count != 1:
             self._say("control-batch-shape", f"a {kind} marker in a batch of {header.record_count} records", batch)
         if marker and (header.producer_id < 0 or not header.is_transactional):
-            self._say("control-batch-shape", f"a {kind} marker that belongs to no transactional producer", batch)
+            self._say("control-batch-shape", f"a {kind} marker without a transactional producer", batch)
         if not marker and header.is_transactional:
-            self._say("control-batch-shape", f"a transactional control batch that is no marker but {kind}", batch)
+            self._say("control-batch-shape", f"a transactional control batch that is {kind} and no marker", batch)
 
     def remember(self, producer_id: int, last: LastBatch) -> None:
-        """What a producer wrote last; the producer that did not write for longest is forgotten if there are many."""
+        """Store a producer's last batch. If there are too many, the producer that wrote longest ago is forgotten."""
         if self.producers.pop(producer_id, None) is None and len(self.producers) >= PRODUCERS:
             del self.producers[next(iter(self.producers))]
         self.producers[producer_id] = last
 
-    def _judge_sequence(self, batch: ScannedBatch) -> None:
+    def _check_sequence(self, batch: ScannedBatch) -> None:
         header = batch.header
         if header.base_offset != self.next_offset:
-            # Compaction, damage or retention took something here: no producer's last batch is known any more.
+            # Compaction, damage or retention removed something here: no producer's last batch is known any more.
             self.whole_from = header.base_offset
         self.next_offset = header.next_offset
         is_numbered = header.producer_id >= 0 and header.base_sequence >= 0 and not header.is_control
@@ -153,15 +153,15 @@ class BatchRules:
         last = self.producers.get(header.producer_id)
         if last is not None and last.epoch == header.producer_epoch and last.base_offset >= self.whole_from:
             ahead = (header.base_sequence - last.next_sequence) % SEQUENCES
-            told = f"sequence {header.base_sequence} where {last.next_sequence} follows (producer {header.producer_id})"
+            message = f"sequence {header.base_sequence}, expected {last.next_sequence} (producer {header.producer_id})"
             if ahead >= SEQUENCES // 2:
-                self._say("sequence-duplicate", told, batch)
+                self._say("sequence-duplicate", message, batch)
             elif ahead:
-                self._say("sequence-gap", told, batch)
+                self._say("sequence-gap", message, batch)
         following = (header.base_sequence + header.last_offset_delta + 1) % SEQUENCES
         self.remember(header.producer_id, LastBatch(header.producer_epoch, following, header.base_offset))
 
-    def _judge_timestamps(self, batch: ScannedBatch, sums: RecordSums) -> None:
+    def _check_timestamps(self, batch: ScannedBatch, sums: RecordSums) -> None:
         header, greatest = batch.header, sums.greatest
         stated = header.max_timestamp
         if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
@@ -175,10 +175,10 @@ class BatchRules:
             message = f"{sums.out_of_range} records with a timestamp outside of years 1 to 9999"
             self._say("timestamp-out-of-range", message, batch)
 
-    def _judge_content(self, batch: ScannedBatch, sums: RecordSums) -> None:
+    def _check_content(self, batch: ScannedBatch, sums: RecordSums) -> None:
         odd = sums.oddities
         if odd.unusual_encoding:
-            self._say("unusual-encoding", "its records hold numbers encoded otherwise than Kafka does", batch)
+            self._say("unusual-encoding", "its records contain numbers that Kafka would encode in another way", batch)
         if sums.names_not_utf8:
             message = f"{sums.names_not_utf8} names of record headers are not UTF-8"
             self._say("header-name-not-utf8", message, batch)
@@ -189,12 +189,12 @@ class BatchRules:
             message = f"{odd.inner_magics_differ} messages inside are not of format v{batch.header.magic}"
             self._say("inner-magic-differs", message, batch)
         if odd.inner_bytes_left:
-            message = f"{odd.inner_bytes_left} bytes of a last message inside that is not whole"
+            message = f"{odd.inner_bytes_left} bytes of an incomplete last message inside"
             self._say("inner-bytes-left", message, batch)
         if odd.is_wrapper_at_zero:
             message = (
-                f"it says offset 0, and the last message inside has offset {batch.header.last_offset}: a broker passes "
-                "over it for a consumer that begins behind 0"
+                f"it has offset 0, and the last message inside has offset {batch.header.last_offset}: a broker skips "
+                "it for a consumer that begins after 0"
             )
             self._say("wrapper-offset-zero", message, batch)
 

@@ -1,7 +1,7 @@
 """The message for a log that ends below its high watermark: committed offsets are missing at its end.
 
-A checkpoint and a segment that were copied one after the other while a broker ran do not fit either. So the times at
-which both files were changed are told: where they lie close together, in a running broker's order, it may be the copy.
+A checkpoint and a segment that were copied one after the other while a broker ran differ in the same way. So the
+message has the mtimes of both files. If they are close, in the order of a running broker, the copy may be the cause.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def beyond_log_end(log: SourceLog, log_end: int, high_watermark: int) -> str:
-    """One sentence, without its full stop.
+    """Build one sentence, without its full stop.
 
-    log_end: offset behind the last batch that can be read. high_watermark: the one that counts; files have times only
-    for the one that the log's checkpoint states.
+    Args:
+        log: The log.
+        log_end: Offset after the last batch that can be read.
+        high_watermark: The one that counts. Mtimes are known only for the one in the log's checkpoint.
     """
     lost = high_watermark - log_end
     text = f"the log ends at offset {log_end}; committed offsets from there on are missing: {lost}"
@@ -30,7 +32,7 @@ def beyond_log_end(log: SourceLog, log_end: int, high_watermark: int) -> str:
 
 
 def times_of_change(high_watermark_ms: int, name: str, modified_ms: int) -> str:
-    """When the checkpoint of high watermarks and the last segment were changed; times in epoch milliseconds."""
+    """When the checkpoint of high watermarks and the last segment were changed. Times are in epoch milliseconds."""
     return (
         f"{HIGH_WATERMARK_FILE} was written at {_time(high_watermark_ms)}, {name} changed last at {_time(modified_ms)}"
     )

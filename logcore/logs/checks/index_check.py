@@ -1,18 +1,18 @@
-"""The indexes beside a segment, held against its batches: rules of `loglake verify`.
+"""The indexes beside a segment, compared with its batches: rules of `loglake verify`.
 
-    rule                       severity  says
+    rule                       severity  finds
     corrupt-index              warning   an index that contradicts itself
     index-missing              info      a segment without an offset index; a broker would recover the segment
-    index-partial-entry        info      bytes at the end of an index that are no whole entry; nobody reads them
-    index-zeroed               warning   zeros at the end of an index whose segment is complete, where it is trimmed
-    index-past-end             warning   an entry for bytes behind the last good batch: the segment may have been cut
+    index-partial-entry        info      bytes at the end of an index that are not a whole entry; no broker reads them
+    index-zeroed               warning   zeros at the end of an index whose segment is complete; brokers trim them
+    index-past-end             warning   an entry for bytes after the last good batch: the segment may have been cut
     offset-index-differs       warning   an entry that no broker would have written for these batches
-    time-index-differs         warning   the same of the time index
+    time-index-differs         warning   the same for the time index
     transaction-index-differs  warning   the aborted transactions are not those of the log
 
-Indexes are derived from the log: what is wrong with one is said once a file, and it can be rebuilt. Entries of every
-broker line are accepted (`logcore.segments.side_files.offset_index`). Belongs here: a segment's indexes. What needs
-the whole log is `logcore.logs.checks.log_check`, which also finds the transactions to compare with.
+Indexes are derived from the log and can be rebuilt. So each kind of error gives one finding for each file. Entries of
+every broker line are accepted (`logcore.segments.side_files.offset_index`). Belongs here: a segment's indexes.
+`logcore.logs.checks.log_check` has rules that need the whole log, and finds the transactions to compare with.
 """
 
 from __future__ import annotations
@@ -32,15 +32,21 @@ Read = Callable[[str], bytes]
 """The bytes of a file beside a segment, by its path. Raises LogError."""
 
 Batches = Callable[[], Iterable[ScannedBatch]]
-"""The good batches of a segment in its order, as often as it is called. Of each are needed `position`, and of its
-header `base_offset`, `last_offset` and `max_timestamp`."""
+"""The good batches of a segment in its order, as often as it is called. Each needs `position`, and in its header
+`base_offset`, `last_offset` and `max_timestamp`."""
 
 
 @dataclass(frozen=True, slots=True)
 class WalkedSegment:
-    """What the walk over a segment told of it. valid_end: position behind its last good batch. is_damaged: bytes before
-    that cannot be trusted; then an entry may be of a batch among them, and only what lies behind the end is said.
-    is_sealed: a later segment follows. max_timestamp: the greatest of its batches in ms; None if they have none."""
+    """The results of a segment's scan.
+
+    Attributes:
+        valid_end: Position after its last good batch.
+        is_damaged: Bytes before that cannot be trusted. Then an entry may belong to a batch among them, and only
+            entries after the end are reported.
+        is_sealed: A later segment follows.
+        max_timestamp: The greatest of its batches in ms; None if they have none.
+    """
 
     valid_end: int
     is_damaged: bool
@@ -49,7 +55,7 @@ class WalkedSegment:
 
 
 def check_indexes(segment: SegmentFile, facts: WalkedSegment, batches: Batches, read: Read) -> Iterator[Finding]:
-    """What is to be said of a segment's offset and time index, and of the size of all three."""
+    """Check a segment's offset index and time index, and the sizes of both."""
     path = segment.side_file(OFFSET_INDEX_SUFFIX)
     if path is not None:
         yield from _offset_index(segment, path, facts, batches, read)
@@ -76,7 +82,7 @@ def _offset_index(
         entry = entries[past]
         yield found(
             "index-past-end",
-            f"the index knows of offset {entry.offset} at position {entry.position}, and the segment's last good batch "
+            f"the index has offset {entry.offset} at position {entry.position}, but the segment's last good batch "
             f"ends at {facts.valid_end}; the segment may have been cut",
             file=path,
             position=past * offset_index.ENTRY_SIZE,
@@ -91,7 +97,7 @@ def _offset_index(
         first = wrong[0]
         yield found(
             "offset-index-differs",
-            f"{len(wrong)} of {len(entries)} entries do not fit the batches, the first one says offset {first.offset} "
+            f"{len(wrong)} of {len(entries)} entries do not match the batches; the first one has offset {first.offset} "
             f"at position {first.position}",
             file=path,
             position=entries.index(first) * offset_index.ENTRY_SIZE,
@@ -117,8 +123,8 @@ def _time_index(
         first = wrong[0]
         yield found(
             "time-index-differs",
-            f"{len(wrong)} of {len(entries)} entries do not fit the batches, the first one says that offset "
-            f"{first.offset} brought timestamp {first.timestamp}",
+            f"{len(wrong)} of {len(entries)} entries do not match the batches; the first one has offset "
+            f"{first.offset} for timestamp {first.timestamp}",
             file=path,
             position=entries.index(first) * time_index.ENTRY_SIZE,
             nbytes=time_index.ENTRY_SIZE,
@@ -129,27 +135,27 @@ def _time_index(
     if facts.is_sealed and greatest is not None and stated < greatest:
         yield found(
             "time-index-differs",
-            f"the index of a complete segment ends at timestamp {stated}, its batches reach {greatest}; a broker takes "
-            "the former, or the file's time, for the segment's age",
+            f"the index of a complete segment ends at timestamp {stated}, but its batches reach {greatest}; a broker "
+            "uses the former, or the file's mtime, as the segment's age",
             file=path,
             start_offset=segment.base_offset,
         )
 
 
 def _size(path: str, size: int, entry_size: int, entries: int, is_sealed: bool) -> Iterator[Finding]:
-    """What the size of an index says, whatever its entries do."""
+    """Check the size of an index, whatever its entries are."""
     whole = size - size % entry_size
     used = entries * entry_size
     if size > whole:
-        message = f"the last {size - whole} bytes are no whole entry; nobody reads them"
+        message = f"the last {size - whole} bytes are not a whole entry; brokers ignore them"
         yield found("index-partial-entry", message, file=path, position=whole, nbytes=size - whole)
     if is_sealed and whole > used:
-        message = f"{whole - used} bytes are zeros, where the index of a complete segment is trimmed"
+        message = f"{whole - used} bytes are zeros, but the index of a complete segment has none at its end"
         yield found("index-zeroed", message, file=path, position=used, nbytes=whole - used)
 
 
 def unusable(path: str, error: LogError) -> Finding:
-    """The finding for a file beside a segment that cannot be read or understood."""
+    """The finding for a file beside a segment that is unreadable or invalid."""
     if isinstance(error, CorruptIndexError | UnsupportedFormatError):
         return found("corrupt-index", error.message, file=path, position=error.position)
     return found("unreadable", error.message, file=path)
@@ -158,8 +164,11 @@ def unusable(path: str, error: LogError) -> Finding:
 def transaction_index_of(
     segment: SegmentFile, read: Read
 ) -> tuple[dict[int, AbortedTransaction] | None, list[Finding]]:
-    """Entries of a segment's transaction index by the offset of their marker; None, and a finding, if the file cannot
-    be used. A segment without aborts has none."""
+    """Read a segment's transaction index. A segment without aborts has none.
+
+    Returns:
+        Entries by the offset of their marker, and findings. The entries are None if the file cannot be used.
+    """
     path = segment.side_file(TRANSACTION_INDEX_SUFFIX)
     if path is None:
         return {}, []
@@ -180,12 +189,15 @@ def compare_transactions(
     *,
     exact_below: int,
 ) -> Iterator[Finding]:
-    """What is to be said of a segment's transaction index.
+    """Check a segment's transaction index against the log.
 
-    indexed, derived: aborted transactions by the offset of their marker, as the index and as the log tells them.
-    markers: producer id of every ABORT marker of the segment by its offset. exact_below: up to this offset all of the
-    log from its beginning was seen and nothing was cleaned, so that both must be the same; above, an entry is only
-    asked for its marker, and an entry may be missing.
+    Args:
+        segment: The segment.
+        indexed: The index's aborted transactions by the offset of their marker.
+        derived: The log's aborted transactions by the offset of their marker.
+        markers: Producer id of every ABORT marker of the segment by its offset.
+        exact_below: Below this offset the log is known from its beginning and nothing was cleaned, so both must be the
+            same. Above it an entry must only have its marker in the log, and entries may be missing.
     """
     path = segment.side_file(TRANSACTION_INDEX_SUFFIX)
     wrong: list[tuple[int, str]] = []
@@ -194,21 +206,21 @@ def compare_transactions(
         if markers.get(marker) != entry.producer_id:
             if marker < exact_below or marker in markers:
                 wrong.append(
-                    (marker, f"it has an abort of producer {entry.producer_id} at offset {marker}, the log none")
+                    (marker, f"it has an abort of producer {entry.producer_id} at offset {marker}, the log has none")
                 )
         elif marker < exact_below and ours != entry:
-            told = "no data of it" if ours is None else _differing(entry, ours)
+            difference = "no data of it" if ours is None else _differing(entry, ours)
             wrong.append(
-                (marker, f"of the abort of producer {entry.producer_id} at offset {marker} the log has {told}")
+                (marker, f"for the abort of producer {entry.producer_id} at offset {marker} the log has {difference}")
             )
         elif ours is not None and ours.first_offset < entry.first_offset:
-            wrong.append((marker, f"the one up to {marker} begins at {entry.first_offset}, its data before that"))
+            wrong.append((marker, f"the one up to {marker} begins at {entry.first_offset}, its data earlier"))
     for marker, ours in derived.items():
         if marker < exact_below and marker not in indexed:
             wrong.append((marker, f"it lacks the one of producer {ours.producer_id} up to {marker}"))
     if wrong:
         marker, first = min(wrong)
-        message = f"{len(wrong)} aborted transactions of the index are not as in the log: {first}"
+        message = f"{len(wrong)} aborted transactions of the index differ from the log: {first}"
         if path is None:
             message = f"the segment has no transaction index, and {len(wrong)} aborted transactions end in it"
         yield found("transaction-index-differs", message, file=path or segment.path, start_offset=marker)

@@ -1,26 +1,26 @@
-"""Rules about a log as a whole: its segments against each other, and what lies beside them against the batches.
+"""Rules about a log as a whole: its segments against each other, and the files beside them against the batches.
 
-    rule                        severity  says
-    missing-offsets             error     offsets gone between two segments, or in front of the first batch
+    rule                        severity  finds
+    missing-offsets             error     offsets gone between two segments, or before the first batch
     offset-gap                  warning   offsets gone inside a segment of a log that shows no sign of cleaning
-    leader-epoch-regression     warning   a segment that begins in a lower epoch than the one before ended in
-    leader-epoch-differs        warning   a batch whose epoch is not the one that leader-epoch-checkpoint has there
+    leader-epoch-regression     warning   a segment that begins in a lower epoch than the end of the one before
+    leader-epoch-differs        warning   a batch whose epoch is not the one in leader-epoch-checkpoint
     leader-epochs-unproven      info      no leader-epoch-checkpoint to compare with, or one that begins above the log
-                                          start; the epoch is under no checksum
+                                          start; no checksum covers the epoch
     producer-sequence           warning   a producer's batch that does not follow its last one (a gap, or a duplicate)
     producer-epoch-regression   warning   a producer's batch of a lower epoch than it had
     broken-snapshot             warning   a producer snapshot that cannot be used
-    snapshot-differs            warning   a producer snapshot that is not what the batches before it come to
-    checkpoint-beyond-log-end   warning   recovery point, snapshot, epoch or cleaner checkpoint behind the log end
-    high-watermark-beyond-…     error     committed offsets behind the log end
+    snapshot-differs            warning   a producer snapshot that differs from the batches before it
+    checkpoint-beyond-log-end   warning   recovery point, snapshot, epoch or cleaner checkpoint above the log end
+    high-watermark-beyond-…     error     committed offsets above the log end
     transaction-index-differs   warning   see `logcore.logs.checks.index_check`
 
-Everything beside the log is derived from it and is compared only as far as the log proves it. Where the log does not
-begin at offset 0 the producer snapshot at its first segment stands for what came before; without one, and behind
-damage, a gap or cleaned batches, neither sequences nor snapshots can be judged, and the transaction index only in part.
+Everything beside the log is derived from it, and is compared only where the log proves it. If the log does not begin at
+offset 0, the producer snapshot at its first segment represents what came before. Without one, and after damage, a gap
+or cleaned batches, sequences and snapshots cannot be checked, and the transaction index only in part.
 
-A cut exactly between two batches leaves no trace in a segment: what points behind the end is the only witness. Belongs
-here: the walk over a whole log. `logcore.logs.checks.validation` checks the bytes and batches of one segment.
+A cut exactly between two batches leaves no trace in a segment. Only files that name offsets above the end show it.
+Belongs here: the walk over a whole log. `logcore.logs.checks.validation` checks the bytes and batches of one segment.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from logcore.logs.checks.beyond_log_end import beyond_log_end
 from logcore.logs.checks.index_check import Read, compare_transactions, transaction_index_of
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.gaps import GapRules
-from logcore.logs.model.producer_state import ProducerBatch, ProducerReplay
+from logcore.logs.model.producers.producer_state import ProducerBatch, ProducerReplay
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.records.control import ControlType
 from logcore.segments.filenames import LEADER_EPOCH_FILE, MAX_OFFSET, is_coordinator_topic
@@ -43,21 +43,28 @@ from logcore.segments.side_files.producer_state import ProducerEntry, parse
 from logcore.segments.side_files.transaction_index import AbortedTransaction
 
 FINDINGS_PER_RULE = 100
-"""A log's findings of one rule beyond this many are only counted."""
+"""Findings of one log by one rule beyond this many are only counted."""
 
 _MAX_SEQUENCE = 2**31 - 1
 
 
 class CheckedBatch(ProducerBatch, Protocol):
-    """What is looked at of a good batch; `logcore.logs.checks.validation.BatchVerdict` has it. Neighbours without a
-    producer, without gaps and of one leader epoch may be given as one."""
+    """The fields of a good batch that are checked; `logcore.logs.checks.validation.BatchVerdict` has them.
+
+    Neighbours without a producer, without gaps and of one leader epoch may be joined.
+    """
 
     @property
-    def position(self) -> int: ...
+    def position(self) -> int:
+        """Of the batch in its segment."""
+
     @property
-    def leader_epoch(self) -> int: ...
+    def leader_epoch(self) -> int:
+        """As the batch states it."""
+
     @property
-    def delete_horizon_ms(self) -> int | None: ...
+    def delete_horizon_ms(self) -> int | None:
+        """As the batch states it; None without one."""
 
 
 def check_log(
@@ -67,11 +74,17 @@ def check_log(
     *,
     rules: GapRules | None = None,
 ) -> Iterator[Finding]:
-    """What is to be said of a log, its segments in order, each with its good batches and bad stretches in order.
+    """Check a log as a whole.
 
-    read: the bytes of a file beside the log, by its path. rules: what explains gaps; by default the log's cleaner
-    checkpoint. A log that shows cleaned batches (fewer records than offsets, a delete horizon) explains every gap
-    below them itself. Files of findings are paths as the log has them.
+    Args:
+        log: The log.
+        segments: In order, each with its good batches and bad stretches in order.
+        read: Returns the bytes of a file beside the log, by its path.
+        rules: What explains gaps; by default the log's cleaner checkpoint. Cleaned batches (fewer records than offsets,
+            a delete horizon) explain every gap below them.
+
+    Yields:
+        Findings. Their files are paths as in the log.
     """
     check = _LogCheck(log, read, GapRules(log.cleaner_checkpoint) if rules is None else rules)
     for segment, items in segments:
@@ -82,9 +95,9 @@ def check_log(
             else:
                 check.take(item)
         check.end_segment()
-        yield from check.told()
+        yield from check.take_findings()
     check.finish()
-    yield from check.told()
+    yield from check.take_findings()
 
 
 class _LogCheck:
@@ -96,13 +109,13 @@ class _LogCheck:
         self._segment: SegmentFile | None = None
         self._expected: int | None = None
         self._at_start = False
-        """No batch of the segment was taken yet."""
+        """No batch of the segment was read yet."""
         self._is_damaged = False
         self._exact = True
         """All of the log up to here was seen, and nothing of it was cleaned away."""
         self._exact_below = MAX_OFFSET
         self._gaps: list[tuple[int, int, bool, str, int]] = []
-        """Gaps that nothing explains so far: start, end, whether at a segment's beginning, file, position."""
+        """Gaps without an explanation until now: start, end, whether at a segment's beginning, file, position."""
         self._epoch = -1
         self._epochs = log.leader_epochs
         self._epoch_at = -1
@@ -114,8 +127,8 @@ class _LogCheck:
         self._derived: dict[int, AbortedTransaction] = {}
         self._markers: dict[int, int] = {}
 
-    def told(self) -> list[Finding]:
-        """What was found since the last call."""
+    def take_findings(self) -> list[Finding]:
+        """The findings since the last call."""
         said, self._said = self._said, []
         return said
 
@@ -129,7 +142,7 @@ class _LogCheck:
         self._derived, self._markers = {}, {}
 
     def _start_from(self, base_offset: int) -> None:
-        """The state that the log begins with: none at offset 0, else what the snapshot there says."""
+        """The state at the beginning of the log: empty at offset 0, else that of the snapshot there."""
         if base_offset == 0:
             return
         entries = None
@@ -143,7 +156,7 @@ class _LogCheck:
 
     def take_stretch(self, stretch: Stretch) -> None:
         if stretch.tail:
-            return  # a write under way
+            return  # a write in progress
         self._is_damaged = True
         self._doubt(stretch.offset)
 
@@ -169,7 +182,7 @@ class _LogCheck:
         if segment is None:
             return
         if self._at_start and not self._is_damaged and segment.base_offset > (self._expected or 0):
-            # No batch in it: an empty segment begins where the log ends.
+            # No batch in it: an empty segment begins at the end of the log.
             self._take_gap(self._expected or 0, segment.base_offset, 0)
             self._expected = segment.base_offset
         if self._indexed is not None:
@@ -178,12 +191,12 @@ class _LogCheck:
             )
 
     def finish(self) -> None:
-        """What only the end of the log shows."""
+        """Check what only the end of the log shows."""
         for start, end, at_start, file, position in self._gaps:
-            what = f"no batch holds the {end - start} offsets from {start} on, and nothing explains it"
+            what = f"no batch has the {end - start} offsets from {start} on, and nothing explains it"
             rule = "missing-offsets" if at_start else "offset-gap"
             if self._log.cleaner_checkpoint is None:
-                what += " (of a compacted topic that would be ordinary)"
+                what += " (in a compacted topic this is ordinary)"
             self._say(rule, what, file=file, position=position, start_offset=start, end_offset=end)
         if self._epoch >= 0 and not self._epochs and not self._log.named_files:
             message = "no leader-epoch-checkpoint to compare with, and no checksum covers a batch's leader epoch"
@@ -201,7 +214,7 @@ class _LogCheck:
         self._doubt(start)
         why = self._rules.loss(start, end)
         if self._segment is None or self._is_damaged or why != "no-explanation":
-            return  # explained, or said already where the bytes were looked at
+            return  # explained, or reported already by the check of the bytes
         self._gaps.append((start, end, self._at_start, self._segment.path, position))
 
     def _doubt(self, offset: int) -> None:
@@ -213,7 +226,7 @@ class _LogCheck:
         if epoch < 0:
             return
         if self._at_start and epoch < self._epoch:
-            message = f"leader epoch {epoch} behind a segment that ends in epoch {self._epoch}"
+            message = f"leader epoch {epoch} after a segment that ends in epoch {self._epoch}"
             self._say_of("leader-epoch-regression", message, batch)
         self._epoch = epoch
         following = self._epoch_at + 1
@@ -231,13 +244,13 @@ class _LogCheck:
             self._say_of("leader-epoch-differs", message, batch)
 
     def _say_without_epoch(self, batch: CheckedBatch) -> None:
-        """A broker removes epochs with the offsets that deleteRecords takes, and writes the new log start later."""
+        """A broker removes epochs together with the offsets of deleteRecords, and writes the new log start later."""
         if self._is_without_epoch or not self._epochs or batch.base_offset < self._log.log_start_offset:
             return
         self._is_without_epoch = True
         message = (
             f"leader-epoch-checkpoint begins at offset {self._epochs[0].start_offset}, and the log at "
-            f"{self._log.log_start_offset}: the leader epochs of the batches between have nothing to be compared with"
+            f"{self._log.log_start_offset}: the leader epochs of the batches between cannot be compared"
         )
         path = f"{self._log.directory}/{LEADER_EPOCH_FILE}"
         self._say("leader-epochs-unproven", message, file=path, start_offset=batch.base_offset)
@@ -268,10 +281,10 @@ class _LogCheck:
             return
         expected = (before[1] + 1) & _MAX_SEQUENCE
         if batch.base_sequence != expected:
-            behind = (batch.base_sequence - expected) & _MAX_SEQUENCE
-            what = "a gap" if behind < 2**30 else "written before"
+            ahead = (batch.base_sequence - expected) & _MAX_SEQUENCE
+            what = "a gap" if ahead < 2**30 else "written before"
             sequence, producer = batch.base_sequence, batch.producer_id
-            message = f"producer {producer} goes on at sequence {sequence} where {expected} follows: {what}"
+            message = f"producer {producer} continues at sequence {sequence}, expected {expected}: {what}"
             self._say_of("producer-sequence", message, batch)
 
     def _snapshot(self, path: str) -> tuple[ProducerEntry, ...] | None:
@@ -282,24 +295,24 @@ class _LogCheck:
             return None
 
     def _compare_snapshot(self, offset: int, path: str, at: int) -> None:
-        """A snapshot named by an offset, where the next offset of the batches taken is `at`."""
+        """Compare a snapshot for `offset`; the next offset of the log's batches is `at`."""
         entries = self._snapshot(path)
         if entries is None or not self._exact or at > offset:
             return
         ours = self._replay.entries()
         wrong = []
         for entry in entries:
-            told = self._differing(entry, ours.pop(entry.producer_id, None))
-            if told is not None:
-                wrong.append(f"of producer {entry.producer_id} {told}")
-        # A broker forgets producers that were silent for long, but never one with an open transaction.
+            difference = self._differing(entry, ours.pop(entry.producer_id, None))
+            if difference is not None:
+                wrong.append(f"of producer {entry.producer_id} {difference}")
+        # A broker forgets producers that were silent for a long time, but never one with an open transaction.
         wrong += [
             f"it lacks producer {entry.producer_id}, whose transaction is open since {entry.current_txn_first_offset}"
             for entry in ours.values()
             if entry.open_transaction is not None
         ]
         if wrong:
-            message = f"{len(wrong)} producers are not as the batches below offset {offset} left them: {wrong[0]}"
+            message = f"{len(wrong)} producers differ from the batches below offset {offset}: {wrong[0]}"
             self._say("snapshot-differs", message, file=path, start_offset=offset)
 
     def _differing(self, entry: ProducerEntry, ours: ProducerEntry | None) -> str | None:
@@ -322,7 +335,7 @@ class _LogCheck:
         for name in names:
             theirs, mine = getattr(entry, name), getattr(ours, name)
             if theirs != mine:
-                return f"it says {name.replace('_', ' ')} {theirs}, the batches {mine}"
+                return f"it has {name.replace('_', ' ')} {theirs}, the batches {mine}"
         return None
 
     def _check_ends(self, log_end: int) -> None:
@@ -340,7 +353,7 @@ class _LogCheck:
         if log.cleaner_checkpoint is not None:
             self._beyond("the cleaner's checkpoint", log.cleaner_checkpoint, log_end, log.directory)
         self._beyond("the log start offset", log.log_start_offset, log_end, log.directory)
-        # KRaft's metadata log may end below its newest snapshot: a broker drops it then, and goes on from the snapshot.
+        # KRaft's metadata log may end below its latest snapshot. Then a broker drops it and continues at the snapshot.
         if log.high_watermark is not None and log.high_watermark > log_end and not log.is_metadata:
             self._say(
                 "high-watermark-beyond-log-end",

@@ -1,17 +1,18 @@
-"""The pass over one segment: every rule over every byte, and a row for every batch.
+"""The check of one segment: every rule over every byte, and a row for every batch.
 
-    rule                      severity  says
+    rule                      severity  finds
     corrupt-bytes             error     bytes that cannot be trusted (offsets, crc, counts, codec, records)
     zero-tail · zero-padding  error · info   zeros up to the end, in a sealed segment · in one still being written
     torn-tail                 info      a partial batch at the end of a segment still being written
-    tail-hides-batches        error     an end that is no partial batch, or that contains whole batches
-    segment-without-batch     warning   a tail alone: no batch can be read
-    …                                   of batches that can be trusted: `logcore.logs.checks.batch_rules`
+    tail-hides-batches        error     an end that is not a partial batch, or that contains whole batches
+    segment-without-batch     warning   only a tail: no batch can be read
+    …                                   in batches that can be trusted: `logcore.logs.checks.batch_rules`
 
-What makes a batch trustworthy, and how the walk goes on behind one that is not, is `logcore.segments.scanning.scan`. A
-gap between offsets is no finding here: whether it is legal depends on the log (`logcore.logs.model.offset_ledger`).
+`logcore.segments.scanning.scan` decides which batches can be trusted, and how the scan continues after one that cannot.
+A gap between offsets gives no finding here: whether it is valid depends on the log
+(`logcore.logs.model.offset_ledger`).
 
-The pass holds one batch at a time, so memory does not grow with the segment; findings are capped for each rule.
+Only one batch is in memory at a time, so memory does not grow with the segment. Findings are limited for each rule.
 """
 
 from __future__ import annotations
@@ -29,16 +30,18 @@ from logcore.segments.scanning.fetched_bytes import FetchedBytes
 from logcore.segments.scanning.scan import Accounting, End, ScannedBatch, Stretch, scan
 
 SPLIT_BYTES = 64 * 1024 * 1024
-"""Distance between split points, at least; the next batch starts one."""
+"""The least distance between split points. The next batch starts one."""
 
 FINDINGS_PER_RULE = 100
-"""A segment's findings of one rule beyond this many are only counted."""
+"""Findings of one segment by one rule beyond this many are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchVerdict:
-    """A batch that can be trusted, as a row of the table `batches`. Offsets are inclusive, position and size bytes of
-    the segment, timestamps milliseconds."""
+    """A batch that can be trusted, as a row of the table `batches`.
+
+    Offsets are inclusive, position and size are bytes of the segment, timestamps are milliseconds.
+    """
 
     position: int
     size: int
@@ -92,7 +95,7 @@ class BatchVerdict:
 
 @dataclass(slots=True)
 class Counts:
-    """What the trusted batches hold. records: without control records. codecs: batches by codec name."""
+    """Counts over the trusted batches. `records` excludes control records; `codecs` counts batches by codec name."""
 
     batches: int = 0
     records: int = 0
@@ -101,8 +104,9 @@ class Counts:
 
 
 def stretch_rule(stretch: Stretch) -> str:
-    """The rule that reports bytes that cannot be trusted. What is wrong with a batch whose end is proven is known;
-    it hides nothing."""
+    """The rule that reports bytes that cannot be trusted. A batch whose end is proven hides nothing, and what is wrong
+    with it is known.
+    """
     if stretch.tail:
         return "torn-tail"
     if stretch.unreadable:
@@ -121,19 +125,25 @@ def validate_segment(
     checks_sequences: bool = True,
     fetched: FetchedBytes | None = None,
 ) -> SegmentValidation:
-    """Judge a whole segment; iterate over the result to make it happen.
+    """Check a whole segment. The work happens while the caller iterates over the result.
 
-    base_offset: what the file's name says. sealed: a later segment follows, so nothing may be missing at the end.
-    file: its name in findings. next_base_offset: base of the segment that follows, if one does; with it, batches that
-    overlap the next segment are refused. checks_sequences: False for topics that a coordinator writes. fetched: whoever
-    brings the bytes of `buf` into memory; None if they are all there. Damage never raises; `fetched` may, with a
-    LogError.
+    Damage never raises. `fetched` may raise a LogError.
+
+    Args:
+        buf: The segment's bytes.
+        base_offset: The offset in the file's name.
+        sealed: Whether a later segment follows. Then nothing may be missing at the end.
+        file: Its name in findings.
+        limits: The most that is kept in memory.
+        next_base_offset: Base of the segment that follows, if one does. Then batches that overlap it are refused.
+        checks_sequences: False for topics that a coordinator writes.
+        fetched: Loads the bytes of `buf` into memory; None if they are all there.
     """
     return SegmentValidation(buf, base_offset, sealed, file, limits, next_base_offset, checks_sequences, fetched)
 
 
 class SegmentJudgement:
-    """What is to be said of one segment, fed with what a walk over it finds, in the order of positions."""
+    """Collects the results of one segment's scan, in the order of positions."""
 
     def __init__(self, file: str, sealed: bool, base_offset: int, checks_sequences: bool = True) -> None:
         self._sealed = sealed
@@ -142,14 +152,14 @@ class SegmentJudgement:
         self._accounting: Accounting | None = None
         self._valid = self._quarantined = self._unreadable = self._tail = 0
         self.next_offset = base_offset
-        """Offset behind the last good batch so far, the segment's base offset before there is one."""
+        """Offset after the last good batch; before the first one the segment's base offset."""
         self.counts = Counts()
         self.split_points: list[tuple[int, int]] = []
-        """(position, base offset) of the first batch, and of the first one at least 64 MiB behind each of these."""
+        """(position, base offset) of the first batch, and of the first one at least 64 MiB after each of these."""
         self.min_timestamp: int | None = None
-        """Least timestamp of a data record, records without one (negative) left out."""
+        """Least timestamp of a data record, without negative ones."""
         self.max_timestamp: int | None = None
-        """Greatest max timestamp of a batch, markers included, as Kafka's retention sees it; None if all are -1."""
+        """Greatest max timestamp of a batch, markers included, as in Kafka's retention; None if all are -1."""
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -158,18 +168,26 @@ class SegmentJudgement:
 
     @property
     def accounting(self) -> Accounting:
-        """Where every byte went. ValueError before the walk ended."""
+        """The bytes by kind.
+
+        Raises:
+            ValueError: The scan has not ended.
+        """
         if self._accounting is None:
-            raise ValueError("the segment has not been walked to its end")
+            raise ValueError("the check of the segment has not reached its end")
         return self._accounting
 
     @property
     def end(self) -> End:
-        """How the segment ended. ValueError before the walk did."""
+        """How the segment ended.
+
+        Raises:
+            ValueError: The scan has not ended.
+        """
         return _end(self.accounting, self._sealed)
 
     def take(self, batch: ScannedBatch, sums: RecordSums) -> BatchVerdict:
-        """The next batch, and sums over its records."""
+        """Add the next batch, with sums over its records."""
         header = batch.header
         codec = header.codec.kafka_name
         data = 0 if header.is_control else header.record_count
@@ -177,7 +195,7 @@ class SegmentJudgement:
         self.see_times(None if header.is_control else sums.least, header.max_timestamp)
         self.see_position(batch.position, header.base_offset)
         self.next_offset = header.next_offset
-        self.rules.judge(batch, sums)
+        self.rules.check(batch, sums)
         return BatchVerdict.of(batch)
 
     def count(self, codec: str, batches: int, records: int, control_records: int, nbytes: int) -> None:
@@ -189,25 +207,25 @@ class SegmentJudgement:
         self._valid += nbytes
 
     def see_times(self, least: int | None, greatest: int) -> None:
-        """Least timestamp of data records, if they have any; greatest max timestamp of batches."""
+        """Add the least timestamp of data records, if they have any, and the greatest max timestamp of batches."""
         if greatest >= 0:
             self.max_timestamp = max(greatest, self.max_timestamp or 0)
         if least is not None and (self.min_timestamp is None or least < self.min_timestamp):
             self.min_timestamp = least
 
     def see_position(self, position: int, base_offset: int) -> None:
-        """Where a batch begins."""
+        """Add the position of a batch."""
         if not self.split_points or position - self.split_points[-1][0] >= SPLIT_BYTES:
             self.split_points.append((position, base_offset))
 
     def take_stretch(self, stretch: Stretch) -> None:
-        """The next bytes that cannot be trusted."""
+        """Add the next bytes that cannot be trusted."""
         if stretch.tail:
             self._tail += stretch.size
         else:
             self._quarantined += stretch.size - stretch.unreadable
             self._unreadable += stretch.unreadable
-        hides = "" if stretch.hides is None else f". No ordinary tail: {stretch.hides}"
+        hides = "" if stretch.hides is None else f". Not an ordinary tail: {stretch.hides}"
         if stretch.unreadable:
             hides = f". The disk failed to read {stretch.unreadable} of them"
         self._findings.add(
@@ -219,7 +237,7 @@ class SegmentJudgement:
         )
 
     def finish(self, file_size: int, padding: int) -> None:
-        """The segment's end."""
+        """Add the segment's end."""
         self._accounting = Accounting(file_size, self._valid, self._quarantined, self._tail, padding, self._unreadable)
         if not self.counts.batches and self._tail:
             self._findings.add(
@@ -231,7 +249,7 @@ class SegmentJudgement:
             )
         if not padding:
             return
-        where = "although a later segment follows" if self._sealed else "behind the last batch"
+        where = "although a later segment follows" if self._sealed else "after the last batch"
         self._findings.add(
             "zero-tail" if self._sealed else "zero-padding",
             f"the last {padding} bytes are zeros, {where}",
@@ -253,7 +271,7 @@ class SegmentJudgement:
 
 
 class SegmentValidation(SegmentJudgement):
-    """Iterates once over a segment, in the order of positions; the attributes are complete afterwards."""
+    """Iterates once over a segment, in the order of positions. The attributes are complete afterwards."""
 
     def __init__(
         self,
@@ -292,7 +310,7 @@ class SegmentValidation(SegmentJudgement):
                 self.take_stretch(item)
                 yield item
             else:
-                # A batch without records was never looked into.
+                # The records of an empty batch were never read.
                 sums = self._sums if item.header is self._header else RecordSums()
                 sums.oddities = self._scan.oddities
                 yield self.take(item, sums)
@@ -313,7 +331,7 @@ def _end(accounting: Accounting, sealed: bool) -> End:
 
 
 class _CappedFindings:
-    """Findings of one file; of each rule the first ones in full, then their number."""
+    """Findings of one file: the first ones of each rule in full, then their number."""
 
     def __init__(self, file: str) -> None:
         self._file = file

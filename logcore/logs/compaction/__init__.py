@@ -1,1 +1,1 @@
-"""Cleaning a log by key, as Kafka's cleaner does it: one module for each thing that is decided on the way."""
+"""Cleaning a log by key, as Kafka's cleaner does it: one module for each decision."""

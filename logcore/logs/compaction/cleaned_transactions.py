@@ -1,31 +1,31 @@
-"""Which transactions a round of cleaning meets, and what may leave of them.
+"""The transactions in a round of cleaning, and which of their batches may be removed.
 
-Fed in the order of offsets over all segments of a round, and once more, by itself, over the dirty part for the map:
+Batches come in the order of offsets over all segments of a round. Another tracker gets those of the dirty part, for the
+map:
 
     batch                       discardable
     data, aborted               yes; the transaction counts as seen
-    data, other                 no; a transactional one makes its producer's COMMIT stay
+    data, other                 no; a transactional one keeps its producer's COMMIT
     ABORT marker                unless data of the transaction was seen. If it was, the entry of the transaction index
-                                goes along with the marker
+                                is kept with the marker
     COMMIT marker               unless data of the producer was seen since its last marker
     control batch, no record    yes: it was cleaned before
     any other control batch     no
 
-So a marker goes only in a round that finds nothing left of its transaction. Whether that is at once is not decided
-here: markers wait for their delete horizon (`retained_batch`).
+So a marker is removed only in a round that finds nothing left of its transaction. Other rules delay that: markers wait
+for their delete horizon (`retained_batch`).
 
-What is known between two groups of segments is a `CleanedTransactionState`: whoever cleans a group by itself begins
-with it.
+A `CleanedTransactionState` is the state between two groups of segments. A cleaner that gets a single group begins with
+it.
 
 Source: Kafka CleanedTransactionMetadata.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from heapq import heapify, heappop, heappush
-from typing import Any
 
 from logcore.records.control import ControlType
 from logcore.segments.side_files.transaction_index import AbortedTransaction
@@ -33,32 +33,17 @@ from logcore.segments.side_files.transaction_index import AbortedTransaction
 
 @dataclass(frozen=True, slots=True)
 class CleanedTransactionState:
-    """What is known at one place of the log; all tuples in a canonical order, so that equal states are equal.
+    """The state at one place of the log. All tuples are in a canonical order, so that equal states are equal.
 
-    waiting: aborted transactions that begin further on. aborting: those that began, and whether data of them was seen.
-    committing: producer ids of which data was seen that nothing aborts.
+    Attributes:
+        waiting: Aborted transactions that begin later.
+        aborting: Those that have begun, and whether data of them was seen.
+        committing: Producer ids with data that no transaction aborts.
     """
 
     waiting: tuple[AbortedTransaction, ...] = ()
     aborting: tuple[tuple[AbortedTransaction, bool], ...] = ()
     committing: tuple[int, ...] = ()
-
-    def as_dict(self) -> dict[str, Any]:
-        """Numbers and lists alone, for JSON."""
-        return {
-            "waiting": [list(astuple(each)) for each in self.waiting],
-            "aborting": [[*astuple(each), seen] for each, seen in self.aborting],
-            "committing": list(self.committing),
-        }
-
-    @classmethod
-    def from_dict(cls, stated: Mapping[str, Any]) -> CleanedTransactionState:
-        """The state that `as_dict` was made of."""
-        return cls(
-            tuple(AbortedTransaction(*each) for each in stated["waiting"]),
-            tuple((AbortedTransaction(*each[:4]), bool(each[4])) for each in stated["aborting"]),
-            tuple(stated["committing"]),
-        )
 
 
 @dataclass(slots=True)
@@ -68,7 +53,7 @@ class _Aborting:
 
 
 class CleanedTransactions:
-    """The tracker. `add` what the transaction indexes say in front of a segment, then tell it every batch."""
+    """Tracks transactions. Call `add` with the transaction indexes before a segment, then pass every batch."""
 
     def __init__(self, state: CleanedTransactionState | None = None) -> None:
         start = CleanedTransactionState() if state is None else state
@@ -78,7 +63,7 @@ class CleanedTransactions:
         self._committing = set(start.committing)
 
     def state(self) -> CleanedTransactionState:
-        """What is known now. Transactions that were added more than once are in it once."""
+        """The present state. Transactions that were added more than once are in it once."""
         return CleanedTransactionState(
             tuple(each for _, _, each in sorted({entry[1]: entry for entry in self._waiting}.values())),
             tuple((each.transaction, each.seen) for _, each in sorted(self._aborting.items())),
@@ -86,21 +71,23 @@ class CleanedTransactions:
         )
 
     def add(self, aborted: Iterable[AbortedTransaction]) -> None:
-        """Aborted transactions that begin in front of the end of the next segment. The same one may come again for as
-        long as its marker was not passed."""
+        """Add aborted transactions that begin before the end of the next segment. The same one may be added again until
+        its marker was passed.
+        """
         for each in aborted:
             heappush(self._waiting, (each.first_offset, astuple(each), each))
 
     def forget_ended(self, offset: int) -> None:
-        """Drop what ended below an offset, where a stretch was left out and its markers were not seen, nor perhaps
-        any batch of what began there."""
+        """Remove transactions that ended below an offset. Before it a stretch was left out, with their markers and
+        perhaps some of their batches.
+        """
         self._waiting = [each for each in self._waiting if each[2].last_offset >= offset]
         heapify(self._waiting)
         for producer_id in [pid for pid, each in self._aborting.items() if each.transaction.last_offset < offset]:
             del self._aborting[producer_id]
 
     def data(self, last_offset: int, producer_id: int, *, is_transactional: bool) -> bool:
-        """Whether a batch of data was aborted."""
+        """Pass a data batch. Returns whether it was aborted."""
         self._begin(last_offset)
         if not is_transactional:
             return False
@@ -114,8 +101,11 @@ class CleanedTransactions:
     def control(
         self, last_offset: int, producer_id: int, kind: ControlType | None
     ) -> tuple[bool, AbortedTransaction | None]:
-        """Of a control batch (kind None: without a record): whether nothing is left that it says something about, and
-        for an ABORT the transaction that it ends, if that is one of those added."""
+        """Pass a control batch; `kind` is None if it has no record.
+
+        Returns:
+            Whether nothing is left of its transaction, and for an ABORT the transaction that it ends, if it was added.
+        """
         self._begin(last_offset)
         if kind is None:
             return True, None
@@ -131,7 +121,7 @@ class CleanedTransactions:
         return False, None
 
     def _begin(self, last_offset: int) -> None:
-        """Aborted transactions that begin at or below an offset are under way."""
+        """Begin the aborted transactions whose first offset is at or below an offset."""
         while self._waiting and self._waiting[0][0] <= last_offset:
             _, _, begun = heappop(self._waiting)
             self._aborting.setdefault(begun.producer_id, _Aborting(begun, False))

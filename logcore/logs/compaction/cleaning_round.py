@@ -1,11 +1,11 @@
-"""What one round of cleaning works on, and what comes of it: values that every way of cleaning shares.
+"""Input and output of one round of cleaning: values that every cleaner shares.
 
-    SourceSegment    a segment as it is before
+    SourceSegment    a segment before cleaning
     CleaningRound    what is the same for all segments of the round: bounds, clocks, producers, the broker line
-    CleanedSegment   what a group of segments became; its log went into a sink meanwhile
+    CleanedSegment   the result for a group of segments; its log was written into a sink
 
-A round: `selection` chooses the range, `CleaningRound` fixes it, the map of newest offsets is made over the dirty part,
-`group_segments` puts neighbours together, and each group becomes one segment at the base offset of its first.
+A round: `selection` chooses the range, and `CleaningRound` fixes it. The map of latest offsets is built from the dirty
+part. `group_segments` joins neighbours, and each group becomes one segment at the base offset of its first.
 
 Source: Kafka Cleaner, LogToClean.
 """
@@ -24,20 +24,25 @@ from logcore.segments.side_files.transaction_index import AbortedTransaction
 
 
 class Uncleanable(LogError):
-    """The round cannot be done by any rule that a broker has: it would mark the partition uncleanable."""
+    """No broker can do this round: it would mark the partition uncleanable."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceSegment:
-    """A segment to clean. next_base_offset: of the segment behind it, or the end of the round's range.
+    """A segment to clean.
 
-    offset_index_size, time_index_size: bytes of its indexes as trimmed, which decide about grouping.
-    aborted: the aborted transactions that begin below `next_base_offset` and whose marker lies in this segment or
-    behind it: what a broker finds in its transaction index and those of the segments that follow, of the whole log.
-    dirty_position: where reading for the map begins, which is what its offset index says about the first dirty offset.
-    held: the segment's bytes, or who reads them.
-    unreadable: stretches of the file, [start, end) by position, that are damaged. Who cleans steps over them and
-    trusts the rest, which was verified.
+    Attributes:
+        base_offset: Its base offset.
+        next_base_offset: That of the segment after it, or the end of the round's range.
+        held: The segment's bytes, or an object that reads them.
+        modified_ms: The mtime of the file.
+        offset_index_size: Bytes of its trimmed offset index; it decides on grouping.
+        time_index_size: The same for its time index.
+        aborted: The aborted transactions that begin below `next_base_offset` and whose marker is in this segment or
+            after it. A broker finds them in its transaction index and those of all later segments.
+        dirty_position: Where reading for the map begins: the position in its offset index for the first dirty offset.
+        unreadable: Damaged stretches of the file, [start, end) by position. A cleaner skips them and trusts the rest,
+            which was verified.
     """
 
     base_offset: int
@@ -57,14 +62,16 @@ class SourceSegment:
 
     @property
     def size(self) -> int:
-        """How many there are; nothing is read for it."""
+        """The number of bytes; nothing is read for it."""
         return len(self.held) if isinstance(self.held, BYTES) else self.held.size
 
 
 @dataclass(frozen=True, slots=True)
 class ActiveProducer:
-    """A producer that a broker would still know at the round's clock. last_data_offset: None if only markers of it are
-    known."""
+    """A producer that a broker still knows at the round's clock.
+
+    `last_data_offset` is None if only markers of it are known.
+    """
 
     epoch: int
     last_data_offset: int | None
@@ -74,11 +81,22 @@ class ActiveProducer:
 class CleaningRound:
     """What is decided before the first byte is cleaned. Offsets are absolute, times in milliseconds.
 
-    upper_bound_offset: base of the first segment that is not cleaned (Kafka's firstUncleanableOffset as rounded down).
-    legacy_horizon_ms: tombstones in v0 and v1 go with segments changed at or before it. max_keys: where Kafka's map
-    would be full (slots times load factor); None: never. frozen_from: at and above it nothing is garbage but what a
-    readable newer record replaces, because bytes below it cannot be read; None: all is readable. segment_index_bytes:
-    room in the offset index, and in the time index, of a cleaned segment; None: any.
+    Attributes:
+        log_start_offset: The log start.
+        first_dirty_offset: Where the last cleaning ended.
+        upper_bound_offset: Base of the first segment that is not cleaned (Kafka's firstUncleanableOffset, rounded
+            down).
+        high_watermark: The log's high watermark.
+        as_of_ms: The clock.
+        delete_retention_ms: `delete.retention.ms`.
+        legacy_horizon_ms: Tombstones in v0 and v1 are removed from segments changed at or before it.
+        line: The broker line.
+        producers: Those that a broker still knows.
+        index_interval_bytes: `index.interval.bytes`.
+        max_keys: The size at which Kafka's map would be full (slots times load factor); None: no limit.
+        frozen_from: At and above this offset, a record is removed only if a readable newer one replaces it, because
+            bytes below cannot be read; None: all is readable.
+        segment_index_bytes: Room in the offset index, and in the time index, of a cleaned segment; None: no limit.
     """
 
     log_start_offset: int
@@ -98,12 +116,22 @@ class CleaningRound:
 
 @dataclass(frozen=True, slots=True)
 class CleanedSegment:
-    """A group of segments after cleaning. Its log was written to the sink; these go beside it.
+    """A group of segments after cleaning. Its log was written to the sink; these are the files beside it.
 
-    digest: SHA-256 of the log, in hex. transaction_index: None if no transaction of it was aborted: then there is no
-    such file. records, batches: of the output. removed: records of the input that are gone. rebuilt: batches of the
-    output that are not the bytes they were. max_timestamp: greatest of a batch, None if none has one. last_offset: of
-    the last batch, None without one.
+    Attributes:
+        base_offset: Its base offset.
+        size: Bytes of its log.
+        digest: SHA-256 of the log, in hex.
+        offset_index: The bytes of the index, as the next two.
+        time_index: See there.
+        transaction_index: None if it has no aborted transaction: then there is no such file.
+        modified_ms: The mtime of the log.
+        batches: How many the output has.
+        records: How many the output has.
+        removed: How many records of the input are gone.
+        rebuilt: Batches of the output whose bytes changed.
+        max_timestamp: Greatest of a batch; None if none has one.
+        last_offset: That of the last batch; None without one.
     """
 
     base_offset: int

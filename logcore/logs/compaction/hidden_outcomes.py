@@ -1,8 +1,8 @@
-"""Transactions whose outcome damage hides: open where bytes are damaged, and their marker may have been there.
+"""Transactions whose outcome damage hides: open where bytes are damaged, so their marker may have been there.
 
-The next marker of the producer may be another transaction's then, so it decides nothing (as in
-`logcore.logs.model.transactions`). What can tell is the transaction index of the damaged segment, and of the one with
-that marker: an abort that is not in them did not happen.
+Then the next marker of the producer may belong to another transaction, so it decides nothing (as in
+`logcore.logs.model.transactions`). Two transaction indexes can decide: those of the damaged segment and of the segment
+with that marker. An abort that is not in them did not happen.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from logcore.logs.model.findings import Finding, found
-from logcore.logs.model.producer_state import Completed
+from logcore.logs.model.producers.producer_state import Completed
 
 
 class HiddenOutcomes:
-    """Told of damage and of markers, segment by segment. first_offsets: of the transactions nobody can decide."""
+    """Gets damage and markers, segment by segment. `first_offsets` are those of the undecidable transactions."""
 
     def __init__(self) -> None:
         self.first_offsets: list[int] = []
         self._across: dict[int, int] = {}
-        """Producer id: first offset of what it had open at damage in an earlier segment, whose index says no more."""
+        """First offset by producer id: open at damage in an earlier segment, whose index does not end them."""
         self._hidden: dict[int, int] = {}
-        """The same of damage in this segment."""
+        """The same for damage in this segment."""
         self._ended: dict[int, int] = {}
-        """Of these, those of which a later marker was seen in this segment."""
+        """Those with a later marker in this segment."""
 
     def damaged(self, open_from: Mapping[int, int]) -> None:
-        """Bytes are damaged. open_from: first offset of each transaction that is open there, by producer id."""
+        """Bytes are damaged. `open_from` has the first offset of each transaction open there, by producer id."""
         self._hidden |= open_from
 
     def ended(self, done: Completed) -> None:
@@ -36,14 +36,14 @@ class HiddenOutcomes:
             self._ended[done.producer_id] = first
 
     def end_segment(self, *, is_stated: bool) -> Iterator[Finding]:
-        """The segment is over. is_stated: its transaction index says which of the markers in it aborted what."""
+        """End the segment. `is_stated`: its transaction index shows which of its markers aborted what."""
         if not is_stated:
             for producer_id, first in {**self._hidden, **self._ended}.items():
                 self.first_offsets.append(first)
                 yield found(
                     "transaction-outcome-lost",
                     f"producer {producer_id} had a transaction open, begun at offset {first}, where bytes are damaged, "
-                    "and no transaction index says what became of it: nothing from there on is cleaned",
+                    "and no transaction index has its outcome: nothing from there on is cleaned",
                     start_offset=first,
                 )
         else:

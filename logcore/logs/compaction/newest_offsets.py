@@ -1,8 +1,8 @@
-"""The newest offset of every key, exactly: the map that cleaning goes by.
+"""The latest offset of every key, exactly: the map for cleaning.
 
-A key is its bytes; an empty key is a key. Kafka keeps digests (MD5) in a table of fixed size instead: keys of one
-digest are one key there, and a round ends where the table is filled to its load factor. The latter can be asked for
-here (`capacity`), the former is left out on purpose.
+A key is its bytes; an empty key is a key. Kafka keeps digests (MD5) in a table of fixed size instead. There, keys with
+equal digests are one key, and a round ends when the table reaches its load factor. This class has the second limit on
+request (`capacity`), and not the first one on purpose.
 
 Source: Kafka SkimpyOffsetMap.
 """
@@ -13,12 +13,12 @@ NEVER = -1
 
 
 class NewestOffsets:
-    """latest: the last offset that the map knows about; -1 when it knows nothing. Above it everything stays."""
+    """`latest` is the last offset that the map covers, -1 for none. Every record above it stays."""
 
     __slots__ = ("_by_key", "_capacity", "latest")
 
     def __init__(self, capacity: int | None) -> None:
-        """capacity: how many keys it takes; None: any number."""
+        """`capacity` is the number of keys that fit; None: no limit."""
         self._by_key: dict[bytes, int] = {}
         self._capacity = capacity
         self.latest = NEVER
@@ -28,14 +28,14 @@ class NewestOffsets:
 
     @property
     def is_full(self) -> bool:
-        """Whether no record is taken in any more, not even one of a key that is there."""
+        """Whether no more records are added, not even for keys in the map."""
         return self._capacity is not None and len(self._by_key) >= self._capacity
 
     def put(self, key: bytes, offset: int) -> None:
-        """Take a record in. The last one wins, which is the newest: offsets rise."""
+        """Add a record. The last one is the latest, because offsets increase."""
         self._by_key[key] = offset
         self.latest = offset
 
     def newest(self, key: bytes) -> int:
-        """The newest offset of a key, -1 if the map does not have it."""
+        """The latest offset of a key; -1 if the map does not have it."""
         return self._by_key.get(key, NEVER)

@@ -1,15 +1,17 @@
-"""The indexes of a segment that is being written batch by batch.
+"""The indexes of a segment that is written batch by batch.
 
-An entry is made in front of a batch when more than `index.interval.bytes` were written since the last one, as a broker
-does on append; closing the segment adds a last entry to the time index. Since the bytes are counted over everything
-that goes into the segment, in whatever portions, the result is that of a recovery of the segment.
+As on a broker's append, an entry is added before a batch if more than `index.interval.bytes` were written since the
+last one. Closing the segment adds a last entry to the time index. The bytes are counted over everything in the segment,
+whatever its portions. So the result is that of a recovery of the segment.
 
 Source: Kafka LogSegment.{append, onBecomeInactiveSegment}.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_right
+from typing import NoReturn
 
 from logcore.logs.compaction.cleaning_round import CleanedSegment, Uncleanable
 from logcore.records.batch import BatchHeader
@@ -20,35 +22,75 @@ from logcore.segments.side_files.time_index import NO_TIMESTAMP, TimeEntry
 from logcore.segments.side_files.transaction_index import AbortedTransaction
 
 
-class OutputIndexes:
-    """Of one segment based at `base_offset`. size, batches, last_offset, max_timestamp: of what it holds so far, the
-    last two None without one."""
+class SegmentIndexes(ABC):
+    """The indexes of one segment based at `base_offset`.
 
-    def __init__(self, base_offset: int, interval_bytes: int) -> None:
+    `size`, `batches`, `last_offset` and `max_timestamp` describe its content until now; the last two are None without
+    one.
+    """
+
+    def __init__(self, base_offset: int) -> None:
         self._base_offset = base_offset
-        self._interval = interval_bytes
-        self._unindexed = 0
-        self._greatest = TimeEntry(NO_TIMESTAMP, base_offset)
-        self._offsets: list[OffsetEntry] = []
-        self._times: list[TimeEntry] = []
         self._aborted: list[AbortedTransaction] = []
         self.size = 0
         self.batches = 0
         self.last_offset: int | None = None
 
     @property
+    @abstractmethod
     def max_timestamp(self) -> int | None:
+        """The greatest timestamp of a batch, in ms."""
+
+    @abstractmethod
+    def offset_index(self) -> bytes:
+        """The offset index."""
+
+    @abstractmethod
+    def time_index(self) -> bytes:
+        """The time index with its closing entry."""
+
+    def abort(self, transaction: AbortedTransaction) -> None:
+        """Add an aborted transaction whose marker stays in the segment."""
+        self._aborted.append(transaction)
+
+    def transaction_index(self) -> bytes | None:
+        """The transaction index; None if it has no entry: then there is no such file."""
+        return transaction_index.encode(self._aborted) if self._aborted else None
+
+    def _refuse(self, base_offset: int, last_offset: int) -> NoReturn:
+        """Raise Uncleanable for a batch whose offset is too far from the base."""
+        raise Uncleanable(
+            f"a batch ends at offset {last_offset}, which a segment based at {self._base_offset} cannot contain",
+            offset=base_offset,
+            advice="Run `loglake recover` first: it splits such a segment.",
+        )
+
+
+class OutputIndexes(SegmentIndexes):
+    """The indexes of a segment whose batches come one by one."""
+
+    def __init__(self, base_offset: int, interval_bytes: int) -> None:
+        super().__init__(base_offset)
+        self._interval = interval_bytes
+        self._unindexed = 0
+        self._greatest = TimeEntry(NO_TIMESTAMP, base_offset)
+        self._offsets: list[OffsetEntry] = []
+        self._times: list[TimeEntry] = []
+
+    @property
+    def max_timestamp(self) -> int | None:
+        """The greatest timestamp of what was appended; None if there is none."""
         return None if self._greatest.timestamp == NO_TIMESTAMP else self._greatest.timestamp
 
     def take(self, header: BatchHeader) -> None:
-        """The next batch of the segment. Raises Uncleanable for an offset that the indexes cannot hold."""
+        """Add the next batch of the segment.
+
+        Raises:
+            Uncleanable: Its offset is too far from the base.
+        """
         last_offset = header.last_offset
         if not 0 <= last_offset - self._base_offset <= MAX_RELATIVE_OFFSET:
-            raise Uncleanable(
-                f"a batch ends at offset {last_offset}, which a segment based at {self._base_offset} cannot hold",
-                offset=header.base_offset,
-                advice="Run `loglake recover` first: it splits such a segment.",
-            )
+            self._refuse(header.base_offset, last_offset)
         if header.max_timestamp > self._greatest.timestamp:
             self._greatest = TimeEntry(header.max_timestamp, last_offset)
         if self._unindexed > self._interval:
@@ -60,21 +102,14 @@ class OutputIndexes:
         self.batches += 1
         self.last_offset = last_offset
 
-    def abort(self, transaction: AbortedTransaction) -> None:
-        """An aborted transaction whose marker stays in the segment."""
-        self._aborted.append(transaction)
-
     def offset_index(self) -> bytes:
+        """The content of the offset index."""
         return offset_index.encode(self._offsets, self._base_offset)
 
     def time_index(self) -> bytes:
-        """With the entry that closes it."""
+        """Bytes of the time index; its last entry is the latest timestamp of the segment."""
         self._consider()
         return time_index.encode(self._times, self._base_offset)
-
-    def transaction_index(self) -> bytes | None:
-        """None if there is nothing to say: then there is no such file."""
-        return transaction_index.encode(self._aborted) if self._aborted else None
 
     def _consider(self) -> None:
         if self._greatest.timestamp > (self._times[-1].timestamp if self._times else NO_TIMESTAMP):
@@ -82,9 +117,17 @@ class OutputIndexes:
 
 
 def check_room(segment: CleanedSegment, index_bytes: int | None) -> None:
-    """Whether a broker's indexes, which are made `segment.index.bytes` large, would have held those of a cleaned
-    segment. It fails at an entry for which there is no room; the time index keeps a place free for the entry that
-    closes it. index_bytes: None for any. Raises Uncleanable."""
+    """Check that a broker's indexes, which are `segment.index.bytes` large, would have room for a cleaned segment.
+
+    A broker fails at an entry without room. The time index keeps one place free for its closing entry.
+
+    Args:
+        segment: The cleaned segment.
+        index_bytes: The size of an index; None: no limit.
+
+    Raises:
+        Uncleanable: There is no room.
+    """
     if index_bytes is None:
         return
     base = segment.base_offset
@@ -97,7 +140,7 @@ def check_room(segment: CleanedSegment, index_bytes: int | None) -> None:
         return
     last_time = 0
     if used > 1:
-        # Every entry of the offset index asks for one of the time index; what was there before the last one asked?
+        # Every entry of the offset index needs room for one of the time index. How many were there before the last?
         offsets, times = offset_index.parse(segment.offset_index, base), time_index.parse(segment.time_index, base)
         last_time = bisect_right(times, offsets[-2].offset, key=lambda entry: entry.offset)
     if used > room or last_time >= time_room:

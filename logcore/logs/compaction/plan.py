@@ -1,20 +1,20 @@
-"""A round of cleaning over a partition directory: first as a plan, then carried out by any way of cleaning.
+"""A round of cleaning over a partition directory: first a plan, then carried out by any cleaner.
 
     bounds      log start, first dirty offset, high watermark, last stable offset: where the round begins and ends
-    clocks      the round's own, and the one that tombstones of v0 and v1 go by
-    damage      every batch was verified. A group with a damaged segment stays as it is; above the first damaged offset
-                nothing is garbage but what a readable newer record replaces; the checkpoint stays at or below the
-                damaged segment's base, so that tombstones are in the map for as long as the damage is there
+    clocks      the round's own, and the one for tombstones of v0 and v1
+    damage      every batch was verified. A group with a damaged segment stays as it is. Above the first damaged offset
+                a record is removed only if a readable newer one replaces it. The checkpoint stays at or below the
+                damaged segment's base, so that tombstones are in the map as long as the damage exists
     groups      which segments become one
 
-A log that is not dirty enough by `min.cleanable.dirty.ratio` is planned all the same: whoever asks decides, the plan
-says it (`CompactionPlan.why_not`). Where nothing can be cleaned there is a refusal.
+A log that is not dirty enough by `min.cleanable.dirty.ratio` is planned too: the caller decides, and the plan has the
+reason (`CompactionPlan.why_not`). If nothing can be cleaned there is a refusal.
 
-What cannot be known before the map was made: with `log.cleaner.dedupe.buffer.size` the round may end earlier, and with
-it the groups.
+One thing is unknown before the map is built: with `log.cleaner.dedupe.buffer.size` the round may end earlier, and then
+the groups change.
 
-Source: Kafka LogCleanerManager, Cleaner.doClean, LocalLog.replaceSegments. Belongs here: decisions and what becomes of
-the files. Reading the log over is `surveyed_log`, the cleaning itself `cleaner`.
+Source: Kafka LogCleanerManager, Cleaner.doClean, LocalLog.replaceSegments. Belongs here: decisions and files.
+`surveyed_log` reads the log, `cleaner` cleans it.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from logcore.logs.compaction.selection import (
     why_not_now,
 )
 from logcore.logs.compaction.surveyed_log import Reader, SurveyedLog, SurveyedSegment, read_plainly, survey
+from logcore.logs.model import readable_end
 from logcore.logs.model.broker_line import BrokerLine
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.partition_directory import (
@@ -69,8 +70,9 @@ _LOAD_FACTOR = 0.9
 
 @dataclass(frozen=True, slots=True)
 class NothingToClean(Refusal):
-    """Nothing is cleaned: what a start leaves of the directory (files; removed, and why; root), and what is to be said
-    of it."""
+    """Nothing is cleaned. It has what a start leaves of the directory: files, removed files with the reason, root
+    lines; and the findings.
+    """
 
     files: Proposal
     removed: dict[str, str]
@@ -87,12 +89,22 @@ def plan_compaction(
     upper_bound: int | None = None,
     read: Reader = read_plainly,
 ) -> CompactionPlan | NothingToClean:
-    """What a round of cleaning at this clock does to a directory, or why there is nothing for it to do.
+    """Plan a round of cleaning for a directory.
 
-    upper_bound: nothing at or above it is cleaned. read: how segments are walked over and verified.
+    Args:
+        directory: The directory.
+        config: The topic's configuration.
+        line: The broker line.
+        as_of_ms: The clock.
+        upper_bound: Nothing at or above it is cleaned.
+        read: Scans and verifies a segment.
 
-    Raises LogError for a directory that a broker would begin anew, because its log start offset lies behind its end,
-    and for one with the damaged output of a cleaning that was interrupted.
+    Returns:
+        The plan, or why there is nothing to do.
+
+    Raises:
+        LogError: A broker would drop all segments, because the log start offset is after the log end. Or the output of
+            an interrupted cleaning is damaged.
     """
     start = start_of(directory)
     first = min((base for name in start.kept if (base := segment_base_offset(name)) is not None), default=None)
@@ -112,15 +124,17 @@ def plan_compaction(
     log_end = log.log_end_offset
     if log_start > log_end:
         raise LogError(
-            f"its log start offset {log_start} lies behind its log end {log_end}: a broker's start would drop every "
-            "segment and begin anew",
+            f"its log start offset {log_start} lies after its log end {log_end}: a broker's start would drop every "
+            "segment and begin with an empty log",
             topic_partition=str(directory.topic_partition),
-            advice="See what `loglake recover` makes of it.",
+            advice="Try `loglake recover`.",
         )
-    stated = log_end if directory.high_watermark is None else directory.high_watermark
-    high_watermark = min(max(stated, log_start), log_end)
-    unstable = log.first_unstable_offset(high_watermark)
-    last_stable = high_watermark if unstable is None else min(max(unstable, log_start), high_watermark)
+    high_watermark = readable_end.high_watermark(
+        directory.high_watermark, log_start_offset=log_start, log_end_offset=log_end
+    )
+    last_stable = readable_end.last_stable_offset(
+        log.first_unstable_offset(high_watermark), high_watermark=high_watermark, log_start_offset=log_start
+    )
     facts = [_facts(each) for each in log.segments]
     chosen = cleanable_range(
         facts,
@@ -223,7 +237,7 @@ def _source(log: SurveyedLog, number: int, log_start: int, chosen: CleanableRang
 
 
 def _legacy_horizon(facts: Sequence[RetentionFacts], first_dirty: int, delete_retention_ms: int) -> int:
-    """Tombstones of v0 and v1 go by the age of the clean part's last segment; without a clean part by none."""
+    """Tombstones of v0 and v1 are removed by the age of the last clean segment; without one none is."""
     clean = [each for each in facts if each.base_offset < first_dirty]
     return clean[-1].modified_ms - delete_retention_ms if clean else 0
 
@@ -249,22 +263,30 @@ def _why_nothing(chosen: CleanableRange, log: SurveyedLog, last_stable: int, upp
         (last_stable, f"the last stable offset is {last_stable}"),
     ]
     if upper_bound is not None:
-        bounds.append((upper_bound, f"the bound asked for is {upper_bound}"))
+        bounds.append((upper_bound, f"the requested bound is {upper_bound}"))
     lowest, why = min(bounds)
     ends = (each.next_base_offset for each in log.segments[:-1])
     if any(end is not None and chosen.first_dirty < end <= lowest for end in ends):
-        why = "what is dirty is younger than min.compaction.lag.ms"
+        why = "the dirty part is younger than min.compaction.lag.ms"
     return f"no whole segment can be cleaned at or above the first dirty offset {chosen.first_dirty}: {why}"
 
 
 OpenStream = Callable[[str, int], AbstractContextManager[ByteSink]]
-"""Opens a new file by its name, with its time of change; what is written to it is large."""
+"""Opens a new large file, by its name and mtime."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionOutcome:
-    """files: of the new directory, but for the cleaned logs, which were written already. segments: the cleaned ones,
-    and the bases of those that each took the place of. removed: files that are gone, and why."""
+    """The result of a round.
+
+    Attributes:
+        files: The files of the new directory, except the cleaned logs, which are written already.
+        segments: The cleaned segments.
+        replaced: For each of them the bases of those that it replaces.
+        first_dirty_offset: The new line of the cleaner checkpoint.
+        root: The new lines in the root files.
+        removed: Files that are gone, and why.
+    """
 
     files: Proposal
     segments: tuple[CleanedSegment, ...]
@@ -275,7 +297,12 @@ class CompactionOutcome:
 
 
 def run_compaction(plan: CompactionPlan, open_stream: OpenStream, cleaner: Cleaner) -> CompactionOutcome:
-    """Carry a plan out. Raises what `Cleaner.clean` does; then nothing of what was written is of use."""
+    """Carry a plan out.
+
+    Raises:
+        Uncleanable: As `Cleaner.clean`. Then the caller must discard what was written.
+        CorruptRecordError: As `Cleaner.clean`.
+    """
     end = cleaner.build_map(plan.dirty_segments, plan.round)
     files = started_files(plan.directory, plan.start)
     removed = {name: str(reason) for name, reason in plan.start.dropped.items()}
@@ -304,7 +331,7 @@ def run_compaction(plan: CompactionPlan, open_stream: OpenStream, cleaner: Clean
 
 
 def _drop(files: dict[str, ProposedFile], removed: dict[str, str], base_offset: int, new_base_offset: int) -> None:
-    """Take a source segment's files out; its producer snapshot goes too, unless a segment is still based there."""
+    """Remove a source segment's files. Its producer snapshot is kept if a segment still has this base."""
     suffixes = [LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX]
     if base_offset != new_base_offset:
         suffixes.append(PRODUCER_SNAPSHOT_SUFFIX)
@@ -315,7 +342,7 @@ def _drop(files: dict[str, ProposedFile], removed: dict[str, str], base_offset: 
 
 
 def _side_files(segment: CleanedSegment, as_of_ms: int) -> dict[str, ProposedFile]:
-    """The indexes; the first two are as old as the log, the third is not."""
+    """The indexes. The first two have the mtime of the log, the third does not."""
     base = segment.base_offset
     files: dict[str, ProposedFile] = {
         segment_file_name(base, OFFSET_INDEX_SUFFIX): Write(segment.offset_index, segment.modified_ms),

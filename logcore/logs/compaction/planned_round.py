@@ -1,6 +1,6 @@
-"""A round of cleaning as it is planned: a value, what becomes one segment in it, and all of it as plain values.
+"""A planned round of cleaning as a value: the groups that become one segment each, and all of it as plain values.
 
-Belongs here: the plan. How it is made, and carried out, is in `plan`.
+Belongs here: the plan. `plan` makes it and carries it out.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from logcore.segments.startup import StartFiles
 
 @dataclass(frozen=True, slots=True)
 class PlannedGroup:
-    """Neighbours that become one segment. refusal: why they stay as they are instead; None: they do not."""
+    """Neighbours that become one segment. `refusal` is why they stay as they are instead; None if they are cleaned."""
 
     segments: tuple[SourceSegment, ...]
     refusal: str | None
 
     def as_dict(self) -> dict[str, Any]:
+        """The plan as values for JSON."""
         return {
             "segments": [each.base_offset for each in self.segments],
             "bytes": sum(each.size for each in self.segments),
@@ -36,8 +37,22 @@ class PlannedGroup:
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """What a round is to do. segments: all below the round's upper bound. why_not: what keeps a broker from it; None if
-    nothing does. start: what a broker's start makes of the directory's names."""
+    """What a round will do.
+
+    Attributes:
+        directory: The directory.
+        config: The topic's configuration.
+        start: The result of a broker's start for the directory's names.
+        round: The round's bounds and clocks.
+        segments: All below the round's upper bound.
+        damaged: Base offsets of the damaged ones.
+        chosen: The range to clean.
+        why_not: Why a broker would not clean now; None if it would.
+        log_end_offset: The log end.
+        last_stable_offset: The last stable offset.
+        assumed_high_watermark: No file has a high watermark, so the log end is used.
+        findings: The findings.
+    """
 
     directory: PartitionDirectory
     config: TopicConfig
@@ -54,12 +69,12 @@ class CompactionPlan:
 
     @property
     def dirty_segments(self) -> tuple[SourceSegment, ...]:
-        """Those the map is made of."""
+        """The segments for the map."""
         first = self.round.first_dirty_offset
         return tuple(each for each in self.segments if each.next_base_offset > first)
 
     def groups(self, end_offset: int | None = None) -> tuple[PlannedGroup, ...]:
-        """What becomes one segment; end_offset: where the map ended, by default the round's upper bound."""
+        """The groups that become one segment each. `end_offset` is the end of the map, by default the upper bound."""
         end = self.round.upper_bound_offset if end_offset is None else end_offset
         groups = group_segments(
             [each for each in self.segments if each.base_offset < end],
@@ -73,12 +88,14 @@ class CompactionPlan:
         damaged = [each.base_offset for each in group if each.base_offset in self.damaged]
         if not damaged:
             return None
-        return f"segment {damaged[0]} is damaged, and writing it again would put a right checksum on what is wrong"
+        return f"segment {damaged[0]} is damaged, and rewriting it would give wrong bytes a right checksum"
 
     def next_first_dirty(self, end_offset: int) -> int:
-        """The line of the cleaner checkpoint, where the map ended at `end_offset`: what is refused stays dirty, sound
-        segments in front of a damaged one of their group too. A tombstone among them would go at its horizon, but no
-        later round would look for the value that it stands for."""
+        """The new line of the cleaner checkpoint after a map that ended at `end_offset`.
+
+        Refused groups stay dirty, including their sound segments before a damaged one. A tombstone in these would be
+        removed at its horizon, but no later round would look for the value that it deletes.
+        """
         refused = (group.segments[0].base_offset for group in self.groups(end_offset) if group.refusal is not None)
         return min((end_offset, *self.damaged, *refused))
 
@@ -101,7 +118,7 @@ class CompactionPlan:
             "cleanable_bytes": self.chosen.cleanable_bytes,
             "dirty_ratio": _rounded(self.chosen.dirty_ratio),
             "a_broker_would": "clean" if self.why_not is None else "wait",
-            "why": "asked for" if self.why_not is None else f"asked for, although {self.why_not.message}",
+            "why": "requested" if self.why_not is None else f"requested, although {self.why_not.message}",
             "max_keys": round.max_keys,
             "active_producers": len(round.producers),
             "legacy_horizon_ms": round.legacy_horizon_ms,
@@ -122,23 +139,23 @@ def findings_told(findings: Sequence[Finding]) -> list[dict[str, Any]]:
 
 
 def _rounded(ratio: float) -> float:
-    """To six places, so that a plan is told alike everywhere."""
+    """To six places, so that a plan looks the same everywhere."""
     return float(f"{ratio:.6f}")
 
 
 def group_segments(
     segments: Sequence[SourceSegment], *, segment_bytes: int, segment_index_bytes: int, upper_bound_offset: int
 ) -> list[tuple[SourceSegment, ...]]:
-    """Neighbours that become one segment when a log is cleaned: all segments, oldest first, in groups.
+    """Group all segments, oldest first, into neighbours that become one segment when a log is cleaned.
 
-    From the oldest on, the next segment joins for as long as
+    From the oldest on, the next segment joins as long as
 
         bytes of the logs together              <= segment.bytes
-        bytes of the offset indexes, as trimmed <= segment.index.bytes, and so those of the time indexes
+        bytes of the trimmed offset indexes     <= segment.index.bytes, and the same for the time indexes
         its last offset - the group's base      <= 2^31-1, unless it is empty
 
-    All sizes are those before cleaning: what a round makes small is put together a round later. The last offset is
-    taken to be the one in front of the next segment, for the last of them the one in front of the round's end.
+    All sizes are those before cleaning: segments that a round makes small are joined by the next round. The last offset
+    is taken as the one before the next segment; for the last segment, the one before the round's end.
 
     Source: Kafka Cleaner.groupSegmentsBySize.
     """

@@ -1,10 +1,10 @@
-"""What stays of one batch, and the bytes it becomes.
+"""What stays of one batch, and its new bytes.
 
     batch                                                         retention when no record stays
     the last one of a producer that a broker still knows          RETAIN_EMPTY: keeps the producer's sequence
     the last one below the high watermark (4.4)                   RETAIN_EMPTY: keeps the next offset
     the last one of the cleaned range (3.9, 4.0)
-    aborted data; a marker without data whose horizon passed      DELETE: not even looked into
+    aborted data; a marker without data whose horizon passed      DELETE: its records are not read
     any other                                                     DELETE_EMPTY
 
     record, first that applies                                    stays
@@ -12,23 +12,23 @@
     control record                                                yes
     above the map                                                 yes
     without a key                                                 no
-    older than the newest of its key                              no
+    older than the latest of its key                              no
     with a value                                                  yes
-    tombstone, v2                                                 while the batch has no horizon, or that lies ahead
+    tombstone, v2                                                 while the batch has no horizon, or a later one
     tombstone, v0 and v1                                          while the file is younger than the legacy horizon
 
-    batch of which…                              becomes
-    all records stay, and needs no horizon       the bytes it was (from 4.0 on v2 only)
-    some stay                                    rebuilt, in its codec at the default level
-    none stays, RETAIN_EMPTY                     the 61 bytes of an empty batch
-    none stays otherwise                         nothing
+    batch with…                                  becomes
+    all records, and it needs no horizon         its old bytes (from 4.0 on only v2)
+    some records                                 rebuilt, in its codec at the default level
+    no record, RETAIN_EMPTY                      the 61 bytes of an empty batch
+    no record otherwise                          nothing
 
 A batch gets its delete horizon (clock + delete.retention.ms) in the first round that keeps a tombstone in it, or that
-finds its marker without data; so what is deleted leaves two rounds after it was written at the earliest. It stays in
-the batch when its tombstones are gone.
+finds its marker without data. So a deleted record disappears two rounds after it was written at the earliest. The
+horizon stays in the batch when its tombstones are gone.
 
-At and above the first offset behind damage (`CleaningRound.frozen_from`) this differs from a broker's: nothing is
-discarded, and of the records only values that a readable newer one replaces.
+At and above the first offset after damage (`CleaningRound.frozen_from`) this differs from a broker's result: nothing is
+discarded, and of the records only values that a readable newer one replaces are removed.
 
 Source: Kafka Cleaner.{cleanInto, shouldRetainRecord}, MemoryRecords.{filterTo, buildRetainedRecordsInto}.
 """
@@ -52,7 +52,7 @@ from logcore.segments.side_files.transaction_index import AbortedTransaction
 
 
 class Retention(Enum):
-    """What becomes of a batch without a record left."""
+    """What happens to a batch without a remaining record."""
 
     DELETE = auto()
     DELETE_EMPTY = auto()
@@ -61,7 +61,7 @@ class Retention(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RetentionVerdict:
-    """discards: no record stays. is_marker_without_data: of a transaction of which nothing is left."""
+    """`discards`: no record stays. `is_marker_without_data`: nothing is left of the marker's transaction."""
 
     retention: Retention
     discards: bool
@@ -71,16 +71,23 @@ class RetentionVerdict:
 def judge(
     header: BatchHeader, kind: ControlType | None, transactions: CleanedTransactions, round: CleaningRound
 ) -> tuple[RetentionVerdict, AbortedTransaction | None]:
-    """What is to become of a batch, and of an ABORT marker the entry that the cleaned segment's transaction index gets.
+    """Decide on a batch. The tracker gets the batch here, so batches must come in order, each once.
 
-    kind: of its control record. The tracker is told of the batch here, so batches come in order, each once.
+    Args:
+        header: The batch's header.
+        kind: The type of its control record.
+        transactions: The tracker.
+        round: The round.
+
+    Returns:
+        The verdict, and for an ABORT marker the entry for the cleaned segment's transaction index.
     """
     frozen = round.frozen_from is not None and header.base_offset >= round.frozen_from
     aborted: AbortedTransaction | None = None
     if header.is_control:
         discardable, ended = transactions.control(header.last_offset, header.producer_id, kind)
         if frozen:
-            discardable = False  # what the marker is about may be among what cannot be read
+            discardable = False  # data of its transaction may be in the unreadable part
         if not discardable:
             aborted = ended
         horizon = header.delete_horizon_ms
@@ -100,13 +107,12 @@ def judge(
 
 
 def _kept_end(round: CleaningRound) -> int:
-    """The batch that ends in front of this offset stays, so that the next offset can still be told."""
+    """The end of a batch that stays, so that the next offset can still be found."""
     return round.high_watermark if round.line.keeps_batch_at_high_watermark else round.upper_bound_offset
 
 
 def _is_last_of_producer(header: BatchHeader, round: CleaningRound) -> bool:
-    """Whether this is where a producer's sequence is known from: its last data, or, without any, a marker of its
-    epoch."""
+    """Whether this batch shows a producer's sequence: its last data, or, without any, a marker of its epoch."""
     producer = round.producers.get(header.producer_id) if header.producer_id >= 0 else None
     if producer is None:
         return False
@@ -117,7 +123,7 @@ def _is_last_of_producer(header: BatchHeader, round: CleaningRound) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RetainedBatch:
-    """content: empty if nothing stays. records: in it. is_rebuilt: other bytes than before."""
+    """`content` is empty if nothing stays; `records` counts those in it; `is_rebuilt`: the bytes changed."""
 
     content: bytes
     records: int
@@ -136,7 +142,11 @@ def retained(
     newest: NewestOffsets,
     round: CleaningRound,
 ) -> RetainedBatch:
-    """What stays of the batch at `position`, whose records these are. Raises Uncleanable."""
+    """Build what stays of the batch at `position` with these records.
+
+    Raises:
+        Uncleanable: A broker would fail too.
+    """
     stay = [record for record in records if _stays(record, header, segment, verdict, newest, round)]
     if not stay:
         if verdict.retention is not Retention.RETAIN_EMPTY:
@@ -147,7 +157,7 @@ def retained(
                 "range to clean, and that format has no empty batches; a broker fails at this too",
                 position=position,
                 offset=header.base_offset,
-                advice="Clean again once more was written behind it.",
+                advice="Clean again after more was written after it.",
             )
         return RetainedBatch(_rebuilt(header, (), None, round), 0, True)
     horizon = header.delete_horizon_ms
@@ -165,7 +175,7 @@ def retained(
         content = _rebuilt(header, stay, horizon, round)
     except ValueError as error:
         raise Uncleanable(
-            f"the batch at offset {header.base_offset} cannot be written again: {error}",
+            f"the batch at offset {header.base_offset} cannot be rebuilt: {error}",
             position=position,
             offset=header.base_offset,
         ) from error
@@ -196,8 +206,11 @@ def _stays(
 
 
 def _rebuilt(header: BatchHeader, stay: Sequence[Record], horizon: int | None, round: CleaningRound) -> bytes:
-    """The batch with these records. A v2 batch keeps its offsets, whatever stays of it; v0 and v1 end with the last
-    record. Raises ValueError for what the format cannot say."""
+    """The batch with these records. A v2 batch keeps its offsets, v0 and v1 end with the last record.
+
+    Raises:
+        ValueError: The format cannot express it.
+    """
     appended = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     if header.magic < MAGIC_V2:
         kind = TimestampType.LOG_APPEND_TIME if appended else TimestampType.CREATE_TIME

@@ -1,4 +1,4 @@
-"""Which part of a log a round of cleaning may work on, and whether it is dirty enough to be worth it.
+"""The part of a log that a round of cleaning may rewrite, and whether it is dirty enough.
 
 Source: Kafka LogCleanerManager, LogToClean.
 """
@@ -13,7 +13,7 @@ from logcore.logs.retention.retention import RetentionFacts, check_order
 
 
 class RefusalReason(StrEnum):
-    """Why a log is not cleaned: a broker would fail at it, or there is nothing to do."""
+    """Why a log is not cleaned: a broker would fail, or there is nothing to do."""
 
     NOT_REBUILDABLE = "not-rebuildable"
     NOTHING_CLEANABLE = "nothing-cleanable"
@@ -29,10 +29,16 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class CleanableRange:
-    """Where cleaning would work. segments: all below `end_offset`, from the oldest: those to rewrite.
+    """The range to clean.
 
-    first_dirty, end_offset: what was not cleaned before lies in [first_dirty, end_offset).
-    clean_bytes and cleanable_bytes: a segment that holds first_dirty in its middle counts in both, as in Kafka.
+    A segment with first_dirty in its middle counts in both clean_bytes and cleanable_bytes, as in Kafka.
+
+    Attributes:
+        segments: All below `end_offset`, from the oldest: those to rewrite.
+        first_dirty: The uncleaned part is [first_dirty, end_offset).
+        end_offset: Its end.
+        clean_bytes: Bytes of segments below first_dirty.
+        cleanable_bytes: Bytes of segments in the uncleaned part.
     """
 
     segments: tuple[RetentionFacts, ...]
@@ -43,12 +49,12 @@ class CleanableRange:
 
     @property
     def dirty_ratio(self) -> float:
-        """Cleanable share of the bytes looked at; 0 for an empty log."""
+        """Cleanable share of the bytes; 0 for an empty log."""
         return dirty_ratio(self.clean_bytes, self.cleanable_bytes)
 
 
 def dirty_ratio(clean_bytes: int, cleanable_bytes: int) -> float:
-    """cleanable / (clean + cleanable), 0 for nothing (LogToClean)."""
+    """The share of `cleanable_bytes` in both; 0 if both are 0 (LogToClean)."""
     total = clean_bytes + cleanable_bytes
     return cleanable_bytes / total if total else 0.0
 
@@ -63,13 +69,19 @@ def cleanable_range(
     as_of_ms: int,
     min_compaction_lag_ms: int = 0,
 ) -> CleanableRange:
-    """Kafka's choice of what may be cleaned (LogCleanerManager.cleanableOffsets), below `limit_offset`.
+    """Choose the range to clean as Kafka does (LogCleanerManager.cleanableOffsets), below `limit_offset`.
 
-    segments: all live ones; the last counts as the active one and is never cleaned. first_dirty: where the last
-    cleaning ended, None if there was none; one outside the log counts as none. limit_offset: nothing at or above it is
-    touched (the frontier).
+    Args:
+        segments: All live ones. The last counts as the active one and is never cleaned.
+        first_dirty: Where the last cleaning ended; None if there was none. One outside the log counts as none.
+        limit_offset: Nothing at or above it is changed (the frontier).
+        log_start_offset: The log start.
+        log_end_offset: The log end.
+        as_of_ms: The clock.
+        min_compaction_lag_ms: `min.compaction.lag.ms`.
 
-    Raises ValueError for segments whose base offsets do not rise.
+    Raises:
+        ValueError: The base offsets of the segments do not increase.
     """
     check_order(segments)
     if first_dirty is None or not log_start_offset <= first_dirty <= log_end_offset:
@@ -81,7 +93,7 @@ def cleanable_range(
         young = as_of_ms - min_compaction_lag_ms
         dirty = segments[_holding(segments, first_dirty) : -1]
         limit = min([limit, *(s.base_offset for s in dirty if s.largest_timestamp > young)])
-    # Rounded down to the base of the segment that holds it: that segment as a whole stays.
+    # Rounded down to the base of its segment: that whole segment stays.
     holding = _holding(segments, max(first_dirty, limit))
     end_offset = segments[holding].base_offset
     start = _holding(segments, min(first_dirty, end_offset))
@@ -95,12 +107,12 @@ def cleanable_range(
 
 
 def _holding(segments: Sequence[RetentionFacts], offset: int) -> int:
-    """Index of the segment whose offsets hold this one; the first where it lies before all."""
+    """Index of the segment of an offset; the first one if the offset is before all."""
     return max(sum(segment.base_offset <= offset for segment in segments) - 1, 0)
 
 
 def why_not_now(chosen: CleanableRange, *, min_cleanable_dirty_ratio: float) -> Refusal | None:
-    """A refusal if there is nothing to clean, or too little by `min.cleanable.dirty.ratio`."""
+    """Refuse if there is nothing to clean, or too little by `min.cleanable.dirty.ratio`."""
     if not chosen.cleanable_bytes:
         return Refusal(RefusalReason.NOTHING_CLEANABLE, f"no whole segment at or above offset {chosen.first_dirty}")
     if chosen.dirty_ratio > min_cleanable_dirty_ratio:
@@ -110,10 +122,13 @@ def why_not_now(chosen: CleanableRange, *, min_cleanable_dirty_ratio: float) -> 
 
 
 def is_overdue(first_timestamps: Sequence[int], *, as_of_ms: int, max_compaction_lag_ms: int) -> bool:
-    """Whether a log has to be cleaned however clean it is (`max.compaction.lag.ms`).
+    """Whether a log must be cleaned at any dirty ratio (`max.compaction.lag.ms`).
 
-    first_timestamps: of each dirty segment but the active one, the max timestamp of its first batch; what is not above
-    0 says nothing.
+    Args:
+        first_timestamps: The max timestamp of the first batch of each dirty segment except the active one. Values of 0
+            and below are ignored.
+        as_of_ms: The clock.
+        max_compaction_lag_ms: The limit.
     """
     oldest = min((timestamp for timestamp in first_timestamps if timestamp > 0), default=None)
     return oldest is not None and oldest < as_of_ms - max(max_compaction_lag_ms, 0)

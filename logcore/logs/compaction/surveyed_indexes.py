@@ -1,8 +1,9 @@
-"""The index files of a segment as a round of cleaning needs them: their sizes, and where its dirty part begins.
+"""The index files of a segment for a round of cleaning: their sizes, and where its dirty part begins.
 
-Taken as they are where they make sense; else, and where the offset index is missing, as a recovery would make them. An
-entry is believed only where a batch begins at its position and all in front of it ends below the offset looked for:
-reading from a wrong one would leave records out of the map, and a tombstone among them would go before what it deletes.
+Valid files are used as they are. If one is invalid, or the offset index is missing, the result is that of a recovery.
+An entry is trusted only if a batch begins at its position and everything before it ends below the requested offset.
+Reading from a wrong entry would leave records out of the map. Then a tombstone among them would be removed before the
+value that it deletes.
 
 Source: Kafka Cleaner.buildOffsetMapForSegment, LogSegment.recover.
 """
@@ -25,7 +26,7 @@ _Entries = TypeVar("_Entries")
 
 
 class SurveyedIndexes:
-    """Told every batch of a segment. sought: offsets that may turn out to be the round's first dirty one."""
+    """Gets every batch of a segment. `sought` has the offsets that may become the round's first dirty one."""
 
     def __init__(
         self,
@@ -39,23 +40,23 @@ class SurveyedIndexes:
         self._last_at = self._entries = self._times = 0
         self._greatest = self._written = NO_TIMESTAMP
         self._reached = -1
-        """Last offset of the batches so far."""
+        """Last offset of the batches until now."""
         self._rebuilt: dict[int, int] = {}
         self._believed: dict[int, int] = {}
         self._stated: dict[int, int] | None = None
-        """Position that the index names for each offset sought."""
+        """Position in the index for each offset in `sought`."""
         self._stated_entries: int | None = None
         self._stated_times: int | None = None
         entries = _read(files.get(OFFSET_INDEX_SUFFIX), base_offset, offset_index.parse, findings)
         if entries is not None:
             self._stated_entries = len(entries)
             self._stated = {each: offset_index.lookup(entries, each, base_offset).position for each in sought}
-        if OFFSET_INDEX_SUFFIX in files:  # without it a broker makes both anew
+        if OFFSET_INDEX_SUFFIX in files:  # without it a broker rebuilds both
             times = _read(files.get(TIME_INDEX_SUFFIX), base_offset, time_index.parse, findings)
             self._stated_times = None if times is None else len(times)
 
     def take(self, batch: BatchVerdict) -> None:
-        """The next good batch."""
+        """Add the next good batch."""
         self._greatest = max(self._greatest, batch.max_timestamp)
         if batch.position - self._last_at > self._interval:
             entry = OffsetEntry(batch.last_offset, batch.position)
@@ -70,11 +71,11 @@ class SurveyedIndexes:
         self._reached = batch.last_offset
 
     def dirty_positions(self) -> dict[int, int]:
-        """For each offset sought a position from which on reading finds it; 0 where it is not named."""
+        """For each offset in `sought` a position from which reading finds it; 0 if it is missing."""
         return self._rebuilt if self._stated is None else self._believed
 
     def sizes(self) -> tuple[int, int]:
-        """Bytes of the offset index and of the time index, as trimmed."""
+        """Bytes of the trimmed offset index and time index."""
         self._consider()
         entries = self._entries if self._stated_entries is None else self._stated_entries
         times = self._times if self._stated_times is None else self._stated_times
@@ -89,7 +90,7 @@ class SurveyedIndexes:
 def _read(
     file: PartitionFile | None, base_offset: int, parse: Callable[[bytes, int], _Entries], findings: list[Finding]
 ) -> _Entries | None:
-    """The entries of an index; None if it is missing or makes no sense, which is said."""
+    """The entries of an index; None if it is missing, or invalid, which is reported."""
     if file is None:
         return None
     try:
@@ -100,5 +101,5 @@ def _read(
 
 
 def index_ignored(file: PartitionFile, error: Exception) -> Finding:
-    """What there is to say of an index that makes no sense."""
-    return found("corrupt-index", f"{file.name}: {error}; it is made again from the batches", file=file.name)
+    """The finding for an invalid index."""
+    return found("corrupt-index", f"{file.name}: {error}; it is rebuilt from the batches", file=file.name)

@@ -1,15 +1,15 @@
-"""A whole log looked over before a round of cleaning: every batch verified, and what the round has to know of it.
+"""The scan of a whole log before a round of cleaning: every batch verified, and the facts that the round needs.
 
-    of each segment     stretches that are damaged, offsets, timestamps, its indexes and their sizes
-    of the log          its end, the producers a broker would know, the aborted transactions, the last stable offset
+    of each segment     damaged stretches, offsets, timestamps, its indexes and their sizes
+    of the log          its end, the producers that a broker would know, aborted transactions, last stable offset
 
-Index files are taken where they are there and make sense; for a segment without an offset index all of them are made
-from its batches, as a recovery would. A transaction index is held against the markers: an entry without its marker is
-no entry, and an aborted transaction that it misses is added, so that a wrong index neither drops committed data nor
-shows aborted ones.
+Index files are used if they exist and are valid. For a segment without an offset index all of them are built from its
+batches, as a recovery would do. A transaction index is compared with the markers. An entry without its marker is
+ignored, and an aborted transaction that it misses is added. So a wrong index neither drops committed data nor shows
+aborted data.
 
-A transaction that is open where bytes are damaged may have ended there: the next marker of its producer may be another
-one's. Where its outcome is in no transaction index either, it holds the last stable offset, as if it were open.
+A transaction that is open where bytes are damaged may have ended there. Then the next marker of its producer may belong
+to another transaction. If no transaction index has its outcome, it limits the last stable offset as if it were open.
 
 Source: Kafka UnifiedLog.{firstUnstableOffset, collectAbortedTransactions}, ProducerStateManager.
 """
@@ -24,10 +24,11 @@ from logcore.logs.checks.validation import BatchVerdict
 from logcore.logs.compaction.cleaning_round import ActiveProducer
 from logcore.logs.compaction.hidden_outcomes import HiddenOutcomes
 from logcore.logs.compaction.surveyed_indexes import SurveyedIndexes, index_ignored
+from logcore.logs.model import readable_end
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.partition_directory import PartitionDirectory, PartitionFile
-from logcore.logs.model.producer_state import ProducerReplay, without_expired
-from logcore.logs.model.producers_at import newest_snapshot
+from logcore.logs.model.producers.producer_state import ProducerReplay, without_expired
+from logcore.logs.model.producers.producers_at import newest_snapshot
 from logcore.records.control import ControlType
 from logcore.records.varint import Buffer
 from logcore.segments.filenames import (
@@ -47,8 +48,8 @@ from logcore.segments.side_files.transaction_index import AbortedTransaction
 from logcore.segments.startup import StartFiles
 
 Reader = Callable[[Buffer, int, int | None, FetchedBytes | None], Iterable[BatchVerdict | Stretch]]
-"""Walks over a segment and verifies all of it: bytes, base offset, that of the next segment or None, what knows more of
-the bytes. Reserved room in a sealed segment is a stretch too."""
+"""Scans a segment and verifies all of it. Arguments: bytes, base offset, that of the next segment or None, more facts
+about the bytes. Reserved space in a sealed segment is a stretch too."""
 
 
 def read_plainly(
@@ -67,8 +68,17 @@ def read_plainly(
 
 @dataclass(slots=True)
 class SurveyedSegment:
-    """next_base_offset: None of the active segment. next_offset: behind its last batch. first_timestamp: the max
-    timestamp of its first batch, -1 without one. damage: stretches, a torn tail of the active segment left out."""
+    """The facts about one segment.
+
+    Attributes:
+        base_offset: Its base offset.
+        next_base_offset: That of the next segment; None for the active one.
+        log: Its log file.
+        next_offset: The offset after its last batch.
+        max_timestamp: The greatest of its batches.
+        first_timestamp: The max timestamp of its first batch; -1 without one.
+        damage: Damaged stretches. A torn tail of the active segment is none.
+    """
 
     base_offset: int
     next_base_offset: int | None
@@ -80,18 +90,25 @@ class SurveyedSegment:
     offset_index_size: int = 0
     time_index_size: int = 0
     dirty_positions: dict[int, int] = field(default_factory=dict)
-    """Where reading begins for a first dirty offset: the beginning, if it is not here."""
+    """Where reading begins for a first dirty offset; 0 if the offset is not in this segment."""
     aborted: tuple[AbortedTransaction, ...] = ()
     """The entries of its transaction index."""
 
 
 @dataclass(slots=True)
 class SurveyedLog:
-    """producers: those that a broker would know which starts on the directory. decided: first offset of data and offset
-    of the marker of each transaction whose marker is not below the high watermark that is stated: to the broker that
-    took them they are unstable; one that started on a newer producer snapshot has forgotten that. Data below the log
-    start counts where a snapshot tells of it. doubtful: first offset of each transaction that damage hides the outcome
-    of."""
+    """The facts about a log.
+
+    Attributes:
+        segments: Oldest first.
+        log_end_offset: The log end.
+        producers: Those that a broker would know after a start on this directory.
+        decided: First data offset and marker offset of each transaction whose marker is at or above the stated high
+            watermark. For the broker that wrote them they are unstable. A broker that started on a later producer
+            snapshot has forgotten that. Data below the log start counts if a snapshot has it.
+        doubtful: First offset of each transaction whose outcome damage hides.
+        findings: The findings.
+    """
 
     segments: list[SurveyedSegment]
     log_end_offset: int
@@ -101,8 +118,7 @@ class SurveyedLog:
     findings: list[Finding]
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Of the first transaction that is open, whose marker is not below the high watermark, or whose outcome nobody
-        can tell."""
+        """The first offset of the first transaction that is open, undecided below the high watermark, or doubtful."""
         unstable = [
             each.current_txn_first_offset for each in self.producers.values() if each.open_transaction is not None
         ]
@@ -111,7 +127,7 @@ class SurveyedLog:
         return min(unstable, default=None)
 
     def aborted_from(self, number: int, *, log_start_offset: int, upper: int) -> tuple[AbortedTransaction, ...]:
-        """What a broker finds about the offsets from segment `number` on up to `upper`."""
+        """The aborted transactions that a broker finds for the offsets from segment `number` on up to `upper`."""
         found_here: list[AbortedTransaction] = []
         for segment in self.segments[number:]:
             entries, complete = transaction_index.collect(segment.aborted, log_start_offset, upper)
@@ -121,7 +137,7 @@ class SurveyedLog:
         return tuple(found_here)
 
     def active_producers(self) -> dict[int, ActiveProducer]:
-        """What cleaning has to know of them."""
+        """The facts about producers that cleaning needs."""
         return {
             producer_id: ActiveProducer(each.producer_epoch, each.last_offset if each.last_offset >= 0 else None)
             for producer_id, each in self.producers.items()
@@ -138,20 +154,28 @@ def survey(
     log_start_offset: int = 0,
     read: Reader = read_plainly,
 ) -> SurveyedLog:
-    """Look over every segment of a directory. start: what a broker's start would make of its names. log_start_offset:
-    what lies below says nothing of producers, as a broker's replay begins there."""
+    """Scan every segment of a directory.
+
+    Args:
+        directory: The directory.
+        start: The result of a broker's start for its names.
+        interval_bytes: `index.interval.bytes`.
+        as_of_ms: The clock.
+        expiration_ms: `producer.id.expiration.ms`.
+        log_start_offset: Batches below it are ignored for producers, because a broker's replay begins there.
+        read: Scans and verifies a segment.
+    """
     bases = sorted(base for name in start.kept if (base := segment_base_offset(name)) is not None)
     log = SurveyedLog([], 0, {}, [], [], [])
-    undecided = MAX_OFFSET if directory.high_watermark is None else directory.high_watermark
+    undecided = readable_end.high_watermark(directory.high_watermark, log_start_offset=log_start_offset)
     hidden = HiddenOutcomes()
     sought = {log_start_offset, *(() if directory.first_dirty_offset is None else (directory.first_dirty_offset,))}
-    # From the beginning for the transactions; from the newest snapshot on for the producers, as a broker knows them.
+    # Transactions: from the beginning. Producers: from the latest snapshot on, as a broker knows them.
     everything = ProducerReplay()
     snapshots = [directory.files[now] for name, now in start.kept.items() if name.endswith(PRODUCER_SNAPSHOT_SUFFIX)]
     taken_at, known = _snapshot(snapshots, directory, start, bases)
     recent = ProducerReplay(without_expired(known, as_of_ms, expiration_ms).values())
-    # From the log start on, and from what the snapshot tells of the time before, for the transactions that the high
-    # watermark leaves open.
+    # Transactions that the high watermark leaves open: from the log start on, and earlier ones from the snapshot.
     in_log = ProducerReplay(each for each in known if 0 <= each.current_txn_first_offset < log_start_offset)
     for number, base in enumerate(bases):
         next_base = bases[number + 1] if number + 1 < len(bases) else None
@@ -212,7 +236,7 @@ def survey(
 def _snapshot(
     snapshots: Sequence[PartitionFile], directory: PartitionDirectory, start: StartFiles, bases: Sequence[int]
 ) -> tuple[int, Sequence[ProducerEntry]]:
-    """The newest snapshot that is not beyond the log's end, as far as that is known before the log was read."""
+    """The latest snapshot within the log's end, as far as the end is known before the log is read."""
     if not bases:
         return 0, ()
     last = directory.files[start.kept[f"{bases[-1]:020d}{LOG_SUFFIX}"]]
@@ -229,8 +253,11 @@ def _aborted(
     aborts: set[tuple[int, int]],
     findings: list[Finding],
 ) -> tuple[tuple[AbortedTransaction, ...], bool]:
-    """The entries of the transaction index, without those whose marker is not there, with those that are missing; and
-    whether there is such an index, for a segment without aborted transactions has an empty one or none."""
+    """The entries of the transaction index, without those that have no marker, with those that are missing.
+
+    Returns:
+        The entries, and whether there is such an index. It is empty or missing without aborted transactions.
+    """
     file = files.get(TRANSACTION_INDEX_SUFFIX)
     if OFFSET_INDEX_SUFFIX not in files and file is None:
         return tuple(derived), False  # a broker would recover the segment
@@ -249,7 +276,7 @@ def _aborted(
             found(
                 "transaction-index-differs",
                 f"{name}: {len(stated) - len(good)} of its entries have no marker, {len(missing)} aborted transactions "
-                "are not in it; the log's own markers are gone by",
+                "are not in it; the log's own markers are used",
                 file=name,
             )
         )

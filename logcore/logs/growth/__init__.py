@@ -1,1 +1,1 @@
-"""What of a source is new, and whether it continues what is held."""
+"""What is new in a source, and whether it continues the archive."""

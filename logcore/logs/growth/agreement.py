@@ -1,11 +1,10 @@
-"""Whether a source still holds what the archive holds last, and where its log goes on if so.
+"""Whether a source still has the archive's last batch, and where its log continues.
 
-The archive's last batch is looked for where it lay, then elsewhere (a merged segment); where the source cleaned or
-dropped it, the leader epochs have to say that the log is the same up to its end (KIP-101, KIP-279). Base offset and
-leader epoch lie outside of a batch's crc, so all three are compared.
+The archive's last batch is searched in its old place, then elsewhere (a merged segment). If the source cleaned or
+removed it, the leader epochs must show that the log is the same up to the archive's end (KIP-101, KIP-279). The crc
+does not cover base offset and leader epoch, so all three are compared.
 
-Belongs here: the question of agreement. What is taken then, and what is said about it, is in
-`logcore.logs.growth.growth`.
+Belongs here: agreement. `logcore.logs.growth.growth` decides what to copy and what to report.
 """
 
 from __future__ import annotations
@@ -23,26 +22,33 @@ from logcore.segments.filenames import MAX_OFFSET
 from logcore.segments.side_files.leader_epochs import EpochEntry, end_offset_for, epoch_for_offset
 
 Gap = tuple[int, int, str]
-"""Start offset, end offset, evidence: offsets absent in there are missing for that reason."""
+"""Start offset, end offset, evidence: offsets absent from this range are missing for that reason."""
 
 
 class SourceReader(Protocol):
     """Headers of batches in a source's files; `logcore.storage.local.LocalReader` is one."""
 
     def header_at(self, segment: SegmentFile, position: int) -> BatchHeader | None:
-        """The header at a position, or None if no whole batch with a readable header stands there."""
+        """The header at a position, or None if there is no whole batch with a readable header."""
 
     def headers(self, segment: SegmentFile, position: int = 0) -> Iterator[tuple[int, BatchHeader | None]]:
-        """Positions and headers from a position on; a last None says that nothing can be told from there."""
+        """Positions and headers from a position on. A None as the last header means that the rest is unreadable."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogTail:
-    """What the archive holds at the end of a log.
+    """The end of a log in the archive.
 
-    next_offset: the offset expected next. last_batch_…: the last good batch, and its end in the source segment of base
-    offset last_batch_segment; all None if no good batch was ever taken. source_segment, source_position: the source
-    segment taken last, and the end of what was taken of it, which is behind the last good batch if damage follows.
+    Attributes:
+        next_offset: The offset that is expected next.
+        last_batch_base_offset: As all `last_batch_…` None if no good batch was ever archived.
+        last_batch_epoch: The leader epoch of the last good batch.
+        last_batch_crc: Its crc.
+        last_batch_size: Its size.
+        last_batch_end: Its end in the source segment.
+        last_batch_segment: Base offset of that source segment.
+        source_segment: Base offset of the source segment that was read last.
+        source_position: The end of what was read of it. It is after the last good batch if damage follows.
     """
 
     next_offset: int
@@ -58,14 +64,14 @@ class LogTail:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Why nothing more may be taken; `rule` is in the rule catalogue, and the finding is among the growth's."""
+    """Why nothing more may be read. `rule` is in the rule catalogue; the finding is among the growth's."""
 
     rule: str
     message: str
 
 
 class Stopped(Exception):
-    """A decision to stop, on its way out."""
+    """Carries the decision to stop to the caller."""
 
     def __init__(self, rule: str, message: str) -> None:
         self.stop = Stop(rule, message)
@@ -73,7 +79,7 @@ class Stopped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Where to go on: a place in a segment, the offset expected there, and what is said about it."""
+    """Where to continue: a place in a segment, the offset expected there, and the findings."""
 
     segment: SegmentFile
     position: int
@@ -85,15 +91,20 @@ class Resume:
 def walk(
     source: SourceLog, reader: SourceReader, segment: SegmentFile, position: int = 0
 ) -> Iterator[tuple[tuple[SegmentFile, int], BatchHeader | None]]:
-    """(segment, position) and header of every batch from a place on, through the later segments; None where the bytes
-    of a segment can no longer be told apart, and then on with the next segment. Stops at an unreadable segment."""
+    """Yield (segment, position) and header of every batch from a place on, through the later segments.
+
+    The header is None if the rest of a segment is unreadable; the walk continues with the next segment.
+
+    Raises:
+        Stopped: A segment cannot be read.
+    """
     for later in source.segments:
         if later.base_offset < segment.base_offset:
             continue
         hidden = [base for base in source.unreadable if segment.base_offset < base < later.base_offset]
         if hidden:
             raise Stopped(
-                "unreadable", f"the segment at offset {hidden[0]} cannot be read, and may hold what is needed"
+                "unreadable", f"the segment at offset {hidden[0]} cannot be read, and may contain what is needed"
             )
         start = position if later.base_offset == segment.base_offset else 0
         for at, header in reader.headers(later, start):
@@ -102,7 +113,7 @@ def walk(
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """The question whether the source still holds what the archive holds last, and where the log goes on if so."""
+    """Compares the end of the archive with a source."""
 
     tail: LogTail
     source: SourceLog
@@ -110,7 +121,12 @@ class Agreement:
     known_epochs: tuple[EpochEntry, ...]
 
     def resume(self) -> Resume:
-        """Where to go on. Raises Stopped, and what the reader raises."""
+        """Find where to continue.
+
+        Raises:
+            Stopped: Nothing may be read.
+            LogError: As the reader raises it.
+        """
         if not self.source.segments:
             raise Stopped("unreadable" if self.source.unreadable else "source-behind", "no segment can be read there")
         self._require_readable_end()
@@ -122,19 +138,19 @@ class Agreement:
         return resume
 
     def _require_readable_end(self) -> None:
-        """Stop if the segment that would hold our end is there but cannot be read."""
+        """Stop if the segment of our end exists but cannot be read."""
         bases = [segment.base_offset for segment in self.source.segments]
         floor = max((base for base in (*bases, *self.source.unreadable) if base < self.tail.next_offset), default=None)
         if floor is not None and floor in self.source.unreadable:
             raise Stopped(
-                "unreadable", f"the segment at offset {floor} cannot be read, and would hold the archive's end"
+                "unreadable", f"the segment at offset {floor} cannot be read, and would contain the archive's end"
             )
 
     def _first_available(self) -> int:
         return max(min([self.source.segments[0].base_offset, *self.source.unreadable]), self.source.log_start_offset)
 
     def _where_it_lay(self) -> Resume | None:
-        """The ordinary case, told from one header: the source only grew."""
+        """The ordinary case, which one header shows: the source only grew."""
         tail = self.tail
         segment = self._segment(tail.source_segment)
         if segment is None or segment.size < tail.source_position:
@@ -148,32 +164,32 @@ class Agreement:
                 return None
         took_damage = (tail.source_segment, tail.source_position) != (tail.last_batch_segment, tail.last_batch_end)
         if took_damage and segment.size != tail.source_position:
-            # Damage is taken along only with a sealed segment, whole: a broker that cut it off writes over it.
+            # Damage is archived only with a whole sealed segment. A broker that cut it off writes over it.
             raise Stopped("source-diverged", "a segment that ended in damage has another size now")
         following = self.reader.header_at(segment, tail.source_position)
         if following is not None and following.base_offset < tail.next_offset:
             raise Stopped(
                 "source-diverged",
-                f"behind what was taken lies a batch of offset {following.base_offset}, below {tail.next_offset}",
+                f"the next batch after the archive's end has offset {following.base_offset}, below {tail.next_offset}",
             )
         return Resume(segment, tail.source_position, tail.next_offset)
 
     def _elsewhere(self) -> Resume:
-        """The source was rewritten, or lost its head: look for our last batch by its offset."""
+        """The source was rewritten, or its oldest segments are gone: search our last batch by its offset."""
         tail, source = self.tail, self.source
         base_offset = tail.last_batch_base_offset
         if base_offset is None:
-            raise Stopped("source-diverged", "the source changed, and nothing the archive holds of it can be compared")
+            raise Stopped("source-diverged", "the source changed, and nothing in the archive can be compared with it")
         steps = walk(source, self.reader, self._floor(base_offset))
         dropped = agreed = self._first_available() > base_offset  # then there is nothing to compare
         if dropped:
-            self._require_epochs("the batch the archive holds last was dropped at the source")
+            self._require_epochs("the source removed the archive's last batch")
         end: tuple[SegmentFile, int] | None = None
         log_end = source.segments[-1].base_offset
         for (segment, position), header in steps:
             if header is None:
                 if not source.is_sealed(segment):
-                    break  # a write under way: the log ends here
+                    break  # a write in progress: the log ends here
                 if agreed and segment.base_offset >= tail.next_offset:
                     return self._found(segment, position, dropped)
                 raise Stopped(
@@ -192,21 +208,21 @@ class Agreement:
             if header.last_offset >= tail.next_offset:
                 raise Stopped(
                     "source-diverged",
-                    f"a batch of offsets {header.base_offset} to {header.last_offset} lies across the archive's end",
+                    f"a batch of offsets {header.base_offset} to {header.last_offset} crosses the archive's end",
                 )
         if log_end < tail.next_offset:
             message = f"the source ends at offset {log_end}, the archive at {tail.next_offset}"
             raise Stopped("source-behind", message)
         if not agreed:
-            self._require_epochs("the batch the archive holds last was cleaned away at the source", cleaned=True)
+            self._require_epochs("the source cleaned away the archive's last batch", cleaned=True)
         last = source.segments[-1]
         return self._found(last, end[1] if end is not None and end[0] == last else 0, dropped)
 
     def _behind_the_gap(self, resume: Resume | None) -> Resume:
-        """The source begins above what the archive holds next: go on there, and say what was lost."""
+        """The source begins above the archive's next offset: continue there, and report what was lost."""
         tail, source, first = self.tail, self.source, self._first_available()
         if source.named_files:
-            message = f"the files that were named begin at offset {first}, the archive goes on at {tail.next_offset}"
+            message = f"the files that were named begin at offset {first}, the archive continues at {tail.next_offset}"
             raise Stopped("segments-not-named", message)
         epoch = epoch_for_offset(source.leader_epochs, first)
         if epoch is not None and tail.last_batch_epoch is not None and epoch < tail.last_batch_epoch:
@@ -217,7 +233,7 @@ class Agreement:
             start = (resume.segment, resume.position)
         begin, place = self._first_batch_from(first, start)
         if begin < tail.next_offset:
-            raise Stopped("source-diverged", f"a batch that begins at offset {begin} lies across the archive's end")
+            raise Stopped("source-diverged", f"a batch that begins at offset {begin} crosses the archive's end")
         if begin == tail.next_offset:
             return Resume(*place, begin)
         findings: list[Finding] = []
@@ -225,7 +241,7 @@ class Agreement:
         remote_from = begin if source.remote is None else max(tail.next_offset, source.remote[0])
         if tail.next_offset < remote_from:
             span = f"offsets {tail.next_offset} to {remote_from}"
-            message = f"{source.topic_partition}: the source dropped {span} before they were taken"
+            message = f"{source.topic_partition}: the source removed {span} before they were read"
             lost = (tail.next_offset, remote_from, "trimmed-before-ingest")
             findings.append(found(lost[2], message, start_offset=lost[0], end_offset=lost[1]))
             gaps.append(lost)
@@ -235,17 +251,18 @@ class Agreement:
         return Resume(*place, begin, tuple(findings), tuple(gaps))
 
     def _first_batch_from(self, first: int, start: tuple[SegmentFile, int]) -> tuple[int, tuple[SegmentFile, int]]:
-        """Where the log goes on at or behind an offset: the offset, no higher than `first`, and the place."""
+        """Where the log continues at or after an offset: the offset, at most `first`, and the place."""
         source = self.source
         for (segment, position), header in walk(source, self.reader, *start):
             if header is None and source.is_sealed(segment):
-                return first, (segment, position)  # damage is taken along, for validation to judge
+                return first, (segment, position)  # damage is copied too, for validation to check
             if header is not None and header.last_offset >= first:
                 return min(first, header.base_offset), (segment, position)
         last = source.segments[-1]
         if last.base_offset < first:
             message = (
-                f"its log start offset {first} lies above all it holds; the archive goes on at {self.tail.next_offset}"
+                f"its log start offset {first} is above all its batches; the archive continues at "
+                f"{self.tail.next_offset}"
             )
             raise Stopped("source-behind", message)
         return first, (last, 0)
@@ -258,7 +275,7 @@ class Agreement:
         return Resume(segment, position, next_offset, (found("source-compacted", message, end_offset=next_offset),))
 
     def _is_ours(self, header: BatchHeader) -> bool:
-        """The same batch: base offset and leader epoch lie outside the crc, so all three are compared."""
+        """Whether it is the same batch. The crc does not cover base offset and leader epoch, so all are compared."""
         tail = self.tail
         return (header.base_offset, header.partition_leader_epoch, header.crc) == (
             tail.last_batch_base_offset,
@@ -268,14 +285,17 @@ class Agreement:
 
     def _require_same(self, header: BatchHeader) -> None:
         if not self._is_ours(header):
-            self._require_epochs(f"another batch lies at offset {header.base_offset}", cleaned=True)
+            self._require_epochs(f"another batch is at offset {header.base_offset}", cleaned=True)
 
     def _require_epochs(self, why: str, *, cleaned: bool = False) -> None:
-        """Stop unless the source's leader epochs say that its log is ours up to our end, and its cleaner was there."""
+        """Stop unless the source's leader epochs show that its log is ours up to our end.
+
+        With `cleaned` its cleaner must also have reached our last batch.
+        """
         tail, epochs = self.tail, self.source.leader_epochs
         checkpoint = self.source.cleaner_checkpoint
         if cleaned and (checkpoint is None or checkpoint <= (tail.last_batch_base_offset or 0)):
-            raise Stopped("source-diverged", f"{why}, and the source's cleaner was not there")
+            raise Stopped("source-diverged", f"{why}, and the source's cleaner did not reach it")
         epoch = tail.last_batch_epoch
         if epoch is None or epoch < 0 or not epochs:
             raise Stopped("source-diverged", f"{why}, and there are no leader epochs to compare")
@@ -284,7 +304,7 @@ class Agreement:
             raise Stopped("source-diverged", f"{why}, and the leader epochs of source and archive differ")
 
     def _same_epochs(self) -> bool:
-        """Whether what is still at the source was written in the same epochs as when it was last seen."""
+        """Whether the rest of the source was written in the same epochs as when it was last seen."""
         first, end, epochs = self._first_available(), self.tail.next_offset, self.source.leader_epochs
         if not self.known_epochs:
             return True
@@ -299,6 +319,6 @@ class Agreement:
         return next((s for s in self.source.segments if s.base_offset == base_offset), None)
 
     def _floor(self, offset: int) -> SegmentFile:
-        """The segment that would hold an offset; the first one if all begin above it."""
+        """The segment of an offset; the first one if all begin above it."""
         below = [segment for segment in self.source.segments if segment.base_offset <= offset]
         return below[-1] if below else self.source.segments[0]

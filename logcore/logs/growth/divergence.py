@@ -1,18 +1,18 @@
-"""Where a source and the archive part: the end of their common prefix, batch by batch.
+"""Where a source and the archive diverge: the end of their common prefix, batch by batch.
 
-A broker that lost an election cuts its log back to where it agrees with its leader, and goes on with what the leader
-wrote (KIP-101, KIP-279). Seen from here that is a source whose batches differ from ours from some offset on. The same
-offset and leader epoch mean the same history up to there, so the newest segment of ours of which anything agrees is
-enough; base offset and leader epoch lie outside of a batch's crc, so all three are compared.
+A broker that lost an election cuts its log back to where it agrees with its leader, and continues with what the leader
+wrote (KIP-101, KIP-279). Then from some offset on the batches of this source differ from ours. The same offset and
+leader epoch mean the same history up to there. So only the latest of our segments with any agreement is needed. The crc
+does not cover base offset and leader epoch, so all three are compared.
 
-    asked of the source                                              else
-    one of our batches is there, with base offset, epoch and crc     it never was this log, or was rewritten: no fork,
+    required of the source                                           otherwise
+    it has one of our batches, with base offset, epoch and crc       it never was this log, or was rewritten: no fork,
                                                                      unless a newer leader's log begins where ours does
-    behind the last such batch another one follows                   it only ends earlier: no fork
-    that one passes its crc, lies behind, and its epoch is known     it may be damage: no fork
-    the leader epochs do not part below                              they contradict the batches: no fork
+    another batch follows the last such batch                        it only ends earlier: no fork
+    that one passes its crc, has a later offset and a known epoch    it may be damage: no fork
+    the leader epochs do not diverge at a lower offset               they contradict the batches: no fork
 
-Nothing is read here: headers come through a reader for each side. What becomes of our tail is the caller's.
+Nothing is read here: headers come from a reader for each side. The caller decides what happens to our tail.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from logcore.segments.side_files.leader_epochs import (
 
 
 class CheckingReader(SourceReader, Protocol):
-    """A reader that also looks at the bytes of a batch; `logcore.storage.local.LocalReader` is one."""
+    """A reader that also checks the bytes of a batch; `logcore.storage.local.LocalReader` is one."""
 
     def is_good(self, segment: SegmentFile, position: int, header: BatchHeader) -> bool:
         """Whether the batch of this header, at this position, passes its checksum."""
@@ -45,7 +45,7 @@ class CheckingReader(SourceReader, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HeldSegment:
-    """A segment of ours: batches between positions start and end of a file."""
+    """One of our segments: batches between the positions `start` and `end` of a file."""
 
     base_offset: int
     next_offset: int
@@ -58,8 +58,11 @@ class HeldSegment:
 class Fork:
     """The first offset on which source and archive differ.
 
-    tail: what we would hold last if we held no more than what agrees, as it lies at the source; None if nothing does.
-    held: index of our segment that the fork lies in or behind; position: end of what agrees in its file.
+    Attributes:
+        offset: The offset.
+        tail: The end of the common prefix, as it is in the source; None if nothing agrees.
+        held: Index of our segment in which, or after which, the fork is.
+        position: End of the common prefix in the file of that segment.
     """
 
     offset: int
@@ -82,12 +85,20 @@ def find_fork(
     not_below: int | None = None,
     is_whole: bool = False,
 ) -> Fork | None:
-    """The fork of a source from what is held; None where there is none, or it cannot be told.
+    """Find the fork of a source from our segments. The content of either side never raises.
 
-    held: in offset order, those of an earlier incarnation before, read through `archive`. known_epochs: the leader
-    epochs that our log was written in. not_below: a fork below that offset is of no use to the caller, and is not
-    looked for; without it a source of which nothing agrees has a fork too, at its beginning. is_whole: nothing below
-    `held` was ever ours; then a fork may lie at its beginning too. Never raises for what either side holds.
+    Args:
+        held: Our segments in offset order, those of an earlier incarnation first, read with `archive`.
+        source: The source.
+        reader: Reads the source.
+        archive: Reads our segments.
+        known_epochs: The leader epochs in which our log was written.
+        not_below: A fork below this offset does not help the caller, and is not searched. Without it, a source of which
+            nothing agrees has a fork too, at its beginning.
+        is_whole: Nothing below `held` was ever ours. Then a fork may be at its beginning too.
+
+    Returns:
+        The fork; None if there is none, or if it is unknown.
     """
     try:
         for index in reversed(range(len(held))):
@@ -99,10 +110,10 @@ def find_fork(
                 fork = _fork(held, index, agreed, source)
                 if header is None or header.base_offset < fork.offset:
                     return None
-                if not _is_written(place, header, agreed.ours_behind, source, reader):
+                if not _is_written(place, header, agreed.our_next, source, reader):
                     return None
                 if not_below is not None and header.base_offset < (source.cleaner_checkpoint or 0):
-                    return None  # cleaning may have made it what it is: no reason to give up what we hold
+                    return None  # cleaning may be the reason for the difference, so our segments are kept
                 if not_below is not None and fork.offset < not_below:
                     return None
                 return fork if _epochs_allow(fork.offset, held[-1].next_offset, known_epochs, source) else None
@@ -117,25 +128,25 @@ def find_fork(
 
 @dataclass(frozen=True, slots=True)
 class _Agreed:
-    """The last batch on which both agree: header, end in our file, place at the source; and what we hold behind it."""
+    """The last batch on which both agree: header, end in our file, place in the source; and our next batch."""
 
     header: BatchHeader
     our_end: int
     place: Place
-    ours_behind: BatchHeader | None
+    our_next: BatchHeader | None
 
 
 def _fork_in(
     held: Sequence[HeldSegment], index: int, source: SourceLog, reader: SourceReader, archive: SourceReader
 ) -> tuple[_Agreed, _Found] | None:
-    """The last batch of a segment that agrees, and what the source has behind it; None if not even its first does."""
+    """The last batch of a segment that agrees, and the source's next one; None if not even the first agrees."""
     agreed: _Agreed | None = None
     theirs = _source_from(held[index].base_offset, source, reader)
     their = next(theirs, None)
     for ours, end in _headers_of(held[index], archive):
         if their is None or ours is None or their[1] is None or not _same(ours, their[1]):
-            behind = (their if their is not None else (_end_of(source), None)) if agreed else None
-            return None if agreed is None or behind is None else (_with(agreed, ours), behind)
+            rest = (their if their is not None else (_end_of(source), None)) if agreed else None
+            return None if agreed is None or rest is None else (_with(agreed, ours), rest)
         agreed = _Agreed(ours, end, their[0], None)
         their = next(theirs, None)
     if agreed is None:
@@ -144,8 +155,8 @@ def _fork_in(
     return _with(agreed, following), their if their is not None else (_end_of(source), None)
 
 
-def _with(agreed: _Agreed, ours_behind: BatchHeader | None) -> _Agreed:
-    return _Agreed(agreed.header, agreed.our_end, agreed.place, ours_behind)
+def _with(agreed: _Agreed, our_next: BatchHeader | None) -> _Agreed:
+    return _Agreed(agreed.header, agreed.our_end, agreed.place, our_next)
 
 
 def _end_of(source: SourceLog) -> Place:
@@ -153,7 +164,7 @@ def _end_of(source: SourceLog) -> Place:
 
 
 def _headers_of(part: HeldSegment, archive: SourceReader) -> Iterator[tuple[BatchHeader | None, int]]:
-    """Headers of our segment, each with the position behind its batch; None for damage, as the last one."""
+    """Headers of our segment, each with the position after its batch; None for damage, as the last one."""
     try:
         for position, header in archive.headers(part.file, part.start):
             if position >= part.end:
@@ -164,7 +175,7 @@ def _headers_of(part: HeldSegment, archive: SourceReader) -> Iterator[tuple[Batc
 
 
 def _source_from(offset: int, source: SourceLog, reader: SourceReader) -> Iterator[_Found]:
-    """The source's batches that begin at or behind an offset, and damage."""
+    """The source's batches that begin at or after an offset, and damage."""
     below = [segment for segment in source.segments if segment.base_offset <= offset]
     if not source.segments:
         return
@@ -208,9 +219,9 @@ def _fork_before(
     archive: SourceReader,
     known_epochs: Sequence[tuple[int, int]],
 ) -> Fork | None:
-    """Nothing agrees, and both logs begin at one offset: a newer leader never had any of ours, and its history says so.
+    """Nothing agrees, and both logs begin at one offset: a newer leader never had ours, and its history shows it.
 
-    A follower truncates to its beginning then; without a history it may as well be another log.
+    Then a follower truncates to its beginning. Without a history it may also be another log.
     """
     begin, end = held[0].base_offset, held[-1].next_offset
     ours = next((header for header, _ in _headers_of(held[0], archive)), None)
@@ -230,10 +241,10 @@ def _fork_before(
 def _is_written(
     place: Place, header: BatchHeader, ours: BatchHeader | None, source: SourceLog, reader: CheckingReader
 ) -> bool:
-    """Whether the source's differing batch was written by a leader, rather than being one of ours with damage.
+    """Whether a leader wrote the source's differing batch, and it is not one of ours with damage.
 
-    Base offset and leader epoch lie outside of the crc: with the content of ours it is another batch only where the
-    source's history says that another leader wrote it, as when a producer sent it again.
+    The crc does not cover base offset and leader epoch. If the content is ours, it is another batch only if the
+    source's history shows another leader there, as when a producer sent it again.
     """
     if not reader.is_good(*place, header):
         return False
@@ -262,12 +273,12 @@ def _epochs_allow(fork: int, our_end: int, known: Sequence[tuple[int, int]], sou
 
 
 def our_epochs(known: Sequence[tuple[int, int]], our_end: int) -> Epochs:
-    """The history of a log that ends at an offset, from (epoch, start offset) as they were seen."""
+    """The history of a log up to an offset, from (epoch, start offset) as they were seen."""
     return truncate_from_end(tuple(EpochEntry(*entry) for entry in known), our_end)
 
 
 def only_ends_earlier(known: Sequence[tuple[int, int]], source: SourceLog, our_end: int) -> bool:
-    """Whether the leader epochs say that a source that ends before us has nothing that we have not: an old copy."""
+    """Whether the leader epochs show that a source that ends before us is only an old copy of our log."""
     ours = our_epochs(known, our_end)
     if not ours or not source.leader_epochs:
         return False
@@ -276,10 +287,13 @@ def only_ends_earlier(known: Sequence[tuple[int, int]], source: SourceLog, our_e
 
 
 def epochs_part_at(ours: Epochs, theirs: Epochs, our_end: int, their_end: int = MAX_OFFSET) -> int | None:
-    """Where two histories of leader epochs say that their logs part; None where they cannot tell.
+    """Find where two histories of leader epochs show that their logs diverge.
 
-    What a follower does with its leader's answers: from its newest epoch down, the lower of the two ends of the
-    newest epoch that both know. See Kafka AbstractFetcherThread.getOffsetTruncationState.
+    This is what a follower does with its leader's answers: from its latest epoch down, the lower of the two ends of the
+    latest epoch that both know. See Kafka AbstractFetcherThread.getOffsetTruncationState.
+
+    Returns:
+        The offset; None if the histories do not show it.
     """
     end = our_end
     epoch = ours[-1].epoch if ours else UNDEFINED_EPOCH

@@ -1,10 +1,10 @@
-"""Batches that fill a hole in the log: offsets that are `missing` or `corrupt` here, and good somewhere else.
+"""Batches that fill a hole in the log: offsets that are `missing` or `corrupt` here, and good in another copy.
 
-A hole is filled by whole batches that lie in it, pass their checksum and rise in offset and leader epoch between the
-batches beside the hole; one that reaches over an edge is refused. A copy that is not the log's own source has to be a
-copy of this log: of the batches beside the hole it holds at least one, and none of them differs.
+A hole is filled with whole batches inside it. They must pass their checksum, and increase in offset and leader epoch
+between the batches beside the hole. A batch across an edge is refused. A copy that is not the log's own source must be
+a copy of this log: it has at least one of the batches beside the hole, and none of them differs.
 
-Belongs here: which bytes of a source fill a hole. What is done with them is the ingest job's.
+Belongs here: which bytes of a source fill a hole. The ingest job copies them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BatchIdentity = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """Offsets [start, end) that are to be filled, and the batches beside it; None where there is none."""
+    """Offsets [start, end) that must be filled, and the batches beside them; None if there is none."""
 
     start: int
     end: int
@@ -34,7 +34,7 @@ class Hole:
 
 @dataclass(frozen=True, slots=True)
 class Filler:
-    """Batches back to back: positions [start, end) of a source's segment, offsets [base_offset, next_offset)."""
+    """Adjacent batches: positions [start, end) of a source's segment, offsets [base_offset, next_offset)."""
 
     segment: SegmentFile
     start: int
@@ -52,10 +52,17 @@ def find_fillers(
     seen: Collection[str] = (),
     begin_at: Mapping[str, int] | None = None,
 ) -> tuple[Filler, ...]:
-    """What a source has for a hole, in offset order; nothing where it cannot be trusted to be the same log.
+    """Find a source's batches for a hole, in offset order. Nothing if the source may be another log.
 
-    is_own: the log is kept to this source, and agrees with it. seen: paths of files that were taken as they are now.
-    begin_at: positions in files below which nothing of the hole lies. Never raises for what the source holds.
+    The content of the source never raises.
+
+    Args:
+        hole: The hole.
+        source: The source to search.
+        reader: Reads its headers.
+        is_own: The log is bound to this source and agrees with it.
+        seen: Paths of files that were read before and have not changed.
+        begin_at: Positions in files below which nothing of the hole lies.
     """
     try:
         return _find(hole, source, reader, is_own, seen, begin_at or {})
@@ -98,7 +105,7 @@ def _find(
 def _around(
     hole: Hole, source: SourceLog, reader: CheckingReader, seen: Collection[str], begin_at: Mapping[str, int]
 ) -> Iterator[tuple[SegmentFile, int, BatchHeader]]:
-    """Readable headers from the batch before the hole to the one behind it."""
+    """Readable headers from the batch before the hole to the one after it."""
     first = hole.start if hole.before is None else hole.before[0]
     last = hole.end if hole.after is None else hole.after[0] + 1
     for segment in source.segments:
@@ -116,7 +123,7 @@ def _around(
 
 
 def _fits(header: BatchHeader, epoch: int, hole: Hole, source: SourceLog) -> bool:
-    """Whether a batch's leader epoch lies between its neighbours' and is the one the source's history has there."""
+    """Whether a batch's leader epoch is between its neighbours' and equals the one in the source's history."""
     own = header.partition_leader_epoch
     if own < epoch or (hole.after is not None and own > hole.after[1]):
         return False

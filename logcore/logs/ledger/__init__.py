@@ -1,1 +1,1 @@
-"""How the offset ledger of a log is built, and built again."""
+"""Building and rebuilding the offset ledger of a log."""

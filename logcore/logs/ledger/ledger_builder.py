@@ -1,8 +1,7 @@
-"""From a log's batches and its transactions to the ranges of its offset ledger, in one walk.
+"""The ranges of the offset ledger from a log's batches and transactions, in one walk.
 
-The walk holds one range at a time, so a log may have as many batches as there is patience for; `ledger_ranges` gives
-the ranges as they are done, `build_ledger` all of them. The states and their meaning:
-`logcore.logs.model.offset_ledger`.
+Only one range is in memory at a time, so a log may have any number of batches. `ledger_ranges` yields the ranges one by
+one, `build_ledger` returns all of them. `logcore.logs.model.offset_ledger` explains the states.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from logcore.errors import InvalidRecordError
+from logcore.logs.model import readable_end
 from logcore.logs.model.batch_facts import VERDICT_OK, BatchFact
 from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.offset_ledger import (
@@ -30,7 +30,7 @@ from logcore.logs.model.transactions import Transaction, TransactionState, Trans
 _BELOW_START = (EVIDENCE_REMOTE, EVIDENCE_STALE_START)
 
 RecordsFrom = Callable[[BatchFact, int], int]
-"""How many records of a batch have an offset of at least the one given."""
+"""The number of records of a batch at or above an offset."""
 
 
 def build_ledger(
@@ -46,20 +46,30 @@ def build_ledger(
     gap_evidence: Sequence[tuple[int, int, str]] = (),
     records_from: RecordsFrom,
 ) -> tuple[LedgerRange, ...]:
-    """Ranges that tile [start_offset, log_end_offset), in order; neighbours of one state and evidence are one range,
-    cut at the log start and at the publish end, min(high_watermark, view.last_stable_offset).
+    """Build ranges that cover [start_offset, log_end_offset) in order, without gap or overlap.
 
-    batches: in offset order, those `view` was derived from; ones that end below start_offset are passed over.
-    A gap between batches, also in front of the first and behind the last, is `compacted` if it ends at or below
-    `cleaner_checkpoint` or `compacted_by_policy` says so, and meets none of `gap_evidence` (start, end, why), else
-    `missing`.
-    records_from(batch, cut): how many records of the batch have an offset of at least `cut`. Asked only where a cut
-    goes through a batch that has gaps.
+    Neighbours of one state and evidence are one range, cut at the log start and at the publish end: the view's
+    last stable offset, at most the high watermark. If the walk starts at the publish end of an earlier, shorter view,
+    the ranges are the same as those built from 0, cut there.
 
-    Built from the publish end of an earlier, shorter view the ranges are the same as built from 0, cut there.
+    Args:
+        batches: In offset order, those from which `view` was derived. Batches that end below start_offset are skipped.
+        view: The transactions of these batches.
+        start_offset: Where the ranges begin.
+        log_start_offset: The log start.
+        high_watermark: The log's high watermark.
+        log_end_offset: Where the ranges end.
+        cleaner_checkpoint: A gap between batches, before the first and after the last is `compacted` if it ends at or
+            below this offset; else it is `missing`.
+        compacted_by_policy: Every gap is `compacted`.
+        gap_evidence: (start, end, why). A gap that overlaps one of them is `missing` in any case.
+        records_from: (batch, cut) to the number of the batch's records at or above `cut`. Called only if a cut is
+            inside a batch with gaps.
 
-    Raises InvalidRecordError where offsets do not rise; ValueError for batches beyond log_end_offset or a transactional
-    batch below the last stable offset that `view` does not know.
+    Raises:
+        InvalidRecordError: Offsets do not increase.
+        ValueError: A batch lies beyond log_end_offset, or `view` lacks the transaction of a batch below the last stable
+            offset.
     """
     return tuple(
         ledger_ranges(
@@ -87,13 +97,13 @@ def ledger_ranges(
     records_from: RecordsFrom,
     cuts: Sequence[int] = (),
 ) -> Iterator[LedgerRange]:
-    """The same, one range after the other, also cut at `cuts`. Raises the same, while iterating."""
+    """As `build_ledger`, one range after the other, also cut at `cuts`. Raises the same, while iterating."""
     builder = _Builder(
         start_offset=start_offset,
         log_start_offset=log_start_offset,
         high_watermark=high_watermark,
         log_end_offset=log_end_offset,
-        publish_end=min(high_watermark, view.last_stable_offset),
+        publish_end=readable_end.last_stable_offset(view.last_stable_offset, high_watermark=high_watermark),
         rules=rules,
         outcomes=_Outcomes(view.transactions),
         records_from=records_from,
@@ -120,18 +130,18 @@ class _Outcomes:
 
     def of(self, batch: BatchFact) -> TransactionState:
         firsts, rows = self._by_producer.get(batch.producer_id, ([], []))
-        # By its end: the log start may lie inside of it, and a transaction begins there at the earliest.
+        # By its end: the log start may be inside it, and a transaction begins there at the earliest.
         at = bisect_right(firsts, batch.next_offset - 1) - 1
         if at < 0 or rows[at].last_offset < batch.next_offset - 1:
             raise ValueError(
-                f"the view of transactions knows none of producer {batch.producer_id} at offset {batch.base_offset}; "
+                f"the view of transactions has none of producer {batch.producer_id} at offset {batch.base_offset}; "
                 f"was it derived from other batches?"
             )
         return rows[at].state
 
 
 class _Builder:
-    """Walks over the batches and appends ranges to `done`; `_at` is where the tiling has come to."""
+    """Walks over the batches and appends ranges to `done`. `_at` is the end of the ranges until now."""
 
     def __init__(
         self,
@@ -153,14 +163,14 @@ class _Builder:
         self._rules = rules
         self._outcomes = outcomes
         self._records_from = records_from
-        # Where one range never goes through: the transaction's open part ends at the high watermark too.
+        # No range crosses these: the open part of a transaction ends at the high watermark too.
         self._cut_at = frozenset((log_start_offset, publish_end, high_watermark, *cuts))
         self._cuts = sorted(self._cut_at)
         self._at = start_offset
         self._damage: str | None = None
         self._begun = False
         self._state: OffsetState | None = None
-        """Of the range being made; None before the first."""
+        """State of the current range; None before the first."""
         self._evidence: str | None = None
         self._start = start_offset
         self._records = self._gaps = 0
@@ -173,7 +183,7 @@ class _Builder:
         if batch.last_offset < self._at:
             if self._begun:
                 raise InvalidRecordError(
-                    f"a batch of offsets {batch.base_offset} to {batch.last_offset} lies behind offset {self._at - 1}",
+                    f"a batch of offsets {batch.base_offset} to {batch.last_offset} follows offset {self._at - 1}",
                     position=batch.position,
                     offset=batch.base_offset,
                 )
@@ -184,7 +194,7 @@ class _Builder:
             raise ValueError(f"a batch ends at offset {batch.last_offset}, the log at {self._end - 1}")
         if batch.base_offset < self._at and self._begun:
             raise InvalidRecordError(
-                f"a batch begins at offset {batch.base_offset} where {self._at} is the lowest possible",
+                f"a batch begins at offset {batch.base_offset}, below the lowest possible {self._at}",
                 position=batch.position,
                 offset=batch.base_offset,
             )
@@ -202,12 +212,12 @@ class _Builder:
             self._damage = batch.verdict
 
     def finish(self) -> None:
-        """Tile up to the log end."""
+        """Add ranges up to the log end."""
         self._fill_to(self._end)
         self._flush(self._end)
 
     def _fill_to(self, end: int) -> None:
-        """Offsets between `_at` and `end` that no batch holds."""
+        """Add ranges for the offsets between `_at` and `end`, which are in no batch."""
         start = self._at
         if start >= end:
             return
@@ -256,7 +266,7 @@ class _Builder:
             return OffsetState.EMPTY, None
         if batch.is_control:
             return OffsetState.CONTROL, None
-        if not batch.is_transactional or batch.producer_id < 0:  # nothing ends a transaction of no producer
+        if not batch.is_transactional or batch.producer_id < 0:  # no marker ends a transaction without a producer
             return OffsetState.PRESENT, None
         outcome = self._outcomes.of(batch)
         if outcome is TransactionState.UNKNOWN:

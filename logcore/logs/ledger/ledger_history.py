@@ -1,11 +1,10 @@
-"""A ledger made again over an earlier one: from where, and what of the earlier one stays.
+"""A ledger that is rebuilt over an earlier one: from which offset, and what is kept of the earlier one.
 
-A log's ledger is made again from its first undecided offset when the log has grown, from where its bytes changed when
-an older range was filled or its end was cut back. What was published stays as it was published: its rows are in the
-table whatever is said of their bytes later.
+When the log has grown, its ledger is rebuilt from its first undecided offset. When an older range was filled or the end
+was cut back, it is rebuilt from where the bytes changed. What was published stays as it was published: its rows are in
+the table, whatever is found about their bytes later.
 
-Belongs here: what two ledgers of one log have to do with each other. The states and what is asked of one ledger:
-`logcore.logs.model.offset_ledger`.
+Belongs here: two ledgers of one log. `logcore.logs.model.offset_ledger` has the states and questions about one ledger.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, LedgerRange, OffsetState, restart_offset
 
 EVIDENCE_CHANGED = "changed-after-publishing"
-"""Of a range whose rows are published and whose bytes are judged otherwise since."""
+"""A range whose rows are published, and whose bytes now give another result."""
 
 Range = TypeVar("Range", bound=LedgerRange)
-"""A ledger's range, whatever else its owner knows of it."""
+"""A ledger range, or a subclass with more fields."""
 
 _LASTING = frozenset(
     {
@@ -34,20 +33,22 @@ _LASTING = frozenset(
         OffsetState.REMOTE,
     }
 )
-"""States that nothing that is filled in later changes."""
+"""States that no late fill changes."""
 
 
 def rebuild_offset(
     ranges: Sequence[LedgerRange], changed: int | None, earliest_in_progress: Callable[[int], int]
 ) -> int:
-    """Where the ledger is made again from: what is below stays.
+    """The offset from which the ledger is rebuilt; what is below is kept.
 
-    changed: the lowest offset from which the log's bytes are not those that the ledger was made from; None where it
-    only grew. Then transactions in progress there may end otherwise, so it is lowered until there are none.
-    earliest_in_progress(offset): first offset of the transactions that are in progress at an offset, the offset itself
-    where there are none; of one whose outcome is not known it is not known either when it ends.
+    It is never inside a range that cannot be divided: one with gaps, or one without a batch.
 
-    It is never inside a range that cannot be divided: one with gaps, or one that holds no batch.
+    Args:
+        ranges: The earlier ledger.
+        changed: The lowest offset whose bytes differ from those of the earlier ledger; None if the log only grew. Then
+            transactions in progress there may end differently, so the offset is lowered until there are none.
+        earliest_in_progress: For an offset, the first offset of the transactions in progress there, or the offset
+            itself. The end of a transaction with a lost outcome is unknown too.
     """
     if not ranges:
         return 0
@@ -64,7 +65,7 @@ def rebuild_offset(
 
 
 def _divisible(ranges: Sequence[LedgerRange], offset: int) -> int:
-    """The offset, or a lower one where it lies among what is lost or counts gaps: what a loss is shows at its begin."""
+    """The offset, or a lower one if it is inside a loss or counted gaps: a loss is known only from its beginning."""
     place = bisect_right(ranges, offset, key=lambda each: each.start_offset) - 1
     inside = ranges[place].end_offset > offset
     if inside and ranges[place].gaps:
@@ -76,7 +77,7 @@ def _divisible(ranges: Sequence[LedgerRange], offset: int) -> int:
 
 
 def below(ranges: Iterable[Range], offset: int) -> list[Range]:
-    """What lies below an offset, the range that it goes through divided there."""
+    """The ranges below an offset. A range across it is cut there."""
     kept = []
     for each in ranges:
         if each.end_offset <= offset:
@@ -87,13 +88,13 @@ def below(ranges: Iterable[Range], offset: int) -> list[Range]:
 
 
 def kept_borders(ranges: Sequence[LedgerRange], start: int, frontier: int) -> list[int]:
-    """Offsets at which a ledger that is made again from `start` on must be cut for `made_again`, ascending."""
+    """Offsets at which a ledger rebuilt from `start` must be cut for `made_again`, ascending."""
     borders = {border for span in published_spans(ranges, start) for border in span}
     return sorted(border for border in borders | {frontier} if border > start)
 
 
 def published_spans(ranges: Iterable[LedgerRange], start: int) -> list[tuple[int, int]]:
-    """Offsets at or above `start` that are published and whose state lasts, as half-open ranges as long as can be."""
+    """Published offsets at or above `start` in a lasting state, as the longest possible half-open ranges."""
     spans: list[tuple[int, int]] = []
     for each in ranges:
         if not _stays(each) or each.end_offset <= start:
@@ -111,13 +112,19 @@ def _stays(each: LedgerRange) -> bool:
 
 
 def made_again(before: Sequence[Range], made: Sequence[Range], start: int, frontier: int) -> list[Range]:
-    """The whole ledger: `before` below `start`, then `made`, but what is published as it was published.
+    """The whole ledger: `before` below `start`, then `made`. Published ranges stay as they were published.
 
-    before: with `published` as the frontier says. made: tiles from `start` on, cut at `kept_borders` of the same.
+    A range below the frontier with visible records that it did not have before is not published: it was filled late.
+    What is published stays decided, even if an open transaction that was found late begins before it.
 
-    A range below the frontier that holds visible records now and did not before is not published: it was filled late.
-    What is published stays decided, also where a transaction that came in late and is open would hold it back.
-    ValueError where `made` is not cut at those borders: it was made from another `before`.
+    Args:
+        before: The earlier ledger, with `published` by the frontier.
+        made: The ranges from `start` on, cut at `kept_borders` of the same arguments.
+        start: Where the ledger was rebuilt.
+        frontier: The next offset to publish.
+
+    Raises:
+        ValueError: `made` is not cut at those borders, so it was made from another `before`.
     """
     result = below(before, start)
     spans = published_spans(before, start)
@@ -131,14 +138,14 @@ def made_again(before: Sequence[Range], made: Sequence[Range], start: int, front
             inside.append(made[at])
             at += 1
         if not inside or inside[0].start_offset != low or inside[-1].end_offset != high:
-            raise ValueError(f"the ledger made again is not cut where what is published ends, at {low} and {high}")
+            raise ValueError(f"the rebuilt ledger is not cut where published offsets end, at {low} and {high}")
         result += _kept(_above(before, low, high), inside)
     result += [_judged_again(each, frontier) for each in made[at:]]
     return result
 
 
 def _above(ranges: Sequence[Range], low: int, high: int) -> list[Range]:
-    """Ranges in [low, high), the first divided at `low`: a border there never goes through gaps."""
+    """Ranges in [low, high), the first divided at `low`. A border there is never inside gaps."""
     found = [each for each in ranges if each.end_offset > low and each.start_offset < high]
     first = found[0]
     if first.start_offset < low:
@@ -148,7 +155,7 @@ def _above(ranges: Sequence[Range], low: int, high: int) -> list[Range]:
 
 def _judged_again(each: Range, frontier: int) -> Range:
     if each.start_offset < frontier < each.end_offset:
-        raise ValueError(f"the ledger made again is not cut at the frontier {frontier}")
+        raise ValueError(f"the rebuilt ledger is not cut at the frontier {frontier}")
     if each.end_offset > frontier:
         return replace(each, published=False)
     if each.state is OffsetState.PRESENT:
@@ -157,12 +164,12 @@ def _judged_again(each: Range, frontier: int) -> Range:
 
 
 def _kept(before: Sequence[Range], made: Sequence[Range]) -> list[Range]:
-    """The earlier ranges; one that is judged otherwise now says so."""
+    """The earlier ranges. Those whose bytes now give another result are marked."""
     otherwise = [] if _said(before) == _said(made) else made
     kept = []
     for each in before:
         over = (m for m in otherwise if m.end_offset > each.start_offset and m.start_offset < each.end_offset)
-        # Open again means only that a transaction came in late before it.
+        # `open` again means only that an earlier transaction was found late.
         if any(m.state not in (each.state, OffsetState.OPEN) for m in over):
             each = replace(each, evidence=EVIDENCE_CHANGED)
         elif each.evidence == EVIDENCE_CHANGED:
@@ -172,7 +179,7 @@ def _kept(before: Sequence[Range], made: Sequence[Range]) -> list[Range]:
 
 
 def _said(ranges: Iterable[LedgerRange]) -> list[tuple[int, OffsetState, int, int]]:
-    """(end, state, records, gaps) of neighbours of one state taken together."""
+    """(end, state, records, gaps), with neighbours of one state joined."""
     said: list[tuple[int, OffsetState, int, int]] = []
     for each in ranges:
         records, gaps = each.records, each.gaps
@@ -184,13 +191,14 @@ def _said(ranges: Iterable[LedgerRange]) -> list[tuple[int, OffsetState, int, in
 
 
 def changed_findings(before: Sequence[LedgerRange], after: Sequence[LedgerRange]) -> tuple[Finding, ...]:
-    """A finding for each published range whose bytes are judged otherwise than when they were published."""
+    """A finding for each published range whose bytes now give another result."""
     known = {(r.start_offset, r.end_offset) for r in before if r.evidence == EVIDENCE_CHANGED}
     return tuple(
         found(
             "changed-after-publishing",
             f"offsets {each.start_offset} to {each.end_offset - 1} were {each.state} when they were published, and "
-            f"their archived bytes no longer say so; their rows stay. Compare the archive with its source or a backup",
+            f"their archived bytes no longer show that; their rows stay. Compare the archive with its source or a "
+            f"backup",
             start_offset=each.start_offset,
             end_offset=each.end_offset,
         )

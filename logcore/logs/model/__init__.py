@@ -1,1 +1,1 @@
-"""Values that say what a log, its offsets, producers and transactions are."""
+"""Values that describe a log, its offsets, producers and transactions."""

@@ -1,10 +1,10 @@
-"""What the log pass knows of a batch: the few facts that decide what became of its offsets.
+"""The facts about a batch that decide the state of its offsets.
 
-A log may hold as many batches as records (before v2 every uncompressed message is one), so `fold` makes one fact of
-neighbours that nothing tells apart any more; a plain log of millions of batches then is a handful of facts.
+A log may have as many batches as records (before v2 every uncompressed message is one). So `fold` joins neighbours that
+no longer differ. Then a plain log of millions of batches is a handful of facts.
 
-Belongs here: the value and its folding. Where facts come from is `logcore.logs.checks.validation`, what they mean
-`logcore.logs.model.transactions` and `logcore.logs.model.offset_ledger`.
+Belongs here: the value and its folding. `logcore.logs.checks.validation` creates facts.
+`logcore.logs.model.transactions` and `logcore.logs.model.offset_ledger` interpret them.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ from dataclasses import dataclass, replace
 from logcore.segments.scanning.scan import ScannedBatch, Stretch
 
 VERDICT_OK = "ok"
-"""Verdict of a batch that can be trusted; any other verdict is a corruption reason."""
+"""Verdict of a batch that can be trusted. Any other verdict is a corruption reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchFact:
-    """What the log pass needs to know of one batch, or of a stretch of bytes that cannot be trusted.
+    """The facts about one batch, or about a stretch of bytes that cannot be trusted.
 
-    last_offset: inclusive, None for a stretch. For a stretch `verdict` is the reason and `base_offset` the offset
-    that was expected there; its other fields say nothing.
-    control_type: None for data and for a control batch that cleaning left without a record.
+    Attributes:
+        base_offset: For a stretch the offset that was expected there.
+        last_offset: Inclusive; None for a stretch.
+        control_type: None for data, and for a control batch whose record cleaning removed.
+        verdict: For a stretch the reason. All other fields of a stretch but its place have no meaning.
     """
 
     base_offset: int
@@ -44,12 +46,12 @@ class BatchFact:
 
     @property
     def next_offset(self) -> int:
-        """Offset behind the batch; for a stretch the offset expected where it begins."""
+        """Offset after the batch; for a stretch the offset expected where it begins."""
         return self.base_offset if self.last_offset is None else self.last_offset + 1
 
 
 def fact_of(item: ScannedBatch | Stretch, segment_id: str) -> BatchFact:
-    """The facts of one step of a walk over a segment."""
+    """The facts of one step of a segment's scan."""
     if isinstance(item, Stretch):
         reason = str(item.reason)
         return BatchFact(
@@ -74,11 +76,15 @@ def fact_of(item: ScannedBatch | Stretch, segment_id: str) -> BatchFact:
 
 
 def fold(facts: Iterable[BatchFact], cuts: Sequence[int] = ()) -> Iterator[BatchFact]:
-    """The facts with neighbours made one where a ledger says the same of them.
+    """Join neighbouring facts that have the same meaning for a ledger.
 
-    For facts that were looked at for transactions already (`logcore.logs.model.transactions`): which producer wrote a
-    batch without a transaction, and which marker a control batch is, is lost here. cuts: offsets where a ledger will
-    be cut; nothing with gaps is folded across one, because only the records of a single batch can be counted at a cut.
+    Only for facts that were already used to derive transactions (`logcore.logs.model.transactions`). Joining loses the
+    producer of a batch outside a transaction, and the type of a marker.
+
+    Args:
+        facts: In the order of offsets.
+        cuts: Offsets where a ledger will be cut. Facts with gaps are not joined across a cut, because at a cut only the
+            records of a single batch can be counted.
     """
     ordered = sorted(cuts)
     held: BatchFact | None = None
@@ -104,7 +110,7 @@ def _alike(first: BatchFact, second: BatchFact) -> bool:
         return False
     if first.is_control:
         return True
-    # A transaction begins only where its producer's batches do, so the last stable offset is never inside a run.
+    # A transaction begins only where a batch of its producer begins. So the last stable offset is never inside a run.
     return first.is_transactional == second.is_transactional and (
         not first.is_transactional or first.producer_id == second.producer_id
     )

@@ -1,12 +1,12 @@
-"""The lines of Kafka releases whose brokers write different bytes, and what differs.
+"""The lines of Kafka releases whose brokers write different bytes, and their differences.
 
     line   brokers      what it changes
     3.9    3.9.x        cleaning keeps the format of v0 and v1 messages
     4.0    4.0 to 4.3   cleaning rewrites them as v2 (KAFKA-13093); like 3.9 it keeps the batch that ends the range;
-                        an offset is looked for by where batches begin, up to then by where they end
+                        an offset is searched by the base offsets of batches, in earlier lines by their last offsets
     4.4    4.4 on       cleaning keeps the batch that ends at the high watermark instead (KAFKA-20452)
 
-Belongs here: the names and what follows from them. Does not: how cleaning works.
+Belongs here: the names and their consequences, not how cleaning works.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from enum import StrEnum
 
 
 class BrokerLine(StrEnum):
-    """A line of releases; the values are what `--compat` takes."""
+    """A line of releases. The values are those of `--compat`."""
 
     V3_9 = "3.9"
     V4_0 = "4.0"
@@ -28,13 +28,14 @@ class BrokerLine(StrEnum):
 
     @property
     def finds_by_base_offset(self) -> bool:
-        """Whether a batch is looked for by its first offset, as FileRecords.searchForOffsetFromPosition does."""
+        """Whether a batch is searched by its base offset, as FileRecords.searchForOffsetFromPosition does."""
         return self is not BrokerLine.V3_9
 
     @property
     def keeps_batch_at_high_watermark(self) -> bool:
-        """Whether cleaning keeps an empty batch that ends at the high watermark; earlier lines keep the one that ends
-        the cleaned range."""
+        """Whether cleaning keeps an empty batch that ends at the high watermark. Earlier lines keep the one that ends
+        the cleaned range.
+        """
         return self is BrokerLine.V4_4
 
 

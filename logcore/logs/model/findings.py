@@ -1,7 +1,7 @@
-"""Findings: what a check reports.
+"""Findings: the results of checks.
 
-A finding is a value, not an exception: damage in one place never keeps the rest from being read. Each has a rule of the
-catalogue in `logcore.logs.rules`. The checks themselves are beside the thing they check.
+A finding is a value, not an exception: after damage in one place the rest is still read. Each finding has a rule of the
+catalogue in `logcore.logs.rules`. The checks are beside the things that they check.
 """
 
 from __future__ import annotations
@@ -17,11 +17,17 @@ __all__ = ["RULES", "Finding", "Outcome", "Rule", "Severity", "exit_code", "foun
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing a check has to say.
+    """One result of a check.
 
-    rule: id from `RULES`. message: one sentence for a person, without keys or values of records.
-    file: path as the caller named it; position and nbytes: bytes in that file.
-    start_offset, end_offset: offsets concerned, end exclusive.
+    Attributes:
+        rule: An id of the rule catalogue `RULES`; docs/findings.md explains each.
+        severity: How bad it is.
+        message: One sentence for a person, without keys or values of records.
+        file: The path, as the caller named it; None if it is about no file.
+        position: Where in that file, in bytes.
+        nbytes: How many bytes there.
+        start_offset: The first offset concerned.
+        end_offset: The offset after the last one concerned.
     """
 
     rule: str
@@ -44,7 +50,11 @@ def found(
     start_offset: int | None = None,
     end_offset: int | None = None,
 ) -> Finding:
-    """A finding with its rule's usual severity. ValueError for an id that is not in the catalogue."""
+    """Create a finding with its rule's usual severity.
+
+    Raises:
+        ValueError: The catalogue does not contain the rule.
+    """
     known = RULES.get(rule)
     if known is None:
         raise ValueError(f"no rule {rule!r} in the rule catalogue")
@@ -52,9 +62,9 @@ def found(
 
 
 def exit_code(findings: Iterable[Finding]) -> ExitCode:
-    """What a command that had these findings answers: 0 clean, 1 warnings, 2 damage found, 3 could not check.
+    """The exit code of a command with these findings: 0 clean, 1 warnings, 2 damage found, 3 could not check.
 
-    The highest wins: a check that could not be made is never outshone by one that was.
+    The highest code wins. So a check that was not possible is never hidden by one that was.
     """
     code = ExitCode.CLEAN
     for finding in findings:

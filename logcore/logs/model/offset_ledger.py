@@ -1,28 +1,28 @@
-"""The offset ledger: what became of every offset of a log, as ranges that tile it without gap or overlap.
+"""The offset ledger: the state of every offset of a log, as ranges without gap or overlap.
 
     state      offsets                                                        evidence
     trimmed    below the log start at first ingest                            log-start-offset, stale-log-start
     remote     in the remote tier, and not read                               remote-tier
-    present    of batches with records a read_committed consumer sees
+    present    of batches with records that a read_committed consumer gets
     control    of control batches: transaction markers, leader changes
     aborted    of batches of aborted transactions
-    empty      of batches that cleaning left without records
+    empty      of batches whose records cleaning removed
     open       at or above the high watermark; at or above the                high-watermark, transaction
                last stable offset and below the high watermark
-    compacted  between batches, gone by cleaning                              cleaner-checkpoint, cleanup-policy
-    missing    between batches, gone, and nothing explains it                 no-explanation, or what ingest saw
+    compacted  between batches, removed by cleaning                           cleaner-checkpoint, cleanup-policy
+    missing    between batches, gone without explanation                      no-explanation, or what ingest saw
     corrupt    from where bytes cannot be trusted to the next good batch      the corruption reason
-    unknown    of transactions that are over, with a lost outcome             marker-lost
+    unknown    of transactions that have ended, with a lost outcome           marker-lost
 
-    `present` has evidence where it was not simply so from the start: `filled-late`, `changed-after-publishing`.
+    `present` has evidence if it was not so from the start: `filled-late`, `changed-after-publishing`.
 
-A range counts the records in it and, in `gaps`, its offsets that no record holds; both are 0 where no batch is read:
-trimmed, remote, compacted, missing, corrupt. Gaps are inside batches (cleaning keeps a batch's bounds) and, in an
-`open` range, between them too: what is not decided yet has no other state. `missing` and `corrupt` are stated wherever
-they are seen. Where a batch says it all there is no evidence beside it (`LedgerRange.said_by` names it all the same).
+A range counts its records and, in `gaps`, its offsets without a record. Both are 0 where no batch is read: trimmed,
+remote, compacted, missing, corrupt. Gaps are inside batches, because cleaning keeps a batch's bounds. In an `open`
+range they are between batches too, because undecided offsets have no other state. `missing` and `corrupt` are always
+stated. Where a batch itself is the evidence, the range has none (`LedgerRange.said_by` names it).
 
-Belongs here: the states and what can be asked of ranges. How they are made from batches is in
-`logcore.logs.ledger.ledger_builder`; transactions are in `logcore.logs.model.transactions`.
+Belongs here: the states and questions about ranges. `logcore.logs.ledger.ledger_builder` makes ranges from batches,
+`logcore.logs.model.transactions` has the transactions.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from logcore.logs.model.findings import Finding, found
 
 
 class OffsetState(StrEnum):
-    """What the log said of an offset when it was validated."""
+    """The state of an offset when it was validated."""
 
     PRESENT = "present"
     CONTROL = "control"
@@ -52,20 +52,20 @@ class OffsetState(StrEnum):
 
 
 BLOCKING = frozenset({OffsetState.OPEN, OffsetState.UNKNOWN, OffsetState.MISSING, OffsetState.CORRUPT})
-"""States the frontier stops at; in permissive salvage it passes all but OPEN."""
+"""States at which the frontier stops. In permissive salvage it passes all but OPEN."""
 
 GAPS_COMPACTED = "compacted"
-"""The only thing gaps inside a batch can be: producers write none, cleaning leaves them."""
+"""The only cause of gaps inside a batch: producers write none, cleaning leaves them."""
 
 EVIDENCE_HIGH_WATERMARK = "high-watermark"
 EVIDENCE_TRANSACTION = "transaction"
 EVIDENCE_LOG_START = "log-start-offset"
 EVIDENCE_STALE_START = "stale-log-start"
-"""Below the first segment, and above a log start offset that the checkpoint still states."""
+"""Below the first segment, and above the log start offset that the checkpoint still has."""
 EVIDENCE_REMOTE = "remote-tier"
 EVIDENCE_MARKER_LOST = "marker-lost"
 EVIDENCE_FILLED = "filled-late"
-"""Of visible records that came in behind the frontier: published as a replacement, or due to be."""
+"""Visible records that were found below the frontier. They are published as a replacement, or will be."""
 
 _SAID_BY = {
     OffsetState.PRESENT: "batches",
@@ -79,9 +79,16 @@ _SAID_BY = {
 class LedgerRange:
     """Offsets [start_offset, end_offset) in one state.
 
-    records: records of that state in the range. gaps: offsets in it that hold none, with gap_state saying why.
-    published: whether the frontier has passed the whole range as it is; what is `present` and below the frontier and
-    not published was filled late, and is to be published as a replacement.
+    Attributes:
+        start_offset: The first offset.
+        end_offset: The offset after the last one.
+        state: The state of them all.
+        records: How many records of that state are in the range.
+        gaps: How many offsets have no record.
+        gap_state: Why they have none.
+        evidence: Why the range has its state; None if its batches show it.
+        published: Whether the frontier has passed the whole range as it is. A range that is `present`, below the
+            frontier and not published was filled late. It must be published as a replacement.
     """
 
     start_offset: int
@@ -100,16 +107,20 @@ class LedgerRange:
 
     @property
     def said_by(self) -> str | None:
-        """The evidence, or else what in the log itself says the state."""
+        """The evidence, or else the part of the log that shows the state."""
         return self.evidence or _SAID_BY.get(self.state)
 
 
 Range = TypeVar("Range", bound=LedgerRange)
-"""The same, whatever else its owner knows of it."""
+"""A ledger range, or a subclass with more fields."""
 
 
 def check_tiling(ranges: Sequence[LedgerRange], start_offset: int, end_offset: int) -> None:
-    """ValueError, saying where, unless the ranges tile [start_offset, end_offset) in order and count what they hold."""
+    """Check that the ranges cover [start_offset, end_offset) in order, without gap or overlap, with possible counts.
+
+    Raises:
+        ValueError: They do not; the message has the offset.
+    """
     at = start_offset
     for each in ranges:
         if each.start_offset != at:
@@ -134,10 +145,11 @@ class LedgerHole:
 
 
 def first_hole(ranges: Sequence[LedgerRange], log_end_offset: int | None = None) -> LedgerHole | None:
-    """The first place where the ranges, in order, do not tile [0, log_end_offset); None where they do.
+    """The first place where the ranges, in order, do not cover [0, log_end_offset) exactly once; None if they do.
 
     Args:
-        log_end_offset: None: wherever the last range ends.
+        ranges: By offset.
+        log_end_offset: None for the end of the last range.
     """
     at = 0
     for each in ranges:
@@ -162,7 +174,7 @@ def ledger_findings(ranges: Iterable[LedgerRange]) -> tuple[Finding, ...]:
         found(
             rules[each.state],
             f"{each.offsets} offsets from {each.start_offset} on are {each.state} ({each.evidence}); nothing from "
-            f"there on is published, unless the policy says salvage: permissive",
+            f"there on is published, unless the policy has salvage: permissive",
             start_offset=each.start_offset,
             end_offset=each.end_offset,
         )
@@ -172,21 +184,24 @@ def ledger_findings(ranges: Iterable[LedgerRange]) -> tuple[Finding, ...]:
 
 
 def restart_offset(ranges: Sequence[LedgerRange]) -> int:
-    """Where the ledger is to be built from when the log has grown: the first `open` offset, else the end.
+    """The offset from which the ledger must be rebuilt after growth: the first `open` offset, else the end.
 
-    ValueError without ranges.
+    Raises:
+        ValueError: There are no ranges.
     """
     if not ranges:
-        raise ValueError("a ledger without ranges has no place to go on from")
+        raise ValueError("a ledger without ranges has no offset to continue from")
     return next((r.start_offset for r in ranges if r.state is OffsetState.OPEN), ranges[-1].end_offset)
 
 
 def publish_end(ranges: Sequence[LedgerRange], frontier: int, permissive: bool = False) -> int:
-    """How far [frontier, …) may be published: up to the first offset at or above `frontier` in a state that blocks, or
-    the end of the ledger (`frontier` where it ends below).
+    """How far [frontier, …) may be published: up to the first blocking offset at or above `frontier`, or the end.
 
-    permissive: only `open` blocks. Other states that alarm are passed where something follows that is to be published,
-    so that the last range below a frontier is never one that may be filled later.
+    Args:
+        ranges: The ledger, by offset.
+        frontier: The next offset to publish. It is returned if the ledger ends below it.
+        permissive: Only `open` blocks. Other blocking states are passed if a range to publish follows. So the last
+            range below a frontier is never one that may be filled later.
     """
     end = frontier
     for each in ranges:
@@ -201,14 +216,14 @@ def publish_end(ranges: Sequence[LedgerRange], frontier: int, permissive: bool =
 
 
 def mark_published(ranges: Sequence[Range], frontier: int) -> list[Range]:
-    """The ranges with `published` set from behind the last published one up to the frontier; what the frontier cuts is
-    split there.
+    """Set `published` on the ranges from the last published one up to the frontier; a range across it is split.
 
-    A range that is not published and lies in front of a published one, or says so itself (`EVIDENCE_FILLED`), was
-    filled after the frontier had passed it: it stays so until it is published as a replacement.
+    Some ranges were filled after the frontier had passed them: those that are not published and lie before a published
+    one, and those with `EVIDENCE_FILLED`. They stay unpublished until they are published as a replacement.
 
-    ValueError where the frontier goes through a range whose gaps make it unknown which side its records are on: a
-    frontier only ever stands where a range begins or ends.
+    Raises:
+        ValueError: The frontier is inside a range whose gaps are only counted, so the side of its records is unknown. A
+            frontier is always at the beginning or end of a range.
     """
     passed = max((r.end_offset for r in ranges if r.published and r.end_offset <= frontier), default=0)
     marked: list[Range] = []

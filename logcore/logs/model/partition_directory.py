@@ -1,16 +1,16 @@
-"""A partition directory as a value, and what maintenance proposes to make of it.
+"""A partition directory as a value, and the new directory that maintenance proposes.
 
-What comes in is every file by its name, with its bytes and its time of change (which is state: retention and old
-tombstones go by it), and what the root files of the log directory say of the partition. What goes out names each file
-of the new directory:
+The input is every file by its name, with its bytes and its mtime. The mtime is state: retention and the removal of old
+tombstones depend on it. The lines of the log directory's root files about the partition belong to it too. The output
+names each file of the new directory:
 
     Keep    a file as it was, under its own or another name
     Cut     the first bytes of a file
     Write   new bytes
 
-Nothing here opens or writes a file: `logcore.storage.partition_directories` reads one, `partition_output` writes one.
-Bytes of a file may be read only when they are used. A reference to `content` keeps them in memory, so it is dropped
-once its segment is done.
+Nothing here opens or writes a file: `logcore.storage.partition_directories` reads a directory, `partition_output`
+writes one. Bytes of a file may be read only when they are used. A reference to `content` keeps them in memory, so drop
+it after its segment is done.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from logcore.segments.scanning.fetched_bytes import FetchedBytes
 
 
 class HeldElsewhere(Protocol):
-    """Bytes of a file that are read when they are asked for, and stay in memory for as long as someone holds them.
+    """Bytes of a file that are read on request, and stay in memory as long as someone refers to them.
 
-    Its members raise SourceChanged where the file is no longer as it was first seen, and SourceUnreadable.
+    Its members raise SourceChanged if the file has changed since it was first seen, and SourceUnreadable.
     """
 
     @property
     def size(self) -> int:
-        """Bytes of the file; nothing is read for it."""
+        """The file's size in bytes; nothing is read for it."""
 
     @property
     def content(self) -> Buffer:
-        """All of them."""
+        """All bytes."""
 
     @property
     def fetched(self) -> FetchedBytes | None:
-        """What knows more of them; its `content` is all of them, and all there."""
+        """More facts about the bytes; its `content` is all of them, in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionFile:
-    """A file, and when it was changed last, in milliseconds. held: its bytes, or who reads them."""
+    """A file, and its mtime in milliseconds. `held` is its bytes, or an object that reads them."""
 
     name: str
     held: Buffer | HeldElsewhere
@@ -59,22 +59,22 @@ class PartitionFile:
 
     @property
     def fetched(self) -> FetchedBytes | None:
-        """What knows more of the file's bytes, which are its `content`; None where nothing does."""
+        """More facts about the bytes in `content`; None if there are none."""
         return None if isinstance(self.held, BYTES) else self.held.fetched
 
     @property
     def size(self) -> int:
-        """Bytes of the file; nothing is read for it."""
+        """The file's size in bytes; nothing is read for it."""
         return len(self.held) if isinstance(self.held, BYTES) else self.held.size
 
     def beginning(self, size: int, modified_ms: int) -> PartitionFile:
-        """The first bytes of the file, changed at that time."""
+        """The first bytes of the file, with this mtime."""
         held = memoryview(self.held)[:size] if isinstance(self.held, BYTES) else _Beginning(self.held, size)
         return PartitionFile(self.name, held, modified_ms)
 
 
 BYTES = (bytes, bytearray, memoryview, mmap.mmap)
-"""What `Buffer` stands for."""
+"""The types of `Buffer`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +90,17 @@ class _Beginning:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDirectory:
-    """What a partition directory holds, and the lines of the root files about it.
+    """The files of a partition directory, and the lines of the root files about it.
 
-    Of the lines None means that nothing states them. is_clean: whether the broker left its mark when it stopped.
-    high_watermark_ms: when the file that states the high watermark was changed last, in epoch milliseconds; None
-    without one.
+    Attributes:
+        topic_partition: The partition.
+        files: By name.
+        recovery_point: As the other lines None if there is no line.
+        log_start_offset: From `log-start-offset-checkpoint`.
+        high_watermark: From `replication-offset-checkpoint`.
+        first_dirty_offset: From `cleaner-offset-checkpoint`.
+        is_clean: Whether the broker wrote its clean-shutdown marker.
+        high_watermark_ms: The mtime of the file with the high watermark, in epoch milliseconds; None without one.
     """
 
     topic_partition: TopicPartition
@@ -108,14 +114,14 @@ class PartitionDirectory:
 
     @property
     def base_offsets(self) -> tuple[int, ...]:
-        """Of the segments under their plain names, ascending."""
+        """The base offsets of the segments with plain names, ascending."""
         found = (segment_base_offset(name) for name in self.files)
         return tuple(sorted(base_offset for base_offset in found if base_offset is not None))
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """The file `source` as it is, its time of change too."""
+    """The file `source` as it is, with its mtime."""
 
     source: str
 
@@ -139,12 +145,12 @@ class Write:
 
 ProposedFile: TypeAlias = Keep | Cut | Write
 Proposal: TypeAlias = Mapping[str, ProposedFile]
-"""The files of a new partition directory, by name. What is not named is not in it."""
+"""The files of a new partition directory, by name. It has no others."""
 
 
 @dataclass(frozen=True, slots=True)
 class RootLines:
-    """What the root files of the log directory are to say of the partition; None: no line."""
+    """The partition's new lines in the root files of the log directory; None: no line."""
 
     recovery_point: int | None = None
     log_start_offset: int | None = None
@@ -153,6 +159,7 @@ class RootLines:
 
 
 class ByteSink(Protocol):
-    """Takes the bytes of a file that is too large to be held, in order."""
+    """Receives the bytes of a file that is too large for memory, in order."""
 
-    def write(self, data: Buffer, /) -> object: ...
+    def write(self, data: Buffer, /) -> object:
+        """Write all of the bytes."""

@@ -1,9 +1,9 @@
-"""Offsets below a log's first local segment: are they in the remote tier (KIP-405), or gone?
+"""Offsets below a log's first local segment: in the remote tier (KIP-405), or gone.
 
-A broker with tiered storage writes a line below the first local segment into `log-start-offset-checkpoint`, for there
-its log begins. After deleteRecords and retention such a line is there too, until the next checkpoint: it is stale.
-The leader epochs tell them apart. They are cut where the log begins: at the first local segment where the rest is gone,
-below it where the rest is remote. So both files have to say so.
+With tiered storage a broker writes an offset below the first local segment into `log-start-offset-checkpoint`, because
+its log begins there. After deleteRecords and retention the file has such an offset too, until the next checkpoint: it
+is stale. The leader epochs show which. They are cut where the log begins: at the first local segment if the rest is
+gone, below it if the rest is remote. So both files must show it.
 
 Sources: Kafka LogManager.checkpointLogStartOffsetsInDir, UnifiedLog.maybeIncrementLogStartOffset,
 LeaderEpochFileCache.truncateFromStart.
@@ -22,9 +22,12 @@ Range = tuple[int, int, str]
 
 
 def below_start(line: int | None, first_base: int | None, epochs: Sequence[EpochEntry]) -> tuple[Range, ...]:
-    """What is known of the offsets between the log start that a checkpoint states and the first local segment.
+    """What is known of the offsets between the log start in a checkpoint and the first local segment.
 
-    line: the checkpoint's; None without one. first_base: base offset of the first local segment; None without any.
+    Args:
+        line: The offset in the checkpoint; None without one.
+        first_base: Base offset of the first local segment; None without one.
+        epochs: The history of leader epochs.
     """
     if line is None or first_base is None or line >= first_base:
         return ()
@@ -33,14 +36,14 @@ def below_start(line: int | None, first_base: int | None, epochs: Sequence[Epoch
 
 
 def remote_range(known: Sequence[Range]) -> tuple[int, int] | None:
-    """The offsets (start, end exclusive) that are in the remote tier, as `below_start` found them; None if none are."""
+    """The offsets (start, end exclusive) in the remote tier, as `below_start` found them; None if there are none."""
     return next(((start, end) for start, end, why in known if why == EVIDENCE_REMOTE), None)
 
 
 def remote_finding(name: object, start: int, end: int) -> Finding:
-    """The finding for offsets of a topic partition that are in the remote tier only."""
+    """The finding for offsets of a topic partition that are only in the remote tier."""
     message = (
-        f"{name}: offsets {start} to {end - 1} lie in the remote tier, which is not read; what is local begins at "
+        f"{name}: offsets {start} to {end - 1} are in the remote tier, which is not read; the local part begins at "
         f"offset {end}."
     )
     return found("remote-tier", message, start_offset=start, end_offset=end)

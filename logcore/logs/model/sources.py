@@ -1,7 +1,7 @@
-"""What was seen of a source: its logs, the files of each, and the state the broker keeps beside them.
+"""A source as it was seen: its logs, the files of each, and the state that the broker keeps beside them.
 
-Values only; `logcore.storage.local` fills them. They are read in one moment, and what is decided from them (see
-`logcore.logs.growth.growth`) never looks again.
+Values only; `logcore.storage.local` fills them. All are read at one moment. Decisions (see
+`logcore.logs.growth.growth`) use these values and never read again.
 """
 
 from __future__ import annotations
@@ -17,10 +17,16 @@ from logcore.segments.side_files.leader_epochs import EpochEntry
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """A segment's file as it was seen. size in bytes, modified_ms in epoch milliseconds.
+    """A segment's file as it was seen.
 
-    The path may end in `.log.swap`: a broker was stopped while it put a cleaned segment in place. beside: paths of the
-    files that belong to it, by suffix (`.index`, `.timeindex`, `.txnindex`, `.snapshot`); None where nobody looked.
+    Attributes:
+        base_offset: The segment's base offset.
+        path: May end in `.log.swap`: a broker was stopped while it replaced segments by a cleaned one.
+        size: In bytes.
+        modified_ms: The mtime in epoch milliseconds.
+        inode: The file's inode.
+        beside: Paths of the files that belong to it, by suffix (`.index`, `.timeindex`, `.txnindex`, `.snapshot`); None
+            if they were not searched.
     """
 
     base_offset: int
@@ -31,7 +37,7 @@ class SegmentFile:
     beside: tuple[tuple[str, str], ...] | None = None
 
     def side_file(self, suffix: str) -> str | None:
-        """Path of the file of this suffix that belongs to the segment; None if there is none. It may be gone since."""
+        """Path of the segment's file with this suffix; None if there is none. It may have been removed since."""
         if self.beside is None:
             return self.path.removesuffix(LOG_SUFFIX) + suffix
         return next((path for kind, path in self.beside if kind == suffix), None)
@@ -41,18 +47,28 @@ class SegmentFile:
 class SourceLog:
     """One topic partition in one directory.
 
-    topic_id: from partition.metadata; None before Kafka 2.8 and where the file is missing. cluster_id: from
-    meta.properties. segments: sorted by base offset. high_watermark: None where nothing states it, and then the log
-    end stands in for it; high_watermark_ms: when the file that states it was changed, None without one.
-    log_start_offset: the checkpoint's, but never below the first segment's base; below_start: what is known of the
-    offsets between these two, as (start, end, why); see `logcore.logs.model.remote_tier`.
-    metadata_snapshots: KRaft snapshots as (exclusive end offset, path), ascending.
-    cleaner_checkpoint: first offset the broker's cleaner had not reached; None where nothing states it.
-    unreadable: base offsets of segments that are there but cannot be read; they are not among `segments`.
-    broken_identity: partition.metadata is there and cannot be understood, so whose log this is cannot be told.
-    named_files: the segments were named one by one; unnamed: base offsets of those beside them that were not.
-    snapshots: producer snapshots as (exclusive end offset, path), ascending. recovery_point: first offset not known to
-    be on disk, None where nothing states it. is_clean: the broker said so when it stopped; None where nobody looked.
+    Attributes:
+        topic_partition: The partition.
+        directory: Its path.
+        kind: The directory's use.
+        topic_id: From partition.metadata; None before Kafka 2.8, and if the file is missing.
+        cluster_id: From meta.properties.
+        segments: Sorted by base offset.
+        high_watermark: None if no file has it; then the log end is used.
+        log_start_offset: From the checkpoint, but never below the first segment's base.
+        leader_epochs: From leader-epoch-checkpoint.
+        cleaner_checkpoint: The first offset that the broker's cleaner had not reached; None if no file has it.
+        unreadable: Base offsets of segments that exist but cannot be read; they are not among `segments`.
+        broken_identity: partition.metadata exists and is invalid, so the log's identity is unknown.
+        named_files: The user named the segments one by one.
+        unnamed: Base offsets of the segments beside them that the user did not name.
+        snapshots: Producer snapshots as (exclusive end offset, path), ascending.
+        recovery_point: First offset that may not be on disk; None if no file has it.
+        is_clean: Whether the broker wrote its clean-shutdown marker; None if that was not checked.
+        below_start: What is known of the offsets between the checkpoint's log start and the first segment, as (start,
+            end, why); see `logcore.logs.model.remote_tier`.
+        metadata_snapshots: KRaft snapshots as (exclusive end offset, path), ascending.
+        high_watermark_ms: The mtime of the file with the high watermark; None without one.
     """
 
     topic_partition: TopicPartition
@@ -78,13 +94,14 @@ class SourceLog:
 
     @property
     def is_metadata(self) -> bool:
-        """Whether this is KRaft's metadata log, which has no line in any checkpoint: what its newest snapshot covers is
-        committed, and its high watermark is that snapshot's end."""
+        """Whether this is KRaft's metadata log. It has no line in any checkpoint: its latest snapshot covers what is
+        committed, and the end of that snapshot is its high watermark.
+        """
         return self.topic_partition.topic == METADATA_TOPIC
 
     @property
     def remote(self) -> tuple[int, int] | None:
-        """The offsets (start, end exclusive) that are in the remote tier alone; None if there are none."""
+        """The offsets (start, end exclusive) that are only in the remote tier; None if there are none."""
         return remote_range(self.below_start)
 
     @property
@@ -97,7 +114,7 @@ class SourceLog:
         return self.next_base_offset(segment) is not None
 
     def next_base_offset(self, segment: SegmentFile) -> int | None:
-        """Base offset of the segment that follows, whether or not it was named or can be read; None for the last."""
+        """Base offset of the segment that follows, even if it was not named or is unreadable; None for the last."""
         at = bisect_right(self.segments, segment.base_offset, key=lambda other: other.base_offset)
         read = [other.base_offset for other in self.segments[at : at + 1]]
         others = (base for base in (*self.unreadable, *self.unnamed) if base > segment.base_offset)
@@ -106,11 +123,13 @@ class SourceLog:
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """What lies at some paths.
+    """The result of a search at some paths.
 
-    logs: in the order of the paths, then of topic partitions; the same topic partition may come twice, from two
-    directories. set_aside: logs in -delete, -future and -stray directories, which are listed and left alone.
-    findings: what was seen that is no log, or could not be read.
+    Attributes:
+        logs: In the order of the paths, then of topic partitions. The same topic partition may occur twice, from two
+            directories.
+        findings: What was found that is not a log, or could not be read.
+        set_aside: Logs in -delete, -future and -stray directories. They are listed and not read.
     """
 
     logs: tuple[SourceLog, ...]

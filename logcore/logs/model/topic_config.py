@@ -1,7 +1,7 @@
-"""The configuration of a topic as maintenance needs it, by Kafka's own names and with Kafka's defaults.
+"""The configuration of a topic as maintenance needs it, with Kafka's own names and defaults.
 
 Times are in milliseconds, sizes in bytes. `producer.id.expiration.ms` and `log.cleaner.dedupe.buffer.size` belong to a
-broker in Kafka; they are taken here because they decide what maintenance of a topic leaves.
+broker in Kafka. They are included here because they decide the result of a topic's maintenance.
 
 Source: Kafka LogConfig, TopicConfig, CleanerConfig, TransactionLogConfig. Belongs here: names, defaults and bounds.
 """
@@ -40,8 +40,8 @@ class TopicConfig:
     message_timestamp_type: str = "CreateTime"
     producer_id_expiration_ms: int = 86_400_000
     log_cleaner_dedupe_buffer_size: int | None = None
-    """Bytes of Kafka's offset map, 24 a key and filled to nine tenths: a round ends where it would be full. None: a
-    round never ends for that."""
+    """Bytes of Kafka's offset map, with 24 for each key, filled up to nine tenths: a round ends when it is full. None:
+    no limit."""
 
     @property
     def compacts(self) -> bool:
@@ -55,7 +55,7 @@ class TopicConfig:
 
 
 def kafka_name(attribute: str) -> str:
-    """The name that Kafka has for an attribute of `TopicConfig`."""
+    """Kafka's name of an attribute of `TopicConfig`."""
     return attribute.replace("_", ".")
 
 
@@ -74,15 +74,19 @@ _TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 
 
 def topic_config(values: Mapping[str, str]) -> TopicConfig:
-    """The configuration that these values give, by Kafka's names; what is not named has its default.
+    """Parse a topic's configuration. Names that are not given have their defaults.
 
-    Raises ValueError for a name that is not known here, and for a value that Kafka would refuse.
+    Args:
+        values: Texts by Kafka's names.
+
+    Raises:
+        ValueError: A name is unknown here, or Kafka would refuse a value.
     """
     known = {kafka_name(field.name): field.name for field in fields(TopicConfig)}
     read: dict[str, Any] = {}
     for name, text in values.items():
         if name not in known:
-            raise ValueError(f"{name!r} is no configuration that matters here; known are {', '.join(sorted(known))}")
+            raise ValueError(f"{name!r} is not a configuration used here; known are {', '.join(sorted(known))}")
         read[known[name]] = _value(known[name], name, text.strip())
     return TopicConfig(**read)
 
@@ -91,7 +95,7 @@ def _value(attribute: str, name: str, text: str) -> Any:
     if attribute == "cleanup_policy":
         policies = tuple(sorted({part.strip() for part in text.split(",") if part.strip()}))
         if not set(policies) <= set(_POLICIES):
-            raise ValueError(f"{name} is made of compact and delete, not {text!r}")
+            raise ValueError(f"{name} may contain compact and delete, not {text!r}")
         return policies
     if attribute == "message_timestamp_type":
         if text not in _TIMESTAMP_TYPES:

@@ -1,26 +1,29 @@
-"""Transactions of a log, derived from its batches alone: which committed, which aborted, which are still open.
+"""Transactions of a log, derived only from its batches: which committed, which aborted, which are still open.
 
     a transaction    the transactional batches of one producer id since its last marker
     decided          by that producer's next COMMIT or ABORT marker, if the marker lies below the high watermark
     open             no marker yet, or one that is not replicated everywhere
-    unknown          decided, but its marker was lost or cannot be told from another one's
+    unknown          decided, but its marker was lost or cannot be distinguished from that of another transaction
     last stable      the smaller of the first offset of any open transaction and the high watermark
     offset (LSO)
 
-The transaction index of a broker (`.txnindex`) says only what was aborted and is a derived file; the markers in the log
-say it all. See Kafka ProducerStateManager, ProducerAppendInfo, UnifiedLog.firstUnstableOffset; KIP-98.
+The transaction index of a broker (`.txnindex`) lists only aborts and is a derived file. The markers in the log are
+complete. See Kafka ProducerStateManager, ProducerAppendInfo, UnifiedLog.firstUnstableOffset; KIP-98.
 
-Markers are taken at their word only where nothing is missing before them. If offsets between a producer's batches and
-its next marker were lost (corrupt bytes, a gap that cleaning does not explain), the lost part may have held another
-marker, and the one behind it may belong to a later transaction. Such a marker decides only the batches after the loss.
-The ones before stay `open` while the producer may still be in that same transaction, and hold the last stable offset.
-They are `unknown` as soon as something behind the loss and below the high watermark shows that the transaction is
-over: a marker of the producer (whichever transaction it ended, the earlier one was over by then), or data of a newer
-producer epoch, which begins a new transaction (KIP-890) or a new life of the producer. Nothing decides them any more,
-so they do not hold the last stable offset; the ledger's state `unknown` keeps them from being published.
+A marker is trusted only if nothing is missing before it. Offsets between a producer's batches and its next marker may
+be lost: corrupt bytes, or a gap that cleaning does not explain. The lost part may have contained another marker, and
+the one after it may belong to a later transaction. Such a marker decides only the batches after the loss.
+
+The batches before the loss stay `open` while the producer may still be in that same transaction, and limit the last
+stable offset. They become `unknown` when something after the loss and below the high watermark shows that the
+transaction has ended. That is a marker of the producer: whichever transaction it ended, the earlier one had ended by
+then. Or it is data of a newer producer epoch, which begins a new transaction (KIP-890) or a new life of the producer.
+Nothing can decide them any more, so they do not limit the last stable offset. The ledger's state `unknown` prevents
+their publication.
 
 Belongs here: what the batches mean. Does not: reading them (`logcore.logs.checks.validation`), what becomes of each
-offset (`logcore.logs.model.offset_ledger`), what a broker remembers of producers (`logcore.logs.model.producer_state`).
+offset (`logcore.logs.model.offset_ledger`), what a broker remembers of producers
+(`logcore.logs.model.producers.producer_state`).
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from logcore.errors import InvalidRecordError
+from logcore.logs.model import readable_end
 from logcore.logs.model.batch_facts import VERDICT_OK, BatchFact
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.gaps import GapRules
@@ -49,7 +53,7 @@ __all__ = [
 
 
 class TransactionState(StrEnum):
-    """Outcome of a transaction, as far as the log tells."""
+    """Outcome of a transaction, as far as the log shows it."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -59,10 +63,16 @@ class TransactionState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """One transaction that wrote data. first_offset, last_offset: of its data, inclusive; where the log start lies
-    inside of it, of what is at or above the log start, unless a snapshot says where it began (`Ongoing`).
+    """One transaction that wrote data.
 
-    marker_offset: of the marker that decided it, None while undecided.
+    Attributes:
+        producer_id: The producer.
+        producer_epoch: The epoch of its last data.
+        first_offset: Of its data. If the log start is inside the transaction, its first data at or above the log start,
+            unless a snapshot has the real beginning (`Ongoing`).
+        last_offset: Of its data, inclusive.
+        marker_offset: Of the marker that decided it; None while undecided.
+        state: Its outcome.
     """
 
     producer_id: int
@@ -75,10 +85,9 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class Ongoing:
-    """A transaction that was in progress where the batches begin, as a producer snapshot at that offset, or a walk that
-    began earlier, tells.
+    """A transaction that was in progress where the batches begin, from a producer snapshot or an earlier walk.
 
-    first_offset, last_offset: of its data so far, inclusive, all of it below where the batches begin.
+    `first_offset` and `last_offset` (inclusive) are those of its data until there, all below the first batch.
     """
 
     producer_id: int
@@ -89,9 +98,9 @@ class Ongoing:
 
 @dataclass(frozen=True, slots=True)
 class TransactionView:
-    """All transactions with data in the batches looked at, by first offset, and the last stable offset.
+    """All transactions with data in the batches, by first offset, and the last stable offset.
 
-    A transaction of unknown outcome does not hold the last stable offset, and is not to be read all the same.
+    A transaction of unknown outcome does not limit the last stable offset, but it must not be read.
     """
 
     transactions: tuple[Transaction, ...]
@@ -107,7 +116,7 @@ class _InProgress:
     intruder: int | None = None
     """First non-transactional batch of the producer while the transaction was in progress."""
     lost: tuple[int, int] | None = None
-    """Offsets [start, end) behind its data that are lost, and its marker perhaps with them."""
+    """Lost offsets [start, end) after its data; its marker may be among them."""
 
 
 def derive_transactions(
@@ -121,25 +130,33 @@ def derive_transactions(
     ongoing: Iterable[Ongoing] = (),
     start_offset: int | None = None,
 ) -> TransactionView:
-    """Walk over the batches in offset order and tell every transaction's outcome.
+    """Walk over the batches in offset order and derive every transaction's outcome.
 
     The batches must begin where no transaction is in progress (at the log's first batch, or at the last stable offset
-    of an earlier view), or `ongoing` says which are. Where the log start moved past a transaction's beginning, its
-    remaining batches are decided by its marker all the same; what lies below `log_start_offset` plays no part, whether
-    it is still there or not. A broker that remembers an open transaction with data only there holds the last stable
-    offset at the log start: that is so here for what `ongoing` tells.
+    of an earlier view), or `ongoing` must list those in progress. If the log start has moved past a transaction's
+    beginning, its marker still decides the remaining batches. Offsets below `log_start_offset` are ignored, whether
+    they still exist or not. A broker that remembers an open transaction with data only there keeps the last stable
+    offset at the log start. The same is true here for `ongoing`.
 
     A marker at or above `high_watermark` decides nothing yet. A marker without data is a transaction that wrote
-    nothing to this partition and gives no row. Marker epochs are not compared: since KIP-890 a marker carries a newer
-    epoch than its data. Control types that are not COMMIT or ABORT decide nothing. Batches without a producer id, all
-    of formats v0 and v1 among them, are in no transaction.
+    nothing to this partition and gives no row. Marker epochs are not compared: since KIP-890 a marker has a newer epoch
+    than its data. Control types that are not COMMIT or ABORT decide nothing. Batches without a producer id, including
+    all of formats v0 and v1, are in no transaction.
 
-    `cleaner_checkpoint`, `compacted_by_policy`, `gap_evidence`: as for `offset_ledger.build_ledger`. They tell gaps
-    left by cleaning, which never takes the marker of data that is still there, from losses, behind which markers
-    decide only what follows. Without them every gap counts as a loss.
-    start_offset: where the first batch ought to begin, if a gap in front of it is one to judge.
+    Args:
+        batches: In offset order.
+        high_watermark: The log's high watermark.
+        log_start_offset: The log start.
+        cleaner_checkpoint: As the next two for `ledger_builder.build_ledger`. They distinguish losses from gaps that
+            cleaning left. Cleaning never removes the marker of data that still exists. After a loss, markers decide
+            only what follows. Without these arguments every gap counts as a loss.
+        compacted_by_policy: See there.
+        gap_evidence: See there.
+        ongoing: Transactions in progress where the batches begin.
+        start_offset: Where the first batch should begin, if a gap before it counts.
 
-    Raises InvalidRecordError where offsets do not rise.
+    Raises:
+        InvalidRecordError: Offsets do not increase.
     """
     walk = TransactionWalk(
         high_watermark=high_watermark,
@@ -154,8 +171,9 @@ def derive_transactions(
 
 
 class TransactionWalk:
-    """A derivation on its way, for callers that pass the batches on meanwhile: iterate over `over`, then ask `view`.
-    Arguments as for `derive_transactions`."""
+    """A derivation in progress, for callers that use the batches at the same time: iterate over `over`, then call
+    `view`. Arguments as for `derive_transactions`.
+    """
 
     def __init__(
         self,
@@ -174,24 +192,28 @@ class TransactionWalk:
             each.producer_id: _InProgress(each.producer_epoch, each.first_offset, each.last_offset) for each in ongoing
         }
         self._lost: dict[int, list[_InProgress]] = {}
-        """Transactions in progress where offsets were lost, and nothing yet shows that they are over."""
+        """Transactions in progress where offsets were lost, which may not have ended yet."""
         self._settled: list[Transaction] = []
         self._findings: list[Finding] = []
 
     @property
     def open_producers(self) -> Collection[int]:
-        """Producer ids with a transaction in progress behind the batches taken so far."""
+        """Producer ids with a transaction in progress after the batches until now."""
         return self._in_progress.keys()
 
     def over(self, batches: Iterable[BatchFact]) -> Iterator[BatchFact]:
-        """Take the batches, one at a time, and hand each on. Raises InvalidRecordError where offsets do not rise."""
+        """Process the batches one at a time and yield each.
+
+        Raises:
+            InvalidRecordError: Offsets do not increase.
+        """
         damaged = False
         for batch in batches:
             expected = self._expected
             if expected is not None:
                 if batch.base_offset < expected and batch.last_offset is not None:
                     raise InvalidRecordError(
-                        f"a batch begins at offset {batch.base_offset} where {expected} is the lowest possible",
+                        f"a batch begins at offset {batch.base_offset}, below the lowest possible {expected}",
                         position=batch.position,
                         offset=batch.base_offset,
                     )
@@ -200,7 +222,7 @@ class TransactionWalk:
                 ):
                     self._lose_sight(expected, batch.base_offset)
             if batch.last_offset is None or batch.verdict != VERDICT_OK:
-                # What is lost with it shows where the next good batch begins: it may be nothing.
+                # The next good batch shows how many offsets are lost with it, perhaps none.
                 damaged = True
                 self._expected = max(batch.base_offset, batch.base_offset if expected is None else expected)
             else:
@@ -222,7 +244,7 @@ class TransactionWalk:
                     found(
                         "batch-outside-transaction",
                         f"producer {batch.producer_id} wrote a batch outside of its transaction that is open since "
-                        f"offset {current.first_offset}; it is visible whatever becomes of the transaction",
+                        f"offset {current.first_offset}; it is visible whatever the outcome of the transaction is",
                         start_offset=batch.base_offset,
                         end_offset=last_offset + 1,
                     )
@@ -253,7 +275,7 @@ class TransactionWalk:
         if decides:
             self._settle(batch.producer_id, current, outcome, batch.base_offset)
         else:
-            # Data of this producer behind the marker is another transaction, whatever becomes of the marker.
+            # Data of this producer after the marker is another transaction, whatever happens to the marker.
             self._settle(batch.producer_id, current, TransactionState.OPEN, None)
 
     def _settle(self, producer_id: int, current: _InProgress, state: TransactionState, marker: int | None) -> None:
@@ -262,14 +284,14 @@ class TransactionWalk:
         )
 
     def _lose_sight(self, start: int, end: int) -> None:
-        """Offsets [start, end) are lost: no marker behind them decides what is in progress now."""
+        """Offsets [start, end) are lost: no marker after them decides what is in progress now."""
         for producer_id, current in self._in_progress.items():
             current.lost = (start, end)
             self._lost.setdefault(producer_id, []).append(current)
         self._in_progress.clear()
 
     def _give_up(self, producer_id: int, before_epoch: int | None = None) -> None:
-        """What the producer had open in front of a loss is over: of all epochs, or of those before one."""
+        """The producer's transactions before a loss have ended: those of all epochs, or of epochs before one."""
         waiting = []
         for current in self._lost.pop(producer_id):
             if before_epoch is None or current.producer_epoch < before_epoch:
@@ -285,22 +307,22 @@ class TransactionWalk:
             return
         start, end = current.lost
         meaning = (
-            "what the producer wrote later shows that it is over, and nothing tells how"
+            "later batches of the producer show that it has ended, but not how"
             if state is TransactionState.UNKNOWN
-            else "it counts as open until its producer shows that it is over, and no later marker decides it"
+            else "it counts as open until its producer shows that it has ended, and no later marker decides it"
         )
         self._findings.append(
             found(
                 "transaction-outcome-lost",
                 f"the transaction of producer {producer_id} that began at offset {current.first_offset} was open "
-                f"where offsets {start} to {end - 1} are lost, its marker perhaps among them; {meaning}",
+                f"where offsets {start} to {end - 1} are lost, perhaps with its marker; {meaning}",
                 start_offset=current.first_offset,
                 end_offset=current.last_offset + 1,
             )
         )
 
     def view(self) -> TransactionView:
-        """The outcome, once every batch was taken."""
+        """The outcome, after all batches."""
         for producer_id, current in self._in_progress.items():
             self._settle(producer_id, current, TransactionState.OPEN, None)
         self._in_progress.clear()
@@ -310,6 +332,8 @@ class TransactionWalk:
         self._lost.clear()
         self._settled.sort(key=lambda transaction: transaction.first_offset)
         undecided = (t.first_offset for t in self._settled if t.state is TransactionState.OPEN)
-        first_open = max(next(undecided, self._high_watermark), self._log_start)
+        stable = readable_end.last_stable_offset(
+            next(undecided, None), high_watermark=self._high_watermark, log_start_offset=self._log_start
+        )
         self._findings.sort(key=lambda finding: finding.start_offset or 0)
-        return TransactionView(tuple(self._settled), min(self._high_watermark, first_open), tuple(self._findings))
+        return TransactionView(tuple(self._settled), stable, tuple(self._findings))

@@ -1,6 +1,6 @@
-"""A segment while a broker starts: its bytes and its offset index, as far as the start has come.
+"""A segment during a broker's start: its bytes and its offset index at this moment.
 
-The index is believed, as a broker believes it: where a batch is looked for, and where the log ends, is what it says.
+The index is trusted, as by a broker: it decides where a batch is searched, and where the log ends.
 Source: Kafka LogSegment, AbstractIndex.
 """
 
@@ -25,7 +25,7 @@ _WARM_ENTRIES = 8192 // offset_index.ENTRY_SIZE
 
 
 class LoadedSegment:
-    """A segment as the start sees it; its files may change while it goes on."""
+    """A segment as the start sees it. Its files may change during the start."""
 
     def __init__(
         self, base_offset: int, held: Buffer | HeldElsewhere, index: bytes, line: BrokerLine = DEFAULT_LINE
@@ -38,22 +38,22 @@ class LoadedSegment:
 
     @property
     def content(self) -> Buffer:
-        """Its bytes; see `HeldElsewhere`."""
+        """The segment's bytes; see `HeldElsewhere`."""
         return self.held if isinstance(self.held, BYTES) else self.held.content
 
     @property
     def size(self) -> int:
-        """How many there are; nothing is read for it."""
+        """The number of bytes; nothing is read for it."""
         return len(self.held) if isinstance(self.held, BYTES) else self.held.size
 
     def remember(
         self, result: RecoveredSegment, begun_with: dict[int, ProducerEntry], ended_with: dict[int, ProducerEntry]
     ) -> None:
-        """The segment was recovered with these producers in front of it and behind it."""
+        """Store that the segment was recovered with these producers before it and after it."""
         self.recovered, self._begun_with, self._ended_with = result, begun_with, ended_with
 
     def recovered_from(self, entries: dict[int, ProducerEntry], epochs: Epochs) -> dict[int, ProducerEntry] | None:
-        """The producers behind it, if recovering it once more from these would come to nothing else; else None."""
+        """The producers after it, if a second recovery from these would have the same result; else None."""
         done = self.recovered
         if done is None or self.size != done.valid_bytes or self._begun_with != entries:
             return None
@@ -61,7 +61,7 @@ class LoadedSegment:
         return self._ended_with if latest <= (epochs[-1].epoch if epochs else -1) else None
 
     def batches(self, offset: int) -> Iterator[tuple[int, BatchHeader]]:
-        """From the first batch that reaches an offset on, looked for from where the offset index says."""
+        """Batches from the first one that reaches an offset. The search begins where the offset index points."""
         start = max(self._lookup(offset), 0)
         search = self._first_by_base_offset if self._line.finds_by_base_offset else self._first_by_last_offset
         found = search(offset, start)
@@ -72,7 +72,7 @@ class LoadedSegment:
         return next((at for at, header in file_batches(self.content, start) if header.last_offset >= offset), None)
 
     def _first_by_base_offset(self, offset: int, start: int) -> int | None:
-        """The same where offsets rise; where they do not, it may miss what reaches the offset."""
+        """As `_first_by_last_offset` if offsets increase. If they do not, it may miss the batch."""
         before: tuple[int, int] | None = None
         content = self.content
         for position, header in file_batches(content, start):
@@ -86,7 +86,11 @@ class LoadedSegment:
         return before[0] if before is not None and before[1] >= offset else None
 
     def read_next_offset(self) -> int:
-        """The log's end as the start reads it: from the index's last entry on. Raises CorruptRecordError."""
+        """The log's end as the start reads it: from the index's last entry on.
+
+        Raises:
+            CorruptRecordError: A batch cannot be read.
+        """
         entries = len(self.index) // offset_index.ENTRY_SIZE
         last_indexed = self._entry(entries - 1)[0] if entries else self.base_offset
         end = self.base_offset
@@ -99,7 +103,7 @@ class LoadedSegment:
         return self.base_offset + relative, position
 
     def _lookup(self, offset: int) -> int:
-        """A broker's search, step by step: in an index that is junk, the way decides what is found."""
+        """A broker's search, step by step: in an invalid index the steps decide what is found."""
         entries = len(self.index) // offset_index.ENTRY_SIZE
         if entries == 0:
             return 0

@@ -1,14 +1,14 @@
-"""A broker's start over one partition directory, pass after pass, on a directory that is a value.
+"""A broker's start on one partition directory, pass after pass, on a directory as a value.
 
     1  files of interrupted work: see `logcore.segments.startup`
-    2  each segment is opened: without offset index, or with a transaction index that ends below its base, it is
-       recovered; without time index it gets an empty one
+    2  each segment is opened: without an offset index, or with a transaction index that ends below its base, it is
+       recovered; without a time index it gets an empty one
     3  unless the broker stopped cleanly: segments from the one with the recovery point on are recovered, in order. One
-       whose offsets do not rise is emptied; behind the first byte that is cut every later segment is dropped
-    4  a log that now ends below its start is dropped as a whole, and begins anew there
+       whose offsets do not increase is emptied; after the first cut every later segment is dropped
+    4  a log that now ends below its start is dropped as a whole, and begins empty there
     5  leader epochs are cut at both ends, producers rebuilt from snapshots: `producer_states`
 
-A segment with offsets too far above its base is split, and pass 2 or 3 begun again. Whatever keeps a broker from
+A segment with offsets too far above its base is split, and pass 2 or 3 is repeated. Everything that keeps a broker from
 starting is a WouldNotStart. Source: Kafka LogLoader, LocalLog.splitOverflowedSegment, UnifiedLog.
 """
 
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from logcore.errors import CorruptIndexError, CorruptRecordError
 from logcore.logs.model.broker_line import DEFAULT_LINE, BrokerLine
 from logcore.logs.model.partition_directory import PartitionDirectory, PartitionFile, Write
-from logcore.logs.model.producer_state import ProducerReplay
+from logcore.logs.model.producers.producer_state import ProducerReplay
 from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.recovery.loaded_segment import LoadedSegment
 from logcore.logs.recovery.producer_states import Expiry, ProducerStates
@@ -55,7 +55,7 @@ MAX_SEGMENT_BYTES = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class CutSegment:
-    """A segment that lost bytes at its end. is_emptied: all of it went, because its offsets do not rise."""
+    """A segment that lost bytes at its end. `is_emptied`: it lost all, because its offsets do not increase."""
 
     base_offset: int
     file: PartitionFile = field(repr=False)
@@ -65,7 +65,7 @@ class CutSegment:
 
 
 class Loading:
-    """The start. `run` makes it happen; the attributes say what came of it."""
+    """The start. `run` does the work; then the attributes have the result."""
 
     def __init__(
         self,
@@ -89,14 +89,18 @@ class Loading:
         self.segments: dict[int, LoadedSegment] = {}
         self.cuts: list[CutSegment] = []
         self.removed: list[LoadedSegment] = []
-        """Segments dropped because one before them was cut, or because all lie below the log's start."""
+        """Segments dropped because an earlier one was cut, or because all lie below the log's start."""
         self.without_time_index: set[int] = set()
         self.epochs: Epochs = ()
         self.log_end_offset = self.log_start_offset = self.recovery_point = 0
         self.forgot_producers = False
 
     def run(self) -> None:
-        """Start. Raises WouldNotStart."""
+        """Start.
+
+        Raises:
+            WouldNotStart: A broker would not start.
+        """
         self._check_small_files()
         self.disk.clean_up()
         self._states = ProducerStates(self.disk, self._expiry, is_lasting=True)
@@ -120,14 +124,14 @@ class Loading:
             try:
                 parsed = parse(bytes(self._directory.files[name].content))
             except CorruptIndexError as error:
-                raise WouldNotStart(f"it cannot be understood: {error.message}", file=name) from error
+                raise WouldNotStart(f"it is invalid: {error.message}", file=name) from error
             if isinstance(parsed, tuple):
                 self.epochs = parsed
 
     # -- passes 2 and 3
 
     def _retried(self, work: Callable[[], None]) -> None:
-        """Do a pass, and again for as long as a segment has to be split."""
+        """Do a pass, and repeat it as long as a segment has to be split."""
         while True:
             try:
                 return work()
@@ -163,10 +167,10 @@ class Loading:
             opened.append(segment)
 
     def _index_left_out(self, segment: LoadedSegment) -> None:
-        """The indexes that the segment had, or may have had, where it was taken from."""
+        """Build the indexes that the segment had, or may have had, in its original directory."""
         try:
             made = self._recover(segment.content, segment.base_offset, self._rules)
-        except (OffsetsDoNotRise, OffsetsOverflow):  # it is on no disk; its recovery will say so
+        except (OffsetsDoNotRise, OffsetsOverflow):  # it is not on disk; its recovery reports this
             segment.index = b""
         else:
             segment.index = made.offset_index
@@ -181,7 +185,7 @@ class Loading:
         for at in range(0, len(content) - transaction_index.ENTRY_SIZE + 1, transaction_index.ENTRY_SIZE):
             version, _, _, last_offset, _ = struct.unpack_from(">hqqqq", content, at)
             if version > transaction_index.VERSION:
-                message = f"an entry has version {version}, and a broker that reads that exits"
+                message = f"an entry has version {version}, and a broker exits when it reads that"
                 raise WouldNotStart(message, file=name, position=at)
             if last_offset < segment.base_offset:
                 return True
@@ -192,7 +196,7 @@ class Loading:
         try:
             self._recover_one(segment, before, reason)
         except OffsetsDoNotRise as error:
-            raise WouldNotStart(f"its indexes cannot be made again: {error.message}", file=name) from error
+            raise WouldNotStart(f"its indexes cannot be rebuilt: {error.message}", file=name) from error
 
     def _recover_unflushed(self) -> None:
         if self._is_clean:
@@ -209,18 +213,18 @@ class Loading:
                 self._empty(segment, error)
             if segment.size < size:
                 for later in bases[number + 1 :]:
-                    self._remove_segment(later, f"segment {base_offset} in front of it was cut")
+                    self._remove_segment(later, f"segment {base_offset} before it was cut")
                 return
 
     def _recover_one(self, segment: LoadedSegment, segments: list[LoadedSegment], reason: str) -> None:
-        """Recover a segment with the state of the producers at its base; leaves a snapshot at its end."""
+        """Recover a segment with the state of the producers at its base, and write a snapshot at its end."""
         name = segment_file_name(segment.base_offset)
         states = ProducerStates(self.disk, self._expiry)
         states.rebuild(segments, self.log_start_checkpoint, segment.base_offset, is_clean=False)
         self.disk.steps.append(RecoveryStep("recover", name, reason))
         begun_with = states.replay.entries()
         ended_with = segment.recovered_from(begun_with, self.epochs)
-        if ended_with is not None and segment.recovered is not None:  # a broker does it a second time
+        if ended_with is not None and segment.recovered is not None:  # a broker recovers it a second time
             states.replay = ProducerReplay(ended_with.values(), is_strict=True)
             states.finish_segment(segment.recovered.replayed_to)
             return
@@ -235,7 +239,7 @@ class Loading:
             raise error.at(file=name) from error
         self.epochs = result.epochs
         if result.valid_bytes < segment.size:
-            why = result.stopped_by or f"the batch at position {result.valid_bytes} is not whole"
+            why = result.stopped_by or f"the batch at position {result.valid_bytes} is incomplete"
             self._cut(segment, CutSegment(segment.base_offset, self.disk.file(name), result.valid_bytes, why))
         segment.index = result.offset_index
         segment.remember(result, begun_with, states.replay.entries())
@@ -247,7 +251,7 @@ class Loading:
 
     def _write_transaction_index(self, base_offset: int, content: bytes | None) -> None:
         name = segment_file_name(base_offset, TRANSACTION_INDEX_SUFFIX)
-        if content is not None or name in self.disk:  # a file that is there is emptied, never removed
+        if content is not None or name in self.disk:  # an existing file is emptied, never removed
             self.disk.write(name, content or b"")
 
     def _cut(self, segment: LoadedSegment, cut: CutSegment) -> None:
@@ -279,7 +283,11 @@ class Loading:
     # -- splitting
 
     def _split(self, segment: LoadedSegment) -> None:
-        """Replace a segment by several that hold its batches, none too far above its base. Raises WouldNotStart."""
+        """Replace a segment by several with its batches, none too far above its base.
+
+        Raises:
+            WouldNotStart: It cannot be split.
+        """
         name = segment_file_name(segment.base_offset)
         modified_ms = self.disk.modified_ms(name)
         content = segment.content
@@ -300,14 +308,14 @@ class Loading:
         except CorruptRecordError as error:
             raise WouldNotStart(f"it cannot be split: {error.message}", file=name, position=error.position) from error
         if at < len(content):
-            message = f"it has to be split, and {len(content) - at} bytes at its end are no whole batch"
+            message = f"it has to be split, and {len(content) - at} bytes at its end are not a whole batch"
             raise WouldNotStart(message, file=name, position=at)
         parts[base_offset] = bytes(content[start:])
         if min(parts) < 0 or max(parts) > MAX_OFFSET:
-            message = "it cannot be split: a batch in it begins at an offset that no segment can begin at"
+            message = "it cannot be split: a batch in it begins at an offset that no segment can have as its base"
             raise WouldNotStart(message, file=name)
         self.disk.steps.append(
-            RecoveryStep("split", name, f"its offsets span too much for an index; {len(parts)} segments")
+            RecoveryStep("split", name, f"its offsets have too wide a range for an index; {len(parts)} segments")
         )
         self.segments.pop(segment.base_offset, None)
         for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
@@ -374,7 +382,7 @@ class Loading:
         self.forgot_producers = self._states.lost_on_upgrade
 
     def _trim_active_indexes(self) -> None:
-        """The next stop cuts the last segment's indexes to whole entries."""
+        """Cut the last segment's indexes to whole entries, as the next stop does."""
         base_offset = max(self.segments)
         for suffix, entry_size in (
             (OFFSET_INDEX_SUFFIX, offset_index.ENTRY_SIZE),
@@ -387,7 +395,7 @@ class Loading:
 
 
 class _Split(Exception):
-    """A segment's offsets overflow."""
+    """The offsets of a segment are too far above its base."""
 
     def __init__(self, segment: LoadedSegment) -> None:
         super().__init__()

@@ -1,11 +1,11 @@
-"""What a recovery loses of a log, counted in offsets, records and bytes.
+"""The losses of a recovery, counted in offsets, records and bytes.
 
 A stretch of damage has the offsets between the batch before it and what follows: the next sound batch, the next
-segment, or at the end of the log the high watermark. Its records are known where its checksum holds, or where its own
-header, for which nothing vouches, says exactly these offsets; else they are not guessed. A write under way at the end
-of the log has no end: what of it was committed is `missing`.
+segment, or at the end of the log the high watermark. Its records are known if its checksum is right, or if its own
+header, which nothing proves, has exactly these offsets. Otherwise they are unknown. A write in progress at the end of
+the log has no end: its committed part is `missing`.
 
-Belongs here: the value and the counting. Which kinds of losses there are is in `logcore.logs.recovery.plan`.
+Belongs here: the value and the counting. `logcore.logs.recovery.plan` lists the kinds of losses.
 """
 
 from __future__ import annotations
@@ -32,12 +32,19 @@ _WARNINGS = {"torn-tail", "length-repaired", "offset-repaired", "time-index-empt
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Something a broker loses, hides or gets wrong.
+    """Something that a broker loses, hides or gets wrong.
 
-    position, nbytes: in the file. offset: the place in the log, where known. first_offset, last_offset: offsets lost,
-    both inclusive; last_offset is None where it is unknown how far they reach, both where no offset is lost. records:
-    lost ones, control records too; None where that is not known. sound_batches: among what is lost, to be kept by a
-    salvage.
+    Attributes:
+        kind: One of those in `logcore.logs.recovery.plan`.
+        file: The file.
+        message: What is lost, for a person.
+        position: Where it is in the file.
+        nbytes: How many bytes it is.
+        offset: The place in the log, if known.
+        first_offset: The first lost offset; None if no offset is lost.
+        last_offset: The last lost offset, inclusive; None if no offset is lost or the last one is unknown.
+        records: Lost records, control records included; None if unknown.
+        sound_batches: Lost batches that a salvage would keep.
     """
 
     kind: str
@@ -53,13 +60,15 @@ class Loss:
 
     @property
     def severity(self) -> Severity:
-        """WARNING where nothing that was whole is lost."""
+        """WARNING if nothing complete is lost."""
         return Severity.WARNING if self.kind in _WARNINGS else Severity.ERROR
 
     @property
     def counted(self) -> str:
-        """For a person: `offsets 33..39, 6 records, 432 bytes; 4 sound batches kept by --salvage`. As in other ranges
-        the last offset of the two is not lost."""
+        """For a person: `offsets 33..39, 6 records, 432 bytes; 4 sound batches kept by --salvage`.
+
+        As in other ranges, the second offset is not lost.
+        """
         parts = []
         if self.first_offset is not None:
             is_open = self.last_offset is None
@@ -89,7 +98,7 @@ def _number(count: int, noun: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A stretch that is lost, with offsets and records as in `Loss`."""
+    """A lost stretch, with offsets and records as in `Loss`."""
 
     stretch: Stretch
     first_offset: int | None
@@ -99,36 +108,37 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How far offsets lost at the end of a segment reach.
+    """How far lost offsets at the end of a segment reach.
 
-    next_base: base offset of the segment that follows; None for the last one. high_watermark: offsets below it were
-    committed, of those above it nothing is known; None if no file states it.
+    Attributes:
+        next_base: Base offset of the segment that follows; None for the last one.
+        high_watermark: Offsets below it were committed; those above are unknown. None if no file has it.
     """
 
     next_base: int | None
     high_watermark: int | None
 
     def end(self, first: int) -> int | None:
-        """Where offsets that are lost from `first` on end; None if unknown."""
+        """The end of the offsets that are lost from `first` on; None if unknown."""
         if self.next_base is not None:
             return self.next_base
         return None if self.high_watermark is None or self.high_watermark <= first else self.high_watermark
 
 
 def with_damage(content: Buffer, pieces: Iterable[Piece], bounds: Bounds) -> Iterator[Piece | Damage]:
-    """The pieces of a segment's file in order, damage counted."""
+    """The pieces of a segment's file in order, with damage counted."""
     held: list[Stretch] = []
     for piece in pieces:
         if isinstance(piece, Stretch) and not piece.is_repaired:
             held.append(piece)
             continue
         if isinstance(piece, NewFile):
-            behind: int | None = piece.base_offset
+            after: int | None = piece.base_offset
         elif isinstance(piece, Zeros):
-            behind = bounds.end(piece.offset)
+            after = bounds.end(piece.offset)
         else:
-            behind = header_of(content, piece).base_offset
-        yield from _counted(content, held, behind)
+            after = header_of(content, piece).base_offset
+        yield from _counted(content, held, after)
         held.clear()
         yield piece
     if held:
@@ -136,7 +146,7 @@ def with_damage(content: Buffer, pieces: Iterable[Piece], bounds: Bounds) -> Ite
 
 
 def _counted(content: Buffer, stretches: Sequence[Stretch], end_offset: int | None) -> Iterator[Damage]:
-    """Neighbouring stretches, of offsets that end together."""
+    """Neighbouring stretches of damage with a common end offset."""
     if not stretches:
         return
     first = stretches[0].offset
@@ -151,7 +161,7 @@ def _counted(content: Buffer, stretches: Sequence[Stretch], end_offset: int | No
             break
         shares.append(Damage(stretch, claim[0], claim[1] - 1, claim[1] - claim[0]))
         at = claim[1]
-    if len(shares) == len(stretches) and at == end_offset:  # one behind the other, they fill the offsets
+    if len(shares) == len(stretches) and at == end_offset:  # together they fill the offsets
         yield from shares
         return
     last = None if end_offset is None else end_offset - 1
@@ -160,8 +170,10 @@ def _counted(content: Buffer, stretches: Sequence[Stretch], end_offset: int | No
 
 
 def _claimed(content: Buffer, stretch: Stretch) -> tuple[int, int] | None:
-    """The offsets (start, exclusive end) that the header of a damaged batch claims, if it claims a record for each and
-    the size of the stretch."""
+    """The offsets (start, exclusive end) that the header of a damaged batch claims.
+
+    None unless it also claims a record for each, and the size of the stretch.
+    """
     try:
         header = read_header(content, stretch.position, whole=False)
     except CorruptRecordError:
@@ -173,7 +185,7 @@ def _claimed(content: Buffer, stretch: Stretch) -> tuple[int, int] | None:
 
 
 def _vouched(content: Buffer, stretch: Stretch, otherwise: int | None) -> int | None:
-    """Records of a batch that is lost for its offsets alone, as its checksum proves them."""
+    """Records of a batch that is lost only because of its offsets. Its checksum proves them."""
     try:
         header = read_header(content, stretch.position)
         if header.size == stretch.size and crc_matches(content, stretch.position, header):
@@ -185,7 +197,7 @@ def _vouched(content: Buffer, stretch: Stretch, otherwise: int | None) -> int | 
 
 @dataclass(frozen=True, slots=True)
 class LostEnd:
-    """What a segment's file holds from a position on. offset: the next one expected there; the rest as in `Loss`."""
+    """What a segment's file loses from a position on. `offset` is the next one expected; the rest as in `Loss`."""
 
     offset: int
     first_offset: int | None
@@ -195,7 +207,7 @@ class LostEnd:
 
 
 def lost_end(content: Buffer, base_offset: int, bounds: Bounds, start: int) -> LostEnd:
-    """Count what is lost where a segment's file, whose name says `base_offset`, is cut at a position."""
+    """Count what is lost if a segment's file, with `base_offset` in its name, is cut at a position."""
     pieces = segment_pieces(content, base_offset, bounds.next_base)
     offset = base_offset
     first: int | None = None
@@ -227,28 +239,28 @@ def lost_end(content: Buffer, base_offset: int, bounds: Bounds, start: int) -> L
 
 
 def lost_ranges(losses: Iterable[Loss]) -> list[tuple[int, int]]:
-    """The offsets that losses name, as ascending half-open ranges that do not touch."""
+    """The lost offsets, as ascending half-open ranges that do not touch."""
     merged: list[tuple[int, int]] = []
-    for first, behind in sorted(
+    for first, after in sorted(
         (loss.first_offset, loss.last_offset + 1)
         for loss in losses
         if loss.first_offset is not None and loss.last_offset is not None
     ):
         if merged and first <= merged[-1][1]:
-            merged[-1] = merged[-1][0], max(merged[-1][1], behind)
+            merged[-1] = merged[-1][0], max(merged[-1][1], after)
         else:
-            merged.append((first, behind))
+            merged.append((first, after))
     return merged
 
 
 def uncovered(start: int, end: int, ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The offsets [start, end) that are in none of the ranges, which are as `lost_ranges` gives them."""
-    for first, behind in ranges[bisect_right(ranges, start, key=lambda each: each[1]) :]:
+    """The offsets [start, end) that are in none of the ranges from `lost_ranges`."""
+    for first, after in ranges[bisect_right(ranges, start, key=lambda each: each[1]) :]:
         if first >= end:
             break
         if first > start:
             yield start, first
-        start = behind
+        start = after
     if start < end:
         yield start, end
 
@@ -260,10 +272,14 @@ def missing_offsets(
     rules: GapRules,
     losses: Sequence[Loss],
 ) -> Iterator[Loss]:
-    """Losses of the kind `missing`, in the order of offsets.
+    """Yield losses of the kind `missing`, in the order of offsets.
 
-    directory: before it is recovered. ends: by the base offset of each segment that stays, the offset behind its last
-    batch that can be read. losses: those found before; offsets that one of them names are not missing too.
+    Args:
+        directory: Before its recovery.
+        ends: By the base offset of each segment that stays, the offset after its last readable batch.
+        log_start_offset: The log start.
+        rules: What explains gaps.
+        losses: Those found before. Their offsets are not missing too.
     """
     high_watermark = directory.high_watermark
     known = lost_ranges(losses)
@@ -271,7 +287,7 @@ def missing_offsets(
     for base_offset in sorted(ends):
         if end is not None and base_offset > end:
             file = segment_file_name(base_offset)
-            message = f"no segment holds them: the one before it ends at offset {end}"
+            message = f"no segment has them: the one before it ends at offset {end}"
             yield from _missing(max(end, log_start_offset), base_offset, file, message, rules, known)
         end = max(end or 0, base_offset, ends[base_offset])
     if end is not None and high_watermark is not None:
@@ -291,6 +307,6 @@ def _times(directory: PartitionDirectory) -> str:
 def _missing(
     start: int, end: int, file: str, message: str, rules: GapRules | None, known: Sequence[tuple[int, int]]
 ) -> Iterator[Loss]:
-    for first, behind in uncovered(start, end, known):
-        if rules is None or rules.loss(first, behind) is not None:
-            yield Loss("missing", file, message, offset=first, first_offset=first, last_offset=behind - 1)
+    for first, after in uncovered(start, end, known):
+        if rules is None or rules.loss(first, after) is not None:
+            yield Loss("missing", file, message, offset=first, first_offset=first, last_offset=after - 1)

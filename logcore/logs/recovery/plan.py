@@ -1,25 +1,25 @@
-"""The plan of a recovery: what a broker's start would leave of a partition directory, and what would be lost by it.
+"""The plan of a recovery: what a broker's start would leave of a partition directory, and what it would lose.
 
-A broker says little of what it loses. It cuts a segment at the first byte that is wrong and drops every segment behind
-it; and it lets through what a recovery does not look at. All of that is in `losses`:
+A broker reports little of what it loses. It cuts a segment at the first wrong byte and drops every later segment. And
+it accepts errors that a recovery does not check. All of that is in `losses`:
 
-    cut                 good batches, or bytes that may have been some, behind the place where a segment is cut
-    unreadable          of a salvage: cut out, because the disk failed to read some of these bytes
-    torn-tail           (warning) a batch whose writing was under way, or zeros, at the end of the last segment
-    length-repaired     (warning) of a salvage: a batch whose length field alone was wrong, kept with the right one
-    offset-repaired     (warning) likewise: a compressed message that says offset 0, kept with that of its last message
-    dropped-segment     a later segment that goes with a cut, or all of them where the log ends below its start
-    damage-kept         bytes that stay in the log and that no reader can read: not looked at, or not seen
-    log-end-fell        the log's end is read off a wrong index entry, and readers end there
-    index-misleads      an offset index stays that points where nothing begins: readers may start too late
-    time-index-empty    (warning) a time index was missing: retention goes by the file's time of change
+    cut                 good batches, or bytes that may have been some, after the place where a segment is cut
+    unreadable          in a salvage: cut out, because the disk failed to read some of these bytes
+    torn-tail           (warning) a write in progress, or zeros, at the end of the last segment
+    length-repaired     (warning) in a salvage: a batch with only a wrong length field, kept with the right one
+    offset-repaired     (warning) the same: a compressed message with offset 0, kept with that of its last message
+    dropped-segment     a later segment that is dropped after a cut, or all of them if the log ends below its start
+    damage-kept         bytes that stay in the log and that no reader can read: not checked, or not found
+    log-end-fell        the log's end is taken from a wrong index entry, and readers end there
+    index-misleads      an offset index stays that points where no batch begins: readers may start too late
+    time-index-empty    (warning) a time index was missing: retention uses the file's mtime
     producers-forgotten without any snapshot a clean start knows no producer, sequence or open transaction
     end-jumps           the last segment is empty and begins above the log's end: readers wait in the gap
-    missing             offsets that no segment holds and no cleaning explains, up to the high watermark
-    metadata-missing    (warning) without partition.metadata a KRaft broker puts the log aside as a stray
+    missing             offsets without a segment that no cleaning explains, up to the high watermark
+    metadata-missing    (warning) without partition.metadata a KRaft broker moves the log away as a stray
 
-What each of them is in offsets, records and bytes is counted by `logcore.logs.recovery.losses`.
-Source: see `loading`; the losses were seen on brokers.
+`logcore.logs.recovery.losses` counts each in offsets, records and bytes.
+Source: see `loading`; the losses were observed on brokers.
 """
 
 from __future__ import annotations
@@ -66,14 +66,23 @@ def plan_recovery(
     gaps: GapRules | None = None,
     recover: Recover = recover_segment,
 ) -> RecoveryPlan:
-    """What a broker's start leaves of a partition directory.
+    """Plan a broker's start on a partition directory. The content of the files never raises.
 
-    line: matters only where offsets do not rise, for what is found then. salvage: keep what the start would lose, see
-    `salvage`. heeds_clean_mark: start as after a clean stop if the directory says so; else it counts as stopped
-    uncleanly.
-    indexes_left_out: the indexes are not in the directory because nobody needed them there, as in an archive; without
-    it a segment that has no index is recovered when it is opened, as a broker does, and a cut made there drops no later
-    segment. Indexes of the active segment are as the next stop trims them. Never raises for what the files hold.
+    Args:
+        directory: The directory.
+        config: The topic's configuration.
+        line: The broker line; it matters only if offsets do not increase.
+        as_of_ms: The clock.
+        salvage: Keep what the start would lose, see `salvage`.
+        heeds_clean_mark: Start as after a clean stop if the directory has the marker; else the stop counts as unclean.
+        indexes_left_out: The directory has no indexes because it does not need them, as in an archive. Otherwise a
+            segment without an index is recovered when it is opened, as by a broker, and a cut made there drops no later
+            segment.
+        gaps: What explains gaps; with it missing offsets are losses.
+        recover: Recovers a segment.
+
+    Returns:
+        The plan. Indexes of the active segment are trimmed as by the next stop.
     """
     if salvage:
         return plan_salvage(directory, config, as_of_ms=as_of_ms, recover=recover, gaps=gaps)
@@ -105,9 +114,9 @@ def plan_recovery(
 def _losses(
     loading: Loading, directory: PartitionDirectory, config: TopicConfig, recover: Recover, ends: dict[int, int]
 ) -> Iterator[Loss]:
-    """The losses; into `ends` comes, by base offset, where each segment that stays ends."""
+    """The losses. `ends` receives, by base offset, the end of each segment that stays."""
     if PARTITION_METADATA_FILE not in directory.files:
-        message = "it is missing: a KRaft broker takes the log for a stray and puts an empty replica in its place"
+        message = "it is missing: a KRaft broker treats the log as a stray and creates an empty replica instead"
         yield Loss("metadata-missing", PARTITION_METADATA_FILE, message)
     last_base_offset = max(loading.segments)
     bases = sorted({*loading.segments, *(segment.base_offset for segment in loading.removed)})
@@ -120,7 +129,7 @@ def _losses(
         yield _dropped(segment, Bounds(following.get(segment.base_offset), directory.high_watermark), why)
     for base_offset in sorted(loading.without_time_index):
         name = segment_file_name(base_offset, ".timeindex")
-        message = "it is missing and not made again: retention goes by the segment's time of change"
+        message = "it is missing and not rebuilt: retention uses the segment's mtime"
         yield Loss("time-index-empty", name, message, offset=base_offset)
     if loading.forgot_producers:
         message = "there is no producer snapshot: a clean start forgets every sequence and every open transaction"
@@ -159,7 +168,7 @@ def _dropped(segment: LoadedSegment, bounds: Bounds, why: str) -> Loss:
     return Loss(
         "dropped-segment",
         name,
-        f"the whole segment goes: {why}",
+        f"the whole segment is dropped: {why}",
         0,
         len(content),
         base_offset,
@@ -173,7 +182,7 @@ def _dropped(segment: LoadedSegment, bounds: Bounds, why: str) -> Loss:
 def _left_in_place(
     loading: Loading, config: TopicConfig, recover: Recover, high_watermark: int | None, ends: dict[int, int]
 ) -> Iterator[Loss]:
-    """What is wrong in segments that stay, and the start did not see or not mind; and where each of them ends."""
+    """Yield the damage that the start leaves in segments, and store the end of each segment."""
     rules = IndexRules(config.index_interval_bytes, config.segment_index_bytes)
     end = min(loading.segments)
     bases = sorted(loading.segments)
@@ -192,17 +201,17 @@ def _left_in_place(
         if made is None:
             continue
         if is_last and made.next_offset > loading.log_end_offset:
-            message = f"the broker takes the log to end at {loading.log_end_offset}, and it ends at {made.next_offset}"
+            message = f"for the broker the log ends at {loading.log_end_offset}, but it ends at {made.next_offset}"
             first, last = loading.log_end_offset, made.next_offset - 1
             yield Loss("log-end-fell", name, message, offset=first, first_offset=first, last_offset=last)
         if is_last and not segment.size and len(bases) > 1 and base_offset > end:
-            message = f"the log ends at {end}, and an empty segment makes the broker take {base_offset} for its end"
+            message = f"the log ends at {end}, but because of an empty segment the broker uses {base_offset} as its end"
             yield Loss("end-jumps", name, message, offset=end, first_offset=end, last_offset=base_offset - 1)
         end = made.next_offset
 
 
 def _looked_at(segment: LoadedSegment, rules: IndexRules, recover: Recover) -> RecoveredSegment | None:
-    """What a recovery would have found; None if it would not have come through."""
+    """The result of a recovery; None if it would have failed."""
     try:
         return recover(segment.content, segment.base_offset, rules)
     except (OffsetsDoNotRise, OffsetsOverflow, WouldNotStart):
@@ -210,7 +219,7 @@ def _looked_at(segment: LoadedSegment, rules: IndexRules, recover: Recover) -> R
 
 
 def _damage(segment: LoadedSegment, bounds: Bounds) -> Generator[Loss, None, int]:
-    """What cannot be read of a segment that stays; returns the offset behind its last good batch."""
+    """Yield what cannot be read in a segment that stays; returns the offset after its last good batch."""
     content, name = segment.content, segment_file_name(segment.base_offset)
     walk = scan(
         content,
@@ -224,7 +233,7 @@ def _damage(segment: LoadedSegment, bounds: Bounds) -> Generator[Loss, None, int
             if piece.stretch.tail:
                 continue
             item, counts = piece.stretch, (piece.first_offset, piece.last_offset, piece.records)
-        elif isinstance(piece, Stretch):  # a broker does not set a length field right
+        elif isinstance(piece, Stretch):  # a broker does not repair a length field
             header = header_of(content, piece)
             item, counts = piece, (header.base_offset, header.last_offset, header.record_count)
         else:
@@ -236,7 +245,7 @@ def _damage(segment: LoadedSegment, bounds: Bounds) -> Generator[Loss, None, int
 
 def _misleading(segment: LoadedSegment) -> Iterator[Loss]:
     batches: list[ScannedBatch] = []
-    with suppress(CorruptRecordError):  # as far as a broker can walk
+    with suppress(CorruptRecordError):  # as far as a broker can read
         batches += (ScannedBatch(position, header, None) for position, header in file_batches(segment.content))
     name = segment_file_name(segment.base_offset, OFFSET_INDEX_SUFFIX)
     try:
@@ -245,5 +254,5 @@ def _misleading(segment: LoadedSegment) -> Iterator[Loss]:
         yield Loss("index-misleads", name, f"it stays as it is, and {error.message}", error.position)
         return
     if wrong:
-        message = f"{len(wrong)} of its entries point where no batch of theirs begins, and it stays as it is"
+        message = f"{len(wrong)} of its entries do not point to their batches, and it stays as it is"
         yield Loss("index-misleads", name, message)

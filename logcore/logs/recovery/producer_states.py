@@ -1,13 +1,13 @@
-"""Producer snapshots through a broker's start: which one is loaded, which are taken, which are removed.
+"""Producer snapshots during a broker's start: which one is loaded, which are written, which are removed.
 
-    rebuilding up to an offset    snapshots above it, and at or below the log's start, are removed; the newest that can
-                                  be read is loaded without the producers that are expired; the log is replayed from
-                                  there; snapshots are taken at the bases of the last two segments, and at the end
-    taking one                    only if the state has moved since the last one
-    strays                        of snapshots at no segment's base the highest stays, if it lies above every segment
-    clean, and no snapshot        an upgrade from before there were any: empty ones are written, and nothing is replayed
+    rebuilding up to an offset    snapshots above it, and at or below the log's start, are removed; the latest readable
+                                  one is loaded without expired producers; the log is replayed from there; snapshots are
+                                  written at the bases of the last two segments, and at the end
+    writing one                   only if the state has moved since the last one
+    strays                        of snapshots at no segment's base the highest stays, if it is above every segment
+    clean, and no snapshot        an upgrade from a release without snapshots: empty ones are written, without a replay
 
-Several states work on the same files, as in a broker: one for every segment that is recovered, and the log's own.
+Several states use the same files, as in a broker: one for every segment that is recovered, and the log's own.
 Source: Kafka ProducerStateManager, UnifiedLog.rebuildProducerState.
 """
 
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from logcore.errors import CorruptIndexError, CorruptRecordError, InvalidRecordError
-from logcore.logs.model.producer_state import ProducerReplay, read_end_marker, without_expired
+from logcore.logs.model.producers.producer_state import ProducerReplay, read_end_marker, without_expired
 from logcore.logs.recovery.segment_recovery import WouldNotStart
 from logcore.logs.recovery.snapshot_offsets import SnapshotOffsets
 from logcore.records.model import BatchHeader
@@ -31,22 +31,31 @@ class SnapshotFiles(Protocol):
     """The snapshots on disk, by the offset in their names."""
 
     def snapshot_offsets(self) -> SnapshotOffsets:
-        """As they are at any time: what is written and removed changes them."""
+        """The present offsets; writing and removing snapshots changes this same object."""
 
-    def read_snapshot(self, offset: int) -> bytes: ...
-    def write_snapshot(self, offset: int, content: bytes) -> None: ...
-    def remove_snapshot(self, offset: int, why: str) -> None: ...
+    def read_snapshot(self, offset: int) -> bytes:
+        """The content of the snapshot file at an offset."""
+
+    def write_snapshot(self, offset: int, content: bytes) -> None:
+        """Write the snapshot file at an offset."""
+
+    def remove_snapshot(self, offset: int, why: str) -> None:
+        """Remove the snapshot file at an offset, and record why."""
 
 
 class ReplayedSegment(Protocol):
     """A segment as the replay reads it."""
 
     @property
-    def base_offset(self) -> int: ...
+    def base_offset(self) -> int:
+        """Of the segment."""
+
     @property
-    def content(self) -> Buffer: ...
+    def content(self) -> Buffer:
+        """All bytes of the segment."""
+
     def batches(self, offset: int) -> Iterator[tuple[int, BatchHeader]]:
-        """From the one that holds an offset on, as the segment's offset index finds it."""
+        """Batches from the one with an offset on, as the segment's offset index finds it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +67,12 @@ class Expiry:
 
 
 class ProducerStates:
-    """The state of a log's producers, and the snapshots it knows of.
+    """The state of a log's producers, and the snapshots that it knows.
 
-    is_lasting: other states write and remove snapshots while this one lives, and it does not hear of them.
+    Args:
+        files: The snapshots on disk.
+        expiry: When producers expire.
+        is_lasting: Other states write and remove snapshots in the meantime, and this one does not see that.
     """
 
     def __init__(self, files: SnapshotFiles, expiry: Expiry, *, is_lasting: bool = False) -> None:
@@ -72,10 +84,10 @@ class ProducerStates:
         """The state covers the offsets below this one."""
         self._taken_at = 0
         self.lost_on_upgrade = False
-        """Whether the log was taken for one from before there were snapshots, and its producers were forgotten."""
+        """Whether the log counted as one without snapshots yet, so that its producers were forgotten."""
 
     def take_snapshot(self) -> None:
-        """Write what is known now, unless a snapshot of it was the last thing done."""
+        """Write the present state, unless it was just written."""
         if self.map_end > self._taken_at:
             entries = java_order(self.replay.entries().values())
             self._files.write_snapshot(self.map_end, encode(entries))
@@ -83,35 +95,39 @@ class ProducerStates:
             self._taken_at = self.map_end
 
     def finish_segment(self, replayed_to: int | None) -> None:
-        """The state was moved over a segment whose v2 batches end there, and a snapshot is taken. None: it has none."""
+        """Finish a segment: its v2 batches end at `replayed_to` (None: it has none), and a snapshot is written."""
         if replayed_to is not None:
             self.map_end = replayed_to
         self.take_snapshot()
 
     def remove_strays(self, base_offsets: Sequence[int]) -> None:
-        """Look at the files anew and remove the snapshots at no segment's base, but for the highest above them all."""
+        """Read the file names again, and remove snapshots at no segment's base, except the highest above all."""
         self._known = self._files.snapshot_offsets()
         bases = set(base_offsets)
         strays = [offset for offset in self._known if offset not in bases]
         if strays and strays[-1] >= max(base_offsets, default=0):
             strays.pop()
         for offset in strays:
-            self._remove(offset, "no segment begins where this producer snapshot stands")
+            self._remove(offset, "no segment begins at the offset of this producer snapshot")
 
     def start_anew(self, offset: int) -> None:
         """Forget everything; the log now begins, empty, at an offset."""
         for known in list(self._known):
-            self._remove(known, "all segments in front of the log's start are gone")
+            self._remove(known, "all segments before the log's start are gone")
         self.replay = ProducerReplay(is_strict=True)
         self._taken_at, self.map_end = 0, offset
 
     def remove_with_segment(self, base_offset: int) -> None:
-        """The snapshot at a segment's base goes with the segment."""
+        """Remove the snapshot at the base of a removed segment."""
         if base_offset in self._known:
             self._remove(base_offset, "its segment is dropped")
 
     def rebuild(self, segments: Sequence[ReplayedSegment], log_start: int, end_offset: int, *, is_clean: bool) -> None:
-        """Make the state what it was at an offset of the log. Raises WouldNotStart."""
+        """Restore the state at an offset of the log.
+
+        Raises:
+            WouldNotStart: The log cannot be replayed.
+        """
         at_bases = {segment.base_offset for segment in segments[-2:]}
         if is_clean and self._known.newest is None:
             self.lost_on_upgrade = True
@@ -132,7 +148,7 @@ class ProducerStates:
 
     def _reload(self, log_start: int, end_offset: int) -> None:
         for offset in self._known.outside(log_start, end_offset):
-            why = "lies above what is rebuilt" if offset > end_offset else "lies at or below the log's start"
+            why = "lies above the rebuilt part" if offset > end_offset else "lies at or below the log's start"
             self._remove(offset, f"it {why}")
         newest = self._known.newest
         if end_offset == self.map_end:
@@ -154,7 +170,7 @@ class ProducerStates:
 
     def _replay(self, segment: ReplayedSegment, start: int, end_offset: int) -> None:
         try:
-            content = segment.content  # held while it is walked over
+            content = segment.content  # referenced during the walk
             for position, header in segment.batches(start):
                 if header.last_offset >= end_offset:
                     return
@@ -176,10 +192,10 @@ class ProducerStates:
 
 
 def _between(segments: Sequence[ReplayedSegment], start: int, end: int) -> Sequence[ReplayedSegment]:
-    """The segments that reach into [start, end): from the one that holds `start` on. They ascend."""
-    behind = bisect_left(segments, end, key=_base_offset)
-    first = bisect_right(segments, start, hi=behind, key=_base_offset) - 1
-    return segments[max(first, 0) : behind]
+    """The segments with offsets in [start, end), ascending, from the one with `start` on."""
+    past = bisect_left(segments, end, key=_base_offset)
+    first = bisect_right(segments, start, hi=past, key=_base_offset) - 1
+    return segments[max(first, 0) : past]
 
 
 def _base_offset(segment: ReplayedSegment) -> int:

@@ -1,4 +1,4 @@
-"""What a recovery, a salvage or a rebuild of side files proposes: files, steps and losses, as a value."""
+"""The proposal of a recovery, a salvage or a rebuild of side files: files, steps and losses, as a value."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from logcore.exit_codes import ExitCode
+from logcore.logs.model import readable_end
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.partition_directory import Cut, Keep, PartitionDirectory, Proposal, RootLines, Write
 from logcore.logs.model.remote_tier import below_start, remote_range
@@ -27,8 +28,19 @@ _FATAL_ROOT_FILES = {
 
 @dataclass(frozen=True, slots=True)
 class RecoveryPlan:
-    """files: the new directory. dropped: files that are not in it, and why. refusal: why a broker would not start; then
-    there are no files."""
+    """The proposal of a recovery.
+
+    Attributes:
+        files: The new directory.
+        dropped: Files that are not in it, and why.
+        steps: What the start did.
+        losses: What it loses.
+        root: The new lines in the root files.
+        leader_epochs: The new history.
+        log_start_offset: The new log start.
+        log_end_offset: The new log end.
+        refusal: Why a broker would not start; then there are no files.
+    """
 
     files: Proposal
     dropped: dict[str, str] = field(default_factory=dict)
@@ -65,7 +77,7 @@ class RecoveryPlan:
 
 
 def shown_files(files: Proposal) -> dict[str, dict[str, Any]]:
-    """A proposal for JSON: what is to become of each file, its bytes left out."""
+    """A proposal for JSON: the action for each file, without its bytes."""
     shown: dict[str, dict[str, Any]] = {}
     for name, file in sorted(files.items()):
         match file:
@@ -79,9 +91,11 @@ def shown_files(files: Proposal) -> dict[str, dict[str, Any]]:
 
 
 def root_refusal(findings: Iterable[Finding], stated: Collection[str] = ()) -> str | None:
-    """Why a broker would not start with the root files that gave rise to these findings; None if it would.
+    """Why a broker would not start with the root files of these findings; None if it would.
 
-    stated: attributes of `RootLines` that are known otherwise, so that their file does not matter here.
+    Args:
+        findings: The findings.
+        stated: Attributes of `RootLines` that are known from elsewhere. Their file does not matter here.
     """
     for finding in findings:
         name = posixpath.basename(finding.file or "")
@@ -92,14 +106,16 @@ def root_refusal(findings: Iterable[Finding], stated: Collection[str] = ()) -> s
 
 
 def root_lines(loading: Loading, directory: PartitionDirectory) -> RootLines:
-    """What the root files are to say of a log once it is started."""
+    """The lines of the root files for a log after its start."""
     watermark = directory.high_watermark
     if watermark is not None:
-        watermark = min(max(watermark, loading.log_start_offset), loading.log_end_offset)
+        watermark = readable_end.high_watermark(
+            watermark, log_start_offset=loading.log_start_offset, log_end_offset=loading.log_end_offset
+        )
     first_base = min(loading.segments)
     log_start_offset = loading.log_start_offset if loading.log_start_offset > first_base else None
     remote = remote_range(below_start(directory.log_start_offset, first_base, loading.epochs))
-    if remote is not None:  # a tiered log begins there, and the line alone says so
+    if remote is not None:  # a tiered log begins there, and only this line shows it
         log_start_offset = remote[0]
     return RootLines(
         loading.recovery_point,

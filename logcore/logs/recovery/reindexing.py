@@ -1,14 +1,14 @@
-"""The side files of a log made again, its segments untouched: `.index`, `.timeindex`, `.txnindex`, `.snapshot`.
+"""A rebuild of a log's side files without a change of its segments: `.index`, `.timeindex`, `.txnindex`, `.snapshot`.
 
-They are what a broker's recovery from the first segment on writes. A segment that such a recovery would cut, or that
-has offsets which cannot be right, is refused: what lies beside it stays as it is, and a finding says so. The segments
-behind it still get their offset and time indexes; which transactions were aborted in them, and the state of producers,
-depend on the damaged one, so those files stay too. A batch whose writing was under way at the log's end is not indexed,
-and otherwise let be.
+The result is what a broker's recovery from the first segment on writes. A segment that such a recovery would cut, or
+with impossible offsets, is refused: its side files stay as they are, with a finding. The segments after it still get
+their offset and time indexes. Their aborted transactions and the state of producers depend on the damaged segment, so
+those files stay too. A write in progress at the log's end is not indexed, and not changed either.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from logcore.errors import LogError
@@ -21,7 +21,7 @@ from logcore.logs.model.partition_directory import (
     RootLines,
     Write,
 )
-from logcore.logs.model.producer_state import ProducerReplay
+from logcore.logs.model.producers.producer_state import ProducerReplay
 from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.recovery.loading import Loading
 from logcore.logs.recovery.losses import Loss
@@ -60,16 +60,20 @@ def plan_reindex(
     as_of_ms: int,
     recover: Recover = recover_segment,
 ) -> RecoveryPlan:
-    """The plan of a rebuild of side files; its `losses` are what was refused. line: all from 3.9 on write alike."""
+    """Plan a rebuild of side files. `losses` has what was refused. All broker lines from 3.9 on write the same."""
     swapped = [name for name in directory.files if name.endswith(SWAP_SUFFIX)]
     if swapped:
-        why = f"file {swapped[0]}: a cleaning did not end, and decides which segments are the log; recover it first."
+        why = f"file {swapped[0]}: an interrupted cleaning decides which segments are the log; recover it first."
         return RecoveryPlan({}, refusal=why)
     logs = {name: file for name, file in sorted(directory.files.items()) if is_plain_name(name) and _is_log(name)}
     if not logs:
         return _plan(directory, {}, None, (), [])
     ends: dict[int, int] = {}
-    recover = _noting(recover, ends)
+
+    def note_end(_: Buffer, base_offset: int, result: RecoveredSegment) -> None:
+        ends[base_offset] = base_offset if result.is_odd else result.next_offset
+
+    recover = _watched(recover, note_end)
     whole = _all_at_once(directory, logs, config, as_of_ms, recover)
     if whole is None:
         whole = _one_by_one(directory, logs, config, as_of_ms, recover)
@@ -78,10 +82,10 @@ def plan_reindex(
     return replace(whole, log_start_offset=start, log_end_offset=end)
 
 
-def _noting(recover: Recover, ends: dict[int, int]) -> Recover:
-    """The same recovery; `ends` gets, by base offset, where each segment ends, if that is known."""
+def _watched(recover: Recover, watch: Callable[[Buffer, int, RecoveredSegment], None]) -> Recover:
+    """The same recovery. `watch` receives the content, the base offset and the result of each segment."""
 
-    def noting(
+    def watched(
         content: Buffer,
         base_offset: int,
         rules: IndexRules = DEFAULT_RULES,
@@ -90,10 +94,10 @@ def _noting(recover: Recover, ends: dict[int, int]) -> Recover:
         producers: ProducerReplay | None = None,
     ) -> RecoveredSegment:
         result = recover(content, base_offset, rules, epochs=epochs, producers=producers)
-        ends[base_offset] = base_offset if result.is_odd else result.next_offset
+        watch(content, base_offset, result)
         return result
 
-    return noting
+    return watched
 
 
 def _one_by_one(
@@ -103,7 +107,7 @@ def _one_by_one(
     as_of_ms: int,
     recover: Recover,
 ) -> RecoveryPlan:
-    """The plan where a segment is damaged."""
+    """The plan if a segment is damaged."""
     rules = IndexRules(config.index_interval_bytes, config.segment_index_bytes)
     losses: list[Loss] = []
     sound, made = _indexes(logs, rules, recover, losses, as_of_ms)
@@ -128,23 +132,14 @@ def _all_at_once(
     as_of_ms: int,
     recover: Recover,
 ) -> RecoveryPlan | None:
-    """The plan for segments that are all sound, looked at once; None if one of them is not."""
+    """The plan if all segments are sound, read once; None if one of them is not."""
 
-    def watched(
-        content: Buffer,
-        base_offset: int,
-        rules: IndexRules = DEFAULT_RULES,
-        *,
-        epochs: Epochs = (),
-        producers: ProducerReplay | None = None,
-    ) -> RecoveredSegment:
-        result = recover(content, base_offset, rules, epochs=epochs, producers=producers)
+    def refuse_damage(content: Buffer, _: int, result: RecoveredSegment) -> None:
         if result.is_odd or result.valid_bytes < len(content):
             raise WouldNotStart("it is damaged")
-        return result
 
     try:
-        made, steps = _derived(directory, logs, config, as_of_ms, watched)
+        made, steps = _derived(directory, logs, config, as_of_ms, _watched(recover, refuse_damage))
     except WouldNotStart:
         return None
     return _plan(directory, made, None, steps, [])
@@ -171,7 +166,7 @@ def _is_log(name: str) -> bool:
 def _indexes(
     logs: dict[str, PartitionFile], rules: IndexRules, recover: Recover, losses: list[Loss], as_of_ms: int
 ) -> tuple[dict[str, PartitionFile], dict[str, ProposedFile]]:
-    """The segments that are sound, as far as they are valid, and the offset and time indexes of each."""
+    """The sound segments, as far as they are valid, and the offset and time indexes of each."""
     sound: dict[str, PartitionFile] = {}
     made: dict[str, ProposedFile] = {}
     last = max(logs)
@@ -181,20 +176,18 @@ def _indexes(
         try:
             result = recover(content, base_offset, rules)
         except LogError as error:
-            losses.append(Loss("damaged-segment", name, f"its indexes cannot be made: {error.message}"))
+            losses.append(Loss("damaged-segment", name, f"its indexes cannot be built: {error.message}"))
             continue
         left = file.size - result.valid_bytes
         if result.is_odd or (left and not (is_last and _is_tail(content, file.fetched, result.valid_bytes))):
-            why = result.stopped_by or (
-                "offsets that cannot be right" if result.is_odd else "a batch that is not whole"
-            )
+            why = result.stopped_by or ("impossible offsets" if result.is_odd else "an incomplete batch")
             message, at = f"its side files stay: {why}", result.next_offset
             losses.append(
                 Loss("damaged-segment", name, message, result.valid_bytes, left, None if result.is_odd else at)
             )
             continue
         if left:
-            message = "the end of the log is no whole batch and is not indexed"
+            message = "the end of the log is not a whole batch and is not indexed"
             losses.append(Loss("torn-tail", name, message, result.valid_bytes, left, result.next_offset))
         sound[name] = file.beginning(result.valid_bytes, file.modified_ms) if left else file
         made[segment_file_name(base_offset, OFFSET_INDEX_SUFFIX)] = Write(result.offset_index, as_of_ms)
@@ -203,7 +196,7 @@ def _indexes(
 
 
 def _is_tail(content: Buffer, fetched: FetchedBytes | None, start: int) -> bool:
-    """Whether the rest is what a write under way, or room that was reserved, leaves."""
+    """Whether the rest is a write in progress, or reserved space."""
     rest = memoryview(content)[start:]
     size = int.from_bytes(rest[8:12], "big", signed=True) + 12 if len(rest) >= 12 else len(rest) + 1
     return size > len(rest) or (not any(rest) if fetched is None else fetched.is_zero_from(start))
@@ -216,15 +209,19 @@ def _derived(
     as_of_ms: int,
     recover: Recover,
 ) -> tuple[dict[str, ProposedFile], tuple[RecoveryStep, ...]]:
-    """All side files of segments, by a recovery of them alone. Raises WouldNotStart."""
+    """All side files of segments, by a recovery of only these.
+
+    Raises:
+        WouldNotStart: A broker would not start on them.
+    """
     alone = replace(directory, files=logs, recovery_point=0, is_clean=False)
     loading = Loading(alone, config, as_of_ms, recover, is_clean=False)
     loading.run()
-    if loading.removed:  # all of it lies below the log's start; what is asked for are its indexes all the same
+    if loading.removed:  # all of it is below the log's start, but its indexes are requested
         loading = Loading(replace(alone, log_start_offset=None), config, as_of_ms, recover, is_clean=False)
         loading.run()
     if {segment_file_name(base) for base in loading.disk.bases()} != set(logs):
-        raise WouldNotStart("a start would split a segment of it, as its offsets span too much for an index")
+        raise WouldNotStart("a start would split a segment of it, because its offsets have too wide a range")
     made = {name: file for name, file in loading.disk.files.items() if name.endswith(_SIDE_SUFFIXES)}
     return made, tuple(loading.disk.steps)
 
@@ -232,7 +229,7 @@ def _derived(
 def _with_the_rest(
     directory: PartitionDirectory, made: dict[str, ProposedFile], first_damaged: int | None
 ) -> tuple[dict[str, ProposedFile], dict[str, str]]:
-    """The new directory: what was made, unless it is there already, and everything else as it is."""
+    """The new directory: the built files, unless they exist already, and everything else as it is."""
     files: dict[str, ProposedFile] = {}
     dropped: dict[str, str] = {}
     for name, file in directory.files.items():
@@ -241,9 +238,9 @@ def _with_the_rest(
         if is_kept or (first_damaged is not None and int(name[:20]) >= first_damaged):
             files[name] = Keep(name)
         elif name not in made and name.endswith(TRANSACTION_INDEX_SUFFIX) and has_segment:
-            made[name] = Write(b"", file.modified_ms)  # as a recovery leaves one without entries
+            made[name] = Write(b"", file.modified_ms)  # as a recovery leaves an index without entries
         elif name not in made:
-            dropped[name] = "nothing in the log stands for it"
+            dropped[name] = "nothing in the log needs it"
     for name, proposed in made.items():
         source = directory.files.get(name)
         content = proposed.content if isinstance(proposed, Write) else b""

@@ -1,27 +1,26 @@
-"""Salvage: what a broker's start would lose of a damaged log, kept.
+"""Salvage: keep what a broker's start would lose of a damaged log.
 
 What is kept, precisely:
 
-    files of interrupted work     as a start treats them: see `logcore.segments.startup`
+    files of interrupted work     as by a start: see `logcore.segments.startup`
     batches                       every batch that is good by `logcore.segments.scanning.scan`: its checksum is right,
-    its
-                                  offsets rise above all that was kept before it and stay below the next segment's
-                                  base. Whole batches, never parts, in their order, their bytes unchanged
-    a wrong length field          set right, where the bytes up to what follows make the batch's checksum hold
-    a compressed message at 0     v0, v1: one that says offset 0, and holds others, gets the offset of its last message
-    damaged bytes                 cut out of their segment, each stretch named as a loss. Where the next batch begins is
-                                  for `logcore.segments.scanning.resynchronization` to say, as it is for `verify`
-    later segments                kept, whatever happened in front of them
-    a segment too wide            batches that lie further above a segment's base than an index can say begin a new file
-    a segment without a batch     is left out, unless there is no other; so its offsets are given out again
-    indexes, snapshots, epochs    all made again from what is kept; a leader-epoch history that can be read is gone on
-                                  from, one that cannot is made from the batches
-    partition.metadata            kept if it can be understood
+                                  its offsets are above all that was kept before it and below the next segment's base.
+                                  Whole batches, never parts, in their order, their bytes unchanged
+    a wrong length field          corrected, if the bytes up to what follows match the batch's checksum
+    a compressed message at 0     v0, v1: with offset 0 around messages of other offsets; gets that of its last message
+    damaged bytes                 cut out of their segment, each stretch named as a loss. As for `verify`,
+                                  `logcore.segments.scanning.resynchronization` decides where the next batch begins
+    later segments                kept, whatever happened before them
+    a segment too wide            batches further above a segment's base than an index allows begin a new file
+    a segment without a batch     is left out, unless there is no other; so its offsets are used again
+    indexes, snapshots, epochs    all rebuilt from what is kept; a readable leader-epoch history is continued, an
+                                  invalid one is rebuilt from the batches
+    partition.metadata            kept if it is valid
     log start                     the checkpoint's, unless the log ends below it: then the first segment's base
 
-Offsets that are cut out are a gap, as compaction leaves it: consumers pass over it. What such a log lacks it lacks for
-ever: an aborted transaction whose marker is lost stays open, a tombstone that is lost takes nothing away. Refused is
-only what a broker would not start with even so.
+Offsets that are cut out are a gap like those of compaction: consumers skip it. What such a log lost stays lost: an
+aborted transaction without its marker stays open, and a lost tombstone deletes nothing. A log is refused only if a
+broker would not start with it even so.
 """
 
 from __future__ import annotations
@@ -57,8 +56,10 @@ from logcore.segments.startup import is_plain_name, kept_at_start, misnamed
 
 @dataclass(slots=True)
 class _Part:
-    """A new segment file: the pieces of an old one that it is made of, as (start, end) in bytes. repaired: what
-    replaces those that are one batch each, with the length or the offset corrected."""
+    """A new segment file: the pieces of an old one in it, as (start, end) in bytes.
+
+    `repaired` replaces pieces that are one batch each, with a corrected length or offset.
+    """
 
     base_offset: int
     pieces: list[tuple[int, int]] = field(default_factory=list)
@@ -83,11 +84,11 @@ def plan_salvage(
     recover: Recover,
     gaps: GapRules | None = None,
 ) -> RecoveryPlan:
-    """The plan of a salvage; its losses are what is cut out for good, and with `gaps` what no segment holds."""
+    """Plan a salvage. Its losses are what is cut out for good, and with `gaps` what no segment has."""
     start = kept_at_start(directory.files, lambda name: _end(directory, name), with_strays=True)
     dropped = {name: str(reason) for name, reason in start.dropped.items()}
     for name in misnamed(directory.files):
-        dropped[name] = "it is named as a cleaning's output, and no broker made it"
+        dropped[name] = "it has the name of a cleaning's output, but no broker wrote it"
     now = {name: source for name, source in start.kept.items() if name.endswith(LOG_SUFFIX)}
     losses: list[Loss] = []
     made: dict[str, ProposedFile] = {}
@@ -95,9 +96,9 @@ def plan_salvage(
     bases = [int(name[:20]) for name in now]
     for number, base_offset in enumerate(bases):
         source = directory.files[now[segment_file_name(base_offset)]]
-        behind = bases[number + 1] if number + 1 < len(bases) else None
+        next_base = bases[number + 1] if number + 1 < len(bases) else None
         files, ends[base_offset] = _salvaged_files(
-            source, base_offset, behind, directory.high_watermark, losses, as_of_ms
+            source, base_offset, next_base, directory.high_watermark, losses, as_of_ms
         )
         made |= files
     if bases and not made:
@@ -109,7 +110,7 @@ def plan_salvage(
     plan = _loaded(directory, whole, dropped, losses, config, as_of_ms, recover)
     if gaps is None or plan.refusal is not None:
         return plan
-    # A first segment without a batch is left out, and the log begins behind it: what was in it is missing all the same.
+    # A first segment without a batch is left out, and the log begins after it. Its content is missing nevertheless.
     log_start_offset = max(directory.log_start_offset or 0, min(ends, default=0))
     missing = missing_offsets(directory, ends, log_start_offset, gaps, losses)
     return replace(plan, losses=(*plan.losses, *missing))
@@ -124,7 +125,7 @@ def _loaded(
     as_of_ms: int,
     recover: Recover,
 ) -> RecoveryPlan:
-    """Side files for the salvaged logs, by a start over them."""
+    """Build side files for the salvaged logs by a start on them."""
     files = {name: _salvaged(directory, name, file, as_of_ms) for name, file in whole.items()}
     salvaged = replace(directory, files=files, recovery_point=0, is_clean=False)
     loading = Loading(salvaged, config, as_of_ms, recover, is_clean=False)
@@ -135,7 +136,7 @@ def _loaded(
             loading = Loading(salvaged, config, as_of_ms, recover, is_clean=False)
             loading.run()
     except WouldNotStart as error:
-        return RecoveryPlan({}, refusal=f"Even what is salvaged would keep a broker from starting: {error}")
+        return RecoveryPlan({}, refusal=f"Even the salvaged log would keep a broker from starting: {error}")
     result: dict[str, ProposedFile] = {}
     for name, file in sorted(loading.disk.files.items()):
         result[name] = whole[file.source] if isinstance(file, Keep) else file
@@ -144,7 +145,7 @@ def _loaded(
             result[name] = Keep(name)
     for name in directory.files:
         if name not in result and name not in dropped and not name.endswith(SWAP_SUFFIX):
-            dropped[name] = "side files are all made again"
+            dropped[name] = "side files are all rebuilt"
     steps = tuple(RecoveryStep("cut out", loss.file, loss.message) for loss in losses) + tuple(loading.disk.steps)
     root = replace(
         root_lines(loading, salvaged), recovery_point=min(directory.recovery_point or 0, loading.log_end_offset)
@@ -177,16 +178,16 @@ def _parts(
     high_watermark: int | None,
     losses: list[Loss],
 ) -> tuple[list[_Part], int]:
-    """The good batches of a segment's file, as new files, and the offset behind the last of them."""
+    """The good batches of a segment's file, as new files, and the offset after the last of them."""
     name = segment_file_name(base_offset)
     parts, end = [_Part(base_offset)], base_offset
     pieces = segment_pieces(content, base_offset, next_base, fetched)
     for piece in with_damage(content, pieces, Bounds(next_base, high_watermark)):
         match piece:
-            case ScannedBatch() if _says_zero(content, piece):
+            case ScannedBatch() if _is_at_zero(content, piece):
                 parts[-1].take_repaired(piece.position, piece.end, _with_offset(content, piece))
                 end = piece.header.next_offset
-                message = "a compressed message that says offset 0 gets the offset of its last message"
+                message = "a compressed message with offset 0 gets the offset of its last message"
                 offset = piece.header.base_offset
                 losses.append(Loss("offset-repaired", name, message, piece.position, piece.size, offset))
             case ScannedBatch():
@@ -198,7 +199,7 @@ def _parts(
                 whole = repaired_bytes(content, piece.position, piece.end)
                 parts[-1].take_repaired(piece.position, piece.end, whole)
                 end = header_of(content, piece).next_offset
-                message = "its length field was wrong and is set right, as its checksum proves"
+                message = "its length field was wrong and is corrected, as its checksum proves"
                 losses.append(Loss("length-repaired", name, message, piece.position, piece.size, piece.offset))
             case Damage():
                 losses.append(_cut_out(name, piece))
@@ -207,8 +208,8 @@ def _parts(
     return [part for part in parts if part.pieces], end
 
 
-def _says_zero(content: Buffer, batch: ScannedBatch) -> bool:
-    """Whether it is a compressed message that says offset 0, which no checksum covers, and holds others."""
+def _is_at_zero(content: Buffer, batch: ScannedBatch) -> bool:
+    """Whether it is a compressed message with offset 0, which no checksum covers, around messages of other offsets."""
     header = batch.header
     is_zero = header.is_wrapper and not any(content[batch.position : batch.position + LENGTH_AT])
     return is_zero and header.last_offset != 0
@@ -242,7 +243,7 @@ def _zeros(name: str, zeros: Zeros, next_base: int | None) -> Loss:
     if next_base is None or zeros.offset >= next_base:
         message = "zeros up to the end"
         return Loss("torn-tail", name, message, zeros.position, zeros.nbytes, zeros.offset, records=0)
-    message = "zeros up to the end of a segment that others follow"
+    message = "zeros up to the end of a segment although others follow"
     return Loss("cut", name, message, zeros.position, zeros.nbytes, zeros.offset, zeros.offset, next_base - 1)
 
 
@@ -254,7 +255,7 @@ def _salvaged_files(
     losses: list[Loss],
     as_of_ms: int,
 ) -> tuple[dict[str, ProposedFile], int]:
-    """What becomes of one segment's file, by name, and the offset behind its last good batch."""
+    """The new files of one segment's file, by name, and the offset after its last good batch."""
     content, fetched = source.content, source.fetched
     parts, end = _parts(content, fetched, base_offset, next_base, high_watermark, losses)
     files = {segment_file_name(part.base_offset): _file(source, content, fetched, part, as_of_ms) for part in parts}
@@ -264,7 +265,7 @@ def _salvaged_files(
 def _file(
     source: PartitionFile, content: Buffer, fetched: FetchedBytes | None, part: _Part, as_of_ms: int
 ) -> ProposedFile:
-    # Bytes that the disk failed to read cannot be copied either, also where a good batch has zeros there.
+    # Bytes that the disk failed to read cannot be copied, even if a good batch has zeros there.
     is_readable = fetched is None or not any(fetched.unreadable(*piece) for piece in part.pieces)
     if not part.repaired and is_readable:
         if part.pieces == [(0, len(content))]:
@@ -290,7 +291,7 @@ def _salvaged(directory: PartitionDirectory, name: str, file: ProposedFile, as_o
 
 
 def _others(directory: PartitionDirectory, losses: list[Loss], dropped: dict[str, str]) -> dict[str, ProposedFile]:
-    """Files that are no segment's: those that can be understood are kept."""
+    """Files that do not belong to a segment: the valid ones are kept."""
     parsers = {
         LEADER_EPOCH_FILE: checkpoints.parse_leader_epochs,
         PARTITION_METADATA_FILE: checkpoints.parse_partition_metadata,
@@ -304,7 +305,7 @@ def _others(directory: PartitionDirectory, losses: list[Loss], dropped: dict[str
                 parsers[name](bytes(file.content))
             kept[name] = Keep(name)
         except CorruptIndexError as error:
-            dropped[name] = f"it cannot be understood: {error.message}"
+            dropped[name] = f"it is invalid: {error.message}"
             losses.append(Loss("metadata-missing", name, dropped[name]))
     return kept
 

@@ -1,8 +1,8 @@
-"""The pieces of a segment's file as a salvage takes them: good batches, damage, zeros at the end.
+"""The pieces of a segment's file for a salvage: good batches, damage, zeros at the end.
 
-What is good is for `logcore.segments.scanning.scan` to say. Beyond it, a walk goes on behind a batch whose length
-field alone is wrong, and at a batch that is bad only for lying too far above its segment's base: there a file of its
-own begins.
+`logcore.segments.scanning.scan` decides what is good. In addition, the walk continues after a batch with only a wrong
+length field. And it continues at a batch that is bad only because it is too far above its segment's base: there a new
+file begins.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET, ScannedBatch, St
 
 @dataclass(frozen=True, slots=True)
 class Zeros:
-    """Zeros from a position up to the end of the file. offset: the next one expected there."""
+    """Zeros from a position up to the end of the file. `offset` is the next one expected there."""
 
     position: int
     nbytes: int
@@ -34,7 +34,7 @@ class Zeros:
 
 @dataclass(frozen=True, slots=True)
 class NewFile:
-    """What follows lies too far above the segment's base for an index, and begins a file of this base offset."""
+    """What follows is too far above the segment's base for an index, and begins a file of this base offset."""
 
     base_offset: int
 
@@ -45,8 +45,15 @@ Piece: TypeAlias = ScannedBatch | Stretch | Zeros | NewFile
 def segment_pieces(
     content: Buffer, base_offset: int, next_base: int | None, fetched: FetchedBytes | None = None
 ) -> Iterator[Piece]:
-    """The pieces of a segment's file in order. next_base: base offset of the segment that follows; no batch reaches it,
-    so that those of a whole log rise. None: it is the last. fetched: what knows which bytes the disk failed to read."""
+    """Yield the pieces of a segment's file in order.
+
+    Args:
+        content: The segment's bytes.
+        base_offset: The segment's base offset.
+        next_base: Base offset of the segment that follows; no batch reaches it, so that the batches of a whole log
+            increase. None for the last segment.
+        fetched: Knows which bytes the disk failed to read.
+    """
     base, start = base_offset, 0
     expected: int | None = None
     resynchronizer: Resynchronizer | None = None
@@ -84,7 +91,7 @@ def segment_pieces(
 
 
 def header_of(content: Buffer, piece: ScannedBatch | Stretch) -> BatchHeader:
-    """The header of a good batch, or of one whose length field alone is wrong; unfolded."""
+    """The header of a good batch, or of one with only a wrong length field; unfolded."""
     if isinstance(piece, ScannedBatch):
         return piece.header
     whole = repaired_bytes(content, piece.position, piece.end)
@@ -94,9 +101,9 @@ def header_of(content: Buffer, piece: ScannedBatch | Stretch) -> BatchHeader:
 def _begins_new_file(
     content: Buffer, stretch: Stretch, base_offset: int, expected: int, next_base: int | None
 ) -> int | None:
-    """The base offset of a batch that is bad only for lying too far above its segment's base; None for any other.
+    """The base offset of a batch that is bad only because it is too far above its segment's base; else None.
 
-    A segment of its own must be able to hold it, or the walk would stop at it again.
+    It must fit a segment of its own, or the walk would stop at it again.
     """
     try:
         header = read_header(content, stretch.position)
@@ -116,7 +123,7 @@ def _begins_new_file(
 
 
 def _is_followed_by_lower(content: Buffer, position: int, expected: int, base_offset: int) -> bool:
-    """Whether a batch stands behind that goes on below: then the far base offset is the wrong one."""
+    """Whether the next batch continues at a lower offset. Then the far base offset is the wrong one."""
     try:
         header = read_header(content, position)
         if not crc_matches(content, position, header):

@@ -1,20 +1,20 @@
-"""The recovery of one segment: how far its bytes are valid, and the indexes that go with them.
+"""The recovery of one segment: how far its bytes are valid, and its indexes.
 
 Batch after batch, in the order of the file:
 
-    size and checksum are right                        else the segment ends here, whatever lies behind
-    last offset below 2^63-1                           else nothing can follow it, and no broker starts with that
+    size and checksum are right                        else the segment ends here, whatever follows
+    last offset below 2^63-1                           else nothing can follow it, and no broker starts with it
     last offset within base .. base + 2^31-1           else the segment has to be split
-    the greatest timestamp so far, first batch wins
-    more than `index.interval.bytes` since an entry:   an entry of the offset index (an offset that does not rise is an
-                                                       error, as is an index that is full), one of the time index
-    v2 only: a leader epoch above the latest is a new epoch; producers are replayed; an ABORT marker that ends a
+    the greatest timestamp until now, first batch wins
+    more than `index.interval.bytes` since an entry:   an entry of the offset index (an offset that does not increase is
+                                                       an error, and so is a full index), one of the time index
+    only v2: a leader epoch above the latest is a new epoch; producers are replayed; an ABORT marker that ends a
     transaction is an entry of the transaction index
 
-and at the end one more entry of the time index. Nothing else is looked at: not the magic, not the base offset, not the
-leader epoch, no record but a transaction marker's. Those are bytes that a flipped bit can change unnoticed, and
-`is_odd` says that some of them cannot be right. Wrappers of v0 and v1 are taken by their outer offset, their content is
-not read. A control record that cannot be read ends the segment BEHIND its batch.
+and at the end one more entry of the time index. Nothing else is checked: not the magic, not the base offset, not the
+leader epoch, no record except a transaction marker's. A flipped bit can change those bytes unnoticed, and `is_odd`
+shows that some of them are wrong. Wrappers of v0 and v1 count with their outer offset, and are not opened. A control
+record that cannot be read ends the segment AFTER its batch.
 
 This is the specification; `logcore.columns.recovery` gives the same at the speed of the disk. Source: Kafka
 LogSegment.recover, OffsetIndex.append, TimeIndex.maybeAppend, ProducerAppendInfo.
@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from logcore.errors import CorruptRecordError, InvalidRecordError, LogError
-from logcore.logs.model.producer_state import DataBatch, EndMarker, ProducerReplay, read_end_marker
+from logcore.logs.model.producers.producer_state import DataBatch, EndMarker, ProducerReplay, read_end_marker
 from logcore.records.model import MAGIC_V2, BatchHeader
 from logcore.records.varint import Buffer
 from logcore.segments.filenames import MAX_OFFSET
@@ -43,12 +43,14 @@ _NO_TIMESTAMP = time_index.NO_TIMESTAMP
 
 
 class WouldNotStart(LogError):
-    """A broker that finds this does not start (or takes the whole log directory offline)."""
+    """A broker that finds this does not start, or takes the whole log directory offline."""
 
 
 class OffsetsDoNotRise(InvalidRecordError):
-    """An index entry would not rise above the one before. The broker empties such a segment: it is cut at `cut_at`.
-    epochs: the leader epochs as they were changed until then."""
+    """An index entry is not above the one before. The broker empties such a segment: it is cut at `cut_at`.
+
+    `epochs` has the leader epochs up to there.
+    """
 
     def __init__(self, message: str, cut_at: int, epochs: Epochs) -> None:
         super().__init__(message)
@@ -56,7 +58,7 @@ class OffsetsDoNotRise(InvalidRecordError):
 
 
 class OffsetsOverflow(InvalidRecordError):
-    """A batch lies further above the segment's base than an index can say. The broker splits such a segment."""
+    """A batch is further above the segment's base than an index allows. The broker splits such a segment."""
 
     def __init__(self, message: str, epochs: Epochs) -> None:
         super().__init__(message)
@@ -76,11 +78,19 @@ DEFAULT_RULES = IndexRules()
 
 @dataclass(frozen=True, slots=True)
 class RecoveredSegment:
-    """What a recovery makes of a segment.
+    """The result of a segment's recovery.
 
-    valid_bytes: of the log, what is behind is cut. stopped_by: why, if what ended it is a batch that is wrong; None at
-    a whole end or a partial batch. next_offset: behind the last batch, the base offset without one. replayed_to: behind
-    the last v2 batch, None without one. is_odd: an offset or magic that survives a recovery is not what it should be.
+    Attributes:
+        valid_bytes: Bytes of the log; what follows is cut.
+        stopped_by: Why, if a wrong batch ended it; None at a complete end or a partial batch.
+        offset_index: The new offset index.
+        time_index: The new time index.
+        aborted: The entries of the new transaction index.
+        max_timestamp: The greatest of a batch; None without one.
+        next_offset: The offset after the last batch; the base offset without one.
+        replayed_to: The offset after the last v2 batch; None without one.
+        epochs: The leader epochs of the log up to here.
+        is_odd: An offset or magic byte that a recovery accepts is wrong.
     """
 
     valid_bytes: int
@@ -96,12 +106,12 @@ class RecoveredSegment:
 
     @property
     def transaction_index(self) -> bytes | None:
-        """Bytes of the transaction index; None if nothing was aborted: then a broker makes no such file."""
+        """Bytes of the transaction index; None if nothing was aborted: then a broker writes no such file."""
         return transaction_index.encode(self.aborted) if self.aborted else None
 
 
 class Recover(Protocol):
-    """The form of `recover_segment`, which there is in plain and compiled."""
+    """The type of `recover_segment`, plain and compiled."""
 
     def __call__(
         self,
@@ -111,7 +121,8 @@ class Recover(Protocol):
         *,
         epochs: Epochs = ...,
         producers: ProducerReplay | None = ...,
-    ) -> RecoveredSegment: ...
+    ) -> RecoveredSegment:
+        """See `recover_segment`."""
 
 
 def recover_segment(
@@ -122,10 +133,19 @@ def recover_segment(
     epochs: Epochs = (),
     producers: ProducerReplay | None = None,
 ) -> RecoveredSegment:
-    """Recover a segment. epochs: of the log so far. producers: their state at the segment's base, which is moved to its
-    end (default: none is known).
+    """Recover a segment.
 
-    Raises OffsetsDoNotRise, OffsetsOverflow, WouldNotStart.
+    Args:
+        content: The segment's bytes.
+        base_offset: The segment's base offset.
+        rules: The configuration of indexes.
+        epochs: The leader epochs of the log before it.
+        producers: The state at the segment's base, which is moved to its end; by default empty.
+
+    Raises:
+        OffsetsDoNotRise: The segment must be emptied.
+        OffsetsOverflow: The segment must be split.
+        WouldNotStart: A broker would not start.
     """
     recovery = SegmentRecovery(content, base_offset, rules, epochs, producers)
     recovery.take_rest()
@@ -133,7 +153,7 @@ def recover_segment(
 
 
 class SegmentRecovery:
-    """A recovery under way: batches are taken in the order of the file, then it is finished."""
+    """A recovery in progress: take the batches in the order of the file, then finish it."""
 
     def __init__(
         self, content: Buffer, base_offset: int, rules: IndexRules, epochs: Epochs, producers: ProducerReplay | None
@@ -143,7 +163,7 @@ class SegmentRecovery:
         self.producers = ProducerReplay(is_strict=True) if producers is None else producers
         self.aborted: list[AbortedTransaction] = []
         self.valid = 0
-        """Bytes taken."""
+        """Bytes read."""
         self.last_entry_at = 0
         self.offset_entries, self.time_entries = bytearray(), bytearray()
         self.last_indexed = -1
@@ -158,7 +178,7 @@ class SegmentRecovery:
         self.stopped_by: str | None = None
 
     def take_rest(self, count: int | None = None) -> bool:
-        """Take batches from `valid` on, at most so many; whether there may be more."""
+        """Read batches from `valid` on, at most `count`. Returns whether there may be more."""
         try:
             for position, header in file_batches(self._content, self.valid):
                 if count == 0:
@@ -176,7 +196,7 @@ class SegmentRecovery:
             message = f"the batch reaches offset {last_offset}, and none may follow the greatest offset {MAX_OFFSET}"
             raise WouldNotStart(message, position=position, offset=header.base_offset)
         if not 0 <= last_offset - self._base_offset <= MAX_RELATIVE_OFFSET:
-            message = f"the batch at position {position} ends at offset {last_offset}, which an index cannot say"
+            message = f"the batch at position {position} ends at offset {last_offset}, too far for an index"
             raise OffsetsOverflow(message, self.epochs)
         if header.max_timestamp > self.greatest[0]:
             self.greatest = header.max_timestamp, last_offset
@@ -213,14 +233,22 @@ class SegmentRecovery:
             self.last_timed = timestamp, offset
 
     def refuse_full(self, index: str) -> None:
-        """The index has no room for another entry. Raises WouldNotStart."""
-        message = f"its {index} index would be full before all of it is indexed"
+        """Refuse another entry of a full index.
+
+        Raises:
+            WouldNotStart: Always.
+        """
+        message = f"its {index} index would be full before the whole segment is indexed"
         raise WouldNotStart(
-            message, advice="segment.index.bytes or index.interval.bytes are not those it was written by."
+            message, advice="segment.index.bytes or index.interval.bytes differ from those of its broker."
         )
 
     def take_epoch(self, epoch: int, start_offset: int) -> None:
-        """Account for the leader epoch of a v2 batch. Raises WouldNotStart."""
+        """Add the leader epoch of a v2 batch.
+
+        Raises:
+            WouldNotStart: A new epoch begins at a negative offset.
+        """
         if epoch >= 0 and (not self.epochs or epoch > self.epochs[-1].epoch):
             if start_offset < 0:
                 raise WouldNotStart(f"leader epoch {epoch} begins at the negative offset {start_offset}")
@@ -238,7 +266,11 @@ class SegmentRecovery:
             self.take_marker(header, marker)
 
     def take_marker(self, header: DataBatch, marker: EndMarker) -> None:
-        """Account for a transaction marker. Raises WouldNotStart."""
+        """Add a transaction marker.
+
+        Raises:
+            WouldNotStart: Markers of aborted transactions are not in order.
+        """
         completed = self.producers.take_marker(header, marker)
         if completed is None or not completed.is_aborted:
             return
@@ -249,13 +281,17 @@ class SegmentRecovery:
         self.aborted.append(aborted)
 
     def _not_rising(self, message: str) -> OffsetsDoNotRise:
-        # Cut where the index made so far finds the first batch that reaches the base offset: nearly always at 0.
+        # Cut where the index until now finds the first batch that reaches the base offset: nearly always at 0.
         first = _OFFSET_ENTRY.unpack_from(self.offset_entries)[1] if self.offset_entries else 0
         relative = _OFFSET_ENTRY.unpack_from(self.offset_entries)[0] if self.offset_entries else 1
         return OffsetsDoNotRise(message, first if relative == 0 else 0, self.epochs)
 
     def finish(self) -> RecoveredSegment:
-        """All batches were taken. Raises OffsetsDoNotRise."""
+        """Finish after all batches.
+
+        Raises:
+            OffsetsDoNotRise: The last entry of the time index is not above the one before.
+        """
         self._time()
         timestamp = self.greatest[0]
         return RecoveredSegment(

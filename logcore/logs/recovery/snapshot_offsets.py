@@ -1,7 +1,7 @@
 """The offsets of a log's producer snapshots, in order.
 
-Every segment that is recovered asks for the newest snapshot, for those above an offset and for those below one. In
-order, an answer costs what it names and not what there is: so a start stays linear in the number of segments.
+Every recovered segment needs the latest snapshot, those above an offset and those below one. In order, the cost is that
+of the result and not of all snapshots. So a start stays linear in the number of segments.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 
 class SnapshotOffsets:
-    """A set of offsets that is kept in order."""
+    """A sorted set of offsets."""
 
     def __init__(self, offsets: Iterable[int] = ()) -> None:
         self._offsets = sorted(set(offsets))
@@ -34,7 +34,7 @@ class SnapshotOffsets:
         return self._offsets[:low] + self._offsets[max(low, high) :]
 
     def copy(self) -> SnapshotOffsets:
-        """One of its own, which does not change with this one."""
+        """An independent copy."""
         return SnapshotOffsets(self._offsets)
 
     def add(self, offset: int) -> None:
@@ -43,6 +43,6 @@ class SnapshotOffsets:
             self._offsets.insert(bisect_left(self._offsets, offset), offset)
 
     def discard(self, offset: int) -> None:
-        """Take an offset away, if it is there."""
+        """Remove an offset, if it is there."""
         if offset in self:
             del self._offsets[bisect_left(self._offsets, offset)]

@@ -1,6 +1,6 @@
-"""The files of a partition directory while a broker starts on it: which there are by now, and what became of the rest.
+"""The files of a partition directory during a broker's start: those that exist now, and what happened to the others.
 
-The first thing a start does is to clean up after work that was interrupted; see `logcore.segments.startup`.
+A start begins with cleaning up after interrupted work; see `logcore.segments.startup`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from logcore.segments.startup import is_plain_name, kept_at_start, misnamed
 
 @dataclass(frozen=True, slots=True)
 class RecoveryStep:
-    """Something the start does: to which file, and why."""
+    """One action of the start: on which file, and why."""
 
     action: str
     file: str
@@ -35,7 +35,7 @@ class RecoveryStep:
 
 
 class WorkingFiles:
-    """Files by the names they have by now. dropped: names from before that are gone, and why."""
+    """Files by their present names. `dropped` has former names that are gone, and why."""
 
     def __init__(self, directory: PartitionDirectory, as_of_ms: int, line: BrokerLine = DEFAULT_LINE) -> None:
         self._directory, self._as_of_ms, self._line = directory, as_of_ms, line
@@ -45,10 +45,14 @@ class WorkingFiles:
         self._snapshots = SnapshotOffsets()
 
     def clean_up(self) -> None:
-        """Finish or undo what was interrupted. Raises WouldNotStart."""
+        """Finish or undo interrupted work.
+
+        Raises:
+            WouldNotStart: A broker would not start.
+        """
         found = self._directory.files
         for name in misnamed(found):
-            message = "it is named as what a cleaning leaves that was interrupted, and not by an offset of 20 digits"
+            message = "it has the name of an interrupted cleaning's output, but without an offset of 20 digits"
             raise WouldNotStart(message, file=name)
         start = kept_at_start(found, self._end_of_swapped, with_strays=True)
         for name in found:
@@ -80,7 +84,7 @@ class WorkingFiles:
         return sorted(int(name[:20]) for name in self.files if is_plain_name(name) and name.endswith(LOG_SUFFIX))
 
     def file(self, name: str) -> PartitionFile:
-        """A file as it is by now."""
+        """A file in its present state."""
         match self.files[name]:
             case Keep(source):
                 return self._directory.files[source]
@@ -90,25 +94,25 @@ class WorkingFiles:
                 return PartitionFile(name, content, modified_ms)
 
     def content(self, name: str) -> Buffer:
-        """The bytes of a file as they are by now."""
+        """The present bytes of a file."""
         return self.file(name).content
 
     def modified_ms(self, name: str) -> int:
-        """When a file was changed last."""
+        """The mtime of a file."""
         return self.file(name).modified_ms
 
     def write(self, name: str, content: bytes) -> None:
-        """Put a file there; one that holds these bytes already stays as it is."""
+        """Write a file. A file with the same bytes stays as it is."""
         if name in self.files and _is(self.file(name), content):
             return
-        # What was removed on the way may come back as it was.
+        # A file that was removed before may return unchanged.
         source = self._directory.files.get(name)
         is_same = source is not None and _is(source, content)
         self.files[name] = Keep(name) if is_same else Write(content, self._as_of_ms)
         self.dropped.pop(name, None)
 
     def cut(self, name: str, size: int) -> None:
-        """Leave the first bytes of a file."""
+        """Cut a file to its first bytes."""
         match self.files[name]:
             case Keep(source) | Cut(source):
                 self.files[name] = Cut(source, size, self._as_of_ms)
@@ -116,7 +120,7 @@ class WorkingFiles:
                 self.files[name] = Write(content[:size], self._as_of_ms)
 
     def remove(self, name: str, reason: str) -> None:
-        """Take a file away, if it is there."""
+        """Remove a file, if it is there."""
         file = self.files.pop(name, None)
         if isinstance(file, Keep | Cut):
             self._drop(file.source, reason)
@@ -126,17 +130,20 @@ class WorkingFiles:
         self.steps.append(RecoveryStep("drop", name, reason))
 
     def snapshot_offsets(self) -> SnapshotOffsets:
-        """Of the producer snapshots, as they are at any time: what changes the files changes these."""
+        """The present offsets of the producer snapshots; writing and removing files changes this same object."""
         return self._snapshots
 
     def read_snapshot(self, offset: int) -> bytes:
+        """The content of the snapshot file at an offset."""
         return bytes(self.content(segment_file_name(offset, PRODUCER_SNAPSHOT_SUFFIX)))
 
     def write_snapshot(self, offset: int, content: bytes) -> None:
+        """Write the snapshot file at an offset."""
         self.write(segment_file_name(offset, PRODUCER_SNAPSHOT_SUFFIX), content)
         self._snapshots.add(offset)
 
     def remove_snapshot(self, offset: int, why: str) -> None:
+        """Remove the snapshot file at an offset, and record why."""
         self.remove(segment_file_name(offset, PRODUCER_SNAPSHOT_SUFFIX), why)
         self._snapshots.discard(offset)
 

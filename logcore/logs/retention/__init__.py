@@ -1,1 +1,1 @@
-"""One round of retention: which segments leave a log."""
+"""One round of retention: the segments that are removed from a log."""

@@ -1,15 +1,15 @@
-"""Segments of a partition directory as retention looks at them: read as far as a decision needs it, and no further.
+"""Segments of a partition directory for retention. They are read only as far as a decision needs it.
 
-What a broker goes by is the last entry of a segment's time index, without a look at the batches: one that is missing or
-empty makes it take the file's time of change, one that was never trimmed (zeros to its end) makes everything look as
-old as 1970. Here the batches are read, and where the time index would have a broker decide otherwise that is said.
+A broker uses the last entry of a segment's time index and does not read the batches. If the index is missing or empty,
+it uses the file's mtime. If the index was never trimmed (zeros to its end), everything seems to be from 1970. Here the
+batches are read, and it is reported if a broker would decide differently because of the time index.
 
-    largest timestamp     of a segment that can be read   greatest of its batches; none has one: the file's time;
-                                                          its time index's last entry where that is later, for then it
-                                                          may have lost batches at its end
-                          of a damaged one                its time index's last entry, if that is at least the greatest
-                                                          of the batches that can be read; else it cannot be known
-    size                  bytes of batches: no torn tail, no reserved room, nothing that cannot be trusted
+    largest timestamp     of a readable segment           greatest of its batches; without one the file's mtime; the
+                                                          last entry of its time index if that is later, because then
+                                                          the segment may have lost batches at its end
+                          of a damaged one                the last entry of its time index, if it is at least the
+                                                          greatest of the readable batches; else unknown
+    size                  bytes of batches: no torn tail, no reserved space, nothing that cannot be trusted
 
 Source: Kafka LogSegment.largestTimestamp, readMaxTimestampAndOffsetSoFar, TimeIndex.lastEntry; UnifiedLog.size.
 """
@@ -33,7 +33,7 @@ _TIME_ENTRY = struct.Struct(">qi")
 
 
 class TimestampSource(StrEnum):
-    """What a segment's largest timestamp was taken from."""
+    """The source of a segment's largest timestamp."""
 
     BATCHES = "batches"
     TIME_INDEX = "time index"
@@ -43,10 +43,14 @@ class TimestampSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SegmentReading:
-    """What a walk over a segment found.
+    """The results of a segment's scan.
 
-    valid: bytes of good batches. next_offset: behind the last of them. max_timestamp: greatest of them, -1 if none has
-    one. damage: the first stretch that cannot be trusted (a torn tail of an active segment is none).
+    Attributes:
+        valid: Bytes of good batches.
+        next_offset: The offset after the last good batch.
+        max_timestamp: The greatest of the good batches; -1 if none has one.
+        is_damaged: Whether bytes were lost that should be there.
+        damage: The first stretch that cannot be trusted. The torn tail of an active segment is none.
     """
 
     valid: int
@@ -57,11 +61,11 @@ class SegmentReading:
 
 
 ReadSegment = Callable[[PartitionFile, int, int | None], SegmentReading]
-"""The form of `read_segment`, which there is in plain and compiled: file, base offset, that of the next segment."""
+"""The type of `read_segment`, plain and compiled. Arguments: file, base offset, base offset of the next segment."""
 
 
 def read_segment(file: PartitionFile, base_offset: int, next_base_offset: int | None) -> SegmentReading:
-    """Walk over a segment; a segment is sealed if another one follows."""
+    """Scan a segment. It is sealed if another one follows."""
     sealed = next_base_offset is not None
     walk = scan(
         file.content,
@@ -81,7 +85,7 @@ def read_segment(file: PartitionFile, base_offset: int, next_base_offset: int | 
 
 
 class DirectorySegment:
-    """One segment of a directory; a `retention.RetainedSegment`. Its bytes are read once, when first asked about."""
+    """One segment of a directory; a `retention.RetainedSegment`. Its bytes are read once, at the first use."""
 
     def __init__(
         self,
@@ -100,14 +104,14 @@ class DirectorySegment:
 
     @property
     def reading(self) -> SegmentReading:
-        """What is in the file."""
+        """The content of the file."""
         if self._reading is None:
             self._reading = self._read(self.log, self.base_offset, self.next_base_offset)
         return self._reading
 
     @property
     def was_read(self) -> bool:
-        """Whether anyone had to know what is in the file."""
+        """Whether the content of the file was needed."""
         return self._reading is not None
 
     @property
@@ -117,14 +121,14 @@ class DirectorySegment:
 
     @property
     def largest_timestamp(self) -> int | None:
-        """Kafka's LogSegment.largestTimestamp, had the time index been made anew; None if damage hides it."""
+        """Kafka's LogSegment.largestTimestamp with a rebuilt time index; None if damage hides it."""
         if self._largest is None:
             self._largest = self._find_largest()
         return self._largest[0]
 
     @property
     def timestamp_source(self) -> TimestampSource | None:
-        """What `largest_timestamp` was taken from; None if nobody asked for it."""
+        """The source of `largest_timestamp`; None if that was not needed."""
         return None if self._largest is None else self._largest[1]
 
     def _find_largest(self) -> tuple[int | None, TimestampSource]:
@@ -138,7 +142,7 @@ class DirectorySegment:
         return self.log.modified_ms, TimestampSource.FILE
 
     def _indexed(self) -> int | None:
-        """The last timestamp of a time index that makes sense; None if there is none."""
+        """The last timestamp of a valid time index; None if there is none."""
         file = self._beside.get(TIME_INDEX_SUFFIX)
         if file is None:
             return None
@@ -149,8 +153,10 @@ class DirectorySegment:
         return entries[-1].timestamp if entries else None
 
     def seen_by_broker(self) -> tuple[int, str] | None:
-        """The largest timestamp that a broker takes which starts on these very files, and why it differs from ours.
-        None if it does not, or if the broker makes the time index anew."""
+        """The largest timestamp for a broker that starts on these files, and why it differs from ours.
+
+        None if it does not differ, or if the broker rebuilds the time index.
+        """
         if OFFSET_INDEX_SUFFIX not in self._beside:
             return None  # it recovers the segment
         file = self._beside.get(TIME_INDEX_SUFFIX)
@@ -176,7 +182,7 @@ class DirectorySegment:
 def directory_segments(
     directory: PartitionDirectory, start: StartFiles, read: ReadSegment = read_segment
 ) -> tuple[DirectorySegment, ...]:
-    """The segments that a start would find, ascending. start: what it would make of the names."""
+    """The segments that a start would find, ascending. `start` is its result for the names."""
     found = (segment_base_offset(name) for name in start.kept)
     bases = sorted(base for base in found if base is not None)
     following: Sequence[int | None] = [*bases[1:], None]

@@ -1,24 +1,24 @@
 """Retention: which segments a broker would delete from the old end of a log, by which rule, and why.
 
-    rule              configuration     a segment goes when                                           off when
+    rule              configuration     a segment is deleted if                                       off if
     log-start-offset  -                 the next segment's base is at or below the log start          no next segment
     retention.bytes   retention.bytes   the log without it still has at least the limit               < 0
     retention.ms      retention.ms      as_of - its largest timestamp is more than the limit          < 0
 
-The rules run in this order, each on what the one before left, each from the oldest segment up to the first that stays:
-a segment in the future of the clock keeps all behind it. The largest timestamp is the greatest max timestamp of a batch
-(markers included); where no batch has one, the modification time of the file stands for it, as in Kafka.
+The rules run in this order, each on the segments that the one before left. Each begins with the oldest segment and ends
+at the first that stays: a segment with a timestamp in the future keeps all after it. The largest timestamp is the
+greatest max timestamp of a batch (markers included). If no batch has one, the file's mtime is used, as in Kafka.
 
-Never goes, whatever the rules say: a segment whose end lies above the high watermark; an empty last segment. Which
-rules run follows from `cleanup.policy`: with `delete` all, else the first alone.
+Some segments always stay: a segment whose end is above the high watermark, and an empty last segment. `cleanup.policy`
+decides which rules run: with `delete` all, else only the first.
 
-All segments may go. A broker rolls a new, empty segment first then; what to keep instead is the caller's to decide.
+All segments may be deleted. A broker first rolls a new, empty segment then. Here the caller decides what to keep.
 
-A segment whose bytes are damaged may not know its largest timestamp, and a damaged last one not its end: what is not
-known stays. So damage never makes more go than would have gone without it.
+If a segment's bytes are damaged, its largest timestamp may be unknown. If the last segment is damaged, the log end may
+be unknown. Then the segment stays. So damage never causes more deletions.
 
-Source: Kafka UnifiedLog.deleteOldSegments, LogSegment.largestTimestamp. Belongs here: the decision. Does not: tiered
-storage, reading of policies and of segments, what becomes of files (`retention_plan`).
+Source: Kafka UnifiedLog.deleteOldSegments, LogSegment.largestTimestamp. Belongs here: the decision. Not here: tiered
+storage, reading of policies and of segments, and the files (`retention_plan`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CLEANUP_COMPACT = "compact"
 
 
 class RetentionRule(StrEnum):
-    """What a segment is deleted by."""
+    """The rule that deletes a segment."""
 
     LOG_START_OFFSET = "log-start-offset"
     RETENTION_BYTES = "retention.bytes"
@@ -43,17 +43,19 @@ class RetentionRule(StrEnum):
 
 
 class RetainedSegment(Protocol):
-    """What the rules look at. Asked for in this order, and only as far as a decision needs it."""
+    """The input of the rules. They are read in this order, and only as far as a decision needs them."""
 
     @property
-    def base_offset(self) -> int: ...
+    def base_offset(self) -> int:
+        """Of the segment."""
+
     @property
     def size(self) -> int:
         """Bytes of batches in the log file."""
 
     @property
     def largest_timestamp(self) -> int | None:
-        """Milliseconds; None if it cannot be known."""
+        """Milliseconds; None if unknown."""
 
 
 SegmentT = TypeVar("SegmentT", bound=RetainedSegment)
@@ -61,10 +63,14 @@ SegmentT = TypeVar("SegmentT", bound=RetainedSegment)
 
 @dataclass(frozen=True, slots=True)
 class RetentionFacts:
-    """What maintenance needs to know of a segment.
+    """The facts about a segment that maintenance needs.
 
-    size: bytes of the log file. max_timestamp: greatest max timestamp of its batches in milliseconds, None or negative
-    if no batch has one. modified_ms: of the log file.
+    Attributes:
+        segment_id: Its id.
+        base_offset: Its base offset.
+        size: Bytes of the log file.
+        max_timestamp: Greatest max timestamp of its batches in milliseconds; None or negative if no batch has one.
+        modified_ms: The mtime of the log file.
     """
 
     segment_id: str
@@ -83,7 +89,7 @@ class RetentionFacts:
 
 @dataclass(frozen=True, slots=True)
 class Deletion(Generic[SegmentT]):
-    """A segment to delete. why: one sentence for a person."""
+    """A segment to delete. `why` is one sentence for a person."""
 
     segment: SegmentT
     rule: RetentionRule
@@ -92,7 +98,7 @@ class Deletion(Generic[SegmentT]):
 
 @dataclass(frozen=True, slots=True)
 class Stay(Generic[SegmentT]):
-    """A segment that stays. why: one sentence from each rule that was asked and let it stay."""
+    """A segment that stays. `why` has one sentence from each rule that ran and kept it."""
 
     segment: SegmentT
     why: tuple[str, ...]
@@ -100,7 +106,7 @@ class Stay(Generic[SegmentT]):
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[SegmentT]):
-    """Every segment, once: those that go, then those that stay, oldest first."""
+    """Every segment, once: first those to delete, then those that stay, oldest first."""
 
     deletions: tuple[Deletion[SegmentT], ...]
     stays: tuple[Stay[SegmentT], ...]
@@ -112,7 +118,7 @@ class _Verdict:
     why: str
 
 
-_Judge = Callable[[SegmentT, SegmentT | None], _Verdict]
+_Check = Callable[[SegmentT, SegmentT | None], _Verdict]
 
 
 def decide(
@@ -126,30 +132,38 @@ def decide(
     log_end_offset: int | None,
     cleanup_policy: Collection[str] = (CLEANUP_DELETE,),
 ) -> Decision[SegmentT]:
-    """What one round of retention makes of all segments of a log.
+    """Decide on all segments of a log for one round of retention.
 
-    Limits below 0: without limit. high_watermark: nothing that ends above it goes; for an archive no higher than what
-    is published. log_end_offset: None if it cannot be told; the last segment stays then.
+    Args:
+        segments: Oldest first.
+        retention_ms: Below 0 for no limit.
+        retention_bytes: Below 0 for no limit.
+        as_of_ms: The clock.
+        high_watermark: Nothing that ends above it is deleted. For an archive at most what is published.
+        log_start_offset: The log start.
+        log_end_offset: None if unknown; then the last segment stays.
+        cleanup_policy: The values of `cleanup.policy`.
 
-    Raises ValueError for segments whose base offsets do not rise, or a cleanup.policy that is not known.
+    Raises:
+        ValueError: The base offsets do not increase, or cleanup.policy has an unknown value.
     """
     check_cleanup_policy(cleanup_policy)
     check_order(segments)
     deletions: list[Deletion[SegmentT]] = []
     reasons: list[str] = []
 
-    def sweep(rule: RetentionRule, judge: _Judge[SegmentT]) -> None:
+    def sweep(rule: RetentionRule, check: _Check[SegmentT]) -> None:
         for number in range(len(deletions), len(segments)):
             segment = segments[number]
             following = segments[number + 1] if number + 1 < len(segments) else None
             guarded = _guard(segment, following, log_end_offset, high_watermark)
-            verdict = _Verdict(False, guarded) if guarded else judge(segment, following)
+            verdict = _Verdict(False, guarded) if guarded else check(segment, following)
             if not verdict.goes:
                 if verdict.why not in reasons:
                     reasons.append(verdict.why)
                 return
             deletions.append(Deletion(segment, rule, verdict.why))
-            reasons.clear()  # they were of a segment that goes now
+            reasons.clear()  # they belong to a segment that is deleted now
 
     sweep(RetentionRule.LOG_START_OFFSET, _below(log_start_offset))
     if CLEANUP_DELETE not in cleanup_policy:
@@ -160,71 +174,79 @@ def decide(
         if retention_ms >= 0:
             sweep(RetentionRule.RETENTION_MS, _older(as_of_ms, retention_ms))
     left = segments[len(deletions) :]
-    behind = f"the segment of base offset {left[0].base_offset} stays, and so do all behind it" if left else ""
-    stays = (Stay(segment, (behind,) if number else tuple(reasons)) for number, segment in enumerate(left))
+    reason = f"the segment of base offset {left[0].base_offset} stays, and so do all after it" if left else ""
+    stays = (Stay(segment, (reason,) if number else tuple(reasons)) for number, segment in enumerate(left))
     return Decision(tuple(deletions), tuple(stays))
 
 
 def check_cleanup_policy(names: Collection[str]) -> None:
-    """ValueError unless these are values of Kafka's `cleanup.policy`; none at all is legal."""
+    """Check values of Kafka's `cleanup.policy`. None at all is valid.
+
+    Raises:
+        ValueError: A value is unknown.
+    """
     for name in names:
         if name not in (CLEANUP_DELETE, CLEANUP_COMPACT):
-            raise ValueError(f"cleanup.policy is made of {CLEANUP_COMPACT!r} and {CLEANUP_DELETE!r}, not {name!r}")
+            raise ValueError(f"cleanup.policy may contain {CLEANUP_COMPACT!r} and {CLEANUP_DELETE!r}, not {name!r}")
 
 
 def check_order(segments: Sequence[RetainedSegment]) -> None:
-    """ValueError unless the base offsets of the segments rise."""
+    """Check the order of segments.
+
+    Raises:
+        ValueError: The base offsets do not increase.
+    """
     for before, after in pairwise(segments):
         if after.base_offset <= before.base_offset:
-            raise ValueError(f"the segment of base offset {after.base_offset} stands behind {before.base_offset}")
+            raise ValueError(f"the segment of base offset {after.base_offset} follows {before.base_offset}")
 
 
 def _guard(
     segment: RetainedSegment, following: RetainedSegment | None, log_end_offset: int | None, high_watermark: int
 ) -> str | None:
-    """Why a segment stays whatever the rules say; None if nothing keeps it from going."""
+    """Why a segment stays whatever the rules decide; None if the rules decide."""
     end = log_end_offset if following is None else following.base_offset
     if end is None:
-        return "it is the last segment and damaged: where the log ends is not known"
+        return "it is the last segment and damaged: the log end is unknown"
     if end > high_watermark:
-        return f"it ends at offset {end}, above {high_watermark}, and what is not committed stays"
+        return f"it ends at offset {end}, above {high_watermark}, and offsets that are not committed stay"
     if following is None and segment.size == 0:
         return "it is the last segment and empty"
     return None
 
 
-def _below(log_start_offset: int) -> _Judge[RetainedSegment]:
-    def judge(segment: RetainedSegment, following: RetainedSegment | None) -> _Verdict:
+def _below(log_start_offset: int) -> _Check[RetainedSegment]:
+    def check(segment: RetainedSegment, following: RetainedSegment | None) -> _Verdict:
         if following is None:
-            return _Verdict(False, "it is the last segment: the log start offset alone removes none")
+            return _Verdict(False, "it is the last segment: the log start offset alone deletes none")
         if following.base_offset > log_start_offset:
-            return _Verdict(False, f"it holds offsets at or above the log start offset {log_start_offset}")
+            return _Verdict(False, f"it has offsets at or above the log start offset {log_start_offset}")
         return _Verdict(True, f"all its offsets are below the log start offset {log_start_offset}")
 
-    return judge
+    return check
 
 
-def _beyond(segments: Sequence[RetainedSegment], limit: int) -> _Judge[RetainedSegment]:
+def _beyond(segments: Sequence[RetainedSegment], limit: int) -> _Check[RetainedSegment]:
     left = sum(segment.size for segment in segments)
 
-    def judge(segment: RetainedSegment, _: RetainedSegment | None) -> _Verdict:
+    def check(segment: RetainedSegment, _: RetainedSegment | None) -> _Verdict:
         nonlocal left
         if left - segment.size < limit:
-            return _Verdict(False, f"without it {left - segment.size} bytes were left, retention.bytes is {limit}")
+            return _Verdict(False, f"without it {left - segment.size} bytes would be left, retention.bytes is {limit}")
         left -= segment.size
         return _Verdict(True, f"{left} bytes are left without it, retention.bytes is {limit}")
 
-    return judge
+    return check
 
 
-def _older(as_of_ms: int, limit: int) -> _Judge[RetainedSegment]:
-    def judge(segment: RetainedSegment, _: RetainedSegment | None) -> _Verdict:
+def _older(as_of_ms: int, limit: int) -> _Check[RetainedSegment]:
+    def check(segment: RetainedSegment, _: RetainedSegment | None) -> _Verdict:
         largest = segment.largest_timestamp
         if largest is None:
-            return _Verdict(False, "it is damaged: how old its newest record is cannot be known")
+            return _Verdict(False, "it is damaged: the age of its latest record is unknown")
         age = as_of_ms - largest
         if age < 0:
-            return _Verdict(False, f"its newest record lies {-age} ms in the future of the clock")
-        return _Verdict(age > limit, f"its newest record is {age} ms old, retention.ms is {limit}")
+            return _Verdict(False, f"its latest record is {-age} ms in the future of the clock")
+        return _Verdict(age > limit, f"its latest record is {age} ms old, retention.ms is {limit}")
 
-    return judge
+    return check

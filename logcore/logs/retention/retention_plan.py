@@ -1,18 +1,18 @@
-"""One round of retention over a partition directory, as a plan: what goes by which rule, what stays and why.
+"""A plan for one round of retention over a partition directory: what is deleted by which rule, what stays and why.
 
-    deleteRecords     moves the log start offset first, if it is asked for
+    deleteRecords     first moves the log start offset, if it is requested
     log start, size, time         see `retention`
-    a new segment     where every segment goes, an empty one at the log end takes their place first
-    files             indexes, transaction index and producer snapshot of a segment's base go with it
-    leader epochs     the history is cut at the new log start offset, where that moved
-    root files        a line in log-start-offset-checkpoint only while the log start lies above the first segment's base
+    a new segment     if every segment is deleted, an empty one at the log end is created first
+    files             the indexes and the producer snapshot of a deleted segment are deleted too
+    leader epochs     the history is cut at the new log start offset, if that moved
+    root files        a line in log-start-offset-checkpoint only while the log start is above the first segment's base
 
-The files that a broker's start removes before anything else (`*.deleted`, unfinished cleanings, stray snapshots) are
-left out too. Nothing else is changed: what stays is kept as it is, with its time of change.
+The files that a broker's start removes first (`*.deleted`, unfinished cleanings, stray snapshots) are left out too.
+Nothing else is changed: what stays is kept as it is, with its mtime.
 
-The new segment gets a log, an offset index and a time index, each of no bytes, and a snapshot of the producers at the
-log end. A 4.3 broker that nobody read from may have left the two indexes out; it would recover the segment for that at
-its next start, so they are written for every line.
+The new segment gets an empty log, an empty offset index and an empty time index, and a snapshot of the producers at the
+log end. A 4.3 broker without readers may have left out the two indexes. It would recover the segment at its next start
+because of that, so they are written for every line.
 
 Source: Kafka UnifiedLog.deleteOldSegments, deleteSegments, maybeIncrementLogStartOffset, updateLogStartOffset;
 Partition.deleteRecordsOnLeader.
@@ -25,10 +25,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from logcore.errors import CorruptIndexError, LogError
+from logcore.logs.model import readable_end
 from logcore.logs.model.broker_line import BrokerLine
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.partition_directory import Keep, PartitionDirectory, Proposal, ProposedFile, RootLines, Write
-from logcore.logs.model.producers_at import newest_snapshot, producers_at
+from logcore.logs.model.producers.producers_at import newest_snapshot, producers_at
 from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.retention.retained_segments import (
     DirectorySegment,
@@ -42,6 +43,7 @@ from logcore.logs.retention.started_directory import start_of, started_files
 from logcore.segments.filenames import (
     LEADER_EPOCH_FILE,
     LOG_SUFFIX,
+    MAX_OFFSET,
     OFFSET_INDEX_SUFFIX,
     PRODUCER_SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
@@ -52,21 +54,33 @@ from logcore.segments.side_files.leader_epochs import Epochs
 from logcore.segments.startup import StartFiles
 
 HIGH_WATERMARK = -1
-"""As the offset to delete records before: whatever is committed."""
+"""As the offset before which records are deleted: everything committed."""
 
 
 class DeleteRecordsRefused(ValueError):
-    """What a broker answers to deleteRecords with an error."""
+    """A broker answers this deleteRecords request with an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionPlan:
-    """What one round makes of a directory.
+    """The result of one round for a directory.
 
-    log_start_offset, log_end_offset: before; new_log_start_offset: after. log_end_offset is None where damage at the
-    end hides it. high_watermark: what the round went by; assumed_high_watermark: nothing stated one, the log end stands
-    in. new_segment: base offset of the empty segment that takes the place of all. dropped: files that a broker's start
-    would have removed, and why. leader_epochs: after; None where there is no readable history.
+    Attributes:
+        directory: The directory.
+        line: The broker line.
+        as_of_ms: The clock.
+        decision: What is deleted and what stays.
+        files: The new directory.
+        root: Its lines in the root files.
+        log_start_offset: Before the round.
+        new_log_start_offset: After the round.
+        log_end_offset: Before the round; None if damage at the end hides it.
+        high_watermark: The one that was used.
+        assumed_high_watermark: No file has a high watermark, so the log end is used.
+        new_segment: Base offset of the empty segment that replaces all.
+        dropped: Files that a broker's start would have removed, and why.
+        leader_epochs: After the round; None if there is no readable history.
+        findings: The findings.
     """
 
     directory: PartitionDirectory
@@ -94,11 +108,11 @@ class RetentionPlan:
             "log_start_offset": {"before": self.log_start_offset, "after": self.new_log_start_offset},
             "segments": [
                 *(
-                    _told(each.segment) | {"action": "delete", "rule": str(each.rule), "why": [each.why]}
+                    _described(each.segment) | {"action": "delete", "rule": str(each.rule), "why": [each.why]}
                     for each in self.decision.deletions
                 ),
                 *(
-                    _told(each.segment) | {"action": "keep", "rule": None, "why": list(each.why)}
+                    _described(each.segment) | {"action": "keep", "rule": None, "why": list(each.why)}
                     for each in self.decision.stays
                 ),
             ],
@@ -107,7 +121,7 @@ class RetentionPlan:
             "leader_epochs": None
             if self.leader_epochs is None
             else [[entry.epoch, entry.start_offset] for entry in self.leader_epochs],
-            "files": {name: _file_told(name, file) for name, file in sorted(self.files.items())},
+            "files": {name: _file_action(name, file) for name, file in sorted(self.files.items())},
             "removed": dict(sorted(self.removed().items())),
             "checkpoints": {
                 "recovery-point-offset-checkpoint": self.root.recovery_point,
@@ -126,7 +140,7 @@ class RetentionPlan:
         kept = {file.source for file in self.files.values() if isinstance(file, Keep)} | set(self.files)
         rules = {each.segment.base_offset: each.rule for each in self.decision.deletions}
         return {
-            name: self.dropped[name] if name in self.dropped else f"its segment goes by {rules[int(name[:20])]}"
+            name: self.dropped[name] if name in self.dropped else f"its segment is deleted by {rules[int(name[:20])]}"
             for name in self.directory.files
             if name not in kept
         }
@@ -141,28 +155,35 @@ def plan_retention(
     delete_records_before: int | None = None,
     read: ReadSegment = read_segment,
 ) -> RetentionPlan:
-    """What one round of retention at this clock makes of a directory.
+    """Plan one round of retention for a directory.
 
-    delete_records_before: first do what deleteRecords up to this offset does; -1 stands for the high watermark.
-    read: how segments are walked over.
+    Args:
+        directory: The directory.
+        config: The topic's configuration.
+        line: The broker line.
+        as_of_ms: The clock.
+        delete_records_before: First do what deleteRecords up to this offset does; -1 means the high watermark.
+        read: Scans a segment.
 
-    Raises DeleteRecordsRefused where a broker refuses deleteRecords: an offset above the high watermark, a topic that
-    is compacted and not deleted from. Raises LogError for a directory that a broker would begin anew, because its log
-    start offset lies behind its log end, and for one with the damaged output of a cleaning that was interrupted.
+    Raises:
+        DeleteRecordsRefused: A broker refuses deleteRecords: an offset above the high watermark, or a topic that is
+            compacted without delete.
+        LogError: A broker would drop all segments, because the log start offset is after the log end. Or the output of
+            an interrupted cleaning is damaged.
     """
     start = start_of(directory)
     segments = directory_segments(directory, start, read)
     findings: list[Finding] = []
     log_end = _log_end(directory, segments)
-    high_watermark = _high_watermark(directory, segments, log_end)
     log_start = max(directory.log_start_offset or 0, segments[0].base_offset if segments else 0)
+    high_watermark = _high_watermark(directory, segments, log_start, log_end)
     start = start.without_old_snapshots(log_start)
     if log_end is not None and segments and log_start > log_end:
         raise LogError(
-            f"its log start offset {log_start} lies behind its log end {log_end}: a broker's start would drop every "
-            "segment and begin anew",
+            f"its log start offset {log_start} lies after its log end {log_end}: a broker's start would drop every "
+            "segment and begin with an empty log",
             topic_partition=str(directory.topic_partition),
-            advice="See what `loglake recover` makes of it.",
+            advice="Try `loglake recover`.",
         )
     new_start = _records_deleted_to(delete_records_before, config, log_start, high_watermark)
     decision = decide(
@@ -209,27 +230,28 @@ def plan_retention(
 
 
 def _log_end(directory: PartitionDirectory, segments: Sequence[DirectorySegment]) -> int | None:
-    """The offset behind the last batch; None where damage may hide more of them."""
+    """The offset after the last batch; None if damage may hide more batches."""
     if not segments:
         return directory.log_start_offset or 0
     reading = segments[-1].reading
-    # A broker that stopped in order leaves no torn tail, and never committed what it does not hold.
+    # A broker that stopped cleanly leaves no torn tail, and never committed what it does not have.
     lost = segments[-1].log.size > reading.valid if directory.is_clean else False
     lost = lost or (directory.high_watermark or 0) > reading.next_offset
     return None if reading.is_damaged or lost else reading.next_offset
 
 
-def _high_watermark(directory: PartitionDirectory, segments: Sequence[DirectorySegment], log_end: int | None) -> int:
-    known = segments[-1].reading.next_offset if segments else 0
-    if directory.high_watermark is None:
-        return known if log_end is None else log_end
-    first = segments[0].base_offset if segments else 0
-    clamped = max(directory.high_watermark, directory.log_start_offset or 0, first)
-    return clamped if log_end is None else min(clamped, log_end)
+def _high_watermark(
+    directory: PartitionDirectory, segments: Sequence[DirectorySegment], log_start: int, log_end: int | None
+) -> int:
+    """The one that counts. Where damage hides the log end, a stated one may lie beyond what can be read."""
+    end = log_end
+    if end is None:
+        end = segments[-1].reading.next_offset if directory.high_watermark is None else MAX_OFFSET
+    return readable_end.high_watermark(directory.high_watermark, log_start_offset=log_start, log_end_offset=end)
 
 
 def _records_deleted_to(before: int | None, config: TopicConfig, log_start: int, high_watermark: int) -> int:
-    """The log start offset once deleteRecords was done."""
+    """The log start offset after deleteRecords."""
     if before is None:
         return log_start
     if config.compacts and not config.deletes:
@@ -265,7 +287,7 @@ def _new_segment(
     config: TopicConfig,
     as_of_ms: int,
 ) -> dict[str, ProposedFile]:
-    """The files of an empty segment at the log end, with the snapshot that rolling it takes."""
+    """The files of an empty segment at the log end, with the snapshot that a roll writes."""
     files: dict[str, ProposedFile] = {
         segment_file_name(base_offset, suffix): Write(b"", as_of_ms)
         for suffix in (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
@@ -295,11 +317,11 @@ def _root_lines(
     directory: PartitionDirectory, first_base: int | None, new_segment: int | None, log_start: int, new_start: int
 ) -> RootLines:
     recovery_point, high_watermark = directory.recovery_point, directory.high_watermark
-    if new_start > log_start:  # neither lies below the log start offset
+    if new_start > log_start:  # neither may be below the log start offset
         recovery_point = None if recovery_point is None else max(recovery_point, new_start)
         high_watermark = None if high_watermark is None else max(high_watermark, new_start)
     if new_segment is not None:
-        recovery_point = new_segment  # what is rolled is flushed
+        recovery_point = new_segment  # a roll flushes
     return RootLines(
         recovery_point=recovery_point,
         log_start_offset=new_start if first_base is not None and new_start > first_base else None,
@@ -311,15 +333,15 @@ def _root_lines(
 def _findings(
     directory: PartitionDirectory, decision: Decision[DirectorySegment], config: TopicConfig, as_of_ms: int
 ) -> list[Finding]:
-    said: list[Finding] = []
+    findings: list[Finding] = []
     segments = [each.segment for each in decision.deletions] + [each.segment for each in decision.stays]
     for segment in segments:
         damage = segment.reading.damage if segment.was_read else None
         if damage is not None:
-            said.append(
+            findings.append(
                 found(
                     "corrupt-bytes",
-                    f"{segment.log.name}: {damage.message}; what cannot be known of it keeps it from going",
+                    f"{segment.log.name}: {damage.message}; it stays, because some of its facts are unknown",
                     file=segment.log.name,
                     position=damage.position,
                     nbytes=damage.size,
@@ -327,23 +349,23 @@ def _findings(
                 )
             )
         if segment.timestamp_source is not None and not _is_recovered(directory, segment):
-            said.extend(_index_finding(segment, config, as_of_ms))
-    return said
+            findings.extend(_index_finding(segment, config, as_of_ms))
+    return findings
 
 
 def _is_recovered(directory: PartitionDirectory, segment: DirectorySegment) -> bool:
-    """Whether a broker's start makes the segment's indexes anew."""
+    """Whether a broker's start rebuilds the segment's indexes."""
     end = segment.next_base_offset
     return not directory.is_clean and (end is None or end > (directory.recovery_point or 0))
 
 
 def _index_finding(segment: DirectorySegment, config: TopicConfig, as_of_ms: int) -> Iterator[Finding]:
-    """What a broker would make of a time index that does not say what the batches do."""
+    """What a broker would do with a time index that differs from the batches."""
     if segment.timestamp_source is TimestampSource.TIME_INDEX and not segment.reading.is_damaged:
         yield found(
             "time-index-differs",
-            f"{segment.log.name}: its time index ends later than any of its batches, which may have been cut short; "
-            "the later time counts, as it does for a broker",
+            f"{segment.log.name}: its time index ends later than any of its batches, so the segment may have been cut; "
+            "the later time counts, as for a broker",
             file=segment_file_name(segment.base_offset, TIME_INDEX_SUFFIX),
         )
     seen = segment.seen_by_broker()
@@ -354,13 +376,13 @@ def _index_finding(segment: DirectorySegment, config: TopicConfig, as_of_ms: int
     verdict = "delete" if age > config.retention_ms else "keep"
     yield found(
         "time-index-differs",
-        f"{segment.log.name}: {state}; a broker that starts on these files takes its newest record to be {age} ms old, "
+        f"{segment.log.name}: {state}; for a broker that starts on these files its latest record is {age} ms old, "
         f"and would {verdict} it by retention.ms {config.retention_ms} alone",
         file=segment_file_name(segment.base_offset, TIME_INDEX_SUFFIX),
     )
 
 
-def _told(segment: DirectorySegment) -> dict[str, Any]:
+def _described(segment: DirectorySegment) -> dict[str, Any]:
     source = segment.timestamp_source
     return {
         "base_offset": segment.base_offset,
@@ -372,11 +394,11 @@ def _told(segment: DirectorySegment) -> dict[str, Any]:
     }
 
 
-def _file_told(name: str, file: ProposedFile) -> str:
+def _file_action(name: str, file: ProposedFile) -> str:
     match file:
         case Keep(source):
             return "keep" if source == name else f"keep, under its name without {source[len(name) :]}"
         case Write(content, _):
             return f"write {len(content)} bytes"
         case _:
-            raise ValueError(f"retention cuts no file, and {name} was to be")
+            raise ValueError(f"retention cannot cut a file: {name}")

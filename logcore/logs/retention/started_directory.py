@@ -1,10 +1,10 @@
-"""A partition directory as a broker's start leaves its names: what retention and a round of cleaning begin with.
+"""A partition directory with the file names that a broker's start leaves. Retention and cleaning begin with it.
 
-Files of a cleaning that was interrupted decide which segments are the log (`logcore.segments.startup`). Where its
-output takes the place of other segments, those are gone in the new directory; so it has to be sound. A start does not
-look: it drops the good ones for a damaged one.
+Files of an interrupted cleaning decide which segments are the log (`logcore.segments.startup`). If its output replaces
+other segments, the new directory does not have those. So the output must be sound. A start does not check this: it
+removes good segments and keeps a damaged one.
 
-Belongs here: names, and what stays of the files under them. A start that mends segments is `recovery`.
+Belongs here: names, and the files under them. `recovery` is a start that repairs segments.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from logcore.segments.startup import StartFiles, is_plain_name, kept_at_start, m
 
 
 def start_of(directory: PartitionDirectory) -> StartFiles:
-    """What a start would make of a directory's names.
+    """Find what a start would do with a directory's names.
 
-    Raises LogError for the output of an interrupted cleaning that is in force and damaged, or not named by an offset.
+    Raises:
+        LogError: The output of an interrupted cleaning is in force and damaged, or its name is not an offset.
     """
     for name in misnamed(directory.files):
         raise LogError(
-            "it is named as what a cleaning leaves that was interrupted, and not by an offset of 20 digits",
+            "it has the name of an interrupted cleaning's output, but without an offset of 20 digits",
             file=name,
             topic_partition=str(directory.topic_partition),
-            advice="Move it away: no broker made it.",
+            advice="Move it away: no broker wrote it.",
         )
 
     def next_offset(name: str) -> int:
@@ -35,18 +36,18 @@ def start_of(directory: PartitionDirectory) -> StartFiles:
         if damage is None and walk.accounting.padding == 0:
             return walk.next_offset
         raise LogError(
-            "a cleaning that was interrupted wrote it to take the place of other segments, and it is damaged",
+            "an interrupted cleaning wrote it to replace other segments, and it is damaged",
             file=name,
             position=walk.accounting.valid if damage is None else damage.position,
             topic_partition=str(directory.topic_partition),
-            advice="Bring back the segments without it, or see what `loglake recover --salvage` makes of it.",
+            advice="Restore the replaced segments without it, or try `loglake recover --salvage`.",
         )
 
     return kept_at_start(directory.files, next_offset)
 
 
 def started_files(directory: PartitionDirectory, start: StartFiles) -> dict[str, ProposedFile]:
-    """Every file that a start leaves, as it is, under the name that it gets."""
+    """Every file that a start keeps, unchanged, under its new name."""
     files: dict[str, ProposedFile] = {name: Keep(now) for name, now in start.kept.items()}
     named = set(start.kept.values())
     for name in directory.files:

@@ -1,7 +1,7 @@
 """The rule catalogue: every rule id that a finding may have.
 
-Rule ids are kebab-case and stable. They are stored in the `findings` table and printed by the command line;
-docs/findings.md is made from this catalogue. A new check adds its rule to the group that it belongs to.
+Rule ids are kebab-case and stable. They are stored in the `findings` table and printed by the command line.
+docs/findings.md is generated from this catalogue. Add the rule of a new check to its group.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from types import MappingProxyType
 
 from logcore.logs.rules.lake_rules import LAKE_STATE_RULES, MAINTENANCE_RULES
 from logcore.logs.rules.log_rules import SEGMENT_RULES, SIDE_FILE_RULES, WHOLE_LOG_RULES
-from logcore.logs.rules.rule import Outcome, Rule, Severity
+from logcore.logs.rules.rule import Outcome, Persistence, Rule, Severity
 from logcore.logs.rules.source_rules import GROWTH_RULES, PATH_RULES
 
-__all__ = ["RULES", "RULE_GROUPS", "Outcome", "Rule", "Severity"]
+__all__ = ["RULES", "RULE_GROUPS", "Outcome", "Persistence", "Rule", "Severity"]
 
 RULE_GROUPS: Mapping[str, Mapping[str, Rule]] = MappingProxyType(
     {
@@ -32,4 +32,4 @@ RULE_GROUPS: Mapping[str, Mapping[str, Rule]] = MappingProxyType(
 RULES: Mapping[str, Rule] = MappingProxyType(
     {name: rule for group in RULE_GROUPS.values() for name, rule in group.items()}
 )
-"""Every rule by its id; `findings.found` refuses ids that are missing."""
+"""Every rule by its id. `findings.found` refuses ids that are missing."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from logcore.logs.rules.rule import Rule, Severity
+from logcore.logs.rules.rule import Persistence, Rule, Severity
 
 _INFO, _WARNING, _ERROR = Severity.INFO, Severity.WARNING, Severity.ERROR
+_FOR_GOOD, _ONE_RUN, _UNTIL_REPLACED = Persistence.FOR_GOOD, Persistence.ONE_RUN, Persistence.UNTIL_REPLACED
 
 _REINDEX = "The segments are read without it. `loglake reindex SRC --out DST` makes a copy with new index files."
 _FILL = (
@@ -23,107 +24,128 @@ SEGMENT_RULES: MappingProxyType[str, Rule] = MappingProxyType(
     {
         "corrupt-bytes": Rule(
             _ERROR,
+            _UNTIL_REPLACED,
             "Bytes of a segment cannot be trusted; the message says why. A lake keeps them in `quarantine`.",
             f"{_FILL} For a broker, `loglake recover SRC --out DST --salvage` keeps every good batch.",
         ),
         "torn-tail": Rule(
             _INFO,
+            _UNTIL_REPLACED,
             "A segment that is still written ends in a partial batch.",
             "Nothing: the next run reads the batch when it is complete.",
         ),
         "tail-hides-batches": Rule(
             _ERROR,
-            "The end of a segment that is still written is no partial batch, or it contains whole batches.",
+            _UNTIL_REPLACED,
+            "The end of a segment that is still written is not a partial batch, or it contains whole batches.",
             "`loglake recover SRC --out DST --salvage` keeps the whole batches. Compare with another replica of the "
             "partition.",
         ),
         "segment-without-batch": Rule(
             _WARNING,
-            "A segment is not empty, and no batch of it can be read.",
+            _UNTIL_REPLACED,
+            "A segment is not empty, and none of its batches can be read.",
             "Check that the file is a Kafka segment and was copied completely; copy it again from the broker.",
         ),
         "zero-padding": Rule(
             _INFO,
+            _UNTIL_REPLACED,
             "A segment that is still written ends in zeros: room that the broker reserved.",
             "Nothing.",
         ),
         "zero-tail": Rule(
             _ERROR,
+            _UNTIL_REPLACED,
             "A segment that was complete ends in zeros: records were lost.",
             _FILL,
         ),
         "unknown-attribute-bits": Rule(
             _WARNING,
+            _UNTIL_REPLACED,
             "A batch has attribute bits that no known broker sets.",
             "The batch is read without them. Check whether a newer version of Kafka or another program wrote it.",
         ),
         "control-batch-shape": Rule(
             _WARNING,
-            "A control batch does not hold exactly one record.",
+            _UNTIL_REPLACED,
+            "A control batch does not contain exactly one record.",
             "Check which program wrote it: brokers write one record into each control batch.",
         ),
         "unknown-control-type": Rule(
             _WARNING,
+            _UNTIL_REPLACED,
             "A control record has an unknown type; it decides no transaction.",
             "Check whether a newer version of Kafka wrote it.",
         ),
         "leader-epoch-regression": Rule(
             _WARNING,
+            _UNTIL_REPLACED,
             "A batch has a lower leader epoch than the batch before.",
             "Compare with another replica: a flipped bit or a mixture of two replicas looks like this.",
         ),
         "max-timestamp-differs": Rule(
             _WARNING,
+            _UNTIL_REPLACED,
             "The greatest timestamp in a batch header is not that of its records.",
             "The records keep their own timestamps. Expect `retention.ms` and look-ups by time to use the header.",
         ),
         "negative-timestamp": Rule(
             _WARNING,
-            "A record has a timestamp below -1, which no broker takes from a producer.",
+            _UNTIL_REPLACED,
+            "A record has a timestamp below -1, which no broker accepts from a producer.",
             "The number is in `timestamp_ms`. Check the clock or the serializer of the producer.",
         ),
         "timestamp-out-of-range": Rule(
             _INFO,
+            _UNTIL_REPLACED,
             "A record has a timestamp outside the years 1 to 9999; `timestamp` is null.",
             "Use `timestamp_ms`, which keeps the number.",
         ),
         "sequence-gap": Rule(
             _WARNING,
+            _UNTIL_REPLACED,
             "A producer's batch skips sequence numbers: records were lost between producer and log.",
             _PRODUCER,
         ),
         "sequence-duplicate": Rule(
             _WARNING,
+            _UNTIL_REPLACED,
             "A producer's batch was written twice; both are kept.",
             "Readers that need each record once drop duplicates by key or by their own id.",
         ),
         "unusual-encoding": Rule(
             _WARNING,
-            "Numbers are encoded otherwise than Kafka encodes them; they are read as Kafka reads them.",
+            _UNTIL_REPLACED,
+            "Numbers are encoded in another way than by Kafka; they are read as Kafka reads them.",
             "Check which client or program wrote the batch.",
         ),
         "header-name-not-utf8": Rule(
             _INFO,
+            _UNTIL_REPLACED,
             "The name of a record header is not UTF-8.",
             "Use `header_keys_raw`, which keeps the bytes.",
         ),
         "inner-crc-differs": Rule(
             _WARNING,
+            _UNTIL_REPLACED,
             "A message inside a compressed message fails its own checksum.",
-            "The outer checksum holds, so the message is kept. Compare its value with another source.",
+            "The outer checksum is right, so the message is kept. Compare its value with another source.",
         ),
         "inner-magic-differs": Rule(
             _WARNING,
+            _UNTIL_REPLACED,
             "A message inside a compressed message is of another format version.",
             "The message is read by its own version. Check which client wrote it.",
         ),
         "inner-bytes-left": Rule(
             _WARNING,
+            _UNTIL_REPLACED,
             "The last message inside a compressed message is incomplete; it is dropped, as in Kafka.",
             "Check which client wrote it. Brokers and consumers do not see this message either.",
         ),
         "wrapper-offset-zero": Rule(
             _WARNING,
+            _UNTIL_REPLACED,
             "A compressed message has offset 0, though a message inside it has another; brokers skip it.",
             "`loglake recover SRC --out DST --salvage` gives it the offset of its last message.",
         ),
@@ -134,19 +156,26 @@ WHOLE_LOG_RULES: MappingProxyType[str, Rule] = MappingProxyType(
     {
         "batch-outside-transaction": Rule(
             _WARNING,
+            _FOR_GOOD,
             "A producer wrote a batch outside its own open transaction.",
-            "The batch is visible to every reader, whatever becomes of the transaction. Check the producer.",
+            "The batch is visible to every reader, whatever the outcome of the transaction is. Check the producer.",
         ),
         "transaction-outcome-lost": Rule(
             _ERROR,
-            "A transaction was open where offsets are lost, and so its outcome is lost too.",
+            _FOR_GOOD,
+            "A transaction was open where offsets are lost, so its outcome is lost too.",
             _FILL,
         ),
-        "corrupt-offsets": Rule(_ERROR, "The bytes of these offsets cannot be trusted.", _FILL),
-        "missing-offsets": Rule(_ERROR, "These offsets are gone, and nothing explains it.", _FILL),
+        "corrupt-offsets": Rule(
+            _ERROR, Persistence.WHILE_IN_LEDGER, "The bytes of these offsets cannot be trusted.", _FILL
+        ),
+        "missing-offsets": Rule(
+            _ERROR, Persistence.WHILE_IN_LEDGER, "These offsets are gone, and nothing explains it.", _FILL
+        ),
         "changed-after-publishing": Rule(
             _ERROR,
-            "Archived bytes no longer say what was published of them; the rows stay.",
+            _FOR_GOOD,
+            "Archived bytes no longer agree with what was published from them; the rows stay.",
             "Restore the archive: `loglake repair LAKE --archive --from COPY --apply`. Then `loglake verify LAKE` "
             "proves the rows.",
         ),
@@ -157,65 +186,79 @@ SIDE_FILE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
     {
         "offset-gap": Rule(
             _WARNING,
+            _ONE_RUN,
             "Offsets are missing inside a segment of a log that shows no sign of cleaning.",
             "If the topic was once compacted, nothing. Otherwise compare with another replica.",
         ),
         "leader-epoch-differs": Rule(
             _WARNING,
+            _ONE_RUN,
             "A batch has another leader epoch than `leader-epoch-checkpoint` states there.",
-            "Compare with another replica. `loglake recover SRC --out DST` makes the file again from the batches.",
+            "Compare with another replica. `loglake recover SRC --out DST` rebuilds the file from the batches.",
         ),
         "producer-sequence": Rule(
             _WARNING,
+            _ONE_RUN,
             "A producer's batch does not follow its last one.",
             _PRODUCER,
         ),
         "producer-epoch-regression": Rule(
             _WARNING,
+            _ONE_RUN,
             "A producer's batch has a lower epoch than the producer had before.",
             _PRODUCER,
         ),
         "index-missing": Rule(
             _INFO,
+            _ONE_RUN,
             "A segment has no offset index.",
-            "Nothing: a broker's start makes it, and so does `loglake reindex SRC --out DST`.",
+            "Nothing: a broker's start builds it, and so does `loglake reindex SRC --out DST`.",
         ),
         "index-partial-entry": Rule(
             _INFO,
-            "An index ends in bytes that are no whole entry; brokers ignore them.",
+            _ONE_RUN,
+            "An index ends in bytes that are not a whole entry; brokers ignore them.",
             "Nothing.",
         ),
-        "index-zeroed": Rule(_WARNING, "An index contains zeros, though its segment is complete.", _REINDEX),
+        "index-zeroed": Rule(
+            _WARNING, _ONE_RUN, "An index contains zeros, although its segment is complete.", _REINDEX
+        ),
         "leader-epochs-unproven": Rule(
             _INFO,
-            "There is no `leader-epoch-checkpoint` for these offsets, so a flipped leader epoch could not be seen.",
+            _ONE_RUN,
+            "There is no `leader-epoch-checkpoint` for these offsets, so a flipped leader epoch cannot be found.",
             "Copy the file along with the segments, if the broker has it.",
         ),
         "index-past-end": Rule(
             _WARNING,
+            _ONE_RUN,
             "An index entry points after the end of its segment: the segment may have been cut.",
             "Compare the segment's size with the broker or with another replica, and copy it again.",
         ),
-        "offset-index-differs": Rule(_WARNING, "An offset index does not fit its segment.", _REINDEX),
-        "time-index-differs": Rule(_WARNING, "A time index does not fit its segment.", _REINDEX),
-        "transaction-index-differs": Rule(_WARNING, "A transaction index does not fit the log.", _REINDEX),
+        "offset-index-differs": Rule(_WARNING, _ONE_RUN, "An offset index does not match its segment.", _REINDEX),
+        "time-index-differs": Rule(_WARNING, _ONE_RUN, "A time index does not match its segment.", _REINDEX),
+        "transaction-index-differs": Rule(_WARNING, _ONE_RUN, "A transaction index does not match the log.", _REINDEX),
         "broken-snapshot": Rule(
             _WARNING,
+            _ONE_RUN,
             "A producer snapshot cannot be used; a broker would delete it.",
             "`loglake reindex SRC --out DST` makes a copy with new producer snapshots.",
         ),
         "snapshot-not-whole": Rule(
             _ERROR,
+            _ONE_RUN,
             "A KRaft snapshot does not begin and end as every snapshot does.",
             "Copy the file again from a controller.",
         ),
         "snapshot-differs": Rule(
             _WARNING,
-            "A producer snapshot is not what the batches below it give.",
+            _ONE_RUN,
+            "A producer snapshot differs from the state that the batches below it give.",
             "`loglake reindex SRC --out DST` makes a copy with new producer snapshots.",
         ),
         "checkpoint-beyond-log-end": Rule(
             _WARNING,
+            _ONE_RUN,
             "A file beside the log names offsets above the log's end: the end may have been cut off.",
             "Compare with another replica. If the copy was made while the broker ran, copy it again.",
         ),

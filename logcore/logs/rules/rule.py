@@ -1,13 +1,16 @@
-"""One rule of the rule catalogue: how severe its findings are, what they mean, and what a person does about them."""
+"""One rule of the rule catalogue.
+
+It says how severe its findings are, how long a lake counts them, what they mean, and what a person does about them.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum
 
 
 class Severity(StrEnum):
-    """How bad a finding is. INFO is ordinary life of a log, WARNING wants a look, ERROR is damage or a refusal."""
+    """How bad a finding is. INFO: ordinary in a log. WARNING: needs a look. ERROR: damage or a refusal."""
 
     INFO = "info"
     WARNING = "warning"
@@ -15,24 +18,58 @@ class Severity(StrEnum):
 
 
 class Outcome(StrEnum):
-    """Whether the check was made; decides the exit code of a command.
+    """Whether the check was possible; decides the exit code of a command.
 
-    JUDGED: the bytes were read, and the finding is the result. UNCHECKED: the bytes could not be read or compared.
+    CHECKED: the bytes were read, and the finding is the result. UNCHECKED: the bytes could not be read or compared.
     """
 
-    JUDGED = "judged"
+    CHECKED = "checked"
     UNCHECKED = "unchecked"
+
+
+class Persistence(Enum):
+    """How long a lake counts a finding after the run that found it.
+
+    A lake keeps every finding in the table `findings`. A finding is open as long as it counts: for the exit code, the
+    checks and the figures of its log. The value says how long, for a person. Whatever a rule says, a finding about a
+    segment is closed when other bytes replace the segment, and when the source takes the segment back.
+    """
+
+    ONE_RUN = "only in the run that finds it"
+    """The next run or command looks again, or is not asked the same."""
+    FOR_GOOD = "for good"
+    """It says what happened to a log, and nothing takes that back."""
+    UNTIL_REPLACED = "until other bytes replace the segment"
+    """It is about bytes of a segment."""
+    WHILE_STOPPED = "as long as the log is stopped for this reason"
+    """It says why a log does not grow."""
+    WHILE_IN_LEDGER = "as long as the ledger has unknown, missing or corrupt offsets there"
+    """It is about a range of the offset ledger."""
+    WHILE_LEDGER_HAS_HOLE = "as long as the ledger leaves out offsets of the log"
+    WHILE_REMOTE = "as long as offsets of the log are in the remote tier alone"
+    WHILE_ROWS_DIFFER = "as long as the table and the ledger differ in the same way"
+    WHILE_FILE_DIFFERS = "as long as the file belongs to the table and is not equal to the archive"
+    UNTIL_EXPECTATIONS_MET = "until the log meets all expectations"
+    UNTIL_PUBLISHED = "until its offsets are published"
+    UNTIL_HIGH_WATERMARK_PASSED = "until the source's high watermark has passed its old value"
+    UNTIL_LOG_END_PASSED = "until the archive has reached the high watermark"
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One row of the rule catalogue.
 
-    severity: the usual severity of its findings. meaning: what a finding says. what_to_do: one or two sentences for
-    the reader of a finding; SRC stands for the log directory, LAKE for the lake, COPY for another copy of the logs.
+    Attributes:
+        severity: The usual severity of its findings.
+        persistence: How long a lake counts them.
+        meaning: What a finding means.
+        what_to_do: One or two sentences for the reader of a finding. SRC is the log directory, LAKE the lake, COPY
+            another copy of the logs.
+        outcome: Whether the check was possible.
     """
 
     severity: Severity
+    persistence: Persistence
     meaning: str
     what_to_do: str
-    outcome: Outcome = Outcome.JUDGED
+    outcome: Outcome = Outcome.CHECKED

@@ -1,4 +1,4 @@
-"""Rules for sources: paths and directories as they are found, and how a source changed since it was last read.
+"""Rules for sources: paths and directories as they are found, and changes of a source since it was last read.
 
 The checks are in `logcore.storage.local` and its neighbours (paths), and in `logcore.logs.growth.growth` and
 `agreement`.
@@ -8,26 +8,30 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from logcore.logs.rules.rule import Outcome, Rule, Severity
+from logcore.logs.rules.rule import Outcome, Persistence, Rule, Severity
 
 _INFO, _WARNING, _ERROR, _UNCHECKED = Severity.INFO, Severity.WARNING, Severity.ERROR, Outcome.UNCHECKED
+_FOR_GOOD, _ONE_RUN, _WHILE_STOPPED = Persistence.FOR_GOOD, Persistence.ONE_RUN, Persistence.WHILE_STOPPED
 
 PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
     {
         "path-not-found": Rule(
             _ERROR,
+            _ONE_RUN,
             "Nothing exists at a path that was named.",
-            "Correct the path, or mount the volume that holds it.",
+            "Correct the path, or mount the volume that contains it.",
             _UNCHECKED,
         ),
         "nothing-chosen": Rule(
             _ERROR,
+            _ONE_RUN,
             "Options that choose logs or offsets match nothing.",
             "Correct `--topic`, `--partition` or `--offsets`; `loglake ls SRC` lists what there is.",
             _UNCHECKED,
         ),
         "unreadable": Rule(
             _ERROR,
+            _WHILE_STOPPED,
             "The operating system fails to read a file or a range of it.",
             "Give the user read permission, or replace the disk. For bytes that the disk has lost, name another copy: "
             "`loglake run SRC --lake LAKE --fill-from COPY`.",
@@ -35,94 +39,111 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         ),
         "not-a-log-directory": Rule(
             _ERROR,
-            "A directory holds nothing that a broker keeps in a log directory.",
+            _ONE_RUN,
+            "A directory contains nothing that a broker keeps in a log directory.",
             "Name a log directory of a broker (`log.dirs`), a partition directory such as `orders-0`, or a `.log` "
             "file.",
             _UNCHECKED,
         ),
         "empty-directory": Rule(
             _ERROR,
+            _ONE_RUN,
             "A directory that was named is empty.",
             "Mount the volume that belongs there, or correct the path.",
             _UNCHECKED,
         ),
         "no-segments": Rule(
             _WARNING,
-            "A partition directory holds no segment.",
+            _ONE_RUN,
+            "A partition directory contains no segment.",
             "Check that the copy is complete. If the broker has such a directory too, leave it out with `--topic` or "
             "`--partition`.",
         ),
         "not-a-segment": Rule(
             _ERROR,
-            "A file ends in `.log`, but is no regular file with a base offset as its name.",
+            _ONE_RUN,
+            "A file ends in `.log`, but is not a regular file with a base offset as its name.",
             "Move the file out of the partition directory, or give it the name that it had at the broker: 20 digits "
             "and `.log`.",
             _UNCHECKED,
         ),
         "illegal-topic-name": Rule(
             _ERROR,
+            _ONE_RUN,
             "A partition directory has a name that no broker gives.",
             "Rename the copy to `<topic>-<partition>`, as the broker had it.",
             _UNCHECKED,
         ),
         "unknown-directory": Rule(
             _WARNING,
-            "A directory inside a log directory is no partition.",
+            _ONE_RUN,
+            "A directory inside a log directory is not a partition.",
             "Nothing is read from it. Move it out of the log directory if it does not belong there.",
         ),
         "delete-directory": Rule(
             _INFO,
+            _ONE_RUN,
             "The broker had queued this partition for deletion; `loglake run` leaves it out.",
             "Nothing. To look into it, name the directory in a command for logs, such as `loglake dump`.",
         ),
         "future-directory": Rule(
             _INFO,
+            _ONE_RUN,
             "The broker was moving this replica between its log directories; `loglake run` leaves the new copy out.",
             "Nothing: the log is read from its other directory.",
         ),
         "stray-directory": Rule(
             _INFO,
+            _ONE_RUN,
             "The replica was no longer assigned to its broker; `loglake run` leaves it out.",
             "Nothing. To look into it, name the directory in a command for logs, such as `loglake dump`.",
         ),
         "leftover-file": Rule(
             _INFO,
+            _ONE_RUN,
             "A broker's start would remove these files (`*.deleted`, `*.cleaned`); they are not read.",
             "Nothing.",
         ),
         "interrupted-swap": Rule(
             _INFO,
+            _ONE_RUN,
             "Cleaned segments were not yet in place; they are read as they would be after a broker's start.",
             "Nothing.",
         ),
         "oversized-segment": Rule(
             _WARNING,
+            _ONE_RUN,
             "A segment is larger than 2 GiB, and no broker opens such a segment.",
             "Compare its size with the broker's file, and copy it again.",
         ),
         "broken-root-file": Rule(
             _WARNING,
+            _ONE_RUN,
             "A checkpoint or properties file of the log directory cannot be used; it is taken as absent.",
             "Copy the file again from the broker, or state its value with an option, such as `--high-watermark`.",
         ),
         "broken-partition-file": Rule(
             _WARNING,
-            "`partition.metadata` or `leader-epoch-checkpoint` cannot be understood.",
+            _FOR_GOOD,
+            "`partition.metadata` or `leader-epoch-checkpoint` is invalid.",
             "Copy the file again from the broker. The segments are read without it.",
         ),
         "corrupt-index": Rule(
             _WARNING,
+            _ONE_RUN,
             "An index file contradicts itself.",
             "The segments are read without it. `loglake reindex SRC --out DST` makes a copy with new index files.",
         ),
         "remote-tier": Rule(
             _WARNING,
-            "Some offsets are in the remote tier alone, and the remote tier is not read.",
+            Persistence.WHILE_REMOTE,
+            "Some offsets are only in the remote tier, and the remote tier is not read.",
             "Read the log from a copy that still has these offsets, or raise `local.retention.ms` on the cluster "
-            "before the first run. If the lake is to hold the local part alone, do nothing.",
+            "before the first run. If the lake needs only the local part, do nothing.",
         ),
         "no-high-watermark": Rule(
             _WARNING,
+            _ONE_RUN,
             "There is no usable `replication-offset-checkpoint`; the log end is taken as the high watermark.",
             "Copy the file along with the log directory, or state the high watermark with `--high-watermark`.",
         ),
@@ -133,106 +154,125 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
     {
         "topic-recreated": Rule(
             _ERROR,
+            _WHILE_STOPPED,
             "The source has a topic of the same name with another topic id; the log does not grow.",
             "Set the policy `on_recreate: append` to take the new topic as a new incarnation of the log, or take it "
             "into another lake.",
         ),
         "source-diverged": Rule(
             _ERROR,
-            "The source holds other batches than the archive at the same offsets; the log does not grow.",
+            _WHILE_STOPPED,
+            "The source has other batches than the archive at the same offsets; the log does not grow.",
             "Find out which of the two is right, for instance after an unclean leader election. Then set the policy "
             "`on_truncate: follow`, or take the log from a directory that agrees: `--move-source`.",
         ),
         "source-behind": Rule(
             _ERROR,
+            _WHILE_STOPPED,
             "The source ends before the archive does; the log does not grow.",
             "Wait until the replica has caught up, or take the log from another one with `--move-source`. If the "
             "source was truncated for good, set the policy `on_truncate: follow`.",
         ),
         "source-cleaned": Rule(
             _ERROR,
-            "The source was cleaned above the archive's end, so that records left before they were read.",
+            _FOR_GOOD,
+            "The source was cleaned above the archive's end, so records were removed before they were read.",
             "These records are lost unless another copy still has them. Run `loglake run` more often, or raise "
             "`min.compaction.lag.ms` on the cluster.",
         ),
         "segments-not-named": Rule(
             _ERROR,
+            _WHILE_STOPPED,
             "Segments were named one by one, and the next one of the log is not among them.",
             "Name the missing segments too, or name the partition directory.",
             _UNCHECKED,
         ),
         "trimmed-before-ingest": Rule(
             _ERROR,
+            _FOR_GOOD,
             "The source dropped offsets before they were read.",
             "Name a copy that still has them: `loglake run SRC --lake LAKE --fill-from COPY`. Run more often than "
             "retention removes segments.",
         ),
         "source-trimmed": Rule(
             _INFO,
-            "The source dropped offsets that the archive holds; the archive keeps them.",
+            _FOR_GOOD,
+            "The source dropped offsets that the archive has; the archive keeps them.",
             "Nothing. With the policy `on_trim: follow` retention removes them here too.",
         ),
         "source-compacted": Rule(
             _INFO,
-            "The source was cleaned where the archive holds the log; the archive keeps its records.",
+            _FOR_GOOD,
+            "The source was cleaned at offsets that the archive has; the archive keeps its records.",
             "Nothing. A policy with `cleanup.policy: compact` cleans the archive too.",
         ),
         "high-watermark-fell": Rule(
             _WARNING,
+            Persistence.UNTIL_HIGH_WATERMARK_PASSED,
             "The source's high watermark is lower than it was; what is published stays.",
             "Check that SRC is the newest replica. The warning ends when the high watermark has passed its old value.",
         ),
         "tail-cut-back": Rule(
             _INFO,
-            "The source took back offsets above all that is published, and so did the archive.",
+            _FOR_GOOD,
+            "The source took back offsets that were not yet published, and so did the archive.",
             "Nothing.",
         ),
         "incarnation-opened": Rule(
             _WARNING,
-            "A changed source is followed as a new incarnation of its log, as its policy says.",
-            "Readers of `records` tell the incarnations apart by `log_id`: offsets are unique within a `log_id` only.",
+            _FOR_GOOD,
+            "A changed source is followed as a new incarnation of its log, as its policy requires.",
+            "Readers of `records` distinguish the incarnations by `log_id`: offsets are unique only within a `log_id`.",
         ),
         "range-filled": Rule(
             _INFO,
-            "Offsets that were missing or corrupt were found later, and are in the archive now.",
+            _FOR_GOOD,
+            "Offsets that were missing or corrupt were found later, and are now in the archive.",
             "Nothing.",
         ),
         "source-moved": Rule(
             _INFO,
+            _FOR_GOOD,
             "From now on a log is taken from another directory.",
             "Nothing. `--move-source` takes it from another directory again.",
         ),
         "source-changed": Rule(
             _ERROR,
+            _WHILE_STOPPED,
             "A source file changed while it was read.",
             "Run the command again. If it happens each time, read a snapshot or a copy of the log directory.",
             _UNCHECKED,
         ),
         "second-source": Rule(
             _WARNING,
+            _ONE_RUN,
             "A topic partition is already taken from another directory; this copy of it is not read.",
             "Nothing, or take the log from this directory: `loglake run SRC --lake LAKE --move-source`.",
         ),
         "high-watermark-beyond-log-end": Rule(
             _ERROR,
+            Persistence.UNTIL_LOG_END_PASSED,
             "Committed offsets are above the last one that can be read.",
             "If the copy was made while the broker ran, run again on a newer copy. Otherwise name another replica: "
             "`loglake run SRC --lake LAKE --fill-from COPY`.",
         ),
         "archive-unreadable": Rule(
             _ERROR,
+            _ONE_RUN,
             "An archived file is gone or cannot be read.",
             "Restore it: `loglake repair LAKE --archive --from COPY --apply`.",
             _UNCHECKED,
         ),
         "archive-not-written": Rule(
             _ERROR,
+            _WHILE_STOPPED,
             "The archive could not take a segment: the disk is full, or there is no permission to write.",
             "Make room or give permission, and type the same command again.",
             _UNCHECKED,
         ),
         "log-not-judged": Rule(
             _ERROR,
+            _ONE_RUN,
             "The log as a whole could not be validated: its batches contradict each other or what was archived.",
             "Look at the log alone with `loglake verify SRC` and prove the archive with `loglake verify LAKE`; repair "
             "what they report, and run again.",
@@ -240,23 +280,27 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         ),
         "archive-changed": Rule(
             _ERROR,
+            Persistence.UNTIL_REPLACED,
             "Archived bytes are not those that were copied.",
             "Restore them: `loglake repair LAKE --archive --from COPY --apply`.",
         ),
         "output-mismatch": Rule(
             _ERROR,
+            Persistence.UNTIL_PUBLISHED,
             "The table `records` is not what frontier and ledger say, so the log is not published.",
             "Do what the message says: `loglake repair LAKE --frontiers --apply` for a lost frontier, "
             "`loglake run SRC --lake LAKE --replace ..` for rows that differ.",
         ),
         "table-file-damaged": Rule(
             _ERROR,
+            _FOR_GOOD,
             "A data file of a table cannot be read, or is not what its statistics say.",
             "For `records`: `loglake run SRC --lake LAKE --replace ..`. For another table: "
             "`loglake repair LAKE --rebuild TABLE --apply`, then `loglake run`.",
         ),
         "table-file-rebuilt": Rule(
             _INFO,
+            _ONE_RUN,
             "A data file of `records` could not be read; its rows were written again from the archive.",
             "Nothing. Check the disk that lost the file.",
         ),

@@ -1,1 +1,1 @@
-"""A log that is appended to, as a broker appends."""
+"""Writing a log as a broker does."""

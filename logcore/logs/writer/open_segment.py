@@ -1,16 +1,16 @@
-"""The segment at the end of a log while it is written: its bytes, its indexes as they grow, and when it is full.
+"""The active segment while it is written: its bytes, its indexes as they grow, and when it is full.
 
-    per batch     greater than any max timestamp before: remembered with the batch's last offset
+    per batch     if its max timestamp is greater than all before: stored with the batch's last offset
                   more than index.interval.bytes since the last entry: an entry of the offset index, and one of the time
-                  index if the greatest timestamp has risen
+                  index if the greatest timestamp has increased
     closing       the greatest timestamp once more, then both indexes are cut to their entries
 
-The count of bytes since the last entry begins anew when a segment is opened and when it is truncated: a live segment's
-indexes depend on what happened to its broker. An index has room for `segment.index.bytes` in whole entries, and until
-it is closed its file has that size, zeros behind the entries; the time index keeps one entry free for the closing.
+The count of bytes since the last entry restarts when a segment is opened and when it is truncated. So a live segment's
+indexes depend on the history of its broker. An index has room for `segment.index.bytes` in whole entries. Until it is
+closed its file has that size, with zeros after the entries. The time index keeps one entry free for closing.
 
 Source: Kafka LogSegment.append, shouldRoll, truncateTo, onBecomeInactiveSegment; AbstractIndex. Belongs here: one
-segment. Does not: which segments there are (`writer`).
+segment. `writer` has the list of segments.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from logcore.segments.side_files.time_index import NO_TIMESTAMP, TimeEntry
 from logcore.segments.side_files.transaction_index import AbortedTransaction
 
 PlacedBatch = tuple[int, BatchHeader]
-"""Position in the bytes it came with, and header."""
+"""Position in the bytes of the append call, and header."""
 
 
 class RollReason(StrEnum):
-    """Why a new segment was begun; in the order in which they are asked."""
+    """Why a new segment was begun, in the order of the checks."""
 
     SIZE = "segment.bytes"
     TIME = "segment.ms"
@@ -45,7 +45,7 @@ class RollReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SegmentLimits:
-    """What of a topic's configuration decides where segments and index entries are. Sizes in bytes, time in ms."""
+    """The part of a topic's configuration that decides on segments and index entries. Sizes in bytes, time in ms."""
 
     segment_bytes: int
     segment_ms: int
@@ -54,13 +54,13 @@ class SegmentLimits:
 
     @classmethod
     def of(cls, config: TopicConfig) -> SegmentLimits:
-        """Those of a configuration: a topic that is compacted rolls in time for max.compaction.lag.ms."""
+        """The limits of a configuration. A compacted topic rolls in time for max.compaction.lag.ms."""
         rolls_after = min(config.max_compaction_lag_ms, config.segment_ms) if config.compacts else config.segment_ms
         return cls(config.segment_bytes, rolls_after, config.segment_index_bytes, config.index_interval_bytes)
 
 
 class OpenSegment:
-    """A segment that is being written. jitter_ms: so much earlier than segment.ms it is full."""
+    """A segment that is being written. `jitter_ms` is how much earlier than segment.ms it is full."""
 
     def __init__(self, base_offset: int, limits: SegmentLimits, created_ms: int, jitter_ms: int = 0) -> None:
         self.base_offset = base_offset
@@ -69,7 +69,7 @@ class OpenSegment:
         self.time_entries: list[TimeEntry] = []
         self.aborted: list[AbortedTransaction] = []
         self.was_asked = False
-        """Whether anyone has looked at its indexes: a broker makes their files only then."""
+        """Whether its indexes were used. A broker creates their files only then."""
         self._limits = limits
         self._created_ms = created_ms
         self._jitter_ms = jitter_ms
@@ -78,12 +78,12 @@ class OpenSegment:
 
     @property
     def offset_index_room(self) -> int:
-        """Entries that the offset index can take."""
+        """Entries that fit the offset index."""
         return self._limits.index_bytes // offset_index.ENTRY_SIZE
 
     @property
     def time_index_room(self) -> int:
-        """Entries that the time index can take, the closing one included."""
+        """Entries that fit the time index, the closing one included."""
         return self._limits.index_bytes // time_index.ENTRY_SIZE
 
     def full_for(self, size: int, max_timestamp: int, last_offset: int, now_ms: int) -> RollReason | None:
@@ -102,15 +102,19 @@ class OpenSegment:
         return None
 
     def _waited(self, max_timestamp: int, now_ms: int) -> int:
-        """By the records' own clock; where the first batch has none, by the broker's."""
+        """By the records' own clock; if the first batch has no timestamp, by the broker's."""
         _, first = next(file_batches(self.content))
         return max_timestamp - first.max_timestamp if first.max_timestamp >= 0 else now_ms - self._created_ms
 
     def append(self, data: Buffer, batches: Sequence[PlacedBatch]) -> None:
-        """One append call. ValueError for an offset that the segment cannot hold, and where an index is full."""
+        """Append the batches of one call.
+
+        Raises:
+            ValueError: An offset is too far from the base, or an index is full.
+        """
         last_offset = batches[-1][1].last_offset
         if not 0 <= last_offset - self.base_offset <= MAX_RELATIVE_OFFSET:
-            raise ValueError(f"a segment based at {self.base_offset} cannot hold offset {last_offset}")
+            raise ValueError(f"a segment based at {self.base_offset} cannot contain offset {last_offset}")
         at = len(self.content)
         self.content += data
         for position, header in batches:
@@ -134,18 +138,18 @@ class OpenSegment:
             self.time_entries.append(self._greatest)
 
     def close(self) -> None:
-        """The closing entry of the time index, for a segment that is rolled or closed."""
+        """Write the closing entry of the time index, for a segment that is rolled or closed."""
         self._note_greatest()
 
     def reopen(self, created_ms: int, jitter_ms: int) -> None:
-        """What a start makes of it: the greatest timestamp is that of the last entry of the time index."""
+        """Do what a start does: the greatest timestamp becomes that of the last entry of the time index."""
         self._greatest = self.time_entries[-1] if self.time_entries else TimeEntry(NO_TIMESTAMP, self.base_offset)
         self._since_entry = 0
         self.was_asked = True
         self._created_ms, self._jitter_ms = created_ms, jitter_ms
 
     def truncate(self, offset: int, now_ms: int) -> None:
-        """Cut in front of the batch that reaches an offset. Entries of indexes at or above it go."""
+        """Cut before the batch that reaches an offset. Index entries at or above it are removed."""
         for position, header in file_batches(self.content):
             if header.last_offset >= offset:
                 del self.content[position:]
@@ -160,7 +164,7 @@ class OpenSegment:
             self._greatest = self._greatest_left()
 
     def _greatest_left(self) -> TimeEntry:
-        """The last entry of the time index, or a later time in a batch behind it."""
+        """The last entry of the time index, or a later time in a batch after it."""
         greatest = self.time_entries[-1] if self.time_entries else TimeEntry(NO_TIMESTAMP, self.base_offset)
         start = offset_index.lookup(self.offset_entries, greatest.offset, self.base_offset).position
         for _, header in file_batches(self.content, start):
@@ -169,7 +173,7 @@ class OpenSegment:
         return greatest
 
     def index_files(self, *, preallocated: bool) -> tuple[bytes, bytes]:
-        """Bytes of the offset index and of the time index; with the zeros behind them if asked for."""
+        """Bytes of the offset index and of the time index, on request with the zeros after them."""
         offsets = offset_index.encode(self.offset_entries, self.base_offset)
         times = time_index.encode(self.time_entries, self.base_offset)
         if not preallocated:

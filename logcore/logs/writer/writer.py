@@ -1,22 +1,22 @@
-"""Writing a log as a broker does: append calls in, the files of a partition directory out.
+"""Writing a log as a broker does: from append calls to the files of a partition directory.
 
-    append       a new segment first, if the active one is full (`open_segment`): by size, by time, by its indexes
+    append       first a new segment, if the active one is full (`open_segment`): by size, by time, by its indexes
     roll         the new base is the offset of the append's first batch, or the log end if that is higher; the old
-                 segment's indexes are closed, a snapshot of the producers is taken at the new base, and what is below
-                 it is flushed
-    flush        every flush.messages messages, and when flush.ms went by: the recovery point follows
-    close        the active segment's indexes are closed, a snapshot is taken at the log end, all is flushed
-    kill         nothing of that: the active segment's indexes have their whole size, zeros behind the entries, and the
-                 root files say what the last checkpoint said
+                 segment's indexes are closed, a producer snapshot is written for the new base, and everything below it
+                 is flushed
+    flush        every flush.messages messages, and after flush.ms: the recovery point follows
+    close        the active segment's indexes are closed, a snapshot is written for the log end, all is flushed
+    kill         none of this: the active segment's indexes have their whole size, with zeros after the entries, and the
+                 root files have the values of the last checkpoint
 
-Batches are taken as they are, as a follower takes them: offsets, timestamps and leader epochs are in them already. What
-a leader does to a producer's batches in front of that is `logcore.records.builder`'s callers' affair. A batch of format
-v0 or v1 clears the history of leaders. The clock is an argument of every step.
+Batches are appended unchanged, as by a follower: they have offsets, timestamps and leader epochs already. The callers
+of `logcore.records.builder` do what a leader does before that. A batch of format v0 or v1 clears the history of leader
+epochs. The clock is an argument of every step.
 
-A time of change is the clock of the step that changed the file last.
+An mtime is the clock of the last step that changed the file.
 
 Source: Kafka UnifiedLog, LocalLog.roll, ProducerStateManager, LogManager. Belongs here: a log from its beginning, in
-memory. Does not: reading one that exists, recovery, retention, compaction.
+memory. Not here: reading an existing log, recovery, retention, compaction.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from dataclasses import dataclass
 
 from logcore.logs.model.broker_line import BrokerLine
 from logcore.logs.model.partition_directory import PartitionDirectory, PartitionFile
-from logcore.logs.model.producer_state import Completed, ProducerReplay, without_expired
-from logcore.logs.model.producers_at import take
+from logcore.logs.model.producers.producer_state import Completed, ProducerReplay, without_expired
+from logcore.logs.model.producers.producers_at import take
 from logcore.logs.model.topic_config import TopicConfig
 from logcore.logs.writer.open_segment import OpenSegment, PlacedBatch, RollReason, SegmentLimits
 from logcore.records.model import MAGIC_V2
@@ -58,10 +58,31 @@ class Roll:
 
 
 class LogWriter:
-    """A log from its first byte on.
+    """Writes a log from its beginning, in memory, as a broker of one line writes it.
 
-    start_offset: where it begins. topic_id: gives a `partition.metadata`. jitter: asked once for each segment, for the
-    milliseconds that it rolls before segment.ms (Kafka draws them below segment.jitter.ms).
+    `close` or `kill` gives the files of the partition directory. `logcore.write_partition` writes them to disk.
+
+    Args:
+        topic_partition: Whose log it is.
+        config: Where segments roll, how far index entries are apart, and when is flushed.
+        line: Brokers of which line write the same files.
+        as_of_ms: The clock: epoch milliseconds of the beginning. Each step has its own.
+        start_offset: Where the log begins.
+        topic_id: The topic id, for a file `partition.metadata`; None: no such file.
+        jitter: Called once for each segment. The segment rolls so many milliseconds before segment.ms, which Kafka
+            draws below segment.jitter.ms.
+
+    Attributes:
+        rolls: Segments that were begun because of an append, and why.
+        log_start_offset: The first offset that a consumer may read.
+        log_end_offset: The offset that the next record gets.
+        recovery_point: The first offset that is not flushed.
+
+    Example:
+        >>> writer = LogWriter(TopicPartition("orders", 0), TopicConfig(), BrokerLine.V4_4, as_of_ms=now)
+        >>> writer.append(build_batch(records, leader_epoch=0), as_of_ms=now)
+        >>> logcore.write_partition(writer.close(as_of_ms=now), "logs")
+        'logs/orders-0'
     """
 
     def __init__(
@@ -81,7 +102,7 @@ class LogWriter:
         self._limits = SegmentLimits.of(config)
         self._jitter = jitter
         self._segments = [OpenSegment(start_offset, self._limits, as_of_ms, jitter())]
-        self._segments[0].was_asked = True  # a start makes room in the indexes of the last segment
+        self._segments[0].was_asked = True  # a start allocates the indexes of the last segment
         self._changed: dict[str, int] = {}
         self._epochs: Epochs = ()
         self._epoch_file = b""
@@ -103,18 +124,29 @@ class LogWriter:
 
     @property
     def base_offsets(self) -> tuple[int, ...]:
-        """Of the segments."""
+        """The base offsets of the segments."""
         return tuple(segment.base_offset for segment in self._segments)
 
     def become_leader(self, epoch: int, as_of_ms: int) -> None:
-        """A leader of this epoch begins to write at the log end. ValueError for a negative epoch."""
+        """Let a leader of this epoch begin to write at the log end.
+
+        Raises:
+            ValueError: The epoch is negative.
+        """
         self._set_epochs(leader_epochs.assign(self._epochs, epoch, self.log_end_offset), as_of_ms)
 
     def append(self, data: bytes | Sequence[bytes], as_of_ms: int) -> None:
-        """One append call, of whole batches.
+        """Append whole batches in one call, as a follower does. A full segment rolls first.
 
-        Raises CorruptRecordError for a batch whose size or checksum is not right; ValueError for none at all, for bytes
-        behind the last one, for offsets that do not rise from the log end on, for more than segment.bytes at once.
+        Args:
+            data: The bytes of one or more batches, for instance from `build_batch`. Their offsets begin at
+                `log_end_offset` or above it.
+            as_of_ms: The clock, epoch milliseconds.
+
+        Raises:
+            CorruptRecordError: The size or the checksum of a batch is not right.
+            ValueError: There is no batch, bytes follow the last one, offsets do not rise from the log end on, or there
+                are more than segment.bytes.
         """
         data = data if isinstance(data, bytes) else b"".join(data)
         batches = self._checked(data)
@@ -138,12 +170,12 @@ class LogWriter:
     def _checked(self, data: bytes) -> list[PlacedBatch]:
         batches = list(file_batches(data))
         if not batches or batches[-1][0] + batches[-1][1].size != len(data):
-            raise ValueError("an append call is one whole batch or more, and nothing else")
+            raise ValueError("an append call must contain one or more whole batches, and nothing else")
         expected = self.log_end_offset
         for position, header in batches:
             ensure_valid(data, position, header)
             if header.base_offset < expected or header.last_offset < header.base_offset:
-                raise ValueError(f"a batch at offset {header.base_offset} where {expected} or more was expected")
+                raise ValueError(f"a batch at offset {header.base_offset}, below the expected {expected}")
             expected = header.last_offset + 1
         if len(data) > self._limits.segment_bytes:
             raise ValueError(f"{len(data)} bytes in one append call, segment.bytes is {self._limits.segment_bytes}")
@@ -156,14 +188,21 @@ class LogWriter:
         if reason is None:
             return
         first = batches[0][1]
-        # Of an older format the first offset would have to be unpacked; the lowest it could be stands in for it.
+        # The first offset of an older format would have to be unpacked. The lowest possible one is used instead.
         wanted = first.base_offset if first.magic >= MAGIC_V2 else last_offset - MAX_RELATIVE_OFFSET
         self.rolls.append(Roll(self.roll(as_of_ms, wanted), reason))
 
     def roll(self, as_of_ms: int, expected_next_offset: int = 0) -> int:
-        """Begin a segment at the log end, or at `expected_next_offset` if that is higher; returns its base offset.
+        """Begin a new segment at the log end, or at `expected_next_offset` if that is higher.
 
-        An empty active segment of that base is made anew.
+        An empty active segment of that base is replaced.
+
+        Args:
+            as_of_ms: The clock, epoch milliseconds.
+            expected_next_offset: The offset of the next batch.
+
+        Returns:
+            The base offset of the segment.
         """
         base_offset = max(expected_next_offset, self.log_end_offset)
         active = self._segments[-1]
@@ -179,9 +218,9 @@ class LogWriter:
         return base_offset
 
     def _update_producers(self, data: bytes, batches: Sequence[PlacedBatch]) -> list[AbortedTransaction]:
-        """Account for a call's batches; the entries of the transaction index that its markers make.
+        """Process the producers of a call's batches, and return the transaction index entries for its markers.
 
-        A broker knows all transactions that a call begins before it completes the first that the call ends.
+        A broker registers all transactions that a call begins before it completes the first one that the call ends.
         """
         completed: list[Completed] = []
         for position, header in batches:
@@ -202,11 +241,15 @@ class LogWriter:
         return entries
 
     def flush(self, as_of_ms: int) -> None:
-        """Everything is on disk: the recovery point is the log end."""
+        """Move the recovery point to the log end, as if everything was on disk.
+
+        Args:
+            as_of_ms: The clock, epoch milliseconds.
+        """
         self._flush_up_to(self.log_end_offset, as_of_ms)
 
     def flush_if_due(self, as_of_ms: int) -> bool:
-        """What the scheduler does now and then: flush if flush.ms went by. Whether it did."""
+        """Flush if flush.ms has passed, as the scheduler does. Returns whether it did."""
         if as_of_ms - self._flushed_ms < self._config.flush_ms:
             return False
         self.flush(as_of_ms)
@@ -218,7 +261,7 @@ class LogWriter:
             self._flushed_ms = as_of_ms
 
     def checkpoint(self) -> None:
-        """The root files take note: what they say now is what is left when the broker is killed."""
+        """Write the root files. Their values are what is left if the broker is killed."""
         self._checkpointed = (self.recovery_point, self.log_end_offset, self._stated_log_start())
 
     def expire_producers(self, as_of_ms: int) -> None:
@@ -229,7 +272,11 @@ class LogWriter:
         )
 
     def delete_records(self, before: int, as_of_ms: int) -> None:
-        """The log begins at an offset from now on. Nothing for one below its start; ValueError above its end."""
+        """Move the log start to an offset. An offset below the log start changes nothing.
+
+        Raises:
+            ValueError: The offset is above the log end.
+        """
         if before > self.log_end_offset:
             raise ValueError(f"records before {before} cannot be deleted: the log ends at {self.log_end_offset}")
         if before > self.log_start_offset:
@@ -238,8 +285,13 @@ class LogWriter:
             self._set_epochs(leader_epochs.truncate_from_start(self._epochs, before), as_of_ms)
 
     def truncate(self, offset: int, as_of_ms: int) -> None:
-        """Cut the log back, as a follower of a new leader does. The batch that holds the offset goes as a whole; the
-        log end is the offset all the same. ValueError for a negative offset."""
+        """Cut the log back, as a follower of a new leader does.
+
+        The whole batch that contains the offset is removed, but the log end becomes the offset.
+
+        Raises:
+            ValueError: The offset is negative.
+        """
         if offset < 0:
             raise ValueError(f"a log cannot be cut back to offset {offset}")
         self._set_epochs(leader_epochs.truncate_from_end(self._epochs, offset), as_of_ms)
@@ -269,7 +321,14 @@ class LogWriter:
         self.log_start_offset = self.log_end_offset = self.recovery_point = self._last_snapshot = offset
 
     def close(self, as_of_ms: int) -> PartitionDirectory:
-        """The directory that a clean stop leaves."""
+        """The partition directory that a clean stop leaves.
+
+        Args:
+            as_of_ms: The clock, epoch milliseconds.
+
+        Returns:
+            The files, and the lines of the checkpoint files. All offsets are below the high watermark.
+        """
         active = self._segments[-1]
         active.close()
         self._touch_indexes(active, as_of_ms)
@@ -280,12 +339,19 @@ class LogWriter:
         return self._directory(is_clean=True, active_indexes=has_indexes, preallocated=False)
 
     def kill(self) -> PartitionDirectory:
-        """The directory that is left of a broker which was killed, and a machine that went on."""
+        """The partition directory after its broker was killed, while the machine went on.
+
+        Returns:
+            The files, and the lines of the checkpoint files as the last `checkpoint` stated them.
+        """
         return self._directory(is_clean=False, active_indexes=self._segments[-1].was_asked, preallocated=True)
 
     def restart(self, as_of_ms: int) -> None:
-        """A clean stop and a start: a time index may have gained an entry, the count of bytes towards the next one
-        begins anew, and snapshots that no start keeps are gone."""
+        """Stop cleanly and start.
+
+        A time index may gain an entry, the count of bytes since the last entry restarts, and snapshots that no start
+        keeps are removed.
+        """
         self.close(as_of_ms)
         self._segments[-1].reopen(as_of_ms, self._jitter())
         bases = set(self.base_offsets)
@@ -297,7 +363,7 @@ class LogWriter:
         self._reload_producers(as_of_ms)
 
     def _reload_producers(self, as_of_ms: int) -> None:
-        """The newest snapshot between log start and log end, and the batches behind it."""
+        """Load the latest snapshot between log start and log end, and the batches after it."""
         for offset in [at for at in self._snapshots if not self.log_start_offset < at <= self.log_end_offset]:
             del self._snapshots[offset]
         start = max(self._snapshots, default=self.log_start_offset)
@@ -369,5 +435,5 @@ class LogWriter:
         )
 
     def _last_change(self, name: str) -> int:
-        """Of an index that is still open: that of its segment."""
+        """The mtime of a file. An index that is still open has that of its segment."""
         return self._changed[name if name in self._changed else segment_file_name(int(name[:20]))]

@@ -1,1 +1,1 @@
-"""A walk over a segment's bytes, and what it does after damage."""
+"""The scan of a segment's bytes, and how it continues after damage."""

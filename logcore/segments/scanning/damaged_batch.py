@@ -1,10 +1,10 @@
-"""A batch whose bytes do not fit its checksum by the length that it declares: where it may end all the same.
+"""A batch whose bytes do not match its checksum at the declared length, and other places where it may end.
 
-    proven    its checksum holds for the bytes up to there
-    framed    its records, which tell their sizes themselves, end there
+    proven    its checksum matches the bytes up to there
+    framed    its records end there, by their own sizes
 
-Belongs here: what the damaged bytes state themselves. Whether another batch is there is decided in
-`logcore.segments.scanning.resynchronization`.
+Belongs here: what the damaged bytes show. `logcore.segments.scanning.resynchronization` decides whether another batch
+follows.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ SUMMED_AT_ONCE = 16 << 20
 """Bytes."""
 SMALLEST_LENGTH = min(SMALLEST_SIZE_FIELD.values())
 _GREATEST_LENGTH = 2**31 - 1
-"""What a length field can say."""
+"""The greatest value of a length field."""
 _READ_AHEAD = 64 << 10
 _FRAMES = 1 << 13
-"""More records are not followed: each damaged batch may claim very many."""
+"""The most records that are followed: each damaged batch may declare very many."""
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
 
 
 class DamagedBatch:
-    """The damaged batch at a position; at least its first 61 bytes must be in memory, as far as the file has them."""
+    """The damaged batch at a position. Its first 61 bytes must be in memory, as far as the file has them."""
 
     def __init__(self, buf: Buffer, position: int, fetched: FetchedBytes | None) -> None:
         self._buf, self._position, self._fetched = buf, position, fetched
@@ -59,14 +59,14 @@ class DamagedBatch:
         self.is_wrapper = has_attributes and self._magic in (0, 1) and buf[position + MAGIC_AT + 1] & CODEC_MASK != 0
 
     def declared_end(self) -> int | None:
-        """Where it ends by its length field; None if that is impossible or not there."""
+        """Where it ends by its length field; None if the field is impossible or missing."""
         if self._left < LOG_OVERHEAD:
             return None
         length = self._int32(LENGTH_AT)
         return self._position + LOG_OVERHEAD + length if length >= SMALLEST_LENGTH else None
 
     def claimed_next_offset(self) -> int | None:
-        """The offset behind it, by its own header; None if the header cannot tell."""
+        """The offset after it, by its own header; None if the header does not show it."""
         if self._magic not in FIXED_BYTES and (self._magic != MAGIC_V2 or self._left < HEADER_SIZE):
             return None
         (base,) = _INT64.unpack_from(self._buf, self._position)
@@ -74,7 +74,7 @@ class DamagedBatch:
         return int(base) + delta + 1 if base >= 0 and delta >= 0 else None
 
     def ends_by_one_bit(self) -> list[int]:
-        """Where it would end if one bit of its length field were another, ascending."""
+        """Where it would end if one bit of its length field were different, ascending."""
         if self._magic not in (0, 1, MAGIC_V2):
             return []
         stated = self._int32(LENGTH_AT) & 0xFFFFFFFF
@@ -82,9 +82,9 @@ class DamagedBatch:
         return sorted(end for end in ends if self._least <= end <= len(self._buf))
 
     def framed_end(self) -> int | None:
-        """Where its records end by their own sizes, if they are not compressed; None if they do not tell.
+        """Where its records end by their own sizes, if they are not compressed; None if that is unknown.
 
-        A value lies inside of a record, whatever it holds: it is never taken for what follows.
+        A value lies inside a record. So its content is never taken for what follows the batch.
         """
         if self._magic == MAGIC_V2 and self._left >= HEADER_SIZE:
             count = self._int32(RECORD_COUNT_AT)
@@ -104,9 +104,11 @@ class DamagedBatch:
             at += 4 + max(size, 0)
         return at
 
-    def may_hold_inside(self, position: int, limits: Limits) -> bool:
-        """Whether the bytes at a position after the header may be a part of one of its records: a record reaches
-        from in front of it to behind it, or its compressed records do not end there."""
+    def may_contain(self, position: int, limits: Limits) -> bool:
+        """Whether the bytes at a position after the header may be a part of one of its records.
+
+        So it is if a record reaches across the position, or if the compressed records do not end there.
+        """
         if self._magic != MAGIC_V2:
             framed = self.framed_end()
             return self.is_wrapper or (framed is not None and framed > position)
@@ -123,7 +125,7 @@ class DamagedBatch:
         return False
 
     def _ends_of_records(self) -> Iterator[int]:
-        """Where each of its records ends, as far as they tell."""
+        """Where each of its records ends, as long as their sizes are valid."""
         at, end = self._position + HEADER_SIZE, len(self._buf)
         for _ in range(self._int32(RECORD_COUNT_AT)):
             self._fetch(at, at + SMALLEST_RECORD)
@@ -138,12 +140,13 @@ class DamagedBatch:
 
     @property
     def _codec(self) -> int:
-        """Of a v2 batch."""
+        """The codec of a v2 batch."""
         return self._buf[self._position + ATTRIBUTES_AT + 1] & CODEC_MASK
 
-    def holds_up_to(self, end: int) -> bool:
-        """Whether the checksum is right for the bytes up to there. Ask in the order of positions: each byte is summed
-        once then."""
+    def matches_up_to(self, end: int) -> bool:
+        """Whether the checksum matches the bytes up to `end`. Call it with rising positions: then each byte is summed
+        only once.
+        """
         if self._magic not in (0, 1, MAGIC_V2) or not self._least <= end <= self._most:
             return False
         start, crc = self._summed if self._summed[0] <= end else (self._from, 0)
@@ -155,7 +158,7 @@ class DamagedBatch:
         return crc.to_bytes(4, "big") == self._stated
 
     def _more(self, start: int, end: int) -> memoryview:
-        """Some bytes from `start` on, none at or behind `end`."""
+        """Some bytes from `start` on, all before `end`."""
         if self._fetched is None:
             return memoryview(self._buf)[start : min(end, start + SUMMED_AT_ONCE)]
         at, held = self._ahead
@@ -173,12 +176,12 @@ class DamagedBatch:
 
 
 def repaired_bytes(buf: Buffer, position: int, end: int) -> bytes:
-    """The batch at a position with a length field that says it ends at `end`."""
+    """The batch at a position, with its length field changed so that it ends at `end`."""
     length = _INT32.pack(end - position - LOG_OVERHEAD)
     view = memoryview(buf)
     return b"".join((view[position : position + LENGTH_AT], length, view[position + LOG_OVERHEAD : end]))
 
 
 def repaired_header(buf: Buffer, position: int, end: int) -> BatchHeader:
-    """The header of that batch."""
+    """The header of `repaired_bytes`."""
     return read_header(repaired_bytes(buf, position, end))

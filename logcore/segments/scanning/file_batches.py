@@ -1,14 +1,14 @@
-"""The walk over a segment as a broker's own file reader does it, which believes almost everything.
+"""The walk over a segment as a broker's own file reader does it, almost without checks.
 
     17 bytes or fewer left                 the end, silently
-    size field below 14                    CorruptRecordError: nothing behind it can be found
+    size field below 14                    CorruptRecordError: nothing after it can be found
     size field that runs past the file     the end, silently
-    magic 2 or any above                   read as a v2 batch
+    magic 2 or above                       read as a v2 batch
     magic 0, 1 or negative                 read as a v0 or v1 message
 
-Neither checksum nor offsets nor magic is judged, and wrappers of v0 and v1 are not looked into: a recovery and the
-replay of producers take them by their outer offset. What can be trusted is `logcore.segments.scanning.scan`'s to say;
-this is for saying what a broker would do.
+Checksum, offsets and magic are not checked, and wrappers of v0 and v1 are not opened: a recovery and the replay of
+producers use their outer offset. `logcore.segments.scanning.scan` decides which bytes can be trusted. This module shows
+what a broker would do.
 
 Source: Kafka FileLogInputStream, DefaultRecordBatch.ensureValid, LegacyRecord.ensureValid.
 """
@@ -32,10 +32,17 @@ _NONE = -1
 
 
 def file_batches(buf: Buffer, start: int = 0, end: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each batch from `start` on; the file ends at `end` (default: where the bytes do).
+    """Yield (position, header) of each batch from `start` on.
 
-    The magic of a header is signed, as the broker reads it. Raises CorruptRecordError LENGTH where a broker cannot go
-    on, also for a v2 batch that is smaller than its header.
+    The magic of a header is signed, as the broker reads it.
+
+    Args:
+        buf: The segment's bytes.
+        start: Where the first batch begins.
+        end: The end of the file; by default that of the bytes.
+
+    Raises:
+        CorruptRecordError: LENGTH if a broker cannot continue, also for a v2 batch that is smaller than its header.
     """
     end = len(buf) if end is None else min(end, len(buf))
     position = start
@@ -48,16 +55,17 @@ def file_batches(buf: Buffer, start: int = 0, end: int | None = None) -> Iterato
 
 
 def ensure_valid(buf: Buffer, position: int, header: BatchHeader) -> None:
-    """What a recovery asks of a batch: that its size can be and that its checksum is right, and nothing else.
+    """Check a batch as a recovery does: its size must be possible and its checksum right. Nothing else is checked.
 
-    Raises CorruptRecordError: LENGTH or CRC.
+    Raises:
+        CorruptRecordError: LENGTH or CRC.
     """
     least = HEADER_SIZE - LOG_OVERHEAD if header.magic >= MAGIC_V2 else SMALLEST_SIZE_FIELD[_legacy(header.magic)]
     if header.batch_length < least:
         message = f"the batch's length field says {header.batch_length}, the least for its format is {least}"
         raise CorruptRecordError(CorruptionReason.LENGTH, message, position=position)
     if not crc_matches(buf, position, _of_known_format(header)):
-        raise CorruptRecordError(CorruptionReason.CRC, "the batch's crc does not fit its bytes", position=position)
+        raise CorruptRecordError(CorruptionReason.CRC, "the batch's crc does not match its bytes", position=position)
 
 
 def _header(buf: Buffer, position: int, end: int) -> BatchHeader | None:
@@ -85,7 +93,7 @@ def _legacy(magic: int) -> int:
 
 
 def _of_known_format(header: BatchHeader) -> BatchHeader:
-    """A header whose format decides the same bytes and kind of checksum as the broker's reader would."""
+    """A header whose format selects the same bytes and checksum as the broker's reader would."""
     if header.magic <= MAGIC_V2:
         return header
     return replace(header, magic=MAGIC_V2)

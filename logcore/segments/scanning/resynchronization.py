@@ -1,45 +1,45 @@
-"""Where a walk over a segment goes on after damage, and what the damaged bytes still prove.
+"""Where a scan of a segment continues after damage, and what the damaged bytes still prove.
 
-One rule for every walk: `verify`, `ingest`, `dump --all` and `recover --salvage` all use
+There is one rule for every scan: `verify`, `ingest`, `dump --all` and `recover --salvage` all use
 `logcore.segments.scanning.scan`, and the scan uses this module. A scan never takes a byte of a stretch for data, and
-all bytes stay accounted for. What a broker itself does (`file_batches`, recovery, cleaning) does not use this module.
+all bytes are accounted for. What a broker itself does (`file_batches`, recovery, cleaning) does not use this module.
 
-A batch's length field lies outside its checksum. So first of all:
+A batch's checksum does not cover its length field. So the first check is:
 
-    proven end      the bytes up to another end make the damaged batch's checksum hold: only the length field is wrong,
-                    and the batch is known to the last byte. Tried for every flipped bit of the field as far as batches
-                    usually reach, for every batch that is found behind it, and if none is, for all other flipped bits,
-                    for the zeros at the end and for the end of the file
+    proven end      the damaged batch's checksum matches the bytes up to another end: only the length field is wrong,
+                    and every byte of the batch is known. Tried for every flipped bit of the field within the usual
+                    length of batches, and for every batch that is found after it. If there is none, tried for all other
+                    flipped bits, for the zeros at the end and for the end of the file
 
-Without such a proof the declared extent is accepted if one of these is at its end. What is inside may then be the
-value of a record, and is no batch of this log:
+Without such a proof the declared extent is accepted if one of these is at its end. Then a batch inside the extent may
+be the value of a record, and is not a batch of this log:
 
-    a sound batch, the end of the file, or where the zeros begin that reach up to it
+    a sound batch, the end of the file, or the beginning of the zeros at the end of the file
     a damaged batch whose base offset is exactly the next offset that the batch before it claims
-    damaged batches of rising offsets, each where the one before it ends: eight of them, or fewer and one of the above
+    damaged batches of rising offsets, each at the end of the one before: eight of them, or fewer and one of the above
 
-An extent that runs past the file's end is a write under way in a segment still being written, if it begins like a
-batch; one that ends in the middle of the zeros at the end was perhaps never written whole. Sound batches in them may be
-values. They are part of the log only if both of these hold:
+An extent that reaches past the file's end is a write in progress, if the segment is still being written and the extent
+begins like a batch. An extent that ends inside the zeros at the end was perhaps never written completely. Sound batches
+in such extents may be values. They are part of the log only if both of these are true:
 
-    the first begins at exactly the offset at which the damaged batch claims to end. No record of that one, by the sizes
-    that records state, reaches into it; if they are compressed, their stream is whole up to there
-    two or more follow each other without a gap between their offsets, up to the end of the file, to zeros, or to what
-    begins as the batch of the next offset does. After a value the rest of its record would follow
+    the first begins at exactly the offset at which the damaged batch claims to end. No record of the damaged batch
+    reaches into it, by the sizes of the records; if they are compressed, their stream is complete up to there
+    two or more follow each other without a gap between their offsets. They end at the end of the file, at zeros, or at
+    bytes that begin like the batch of the next offset. After a value the rest of its record would follow
 
-Any other extent is implausible. The walk goes on where the damaged batch's records end by the sizes that they state, if
-a sound batch is there; else at the first batch that counts:
+Any other extent is implausible. The scan continues where the damaged batch's records end by their own sizes, if a sound
+batch is there; else at the first batch that counts:
 
-    counts          its checksum is right, its offsets lie above the last good batch, within the segment, and below the
-                    next good one, its leader epoch is not above that one's
-    next good one   the first batch found that another one, zeros or the file's end follows; looked for no further than
-                    64 KiB behind the first candidate
+    counts          its checksum is right. Its offsets lie above the last good batch, within the segment, and below the
+                    next good one. Its leader epoch is not above that of the next good one
+    next good one   the first batch found that is followed by another one, by zeros or by the file's end. The search
+                    ends 64 KiB after the first candidate
 
-Messages of v0 and v1 behind a compressed one of those whose end is not proven never count: the codecs leave messages in
-it as they were, with offsets that may be relative.
+If the end of a compressed v0 or v1 message is not proven, v0 and v1 messages after it never count. A codec can leave
+messages readable inside it, and their offsets may be relative.
 
-A tail of a segment still being written is ordinary if it begins like a batch, or like a part of its header, and no
-batch that counts is in it.
+The end of a segment still being written may be an ordinary tail. It must begin like a batch, or like a part of a
+header, and contain no batch that counts.
 """
 
 from __future__ import annotations
@@ -67,24 +67,25 @@ from logcore.segments.scanning.fetched_bytes import FetchedBytes
 from logcore.segments.scanning.sound_batches import SoundBatches, TooManyLookalikes
 
 _ENDING_ZEROS = 9
-"""A batch may end in zeros itself; so many are tried."""
+"""A batch may itself end in zeros; so many positions are tried."""
 _USUAL = 1 << 20
 _LONG = 16 << 20
-"""Bytes over which a checksum is summed at once, for an end further away than the declared one: behind a batch whose
-declared extent is plausible, and behind any other."""
+"""Bytes over which a checksum is computed at once, for an end that is further than the declared one: after a batch with
+a plausible declared extent, and after any other."""
 _ZEROS_SUMMED = 64 << 10
 _LINKS = 8
-"""Damaged batches in a row that are followed by their lengths."""
+"""How many damaged batches in a row are followed by their lengths."""
 _INT32 = struct.Struct(">i")
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What is known of the end of a damaged batch.
+    """What is known about the end of a damaged batch.
 
-    end: position where the walk goes on; None if nothing behind the damage can be trusted. is_repaired: the batch is
-    whole but for its length field, which should say that it ends there. hides: why the bytes up to the end of the file
-    are no ordinary tail; None if they are one.
+    Attributes:
+        end: The position where the scan continues; None if nothing after the damage can be trusted.
+        is_repaired: Only the batch's length field is wrong; the batch ends at `end`.
+        hides: Why the bytes up to the end of the file are not an ordinary tail; None if they are one.
     """
 
     end: int | None
@@ -93,10 +94,14 @@ class Extent:
 
 
 class Resynchronizer:
-    """Asked by walks over one segment, by one thread. What one answer took to find is not looked for again.
+    """Finds the extent of damaged batches for the scans of one segment. For one thread; it remembers what it found.
 
-    ceiling: last offset that a batch of the segment may hold. fetched: whoever brings the bytes of `buf` into memory;
-    None if they are all there.
+    Args:
+        buf: The segment's bytes.
+        ceiling: The last offset that a batch of the segment may have.
+        sealed: Whether a later segment follows.
+        limits: The most that is kept in memory.
+        fetched: Loads the bytes of `buf` into memory; None if they are all there.
     """
 
     def __init__(
@@ -116,9 +121,11 @@ class Resynchronizer:
         return self._sound.is_zero_rest(position)
 
     def extent(self, position: int, expected: int) -> Extent:
-        """How far a batch reaches whose size or checksum is wrong. position: where it begins.
+        """Find how far a batch reaches whose size or checksum is wrong.
 
-        expected: the lowest offset that a batch may have there.
+        Args:
+            position: Where the batch begins.
+            expected: The lowest offset that a batch may have there.
         """
         self._sound.fetch(position, position + HEADER_SIZE)
         damaged = DamagedBatch(self._buf, position, self._fetched)
@@ -136,15 +143,15 @@ class Resynchronizer:
             is_last = declared == self._size or self.is_zero_rest(declared)
             proven = self._proven_far(position, expected, damaged) if is_last else None
             return Extent(declared, hides=unlike) if proven is None else proven
-        return self._behind(position, expected, damaged, declared, unlike)
+        return self._implausible(position, expected, damaged, declared, unlike)
 
-    def _behind(
+    def _implausible(
         self, position: int, expected: int, damaged: DamagedBatch, declared: int | None, unlike: str | None
     ) -> Extent:
-        """The extent of a batch that ends at nothing."""
+        """The extent of a batch whose declared end is implausible."""
         framed = damaged.framed_end()
         if framed is not None and framed < self._size and self._sound.at(framed, expected) is not None:
-            return self._proven(position, framed, expected) if damaged.holds_up_to(framed) else Extent(framed)
+            return self._proven(position, framed, expected) if damaged.matches_up_to(framed) else Extent(framed)
         found = self._next_batch(position, expected, damaged)
         if isinstance(found, Extent):
             return found
@@ -160,7 +167,7 @@ class Resynchronizer:
         if ends_in_zeros:
             return Extent(declared, hides=unlike)
         if found is not None:
-            return Extent(None, hides=f"it contains a whole batch of fitting offsets, at position {found}")
+            return Extent(None, hides=f"it contains a whole batch with valid offsets, at position {found}")
         return Extent(None, hides=unlike)
 
     def _proven_by_one_bit(
@@ -171,26 +178,27 @@ class Resynchronizer:
                 continue
             if self.is_zero_rest(end) and end > self._sound.zeros_from() + _ZEROS_SUMMED:
                 continue
-            if damaged.holds_up_to(end):
+            if damaged.matches_up_to(end):
                 return self._proven(position, end, expected)
         return None
 
     def _proven_far(self, position: int, expected: int, damaged: DamagedBatch) -> Extent | None:
-        """A proof by one bit however far away the end is. Only for what is the last of its file: it may cost a sum over
-        all that is left."""
+        """A proof by one bit at any distance. Only for the last batch of a file, because it may compute a checksum over
+        all that is left.
+        """
         for end in damaged.ends_by_one_bit():
-            if self._may_end(end, expected) and damaged.holds_up_to(end):
+            if self._may_end(end, expected) and damaged.matches_up_to(end):
                 return self._proven(position, end, expected)
         return None
 
     def _proven(self, position: int, end: int, expected: int) -> Extent:
-        """The checksum holds up to an end: whether the batch is one that the log may hold."""
+        """The checksum matches up to `end`: check whether the log may contain this batch."""
         self._sound.fetch(position, end)
         self._sound.fetch_batch(end)
         header = repaired_header(self._buf, position, end)
         try:
-            behind = read_header(self._buf, end)
-            ceiling = min(self._ceiling, behind.base_offset - 1) if crc_matches(self._buf, end, behind) else None
+            successor = read_header(self._buf, end)
+            ceiling = min(self._ceiling, successor.base_offset - 1) if crc_matches(self._buf, end, successor) else None
         except CorruptRecordError:
             ceiling = None
         try:
@@ -198,13 +206,13 @@ class Resynchronizer:
             header = unfold(content, 0, header, self._limits)
             check_header(header, position)
         except CorruptRecordError:
-            return Extent(end, hides="its checksum holds, its content does not")
+            return Extent(end, hides="its checksum is right, but its content is invalid")
         top = self._ceiling if ceiling is None or header.is_wrapper else ceiling
         fits = expected <= header.base_offset and header.last_offset <= top
-        return Extent(end, is_repaired=fits, hides="its length field is wrong, its checksum holds without it")
+        return Extent(end, is_repaired=fits, hides="its length field is wrong, and its checksum is right without it")
 
     def _may_end(self, end: int, expected: int) -> bool:
-        """Whether a batch may end there, as far as is known without a checksum."""
+        """Whether a batch may end there, as far as is known without its checksum."""
         if end == self._size or self.is_zero_rest(end):
             return True
         header = self._header(end)
@@ -213,7 +221,7 @@ class Resynchronizer:
         return expected <= header.base_offset <= self._ceiling
 
     def _is_plausible_end(self, end: int, expected: int, damaged: DamagedBatch) -> bool:
-        """Whether the end that a length field declares is plausible, so that everything before it is in the batch."""
+        """Whether the end that a length field declares is plausible. Then everything before it is in the batch."""
         if end == self._size:
             return True
         if self.is_zero_rest(end):
@@ -232,14 +240,14 @@ class Resynchronizer:
         return True
 
     def _states(self, position: int, offset: int) -> bool:
-        """Whether this base offset and a format of Kafka's are there, whatever the other fields are."""
+        """Whether this base offset and a known magic byte are there, whatever the other fields are."""
         self._sound.fetch(position, position + HEADER_SIZE)
         stated = bytes(self._buf[position : position + MAGIC_AT + 1])
         is_whole = len(stated) == MAGIC_AT + 1 and stated[MAGIC_AT] <= MAGIC_V2
         return is_whole and stated[:LENGTH_AT] == offset.to_bytes(LENGTH_AT, "big")
 
     def _header(self, position: int) -> BatchHeader | None:
-        """The header at a position, if the bytes have the shape of one; neither checksum nor length are checked."""
+        """The header at a position, if the bytes have its form. Checksum and length are not checked."""
         self._sound.fetch(position, position + HEADER_SIZE)
         try:
             return read_header(self._buf, position, whole=False)
@@ -247,10 +255,11 @@ class Resynchronizer:
             return None
 
     def _goes_on(self, position: int, damaged: DamagedBatch) -> bool:
-        """Whether the sound batch at a position inside the extent of a damaged one is the log that goes on, and no
-        value: see above."""
+        """Whether the sound batch inside the extent of a damaged one is the continuation of the log, and not a value:
+        see above.
+        """
         expected = damaged.claimed_next_offset()
-        if expected is None or damaged.may_hold_inside(position, self._limits):
+        if expected is None or damaged.may_contain(position, self._limits):
             return False
         count, at = 0, position
         while (header := self._sound.at(at, expected)) is not None and header.base_offset == expected:
@@ -267,13 +276,13 @@ class Resynchronizer:
     def _next_batch(self, position: int, expected: int, damaged: DamagedBatch) -> Extent | int | None:
         """The position of the first batch that counts, or the damaged one's proven end; None if there is neither."""
         held: list[tuple[int, BatchHeader]] = []
-        search = self._sound.behind_wrapper if damaged.is_wrapper else self._sound.following
+        search = self._sound.after_wrapper if damaged.is_wrapper else self._sound.following
         try:
             for found in search(position + 1, expected):
-                if damaged.holds_up_to(found.position):
+                if damaged.matches_up_to(found.position):
                     return self._proven(position, found.position, expected)
                 if damaged.is_wrapper and found.header.magic < MAGIC_V2:
-                    continue  # a codec may leave a message in it as it was, and that may have a relative offset
+                    continue  # a codec may leave a message readable inside it, perhaps with a relative offset
                 if found.followed_by >= expected:
                     kept = [each for each in held if _may_precede(each[1], found.header)]
                     return kept[0][0] if kept else found.position
@@ -284,12 +293,12 @@ class Resynchronizer:
             return held[0][0]
         end = self._sound.zeros_from()
         for at in (*range(end, min(end + _ENDING_ZEROS, self._size)), self._size):
-            if at > position and damaged.holds_up_to(at):
+            if at > position and damaged.matches_up_to(at):
                 return self._proven(position, at, expected)
         return None
 
     def _not_like_a_batch(self, position: int, expected: int) -> str | None:
-        """Why the bytes at a position do not begin like a batch that may be there; None if they do."""
+        """Why the bytes at a position do not begin like a valid batch; None if they do."""
         self._sound.fetch(position, position + HEADER_SIZE)
         left = self._size - position
         head = bytes(self._buf[position : position + HEADER_SIZE])
@@ -297,11 +306,11 @@ class Resynchronizer:
         last = int.from_bytes(head[:LENGTH_AT].ljust(LENGTH_AT, b"\xff"), "big")
         is_wrapper = left > MAGIC_AT + 1 and head[MAGIC_AT] < MAGIC_V2 and head[MAGIC_AT + 1] & CODEC_MASK
         if not (first <= self._ceiling and last >= expected) and not is_wrapper:
-            return "no batch of such an offset may follow there"
+            return "a batch with this offset may not follow there"
         if left >= LOG_OVERHEAD and _INT32.unpack_from(head, LENGTH_AT)[0] < SMALLEST_LENGTH:
             return "its length field is smaller than any batch"
         if left > MAGIC_AT and head[MAGIC_AT] > MAGIC_V2:
-            return "its magic byte is none that Kafka has written"
+            return "Kafka has never written its magic byte"
         try:
             if left >= HEADER_SIZE:
                 check_header(read_header(self._buf, position, whole=False), position)

@@ -1,25 +1,26 @@
-"""The walk over a segment's bytes: batch after batch, and what becomes of every byte that is in none.
+"""The scan of a segment's bytes: batch after batch, and an account of every byte outside a batch.
 
-A segment is record batches back to back, without header, trailer or alignment. Gaps between offsets are legal.
+A segment is a sequence of record batches, without header, trailer or alignment. Gaps between offsets are valid.
 
-    good batch      header readable, crc right, offsets rise, every record parses and lies within the batch's offsets
+    good batch      header readable, crc right, offsets increase, every record parses and lies in the batch's offsets
     stretch         bytes that cannot be trusted, with the reason
-    tail            the last stretch of a segment still being written: ordinary, a write that was under way. Only what
-                    begins like a batch and hides none is one
-    padding         zeros up to the end of the file: room a broker reserved
+    tail            the last stretch of a segment still being written: an ordinary write in progress. It must begin like
+                    a batch and contain none
+    padding         zeros up to the end of the file: space that a broker reserved
 
     valid + quarantined + unreadable + tail + padding = size of the file, always
 
-After a bad batch the walk goes on where the batch's end is beyond doubt: its crc is right (so its length was), or the
-crc is right for another length, or its declared size fits and a good batch, zeros up to the end, or the end of the file
-stand there. What lies inside is never looked at: a record's value may hold a batch. Where its extent cannot be, the
-walk goes on at the next batch that counts, by the one rule of `logcore.segments.scanning.resynchronization`.
+After a bad batch the scan continues at the batch's end if that end is beyond doubt. So it is if the crc is right (then
+the length was right too), or if the crc is right for another length. It is also beyond doubt if the declared size is
+possible and a good batch, zeros up to the end, or the end of the file follow. The content of a bad batch is never
+searched, because a record's value may contain a batch. If the extent is implausible, the scan continues at the next
+batch that counts, by the one rule of `logcore.segments.scanning.resynchronization`.
 
-The base offset lies outside the crc, so a flipped bit in it is seen only from the neighbours: a batch that claims
-offsets its successor also claims is the wrong one if the successor leaves it room, else the successor is.
+The crc does not cover the base offset, so only the neighbours show a flipped bit in it. If a batch and its successor
+claim the same offsets, the batch is the wrong one if the successor leaves room for its offsets; else the successor is.
 
-Judges one segment alone. Rows, findings and counts are made by `logcore.logs.checks.validation`. See Kafka
-LogSegment.recover and FileLogInputStream, which instead ends silently at a size that runs past the file.
+A scan validates one segment alone. `logcore.logs.checks.validation` makes rows, findings and counts. See Kafka
+LogSegment.recover and FileLogInputStream. They end silently at a size that reaches past the file.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ from logcore.segments.scanning.fetched_bytes import FetchedBytes
 from logcore.segments.scanning.resynchronization import Resynchronizer
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
-"""Offsets of a segment lie at most this far above its base: index entries are 32 bits wide."""
+"""The offsets of a segment are at most this far above its base, because index entries have 32 bits."""
 
 Inspect = Callable[[BatchHeader, Record], None]
-"""Called with a record and the header of the batch it is in, in the order of the file."""
+"""Called with each record and the header of its batch, in the order of the file."""
 
 
 class End(StrEnum):
-    """How a scan ended. TORN: only a write under way is missing. CORRUPT: bytes were lost that should be there."""
+    """How a scan ended. TORN: only a write in progress is missing. CORRUPT: bytes were lost that should be there."""
 
     CLEAN = "clean"
     TORN = "torn"
@@ -55,8 +56,10 @@ class End(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScannedBatch:
-    """A batch that can be trusted, where it starts in the file, and for a control batch what it says. The header of a
-    compressed v0 or v1 message is unfolded: it tells the offsets and the number of the records inside."""
+    """A batch that can be trusted, its position in the file, and for a control batch its type.
+
+    The header of a compressed v0 or v1 message is unfolded: it has the offsets and the number of the records inside.
+    """
 
     position: int
     header: BatchHeader
@@ -69,16 +72,24 @@ class ScannedBatch:
 
     @property
     def end(self) -> int:
-        """Position behind the batch."""
+        """Position after the batch."""
         return self.position + self.header.size
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Bytes that cannot be trusted. offset: the next offset expected where they begin. tail: at the end of a segment
-    still being written, hence ordinary. hides: why it is no ordinary tail, though it reaches the end of a segment still
-    being written. is_repaired: it is a batch that is whole but for its length field, which should say `size` - 12.
-    unreadable: bytes of it that the disk failed to read.
+    """Bytes that cannot be trusted.
+
+    Attributes:
+        position: Where they begin in the file.
+        size: How many they are.
+        reason: Why they cannot be trusted.
+        message: The same in words.
+        offset: The next offset expected where they begin.
+        tail: They are at the end of a segment still being written, so they are ordinary.
+        hides: Why they are not an ordinary tail, although they end a segment still being written.
+        is_repaired: They are a batch in which only the length field is wrong; it should be `size` - 12.
+        unreadable: How many of these bytes the disk failed to read.
     """
 
     position: int
@@ -93,14 +104,16 @@ class Stretch:
 
     @property
     def end(self) -> int:
-        """Position behind the stretch."""
+        """Position after the stretch."""
         return self.position + self.size
 
 
 @dataclass(frozen=True, slots=True)
 class Accounting:
-    """Where the bytes of a file went: valid + quarantined + unreadable + tail + padding = file_size. Padding is always
-    last. unreadable: what the disk failed to read."""
+    """The bytes of a file by kind: valid + quarantined + unreadable + tail + padding = file_size.
+
+    Padding is always last. `unreadable` counts what the disk failed to read.
+    """
 
     file_size: int
     valid: int
@@ -112,7 +125,7 @@ class Accounting:
 
 @dataclass(frozen=True, slots=True)
 class _Bad:
-    """Why a batch is refused, where it ends if that can be told, and whether its crc was right."""
+    """Why a batch is refused, where it ends if that is known, and whether its crc was right."""
 
     reason: CorruptionReason
     message: str
@@ -136,20 +149,26 @@ def scan(
     fetched: FetchedBytes | None = None,
     resynchronizer: Resynchronizer | None = None,
 ) -> SegmentScan:
-    """Walk over a segment, whole or from `start` on.
+    """Scan a segment, or the part of it from `start` on.
 
-    base_offset: what the file's name says. sealed: a later segment follows, so nothing may be missing at the end.
-    decode: also parse every record. next_base_offset: base of the segment that follows, if one does; no batch reaches
-    it. inspect: called with every record that is decoded, before it is known whether the rest of its batch is good.
+    `start` and `next_offset` continue an earlier scan: this one decides exactly as that one would. So another reader
+    may take over between two steps, and stop before everything that it does not understand. It must not accept a batch
+    whose successor begins below the batch's next offset. This scan must decide on such a pair, from the first of the
+    two. The accounting covers the bytes from `start` on.
 
-    start, next_offset: where an earlier walk stood, by its `position` and `next_offset`; this one judges what follows
-    exactly as that one would have. So another walker may take over between two steps, and hand back in front of
-    whatever it does not understand. It must take no batch whose successor begins below the offset behind it: such a
-    pair is for this one to judge, from the first of the two. The accounting is of the bytes from `start` on.
-
-    fetched: whoever brings the bytes of `buf` into memory; None if they are all there. Steps raise as it does.
-    resynchronizer: that of an earlier walk over the same bytes with the same bounds, in the same thread. It spares
-    finding again what that one found; nothing else differs.
+    Args:
+        buf: The segment's bytes.
+        base_offset: The offset in the file's name.
+        sealed: Whether a later segment follows. Then nothing may be missing at the end.
+        decode: Whether every record is parsed too.
+        limits: The most that is kept in memory.
+        next_base_offset: Base of the segment that follows, if one does; no batch reaches it.
+        inspect: Called with every decoded record, before the rest of its batch is checked.
+        start: The `position` of the earlier scan.
+        next_offset: The `next_offset` of the earlier scan.
+        fetched: Loads the bytes of `buf` into memory; None if they are all there. Steps raise its errors.
+        resynchronizer: That of an earlier scan over the same bytes with the same bounds, in the same thread. It saves
+            a repeated search and changes nothing else.
     """
     return SegmentScan(
         buf,
@@ -167,10 +186,13 @@ def scan(
 
 
 def last_good_end(buf: Buffer, base_offset: int) -> tuple[int, int, ScannedBatch | None]:
-    """How far a segment still being written may be taken: (end of its last good batch, next offset, that batch).
+    """Find how much of a segment still being written may be read.
 
-    A bad stretch that good batches follow is taken along, for validation to judge. Headers and crcs only, and of
-    compressed v0 and v1 messages the headers of those inside.
+    A bad stretch that is followed by good batches is included, for validation to check. This reads headers and crcs
+    only; of compressed v0 and v1 messages also the headers inside.
+
+    Returns:
+        The end of the last good batch, the next offset, and that batch.
     """
     size = len(buf)
     while True:
@@ -181,11 +203,11 @@ def last_good_end(buf: Buffer, base_offset: int) -> tuple[int, int, ScannedBatch
         end = 0 if last is None else last.end
         if end == size or not any(stretch.position < end for stretch in stretches):
             return end, walk.next_offset, last
-        size = end  # where the bytes end decides what damage may hide
+        size = end  # the end of the bytes decides what damage may hide
 
 
 class SegmentScan:
-    """Iterates once over a segment, in the order of positions; afterwards `end` and `accounting` tell the outcome."""
+    """Iterates once over a segment, in the order of positions. Afterwards `end` and `accounting` have the result."""
 
     def __init__(
         self,
@@ -207,12 +229,12 @@ class SegmentScan:
         self._decode = decode
         self._limits = limits
         self._inspect = inspect
-        # Last offset a batch of this segment may hold.
+        # Last offset that a batch of this segment may contain.
         self._ceiling = min(base_offset + MAX_RELATIVE_OFFSET, MAX_OFFSET - 1)
         if next_base_offset is not None:
             self._ceiling = min(self._ceiling, next_base_offset - 1)
         self.resynchronizer = resynchronizer or Resynchronizer(buf, self._ceiling, sealed, limits, fetched)
-        """Decides where the walk goes on after damage; another walk over the same bytes may use it too."""
+        """Decides where the scan continues after damage. Another scan over the same bytes may use it too."""
         self._valid = self._quarantined = self._unreadable = self._tail = self._padding = 0
         self._finished = False
         self._start = start
@@ -221,18 +243,22 @@ class SegmentScan:
         self.position = start
         """Where the next step begins."""
         self.next_offset = base_offset if next_offset is None else next_offset
-        """Offset behind the last good batch; the segment's base offset before there is one."""
+        """Offset after the last good batch; before the first one the segment's base offset."""
         self.last_batch: ScannedBatch | None = None
-        """Last good batch so far."""
+        """Last good batch until now."""
         self.oddities = Oddities()
-        """Of the last batch whose records were read; only looked for if there is an `inspect`."""
+        """Of the last batch whose records were read. Filled in only with an `inspect`."""
 
     def __iter__(self) -> Iterator[ScannedBatch | Stretch]:
         return self._walk
 
     @property
     def end(self) -> End:
-        """How the scan ended. ValueError before it did."""
+        """How the scan ended.
+
+        Raises:
+            ValueError: The scan has not ended.
+        """
         accounting = self.accounting
         if accounting.quarantined or accounting.unreadable or (self._sealed and accounting.padding):
             return End.CORRUPT
@@ -240,9 +266,13 @@ class SegmentScan:
 
     @property
     def accounting(self) -> Accounting:
-        """Where every byte went. ValueError before the scan ended."""
+        """The bytes by kind.
+
+        Raises:
+            ValueError: The scan has not ended.
+        """
         if not self._finished:
-            raise ValueError("the scan has not been walked to its end")
+            raise ValueError("the scan has not reached its end")
         size = len(self._buf) - self._start
         return Accounting(size, self._valid, self._quarantined, self._tail, self._padding, self._unreadable)
 
@@ -254,29 +284,29 @@ class SegmentScan:
                 self._padding = size - position
                 self.position = size
                 break
-            judged = self._judge(position)
-            if isinstance(judged, ScannedBatch):
-                self._valid += judged.size
-                self.next_offset = judged.header.next_offset
-                self.last_batch = judged
-                self.position = judged.end
-                yield judged
+            step = self._check(position)
+            if isinstance(step, ScannedBatch):
+                self._valid += step.size
+                self.next_offset = step.header.next_offset
+                self.last_batch = step
+                self.position = step.end
+                yield step
                 continue
-            end = size if judged.end is None else judged.end
-            # What is being written has no good crc yet; a batch with a good one that is bad otherwise is damage.
+            end = size if step.end is None else step.end
+            # A write in progress has no right crc yet. A batch with a right crc that is bad in another way is damage.
             is_last = not self._sealed and (end == size or self.resynchronizer.is_zero_rest(end))
             gone = () if self._fetched is None else self._fetched.unreadable(position, end)
             unreadable = sum(high - low for low, high in gone)
-            tail = is_last and not judged.whole and judged.hides is None and not unreadable
+            tail = is_last and not step.whole and step.hides is None and not unreadable
             stretch = Stretch(
                 position,
                 end - position,
-                judged.reason,
-                judged.message,
+                step.reason,
+                step.message,
                 self.next_offset,
                 tail,
-                hides=judged.hides if is_last else None,
-                is_repaired=judged.is_repaired,
+                hides=step.hides if is_last else None,
+                is_repaired=step.is_repaired,
                 unreadable=unreadable,
             )
             if tail:
@@ -288,17 +318,17 @@ class SegmentScan:
             yield stretch
         self._finished = True
 
-    def _judge(self, position: int) -> ScannedBatch | _Bad:
+    def _check(self, position: int) -> ScannedBatch | _Bad:
         header = self._contradiction(position, self.next_offset)
         if isinstance(header, _Bad):
             return header
-        usurper = self._claims_successors_offsets(position, header)
-        if usurper is not None:
-            return usurper
+        refusal = self._overlaps_successor(position, header)
+        if refusal is not None:
+            return refusal
         return self._look_inside(position, header)
 
     def _contradiction(self, position: int, expected: int) -> BatchHeader | _Bad:
-        """The header at a position if header, crc and offsets stand, else why not."""
+        """The header at a position if header, crc and offsets are valid, else why not."""
         size = len(self._buf)
         self._fetch(position)
         try:
@@ -306,7 +336,7 @@ class SegmentScan:
         except CorruptRecordError as error:
             return self._damaged(position, expected, error.reason, error.message)
         if not crc_matches(self._buf, position, header):
-            message = "the batch's crc does not fit its bytes"
+            message = "the batch's crc does not match its bytes"
             return self._damaged(position, expected, CorruptionReason.CRC, message)
         end = position + header.size
         try:
@@ -315,22 +345,23 @@ class SegmentScan:
         except CorruptRecordError as error:
             return _Bad(error.reason, error.message, end, whole=True)
         if header.base_offset < expected:
-            message = f"the batch begins at offset {header.base_offset} where {expected} or more was expected"
+            message = f"the batch begins at offset {header.base_offset}, below the expected {expected}"
             return _Bad(CorruptionReason.OFFSET_ORDER, message, end, whole=True)
         if header.last_offset > self._ceiling:
-            message = f"the batch reaches offset {header.last_offset}, beyond what its segment can hold"
+            message = f"the batch reaches offset {header.last_offset}, beyond what its segment can contain"
             return _Bad(CorruptionReason.OFFSET_ORDER, message, end, whole=True)
         return header
 
     def _damaged(self, position: int, expected: int, reason: CorruptionReason, message: str) -> _Bad:
         extent = self.resynchronizer.extent(position, expected)
         if extent.is_repaired and extent.end is not None:
-            message += f"; its crc does fit the {extent.end - position} bytes up to what follows it"
+            message += f"; its crc matches the {extent.end - position} bytes before what follows it"
         return _Bad(reason, message, extent.end, whole=False, hides=extent.hides, is_repaired=extent.is_repaired)
 
-    def _claims_successors_offsets(self, position: int, header: BatchHeader) -> _Bad | None:
-        """A refusal if the batch behind this one begins inside it and would leave it room: then this one's base offset
-        is the flipped one."""
+    def _overlaps_successor(self, position: int, header: BatchHeader) -> _Bad | None:
+        """A refusal if the batch after this one begins inside it and leaves it room. Then the base offset of this one
+        has the flipped bit.
+        """
         end = position + header.size
         self._fetch(end)
         try:
@@ -343,7 +374,7 @@ class SegmentScan:
             return None
         if not crc_matches(self._buf, end, successor):
             return None
-        message = f"the batch begins at offset {header.base_offset}, above the offset {successor.base_offset} behind it"
+        message = f"the batch begins at offset {header.base_offset}, above offset {successor.base_offset} after it"
         return _Bad(CorruptionReason.OFFSET_ORDER, message, end, whole=True)
 
     def _look_inside(self, position: int, header: BatchHeader) -> ScannedBatch | _Bad:
@@ -370,8 +401,10 @@ class SegmentScan:
         return ScannedBatch(position, header, kind)
 
     def _unfold(self, position: int, header: BatchHeader) -> BatchHeader:
-        """The header of a wrapper as it is inside. Its crc must have been found right. A batch is asked about up to
-        three times, for itself and as a successor, but decompressed for it once."""
+        """Unfold the header of a wrapper whose crc is right.
+
+        A batch is unfolded up to three times, for itself and as a successor, but decompressed once.
+        """
         if not header.is_wrapper:
             return header
         if self._unfolded is None or self._unfolded[0] != position:
@@ -379,6 +412,6 @@ class SegmentScan:
         return self._unfolded[1]
 
     def _fetch(self, position: int) -> None:
-        """Have the batch at a position in memory."""
+        """Load the batch at a position into memory."""
         if self._fetched is not None:
             self._fetched.fetch_batch(position)

@@ -1,14 +1,13 @@
-"""The sound batches of a segment's file, found without a walk: anything of the right shape whose checksum holds.
+"""The sound batches of a segment's file, found by search: all bytes of the right form with a right checksum.
 
-Where damage follows damage the same bytes are asked about again and again. What was found is remembered, so that the
-work grows with the file: a search behind one damaged batch goes on where the one before it ended. What is remembered
-never changes an answer; only the work does. One thread at a time.
+Where damage follows damage, the same bytes are needed again and again. Results are remembered, so that the work grows
+only with the file: a search after one damaged batch continues where the one before it ended. The memory changes only
+the work, never a result. For one thread.
 
-What looks like a batch costs a checksum. More than 16 MiB of wrong ones between two sound batches exist only where
-someone wants it to take long; then the search ends.
+Everything that looks like a batch costs a checksum. More than 16 MiB of wrong ones between two sound batches exist only
+if someone made the file to slow the search. Then the search ends.
 
-Belongs here: which batches are in the bytes. Which of them count is decided in
-`logcore.segments.scanning.resynchronization`.
+Belongs here: which batches are in the bytes. `logcore.segments.scanning.resynchronization` decides which of them count.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from logcore.segments.scanning.damaged_batch import SMALLEST_LENGTH
 from logcore.segments.scanning.fetched_bytes import FetchedBytes
 
 LOOKED_AHEAD = 64 << 10
-"""Bytes behind the first batch found in which more are looked for."""
+"""More batches are searched in so many bytes after the first batch found."""
 _SUMMED = 16 << 20
 _SHAPE_BYTES = MAGIC_AT + 1
 _INT32 = struct.Struct(">i")
@@ -36,20 +35,26 @@ _NOT_ZERO = re.compile(rb"[^\0]")
 _ZERO_STEP = 1 << 20
 _FIRST_SEARCHED = 4 << 10
 _SEARCHED = 16 << 20
-"""Bytes that are searched at a time: few at first, each time twice as many, and so many at most."""
+"""Bytes that are searched at a time: few at first, then twice as many each time, at most so many."""
 _REMEMBERED = 1 << 13
 """Batches."""
 _FOR_EVER = 1 << 64
 
 
 class TooManyLookalikes(Exception):
-    """The search ends: too much looks like a batch and is none."""
+    """The search ends, because too many bytes look like a batch and are none."""
 
 
 @dataclass(frozen=True, slots=True)
 class SoundBatch:
-    """A batch whose checksum holds and whose offsets fit. followed_by: the base offset of a sound batch that is
-    right behind it, above every offset if zeros up to the end or the end of the file do, -1 if nothing does."""
+    """A batch with a right checksum and valid offsets.
+
+    Attributes:
+        position: Where it begins in the file.
+        header: Its header, unfolded.
+        followed_by: The base offset of a sound batch directly after it. Above every offset if zeros up to the end or
+            the end of the file follow; -1 if anything else follows.
+    """
 
     position: int
     header: BatchHeader
@@ -57,13 +62,19 @@ class SoundBatch:
 
     @property
     def end(self) -> int:
-        """Position behind it."""
+        """Position after it."""
         return self.position + self.header.size
 
 
 class SoundBatches:
-    """Of one file. ceiling: last offset that a batch of it may hold. fetched: whoever brings the bytes of `buf` into
-    memory; None if they are all there."""
+    """Finds the sound batches of one file.
+
+    Args:
+        buf: The file's bytes.
+        ceiling: The last offset that a batch of the file may have.
+        limits: The most that is kept in memory.
+        fetched: Loads the bytes of `buf` into memory; None if they are all there.
+    """
 
     def __init__(self, buf: Buffer, ceiling: int, limits: Limits, fetched: FetchedBytes | None) -> None:
         self._buf, self._size, self._ceiling = buf, len(buf), ceiling
@@ -71,14 +82,19 @@ class SoundBatches:
         self._verdicts: dict[int, tuple[BatchHeader, BatchHeader | None, bool]] = {}
         """By position: the header, the header unfolded if the batch is sound, whether its checksum is wrong."""
         self._found: list[SoundBatch] = []
-        """Neighbours: nothing between two of them, nor from `_begin` to the first, is a sound batch that begins at
-        `_expected` or above."""
+        """Neighbours: between two of them, and from `_begin` to the first, there is no sound batch that begins at or
+        above `_expected`."""
         self._begin = self._expected = 0
         self._rest: tuple[int, int] | None = None
 
     def at(self, position: int, expected: int, budget: list[int] | None = None) -> BatchHeader | None:
-        """The header of a sound batch at a position, of offsets from `expected` on; None if there is none. budget:
-        the size of one whose checksum is wrong is taken from it."""
+        """The header of a sound batch at a position; None if there is none.
+
+        Args:
+            position: Where the batch begins.
+            expected: The lowest offset that it may have.
+            budget: The size of a batch with a wrong checksum is subtracted from it.
+        """
         verdict = self._verdicts.get(position)
         try:
             if verdict is None:
@@ -91,7 +107,7 @@ class SoundBatches:
         except CorruptRecordError:
             return None
         if verdict is None:
-            verdict = self._judged(position, header)
+            verdict = self._checked(position, header)
             if len(self._verdicts) >= _REMEMBERED:
                 self._verdicts.clear()
             self._verdicts[position] = verdict
@@ -103,7 +119,7 @@ class SoundBatches:
         fits = sound.base_offset >= expected and sound.last_offset <= self._ceiling
         return sound if fits and sound.last_offset_delta >= 0 else None
 
-    def _judged(self, position: int, header: BatchHeader) -> tuple[BatchHeader, BatchHeader | None, bool]:
+    def _checked(self, position: int, header: BatchHeader) -> tuple[BatchHeader, BatchHeader | None, bool]:
         try:
             if not crc_matches(self._buf, position, header):
                 return header, None, True
@@ -112,17 +128,26 @@ class SoundBatches:
             return header, None, False
 
     def following(self, start: int, expected: int) -> Iterator[SoundBatch]:
-        """Those from a position on, of offsets from `expected` on, none inside of another one, and none further behind
-        the first than 64 KiB. Raises TooManyLookalikes."""
+        """Yield the sound batches from a position on, none inside another one.
+
+        The last is at most 64 KiB after the first.
+
+        Args:
+            start: Where the search begins.
+            expected: The lowest offset that a batch may have.
+
+        Raises:
+            TooManyLookalikes: The search takes too much work.
+        """
         self._forget(start, expected)
         index = 0
         limit: int | None = None
         while True:
             if index < len(self._found) and self._found[index].header.base_offset < expected:
-                del self._found[index:]  # what it hides may fit
+                del self._found[index:]  # a batch that it hides may fit
             if index == len(self._found):
-                behind = self._found[-1].end if index else start
-                found = self._next(behind, expected, limit)
+                end = self._found[-1].end if index else start
+                found = self._next(end, expected, limit)
                 if found is None:
                     return
                 self._found.append(found)
@@ -135,7 +160,7 @@ class SoundBatches:
             index += 1
 
     def _forget(self, start: int, expected: int) -> None:
-        """Forget what is before a search, or is not valid for it."""
+        """Forget what lies before a search, or is not valid for it."""
         index = bisect_left(self._found, start, key=lambda found: found.position)
         is_inside = index > 0 and self._found[index - 1].end > start
         if expected < self._expected or start < self._begin or is_inside:
@@ -161,9 +186,10 @@ class SoundBatches:
         header = self.at(end, expected)
         return -1 if header is None else header.base_offset
 
-    def behind_wrapper(self, start: int, expected: int) -> Iterator[SoundBatch]:
-        """The same behind a compressed message, without limit: messages are found inside of each other, and hide
-        nothing."""
+    def after_wrapper(self, start: int, expected: int) -> Iterator[SoundBatch]:
+        """Yield the sound batches after a compressed message, without limit: messages lie inside each other, and hide
+        no others.
+        """
         first = taken = None
         budget = [_SUMMED]
         for at in self.candidates(start, expected):
@@ -182,10 +208,10 @@ class SoundBatches:
                 first, taken = at if first is None else first, at + header.size
 
     def candidates(self, start: int, expected: int) -> Iterator[int]:
-        """Positions where offset, length and magic of a batch could be."""
+        """Yield positions where offset, length and magic of a batch are possible."""
         low, high = expected >> 32, self._ceiling >> 32
         tops = {(top & 0xFFFFFFFF).to_bytes(4, "big") for top in (low, high)}
-        # A message that wraps others may say 0 in place of its last offset.
+        # A compressed message may have 0 in place of its last offset.
         tops.add(bytes(4))
         either = b"|".join(re.escape(top) for top in sorted(tops))
         shape = re.compile(b"(?s)(?=(?:" + either + rb").{4}(?!\0\0\0\0)[\0-\x7f].{7}[\0-\2])")
@@ -197,9 +223,11 @@ class SoundBatches:
                     yield at
 
     def _parts(self, start: int) -> Iterator[tuple[int, Buffer]]:
-        """The bytes from a position on, in parts, each with its position and without the zeros that it begins with: no
-        length field is zero, so a run of zeros holds no batch but in its last bytes. Parts overlap by less than a
-        shape."""
+        """Yield the bytes from a position on in parts, each with its position and without zeros at its beginning.
+
+        No length field is zero, so a batch can begin only in the last bytes of a run of zeros. Parts overlap by less
+        than the form of a batch.
+        """
         step = min(_FIRST_SEARCHED, _SEARCHED)
         while start < self._size:
             if self._fetched is not None:
@@ -215,17 +243,17 @@ class SoundBatches:
     def is_zero_rest(self, position: int) -> bool:
         """Whether there are only zeros from a position to the end."""
         self.fetch(position, position + LOG_OVERHEAD)
-        # Almost every batch is told apart by its first bytes: the size field of a batch is never zero.
+        # The first bytes decide for almost every batch: the size field of a batch is never zero.
         if any(self._buf[position : position + LOG_OVERHEAD]):
             return False
         return position >= self._zeros()[1]
 
     def zeros_from(self) -> int:
-        """Where the zeros at the end of the file begin; bytes that the disk failed to read are taken for such."""
+        """Where the zeros at the end of the file begin. Bytes that the disk failed to read count as zeros."""
         return self._zeros()[0]
 
     def _zeros(self) -> tuple[int, int]:
-        """Where the zeros at the end begin, and where those that were read as such do. Looked for once."""
+        """Where the zeros at the end begin, and where those begin that were really read. Searched once."""
         if self._rest is None:
             if self._fetched is None:
                 start = readable = self._zeros_in_memory()
@@ -250,11 +278,11 @@ class SoundBatches:
         return memoryview(self._buf)[start:end] if self._fetched is None else self._fetched.read(start, end)
 
     def fetch(self, start: int, end: int) -> None:
-        """Have bytes start..end in memory."""
+        """Load bytes start..end into memory."""
         if self._fetched is not None:
             self._fetched.fetch(start, end)
 
     def fetch_batch(self, position: int) -> None:
-        """Have the batch at a position in memory."""
+        """Load the batch at a position into memory."""
         if self._fetched is not None:
             self._fetched.fetch_batch(position)

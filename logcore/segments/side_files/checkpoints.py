@@ -2,18 +2,18 @@
 
     checkpoint files      line 1  version, always 0
                           line 2  number of entries
-                          line 3+ one entry a line, each line ends with a newline
+                          line 3+ one entry for each line, each line ends with a newline
       offsets             `topic partition offset`      {replication,log-start,recovery-point,cleaner}-offset-…
       leader epochs       `epoch startOffset`           leader-epoch-checkpoint, ascending
     partition.metadata    `version: 0` newline `topic_id: <22 characters>`, no newline at the end
     meta.properties       Java properties: version, cluster.id, node.id (version 1) or broker.id (0), directory.id
-    .kafka_cleanshutdown  `{"version":0,"brokerEpoch":<n>}`, zero bytes before Kafka 3.6; only its being there counts
+    .kafka_cleanshutdown  `{"version":0,"brokerEpoch":<n>}`, zero bytes before Kafka 3.6; only its existence counts
     quorum-state          JSON: the last vote of a KRaft voter, beside the metadata log
 
-A checkpoint of zero bytes has no entries: that is how brokers create them. No file carries a checksum, so each is
-either understood whole or refused whole with CorruptIndexError; only of the clean-shutdown marker no broker needs the
-content. Entries of offset checkpoints come in the order of a hash map: compare them as sets. A checkpoint names a
-topic, not its id, so it may speak of an earlier topic.
+A checkpoint of zero bytes has no entries: brokers create it so. No file has a checksum. So a file is read completely or
+refused completely with CorruptIndexError, except the clean-shutdown marker, whose content no broker needs. Entries of
+offset checkpoints are in the order of a hash map: compare them as sets. A checkpoint has a topic's name and not its id,
+so it may describe an earlier topic.
 
 Sources: Kafka CheckpointFile, OffsetCheckpointFile, LeaderEpochCheckpointFile, PartitionMetadataFile, MetaProperties,
 CleanShutdownFileHandler, FileQuorumStateStore.
@@ -36,7 +36,11 @@ _PLAIN_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_offset_checkpoint(content: str | bytes) -> dict[TopicPartition, int]:
-    """Offsets of an offset checkpoint. CorruptIndexError if any line is not as the format says."""
+    """Parse an offset checkpoint.
+
+    Raises:
+        CorruptIndexError: A line does not have the right format.
+    """
     offsets: dict[TopicPartition, int] = {}
     for number, fields in _entries(content, fields=3):
         topic, partition_text, offset_text = fields
@@ -51,12 +55,16 @@ def parse_offset_checkpoint(content: str | bytes) -> dict[TopicPartition, int]:
 
 
 def format_offset_checkpoint(offsets: Mapping[TopicPartition, int]) -> bytes:
-    """Bytes of an offset checkpoint, entries sorted by topic partition."""
+    """Build the bytes of an offset checkpoint, entries sorted by topic partition."""
     return _format((f"{key.topic} {key.partition} {offset}" for key, offset in sorted(offsets.items())), len(offsets))
 
 
 def parse_leader_epochs(content: str | bytes) -> tuple[EpochEntry, ...]:
-    """Entries of a leader-epoch-checkpoint. CorruptIndexError if malformed, or if epochs or offsets do not rise."""
+    """Parse a leader-epoch-checkpoint.
+
+    Raises:
+        CorruptIndexError: It is malformed, or epochs or offsets do not increase.
+    """
     entries: list[EpochEntry] = []
     for number, entry in _leader_epochs(content):
         if entries and (entry.epoch <= entries[-1].epoch or entry.start_offset < entries[-1].start_offset):
@@ -66,9 +74,10 @@ def parse_leader_epochs(content: str | bytes) -> tuple[EpochEntry, ...]:
 
 
 def load_leader_epochs(content: str | bytes) -> tuple[EpochEntry, ...]:
-    """What a broker makes of a leader-epoch-checkpoint: where entries do not rise, the later ones win.
+    """Parse a leader-epoch-checkpoint as a broker does: where entries do not increase, the later ones win.
 
-    CorruptIndexError if malformed: a broker does not start then.
+    Raises:
+        CorruptIndexError: It is malformed. A broker does not start then.
     """
     entries: tuple[EpochEntry, ...] = ()
     for _, entry in _leader_epochs(content):
@@ -83,12 +92,16 @@ def _leader_epochs(content: str | bytes) -> Iterator[tuple[int, EpochEntry]]:
 
 
 def format_leader_epochs(entries: Sequence[EpochEntry]) -> bytes:
-    """Bytes of a leader-epoch-checkpoint."""
+    """Build the bytes of a leader-epoch-checkpoint."""
     return _format((f"{entry.epoch} {entry.start_offset}" for entry in entries), len(entries))
 
 
 def parse_partition_metadata(content: str | bytes) -> str:
-    """The topic id (22 characters of unpadded base64url) that a partition.metadata states."""
+    """Parse the topic id of a partition.metadata: 22 characters of unpadded base64url.
+
+    Raises:
+        CorruptIndexError: It has no valid topic id.
+    """
     values: dict[str, str] = {}
     for line in _text(content).split("\n"):
         if line:
@@ -103,19 +116,23 @@ def parse_partition_metadata(content: str | bytes) -> str:
         raw = base64.b64decode(topic_id + "==", altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         raise CorruptIndexError("partition.metadata states no topic id") from None
-    # An id is also a folder's name and part of keys: only its one canonical spelling is taken.
+    # An id is also a folder's name and part of keys. So only its one canonical spelling is valid.
     if len(raw) != 16 or base64.urlsafe_b64encode(raw).decode("ascii").rstrip("=") != topic_id or not any(raw):
-        raise CorruptIndexError("partition.metadata states a topic id that is none")
+        raise CorruptIndexError("partition.metadata states an invalid topic id")
     return topic_id
 
 
 def format_partition_metadata(topic_id: str) -> bytes:
-    """Bytes of a partition.metadata, which ends without a newline."""
+    """Build the bytes of a partition.metadata, which ends without a newline."""
     return f"version: 0\ntopic_id: {topic_id}".encode("ascii")
 
 
 def parse_meta_properties(content: str | bytes) -> dict[str, str]:
-    """Entries of a meta.properties; `cluster.id` is absent before Kafka 0.10.1. CorruptIndexError above version 1."""
+    """Parse a meta.properties. `cluster.id` is absent before Kafka 0.10.1.
+
+    Raises:
+        CorruptIndexError: Its version is not 0 or 1, or its cluster id is invalid.
+    """
     values: dict[str, str] = {}
     text = content if isinstance(content, str) else content.decode("latin-1")
     for line in _logical_lines(text):
@@ -125,12 +142,16 @@ def parse_meta_properties(content: str | bytes) -> dict[str, str]:
     if version not in ("0", "1"):
         raise CorruptIndexError("meta.properties states no version, or one newer than 1")
     if "cluster.id" in values and not re.fullmatch(r"[\x21-\x7e]{1,255}", values["cluster.id"]):
-        raise CorruptIndexError("meta.properties states a cluster id that is none")
+        raise CorruptIndexError("meta.properties states an invalid cluster id")
     return values
 
 
 def format_meta_properties(values: Mapping[str, str]) -> bytes:
-    """Bytes of a meta.properties, without the comment lines that Java puts in front."""
+    """Build the bytes of a meta.properties, without the comment lines that Java writes first.
+
+    Raises:
+        ValueError: A property would need escapes.
+    """
     for name, value in values.items():
         if not re.fullmatch(r"[\x21-\x7e]+", name + value) or any(mark in name + value for mark in "\\#!:="):
             raise ValueError(f"property {name!r} would need escapes")
@@ -138,7 +159,7 @@ def format_meta_properties(values: Mapping[str, str]) -> bytes:
 
 
 def parse_clean_shutdown(content: str | bytes) -> int | None:
-    """The broker's epoch that a clean-shutdown marker states, None where it states none. It is as clean either way."""
+    """Parse the broker's epoch of a clean-shutdown marker; None if there is none. Both mean a clean shutdown."""
     try:
         epoch = _json_object(content, "").get("brokerEpoch")
     except CorruptIndexError:
@@ -147,8 +168,11 @@ def parse_clean_shutdown(content: str | bytes) -> int | None:
 
 
 def parse_quorum_state(content: str | bytes) -> dict[str, object]:
-    """What a quorum-state says, by Kafka's names: leaderId, leaderEpoch, votedId and more. CorruptIndexError if its
-    data_version is neither 0 nor 1."""
+    """Parse a quorum-state, by Kafka's names: leaderId, leaderEpoch, votedId and more.
+
+    Raises:
+        CorruptIndexError: Its data_version is not 0 or 1.
+    """
     values = _json_object(content, "quorum-state")
     if values.get("data_version") not in (0, 1) or isinstance(values["data_version"], bool):
         raise CorruptIndexError("quorum-state states no data_version, or one newer than 1")
@@ -159,9 +183,9 @@ def _json_object(content: str | bytes, name: str) -> dict[str, object]:
     try:
         values = json.loads(_text(content))
     except (ValueError, RecursionError):
-        raise CorruptIndexError(f"{name} holds no JSON") from None
+        raise CorruptIndexError(f"{name} is not JSON") from None
     if not isinstance(values, dict):
-        raise CorruptIndexError(f"{name} holds no JSON object")
+        raise CorruptIndexError(f"{name} is not a JSON object")
     return values
 
 
@@ -175,7 +199,7 @@ def _text(content: str | bytes) -> str:
 
 
 def _entries(content: str | bytes, *, fields: int) -> Iterable[tuple[int, list[str]]]:
-    """(line number, fields) of each entry, after version and count were checked."""
+    """(line number, fields) of each entry, after a check of version and count."""
     text = _text(content)
     if not text:
         return []
@@ -186,7 +210,7 @@ def _entries(content: str | bytes, *, fields: int) -> Iterable[tuple[int, list[s
         raise CorruptIndexError("checkpoint does not begin with version 0 and a count")
     count = _number(lines[1].strip(), 2, low=0, high=2**31 - 1)
     if count != len(lines) - 2:
-        raise CorruptIndexError(f"checkpoint states {count} entries and holds {len(lines) - 2}")
+        raise CorruptIndexError(f"checkpoint states {count} entries and contains {len(lines) - 2}")
     entries = [(number, line.split()) for number, line in enumerate(lines[2:], start=3)]
     for number, found in entries:
         if len(found) != fields:
@@ -196,7 +220,7 @@ def _entries(content: str | bytes, *, fields: int) -> Iterable[tuple[int, list[s
 
 def _number(text: str, line: int, *, low: int, high: int) -> int:
     if _NUMBER.fullmatch(text) is None or not low <= int(text) <= high:
-        raise CorruptIndexError(f"checkpoint line {line} holds no number from {low} to {high} where one belongs")
+        raise CorruptIndexError(f"checkpoint line {line} needs a number from {low} to {high} and has none")
     return int(text)
 
 
@@ -205,7 +229,7 @@ def _format(lines: Iterable[str], count: int) -> bytes:
 
 
 def _logical_lines(text: str) -> Iterable[str]:
-    """Lines of a Java properties file: comments and blanks left out, a line ending in a lone backslash continued."""
+    """Lines of a Java properties file: without comments and blanks, joined after a lone backslash at the end."""
     pending = ""
     for line in re.split(r"\r\n|\r|\n", text):
         line = line.lstrip(" \t\f")
@@ -225,7 +249,7 @@ def _logical_lines(text: str) -> Iterable[str]:
 def _split_property(line: str) -> tuple[str, str]:
     match = re.match(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", line, re.DOTALL)
     if match is None:
-        raise CorruptIndexError("meta.properties has a line that is no property")
+        raise CorruptIndexError("meta.properties has a line that is not a property")
     return _unescape(match[1]), _unescape(match[2])
 
 

@@ -1,8 +1,9 @@
 """The history of leader epochs of a log: which leader wrote from which offset on.
 
-Entries rise in epoch and in start offset; each epoch ends where the next begins, the last one at the log end. Replicas
-compare these histories to find where they part (KIP-101, KIP-279). Brokers keep them in `leader-epoch-checkpoint`
-(its bytes: `checkpoints.py`); here are the rules by which a history changes, as functions that return a new one.
+Entries increase in epoch and in start offset. Each epoch ends where the next begins, the last one at the log end.
+Replicas compare these histories to find where they diverge (KIP-101, KIP-279). Brokers keep them in
+`leader-epoch-checkpoint` (its bytes: `checkpoints.py`). Here are the rules that change a history, as functions that
+return a new one.
 
 Source: Kafka LeaderEpochFileCache.
 """
@@ -28,10 +29,13 @@ Epochs = tuple[EpochEntry, ...]
 
 
 def assign(epochs: Epochs, epoch: int, start_offset: int) -> Epochs:
-    """The history after a leader of this epoch began to write at this offset.
+    """Add an entry: a leader of this epoch began to write at this offset.
 
-    Nothing changes for the latest epoch, unless it begins lower than was known. What contradicts the new entry is
-    dropped from the end: epochs as high, and those that begin at or above it. ValueError for a negative argument.
+    Nothing changes for the latest epoch, unless it begins lower than known. Entries that contradict the new one are
+    removed from the end: epochs that are as high, and epochs that begin at or above its offset.
+
+    Raises:
+        ValueError: An argument is negative.
     """
     if epoch < 0 or start_offset < 0:
         raise ValueError(f"epoch {epoch} from offset {start_offset}: neither may be negative")
@@ -44,14 +48,14 @@ def assign(epochs: Epochs, epoch: int, start_offset: int) -> Epochs:
 
 
 def truncate_from_end(epochs: Epochs, end_offset: int) -> Epochs:
-    """The history of a log that was cut at an offset: epochs that begin at or above it are gone."""
+    """Cut a log at an offset: epochs that begin at or above it are removed."""
     if not epochs or end_offset < 0 or epochs[-1].start_offset < end_offset:
         return epochs
     return tuple(entry for entry in epochs if entry.start_offset < end_offset)
 
 
 def truncate_from_start(epochs: Epochs, start_offset: int) -> Epochs:
-    """The history of a log that now begins at an offset: the epoch it begins in is kept, and begins there."""
+    """Move the start of a log to an offset: the epoch of that offset is kept, and now begins there."""
     passed = [entry for entry in epochs if entry.start_offset <= start_offset]
     if not passed:
         return epochs
@@ -64,10 +68,11 @@ def epoch_for_offset(epochs: Sequence[EpochEntry], offset: int) -> int | None:
 
 
 def end_offset_for(epochs: Sequence[EpochEntry], epoch: int, log_end_offset: int) -> tuple[int, int]:
-    """Where an epoch ends in this log, as `(epoch, end offset)`; (-1, -1) where the log cannot tell.
+    """Find where an epoch ends in this log.
 
-    For an epoch the log never saw, the answer is the nearest lower epoch with its end, or (epoch, first start) where
-    there is none lower.
+    Returns:
+        `(epoch, end offset)`, or (-1, -1) if the log does not show it. For an epoch that the log never had, the nearest
+        lower epoch and its end; if there is no lower one, (epoch, first start).
     """
     undefined = (UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET)
     if epoch == UNDEFINED_EPOCH or not epochs:

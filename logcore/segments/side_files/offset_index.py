@@ -4,18 +4,18 @@
     0   4   relative offset    int32, offset minus the segment's base offset: the LAST offset of the batch it points to
     4   4   position           int32, byte of the segment where that batch starts
 
-Entries lie back to back, 8 bytes each, offsets rising. There is no checksum and no header: an index is derived from its
-segment, brokers never verify it, and one that is wrong makes readers skip records without a word. So it is rebuilt,
-never trusted. A new index is preallocated with zeros and trimmed when its segment is closed; after an unclean stop the
-zeros are still there. A partial entry at the end is ignored.
+Entries follow each other, 8 bytes each, with increasing offsets. There is no checksum and no header. An index is
+derived from its segment, and brokers never verify it. With a wrong index readers skip records silently. So it is
+rebuilt and never trusted. A new index is preallocated with zeros and trimmed when its segment is closed; after an
+unclean stop the zeros are still there. A partial entry at the end is ignored.
 
-An entry is added in front of a batch once more than `index.interval.bytes` were written since the last one, so the
-first batch never has one. The index of a live segment depends also on when its broker was restarted; what `build`
-gives is what a broker's recovery would write (LogSegment.recover), whatever the history.
+A broker adds an entry before it appends a batch, if more than `index.interval.bytes` were written since the last entry.
+So the first batch never has one. The index of a live segment also depends on restarts of its broker. `build` gives what
+a broker's recovery would write (LogSegment.recover), for any history.
 
-Older brokers wrote other offsets into the entry, at most one for all the batches of an append call, and such indexes
-are still served: 0.8 to 1.1 the first offset of the call, 2.x up to KAFKA-806 the call's last offset, beside the
-position where the call starts. A lookup works on all of them; `unexplained` accepts them all.
+Older brokers wrote other offsets, at most one entry for all batches of an append call. Such indexes are still in use:
+0.8 to 1.1 wrote the first offset of the call, 2.x up to KAFKA-806 its last offset, each with the position where the
+call starts. A lookup works with all of them, and `unexplained` accepts them all.
 
 Sources: Kafka OffsetIndex, AbstractIndex, LogSegment; KAFKA-806.
 """
@@ -46,9 +46,10 @@ class OffsetEntry:
 
 
 def parse(data: bytes, base_offset: int) -> tuple[OffsetEntry, ...]:
-    """Entries of an offset index, without a preallocated tail of zeros.
+    """Parse an offset index, without a preallocated tail of zeros.
 
-    Raises CorruptIndexError if offsets do not rise, or a field is negative.
+    Raises:
+        CorruptIndexError: Offsets do not increase, or a field is negative.
     """
     whole = len(data) - len(data) % ENTRY_SIZE
     used = len(data[:whole].rstrip(b"\0"))
@@ -68,7 +69,11 @@ def parse(data: bytes, base_offset: int) -> tuple[OffsetEntry, ...]:
 
 
 def encode(entries: Iterable[OffsetEntry], base_offset: int) -> bytes:
-    """Bytes of an offset index. ValueError if an entry does not fit."""
+    """Build the bytes of an offset index.
+
+    Raises:
+        ValueError: An entry does not fit.
+    """
     packed = bytearray()
     for entry in entries:
         relative = entry.offset - base_offset
@@ -81,9 +86,10 @@ def encode(entries: Iterable[OffsetEntry], base_offset: int) -> bytes:
 def build(
     batches: Iterable[ScannedBatch], base_offset: int, index_interval_bytes: int = DEFAULT_INTERVAL_BYTES
 ) -> bytes:
-    """Bytes of the offset index that a broker's recovery of this segment would write.
+    """Build the offset index that a broker's recovery of this segment would write.
 
-    Raises InvalidRecordError where recovery would fail: an offset that does not rise, or too far above the base.
+    Raises:
+        InvalidRecordError: Recovery would fail: an offset does not increase, or is too far above the base.
     """
     entries: list[OffsetEntry] = []
     last_entry_at = 0
@@ -102,10 +108,14 @@ def build(
 
 
 def unexplained(entries: Sequence[OffsetEntry], batches: Iterable[ScannedBatch]) -> tuple[OffsetEntry, ...]:
-    """The entries that no broker would have written for this segment: nothing starts at their position, or their offset
-    is neither of the batch there nor of one appended along with it. Batches in the order of the segment.
+    """The entries that no broker would have written for this segment.
 
-    How far an append call reached is not on disk: at most up to the batch that the next entry points to.
+    Either no batch starts at their position, or their offset is not in the batch there or in one of the same append
+    call. The disk does not show how far an append call reached: at most to the batch of the next entry.
+
+    Args:
+        entries: The index.
+        batches: The batches in the order of the segment.
     """
     at = {entry.position: number for number, entry in enumerate(entries)}
     bounds: dict[int, tuple[int, int]] = {}  # number of an entry: its batch's base offset, last offset of the call
@@ -125,6 +135,6 @@ def unexplained(entries: Sequence[OffsetEntry], batches: Iterable[ScannedBatch])
 
 
 def lookup(entries: Sequence[OffsetEntry], offset: int, base_offset: int) -> OffsetEntry:
-    """Where to start reading for an offset: the last entry at or below it, or the segment's start."""
+    """Find where to start reading for an offset: the last entry at or below it, or the segment's start."""
     at = bisect_right(entries, offset, key=lambda entry: entry.offset)
     return entries[at - 1] if at else OffsetEntry(base_offset, 0)

@@ -1,4 +1,4 @@
-"""The producer snapshot: what a broker knew of every producer at an offset of the log, `<20 digits>.snapshot`.
+"""The producer snapshot: the state of every producer at an offset of the log, `<20 digits>.snapshot`.
 
     off len field
     0   2   version                        int16, 1
@@ -9,18 +9,19 @@
             8   2   producer epoch         int16
             10  4   last sequence          int32, of its last batch; -1 = none
             14  8   last offset            int64: the last DATA offset it wrote (no marker); -1 = none
-            22  4   offset delta           int32: last sequence minus first sequence of its last batch
+            14  8   last offset            int64: the last DATA offset that it wrote (no marker); -1 = none
             26  8   timestamp              int64 ms: the last batch's greatest, or its marker's
             34  4   coordinator epoch      int32, of its last marker; -1 = none
             38  8   open transaction       int64: where its open transaction begins; -1 = none is open
 
-The number in the name is the exclusive end of the offsets that the state covers: it is taken when a segment is rolled
-(so it carries the new segment's base offset), at shutdown and at the end of a recovery. The entries' order is that of a
-Java hash map (`java_order`) and means nothing; `parse` keeps it and `encode` writes the order it is given. Only the
-last batch of each producer is stored, although a broker remembers five.
+The number in the name is the exclusive end of the offsets that the state covers. A broker writes it when it rolls a
+segment (then it is the new segment's base offset), at shutdown and at the end of a recovery. The entries are in the
+order of a Java hash map (`java_order`), which has no meaning. `parse` keeps it, and `encode` writes the order that it
+gets. Only the last batch of each producer is stored, although a broker remembers five.
 
-A broker deletes a snapshot it cannot read, takes the next older one and replays the log from there. So every
-contradiction, another version too, is a CorruptIndexError. Sources: Kafka ProducerStateManager, ProducerSnapshot.json.
+A broker deletes a snapshot that it cannot read, uses the next older one and replays the log from there. So every
+contradiction and every other version is a CorruptIndexError. Sources: Kafka ProducerStateManager,
+ProducerSnapshot.json.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ ENTRY_SIZE = _ENTRY.size
 
 @dataclass(frozen=True, slots=True)
 class ProducerEntry:
-    """What is known of one producer, by Kafka's names. -1 means none, except in `timestamp` and `offset_delta`."""
+    """The state of one producer, by Kafka's names. -1 means none, except in `timestamp` and `offset_delta`."""
 
     producer_id: int
     producer_epoch: int
@@ -57,7 +58,7 @@ class ProducerEntry:
 
     @property
     def first_sequence(self) -> int:
-        """First sequence number of the last batch, which may lie behind the wrap at 2^31-1; -1 if there is none."""
+        """First sequence number of the last batch; -1 if there is none. Sequence numbers wrap at 2^31-1."""
         if self.last_sequence < 0:
             return NONE
         first = self.last_sequence - self.offset_delta
@@ -65,19 +66,23 @@ class ProducerEntry:
 
     @property
     def open_transaction(self) -> int | None:
-        """Where the transaction begins that was open; None if none was."""
+        """Where the open transaction begins; None if none is open."""
         return None if self.current_txn_first_offset == NONE else self.current_txn_first_offset
 
 
 def parse(data: bytes) -> tuple[ProducerEntry, ...]:
-    """Entries of a snapshot, in the order of the file. CorruptIndexError if it is not whole and right."""
+    """Parse a snapshot; entries are in the order of the file.
+
+    Raises:
+        CorruptIndexError: It is incomplete or invalid.
+    """
     if len(data) < HEAD_SIZE:
         raise CorruptIndexError(f"a producer snapshot of {len(data)} bytes is shorter than its head")
     version, stated, count = _HEAD.unpack_from(data)
     if version != VERSION:
         raise CorruptIndexError(f"the producer snapshot has version {version}, only {VERSION} is known", position=0)
     if castagnoli(data[_CRC_FROM:]) != stated:
-        raise CorruptIndexError("the producer snapshot's crc does not fit its bytes", position=2)
+        raise CorruptIndexError("the producer snapshot's crc does not match its bytes", position=2)
     if count < 0 or len(data) != HEAD_SIZE + count * ENTRY_SIZE:
         raise CorruptIndexError(f"the producer snapshot states {count} entries in {len(data)} bytes", position=6)
     entries = tuple(ProducerEntry(*fields) for fields in _ENTRY.iter_unpack(data[HEAD_SIZE:]))
@@ -87,7 +92,11 @@ def parse(data: bytes) -> tuple[ProducerEntry, ...]:
 
 
 def encode(entries: Sequence[ProducerEntry]) -> bytes:
-    """Bytes of a snapshot with these entries, in this order. ValueError if a field does not fit."""
+    """Build the bytes of a snapshot with these entries, in this order.
+
+    Raises:
+        ValueError: A field does not fit.
+    """
     packed = bytearray(struct.pack(">i", len(entries)))
     for entry in entries:
         try:
@@ -107,9 +116,9 @@ def encode(entries: Sequence[ProducerEntry]) -> bytes:
 
 
 def java_order(entries: Iterable[ProducerEntry]) -> tuple[ProducerEntry, ...]:
-    """Entries, given as they were put in, in the order in which a Java hash map that never was larger gives them out.
+    """Sort entries, given in the order of insertion, as a Java hash map that was never larger returns them.
 
-    A map that held more producers before has more buckets, and a crowded bucket is a tree: there the order may differ.
+    A map that had more producers before has more buckets, and a crowded bucket is a tree. Then the order may differ.
     """
     given = list(entries)
     buckets = 16

@@ -1,20 +1,20 @@
-"""The time index of a segment: from which offset on to look for a timestamp.
+"""The time index of a segment: the offset from which to search for a timestamp.
 
     off len field
     0   8   timestamp          int64 ms: the greatest batch timestamp of the segment so far
     8   4   relative offset    int32, offset minus the segment's base offset: the LAST offset of the first batch that
                                reached this timestamp
 
-Entries lie back to back, 12 bytes each; timestamps rise strictly. What was said of the offset index holds here too: no
-checksum, derived, preallocated with zeros, rebuilt and never trusted. Retention reads the last entry as the segment's
-greatest timestamp, so a stale one deletes data or keeps it for ever.
+Entries follow each other, 12 bytes each; timestamps strictly increase. As for the offset index: no checksum, derived,
+preallocated with zeros, rebuilt and never trusted. Retention reads the last entry as the segment's greatest timestamp.
+So an outdated entry makes it delete data or keep it for ever.
 
-An entry is considered whenever the offset index gets one, and once more when the segment is closed; it is written only
-if the greatest timestamp has risen. `build` gives what a broker's recovery would write (LogSegment.recover).
+An entry is considered whenever the offset index gets one, and once more when the segment is closed. It is written only
+if the greatest timestamp has increased. `build` gives what a broker's recovery would write (LogSegment.recover).
 
-Brokers from 0.11 to 2.8 wrote the offset of the very record that reached the timestamp, where its batch is not
-compressed; `unexplained` accepts that too. Segments of format v0 have no timestamps, hence a time index of zero bytes;
-brokers before 0.10.1 wrote no time index at all.
+Brokers from 0.11 to 2.8 wrote the offset of the exact record that reached the timestamp if its batch is not compressed;
+`unexplained` accepts that too. Segments of format v0 have no timestamps, so their time index has zero bytes. Brokers
+before 0.10.1 wrote no time index.
 
 Sources: Kafka TimeIndex, AbstractIndex, LogSegment.
 """
@@ -45,9 +45,10 @@ class TimeEntry:
 
 
 def parse(data: bytes, base_offset: int) -> tuple[TimeEntry, ...]:
-    """Entries of a time index, without a preallocated tail of zeros.
+    """Parse a time index, without a preallocated tail of zeros.
 
-    Raises CorruptIndexError if timestamps do not rise, offsets fall, or an offset is below the base.
+    Raises:
+        CorruptIndexError: Timestamps do not increase, offsets decrease, or an offset is below the base.
     """
     whole = len(data) - len(data) % ENTRY_SIZE
     used = len(data[:whole].rstrip(b"\0"))
@@ -68,7 +69,11 @@ def parse(data: bytes, base_offset: int) -> tuple[TimeEntry, ...]:
 
 
 def encode(entries: Iterable[TimeEntry], base_offset: int) -> bytes:
-    """Bytes of a time index. ValueError if an entry does not fit."""
+    """Build the bytes of a time index.
+
+    Raises:
+        ValueError: An entry does not fit.
+    """
     packed = bytearray()
     for entry in entries:
         relative = entry.offset - base_offset
@@ -81,9 +86,10 @@ def encode(entries: Iterable[TimeEntry], base_offset: int) -> bytes:
 def build(
     batches: Iterable[ScannedBatch], base_offset: int, index_interval_bytes: int = DEFAULT_INTERVAL_BYTES
 ) -> bytes:
-    """Bytes of the time index that a broker's recovery of this segment would write.
+    """Build the time index that a broker's recovery of this segment would write.
 
-    Raises InvalidRecordError for a batch whose offsets an index based there cannot hold.
+    Raises:
+        InvalidRecordError: A batch has offsets that do not fit an index with this base.
     """
     entries: list[TimeEntry] = []
     greatest = TimeEntry(NO_TIMESTAMP, base_offset)
@@ -103,8 +109,14 @@ def build(
 
 
 def unexplained(entries: Sequence[TimeEntry], batches: Iterable[ScannedBatch]) -> tuple[TimeEntry, ...]:
-    """The entries that no broker would have written for this segment: their offset lies in no batch that brought the
-    segment's greatest timestamp to theirs, or equalled it. Batches in the order of the segment."""
+    """The entries that no broker would have written for this segment.
+
+    Their offset is in no batch that raised the segment's greatest timestamp to theirs, or equalled it.
+
+    Args:
+        entries: The index.
+        batches: The batches in the order of the segment.
+    """
     spans: dict[int, list[tuple[int, int]]] = {entry.timestamp: [] for entry in entries}
     greatest = NO_TIMESTAMP
     for batch in batches:
@@ -119,7 +131,7 @@ def unexplained(entries: Sequence[TimeEntry], batches: Iterable[ScannedBatch]) -
 
 
 def lookup(entries: Sequence[TimeEntry], timestamp: int, base_offset: int) -> TimeEntry:
-    """The last entry at or below a timestamp: no record above it lies before that entry's offset."""
+    """The last entry at or below a timestamp. No record above the timestamp lies before that entry's offset."""
     at = bisect_right(entries, timestamp, key=lambda entry: entry.timestamp)
     return entries[at - 1] if at else TimeEntry(NO_TIMESTAMP, base_offset)
 

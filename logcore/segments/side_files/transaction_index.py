@@ -5,17 +5,18 @@
     2   8   producer id          int64
     10  8   first offset         int64: where the transaction's data begins, perhaps in an earlier segment
     18  8   last offset          int64: of its ABORT marker, which lies in this segment
-    26  8   last stable offset   int64: what it was once the marker stood there
+    26  8   last stable offset   int64: its value after the marker was written
 
-Entries lie back to back, 34 bytes each, offsets absolute, last offsets rising; a partial entry at the end is ignored.
-There is no checksum and no header. Commits are not recorded, and a segment without aborts usually has no such file.
+Entries follow each other, 34 bytes each, with absolute offsets and increasing last offsets. A partial entry at the end
+is ignored. There is no checksum and no header. Commits are not recorded, and a segment without aborts usually has no
+such file.
 
 The last stable offset is the first offset of the earliest transaction of another producer that was still open then, or
-the offset behind the marker. It ends a search: every later entry begins at or above it. The file is not preallocated;
-zeros at its end (a file system that lost a write) are no entry, for a marker never has offset 0.
+the offset after the marker. It ends a search: every later entry begins at or above it. The file is not preallocated.
+Zeros at its end (a file system that lost a write) are not an entry, because a marker never has offset 0.
 
-Sources: Kafka TransactionIndex, AbortedTxn. A broker that meets another version while it starts exits, so that is an
-UnsupportedFormatError here; any other contradiction makes it rebuild the segment's indexes (CorruptIndexError).
+Sources: Kafka TransactionIndex, AbortedTxn. A broker exits if it finds another version at its start, so that is an
+UnsupportedFormatError here. For any other contradiction it rebuilds the segment's indexes (CorruptIndexError).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _MAX_INT64 = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class AbortedTransaction:
-    """A transaction that was aborted. last_offset is that of its marker."""
+    """An aborted transaction. `last_offset` is that of its marker."""
 
     producer_id: int
     first_offset: int
@@ -44,10 +45,11 @@ class AbortedTransaction:
 
 
 def parse(data: bytes, base_offset: int) -> tuple[AbortedTransaction, ...]:
-    """Entries of the transaction index of a segment, without zeros behind the last.
+    """Parse the transaction index of a segment, without zeros after the last entry.
 
-    Raises UnsupportedFormatError for an entry of another version, CorruptIndexError for an entry that is negative, ends
-    before it begins or below the segment, or does not rise above the one before.
+    Raises:
+        UnsupportedFormatError: An entry has another version.
+        CorruptIndexError: An entry is negative, ends before it begins or below the segment, or does not increase.
     """
     whole = len(data) - len(data) % ENTRY_SIZE
     used = len(data[:whole].rstrip(b"\0"))
@@ -71,7 +73,11 @@ def parse(data: bytes, base_offset: int) -> tuple[AbortedTransaction, ...]:
 
 
 def encode(entries: Iterable[AbortedTransaction]) -> bytes:
-    """Bytes of a transaction index. ValueError if an entry does not fit."""
+    """Build the bytes of a transaction index.
+
+    Raises:
+        ValueError: An entry does not fit.
+    """
     packed = bytearray()
     for entry in entries:
         fields = (entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset)
@@ -84,9 +90,12 @@ def encode(entries: Iterable[AbortedTransaction]) -> bytes:
 def collect(
     entries: Iterable[AbortedTransaction], fetch_offset: int, upper: int
 ) -> tuple[tuple[AbortedTransaction, ...], bool]:
-    """Aborted transactions that touch the offsets fetch_offset..upper (exclusive), and whether these are all.
+    """Find aborted transactions that overlap the offsets fetch_offset..upper (exclusive).
 
-    If they are not, the indexes of the segments that follow have to be asked too. A broker sends these with a fetch.
+    A broker sends them with a fetch.
+
+    Returns:
+        The transactions, and whether these are all. If not, search the indexes of the following segments too.
     """
     found: list[AbortedTransaction] = []
     for entry in entries:

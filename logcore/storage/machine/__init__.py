@@ -1,1 +1,1 @@
-"""What the compiled engine needs of this machine: object code, shared libraries, memory."""
+"""Services of the machine for the compiled engine: object code and memory."""

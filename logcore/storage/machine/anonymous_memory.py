@@ -1,9 +1,9 @@
-"""Memory straight from the system: zeroed, lengthened in place where the system can, given back when it is dropped.
+"""Memory directly from the system: zeroed, extended in place where possible, returned when it is dropped.
 
-For tables that grow and are read at random: an allocator would copy them, and keep the room they left. Linux reserves
-addresses beyond the end, of which only those in front of it are memory. That is asked for at once, in huge pages as
-far as it fills them: what is asked for page by page, when it is first touched, costs more than what a table does with
-it, and among many small pages most accesses miss twice.
+For tables that grow and are accessed at random. An allocator would copy them, and keep the old memory. Linux reserves
+addresses after the end; only the addresses before it use memory. This memory is requested at once, as huge pages where
+it fills them. Memory that is requested at its first access, page by page, costs more than the table's own work. And
+among many small pages most accesses miss twice.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _STRICT = "2"
 
 
 class AnonymousMemory:
-    """So many bytes, zero at first, at `address`.
+    """Zeroed memory of a given size at `address`.
 
-    grows: addresses are reserved behind them for all the memory that the machine has, where they cost nothing: under a
-    limit on addresses the rest of the process would lack them, and a system that counts them as memory would refuse
-    them, or refuse memory to others.
+    With `grows`, addresses for all the machine's memory are reserved after it, where they are free of charge. They are
+    not reserved under a limit on addresses, because the process would lack them. They are not reserved either if the
+    system counts addresses as memory: it would refuse them, or refuse memory to others.
     """
 
     def __init__(self, size: int, *, grows: bool = False) -> None:
         self._size = self._room = size
         self._skipped = 0
-        """Bytes of the map in front of the first one."""
+        """Bytes of the map before the first usable one."""
         private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS  # shared memory is slower to touch
         area = _reserved(size + HUGE_PAGE, private) if grows else None
         if area is None:
@@ -43,7 +43,7 @@ class AnonymousMemory:
             self._skipped = -_address_of(area) % HUGE_PAGE
             self._room = len(area) - self._skipped
         self.address = _address_of(self._map) + self._skipped
-        """Of its first byte; it stays."""
+        """Address of the first byte; it does not change."""
         self._ask_for(0)
 
     def __len__(self) -> int:
@@ -51,11 +51,11 @@ class AnonymousMemory:
 
     @property
     def can_lengthen(self) -> bool:
-        """Whether there are addresses left behind it."""
+        """Whether unused addresses are left after it."""
         return self._size < self._room
 
     def lengthen(self, size: int) -> bool:
-        """Make it longer, new bytes being zero; False, and nothing changed, where too few addresses are left."""
+        """Extend it with zeros to `size` bytes; False, without a change, if too few addresses are left."""
         if size > self._room:
             return False
         held, self._size = self._size, size
@@ -63,7 +63,7 @@ class AnonymousMemory:
         return True
 
     def _ask_for(self, held: int) -> None:
-        """Have what lies behind the first `held` bytes be memory now."""
+        """Request the memory after the first `held` bytes now."""
         if not hasattr(mmap, "MADV_HUGEPAGE"):
             return
         begun, whole = (at // HUGE_PAGE * HUGE_PAGE for at in (held, self._size))
@@ -73,11 +73,11 @@ class AnonymousMemory:
                 self._map.madvise(mmap.MADV_HUGEPAGE, self._skipped + begun, whole - begun)
             self._map.madvise(_POPULATE_WRITE, self._skipped + held, self._size - held)
         except OSError:
-            return  # it becomes memory when it is touched
+            return  # the system provides the memory at the first access
 
 
 def _reserved(size: int, flags: int) -> mmap.mmap | None:
-    """Addresses for so many bytes, and for as many as this machine has. None: not to be had."""
+    """Reserve addresses for `size` bytes and for the machine's whole memory; None if that is impossible."""
     if not hasattr(mmap, "MADV_HUGEPAGE") or _are_addresses_counted():
         return None
     try:
@@ -88,7 +88,7 @@ def _reserved(size: int, flags: int) -> mmap.mmap | None:
 
 
 def _are_addresses_counted() -> bool:
-    """Whether this process may have so many only, or the system promises memory for each."""
+    """Whether the addresses of this process are limited, or the system guarantees memory for each address."""
     if any(resource.getrlimit(of)[0] != resource.RLIM_INFINITY for of in (resource.RLIMIT_AS, resource.RLIMIT_DATA)):
         return True
     try:

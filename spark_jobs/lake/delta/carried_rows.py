@@ -1,7 +1,7 @@
-"""Rows that a change of a table leaves as they are: which files lose rows, and what is left of those files.
+"""Rows that a change of a table keeps: which files lose rows, and what is left of those files.
 
-Belongs here: finding and reading. Does not: the commit (``commits``), which removes such files and adds one that holds
-the rows that stay.
+This module finds and reads them. ``commits`` makes the commit that removes such files and adds one with the rows that
+stay.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,12 +22,12 @@ from spark_jobs.lake.delta.tables import TableSpec, reading, table_uri
 from spark_jobs.lake.store import storage
 
 CHUNK_ROWS = 65_536
-"""Rows that are decoded at a time."""
+"""Number of rows that are decoded at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """A live file some of whose rows go."""
+    """A live file of which some rows are removed."""
 
     file: LiveFile
     rows_left: int
@@ -43,10 +44,10 @@ class Matching:
         self._wanted = pa.array(self._values, spec.schema.field(column).type)
 
     def shrunk(self, files: Sequence[LiveFile]) -> list[Shrunk]:
-        """Files that hold such rows.
+        """Return files that have such rows.
 
         Raises:
-            TableUnreadable: a file that may hold some is missing or damaged.
+            TableUnreadable: A file that may have some is missing or damaged.
         """
         found = []
         for file in files:
@@ -57,7 +58,7 @@ class Matching:
         return [Shrunk(file, left) for file, left in found]
 
     def left(self, files: Sequence[Shrunk]) -> Iterator[pa.RecordBatch]:
-        """The other rows of these files, in their order, with the columns of a file of the table."""
+        """Yield the other rows of these files, in their order, with the columns of a file of the table."""
         for each in files:
             if each.rows_left:
                 with self._opened(each.file) as parquet:
@@ -76,14 +77,14 @@ class Matching:
         return at < len(self._values) and self._values[at] <= greatest
 
     def _count(self, file: LiveFile) -> int:
-        """Rows that stay."""
+        """Count the rows that stay."""
         if self._column in self._spec.partition_by:
             return 0
         with self._opened(file) as parquet:
             batches = parquet.iter_batches(CHUNK_ROWS, columns=[self._column])
             return sum(pc.sum(self._stays(batch.column(0))).as_py() or 0 for batch in batches)
 
-    def _stays(self, column: pa.Array) -> pa.Array:
+    def _stays(self, column: pa.Array[Any]) -> pa.Array[Any]:
         return pc.invert(pc.is_in(column.cast(self._wanted.type), self._wanted))
 
     @contextmanager
@@ -98,7 +99,7 @@ class Matching:
 
 
 def as_declared(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The rows with these columns and types; a column that the batch lacks is null."""
+    """Return the rows with these columns and types; a column that the batch lacks is null."""
     names = set(batch.schema.names)
     columns = [
         batch.column(field.name).cast(field.type) if field.name in names else pa.nulls(batch.num_rows, field.type)
@@ -108,7 +109,7 @@ def as_declared(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def by_partition(rows: pa.Table, spec: TableSpec) -> dict[str, tuple[Mapping[str, str], pa.Table]]:
-    """Rows by the table partition that they belong to; all of them under one key where the table has none."""
+    """Group rows by table partition; all have one key if the table has no partitions."""
     if not rows.num_rows:
         return {}
     if not spec.partition_by:
@@ -124,5 +125,5 @@ def by_partition(rows: pa.Table, spec: TableSpec) -> dict[str, tuple[Mapping[str
 
 
 def key_of(partition_values: Mapping[str, str]) -> str:
-    """A name of a table partition."""
+    """Return a name for a table partition."""
     return json.dumps(dict(partition_values), sort_keys=True)

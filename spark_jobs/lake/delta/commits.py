@@ -1,13 +1,13 @@
-"""Every commit to a lake's tables, and the guards in it.
+"""Every commit to a lake's tables, with its guards.
 
 A state table is changed by :func:`append`, :func:`replace` and :func:`delete`. They write their rows as one file of our
-own kind (``parquet_files``: digest, page checksums, on disk before the commit) and may carry *versions*: pairs of
-application id and number that Delta records in the same commit. A commit whose plan stood on version ``n`` of an
-application id is refused if that has moved (:class:`ConcurrentChange`), whether or not a lease was held. A job whose
-commits stand on all that a table held when it was read says so by :class:`Standing`.
+own kind (``parquet_files``: digest, page checksums, on disk before the commit). They may carry *versions*: pairs of
+application id and number that Delta records in the same commit. A commit that was planned at version ``n`` of an
+application id is refused if that version has changed (:class:`ConcurrentChange`), with or without a lease. A job that
+depends on the whole content of a table uses :class:`TableVersions`.
 
-Files that workers wrote come in by :func:`add_files`, or by :func:`rewrite_files` in the place of others. Delta checks
-nothing about such files, so everything is checked here and in the worker before (``parquet_files``).
+Files that workers wrote are added by :func:`add_files`, or by :func:`rewrite_files` as a replacement of others. Delta
+checks nothing about such files. So everything is checked here, and before that in the worker (``parquet_files``).
 """
 
 from __future__ import annotations
@@ -32,63 +32,67 @@ from spark_jobs.lake.delta.parquet_files import write_file
 from spark_jobs.lake.delta.tables import TABLES, TableSpec, ensure_table, open_table, reading, spec_of, table_uri
 from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, OutputMismatch, said
 from spark_jobs.lake.store import storage
-from spark_jobs.lake.store.written_file import WrittenFile as WrittenFile
+from spark_jobs.lake.store.written_file import WrittenFile
 
 FEW_IDS = 20
-"""Up to so many application ids are looked up one by one."""
+"""Up to this number, application ids are looked up one by one."""
 APPEND_RETRIES = 15
-"""Blind appends may be rebased onto others' commits this often; guarded commits never are."""
+"""Blind appends are rebased onto commits of others up to this many times; guarded commits never are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A version that a commit stands on, and the one it moves to."""
+    """A version that a commit depends on, and the version that it records."""
 
     application_id: str
     planned: int | None
-    """Version seen when the plan was made; None: never recorded."""
+    """Version at the time of the plan; None: never recorded."""
     next_version: int
 
 
 Action = AddAction | RemoveAction
 
 Where = tuple[str, Sequence[str]]
-"""A column of text and its values: the rows that have one of them."""
+"""A text column and values of it: selects the rows that have one of these values."""
 
 
-class Standing:
-    """Versions of tables that a plan was made on: a commit that is given it lands only on exactly that version.
+class TableVersions:
+    """Versions of tables that a plan was made on. A commit that expects them succeeds only on exactly these versions.
 
-    Own commits move it on. Made before the first of these tables is read, it says that nobody else has written since.
+    Our own commits advance them. Created before the first of these tables is read, they detect any concurrent write.
     """
 
     def __init__(self, versions: Mapping[str, int | None]) -> None:
         self._versions = dict(versions)
 
     @classmethod
-    def of(cls, lake: str, *names: str) -> Standing:
-        """The tables as they are now."""
+    def of(cls, lake: str, *names: str) -> TableVersions:
+        """Return the present versions of the tables."""
         return cls(table_versions(lake, *names))
 
     def check(self, table: DeltaTable, name: str) -> None:
-        """Raises ConcurrentChange where the table, as opened, is not at that version."""
+        """Compare the version of an opened table with the expected one.
+
+        Raises:
+            ConcurrentChange: The table is not at that version.
+        """
         planned, found = self._versions[name], table.version()
-        if found != (planned or 0):  # one that was not there is made, empty, by whoever comes first
-            raise ConcurrentChange(f"Table {name}: it stands at version {found}, the plan was made at {planned}.")
+        if found != (planned or 0):  # a missing table is created, empty, by its first writer
+            raise ConcurrentChange(f"Table {name}: it is at version {found}, the plan was made at {planned}.")
 
     def moved(self, name: str) -> None:
-        """A commit of ours landed."""
+        """Record that we made a commit."""
         self._versions[name] = (self._versions[name] or 0) + 1
 
 
 def table_versions(lake: str, *names: str) -> dict[str, int | None]:
-    """Versions of tables; None where one was never created."""
+    """Return versions of tables; None for a table that was never created."""
     opened = {name: open_table(lake, name) for name in names}
     return {name: None if table is None else table.version() for name, table in opened.items()}
 
 
 def versions(lake: str, name: str, application_ids: Sequence[str]) -> dict[str, int | None]:
-    """Recorded versions of application ids in table ``name``; None where there is none."""
+    """Return recorded versions of application ids in table ``name``; None if there is none."""
     table = open_table(lake, name)
     return dict.fromkeys(application_ids) if table is None else _versions(lake, name, table, application_ids)
 
@@ -99,24 +103,20 @@ def append(
     rows: pa.Table,
     run_id: str,
     guards: Sequence[Guard] = (),
-    standing: Standing | None = None,
+    expected: TableVersions | None = None,
 ) -> None:
-    """Append rows in one commit; no rows and no guards write nothing.
+    """Append rows in one commit; without rows and guards nothing is written.
 
     Raises:
-        ConcurrentChange: a guarded version has moved since the plan.
-        CommitUnanswered: it is not known whether the commit landed.
-        TableRefused: another program made the table into what we would harm; so does every commit here.
+        ConcurrentChange: A guarded version has changed since the plan.
+        CommitUnanswered: It is not known whether the commit succeeded.
+        TableRefused: Another program changed the table in a way that our commits would damage. All commits here raise
+            it.
     """
     if rows.num_rows == 0 and not guards:
         return
-    table = _opened(lake, name, guards, standing)
-    spec = spec_of(name, table)
-    written = _write(lake, spec, rows, {}, {})
-    retries = 0 if guards or standing else APPEND_RETRIES
-    _commit(
-        lake, table, spec, [_added(file) for file in written], _properties(run_id, guards, retries, written), standing
-    )
+    commit = _Commit(lake, name, run_id, guards, expected)
+    commit.add(_write(lake, commit.spec, rows, {}, {}))
 
 
 def replace(
@@ -126,26 +126,25 @@ def replace(
     rows: pa.Table,
     run_id: str,
     guards: Sequence[Guard] = (),
-    standing: Standing | None = None,
+    expected: TableVersions | None = None,
 ) -> None:
-    """Replace rows by others in one commit; nothing to remove, no rows and no guards write nothing.
+    """Replace rows by others in one commit; without rows to remove, new rows and guards nothing is written.
 
-    The other rows of a file that loses some are written anew together with ``rows``, with all columns they have.
+    If a file loses some rows, its other rows are rewritten together with ``rows``, with all their columns.
 
     Args:
-        where: a column of text and its values: rows that have one of them go.
+        where: A text column and its values: rows that have one of them are removed.
 
     Raises:
-        ConcurrentChange: the table, or a guarded version, has moved since the plan.
-        CommitUnanswered: it is not known whether the commit landed.
-        TableUnreadable: a file that may hold such rows is missing or damaged.
+        ConcurrentChange: The table, or a guarded version, has changed since the plan.
+        CommitUnanswered: It is not known whether the commit succeeded.
+        TableUnreadable: A file that may have such rows is missing or damaged.
     """
-    table = _opened(lake, name, guards, standing)
-    spec = spec_of(name, table)
+    commit = _Commit(lake, name, run_id, guards, expected)
     column, values = where
-    matching = Matching(lake, spec, column, values)
+    matching = Matching(lake, commit.spec, column, values)
     with reading(lake, name):
-        live = live_files(table)
+        live = live_files(commit.table)
     shrunk = matching.shrunk(live)
     if not shrunk and not rows.num_rows and not guards:
         return
@@ -157,27 +156,25 @@ def replace(
     for each in shrunk:
         if each.rows_left:
             origins.setdefault(key_of(each.file.partition_values), []).append(each.file.path)
-    written = _write(lake, spec, rows, kept, origins)
-    expected = rows.num_rows + sum(each.rows_left for each in shrunk)
-    if expected != sum(file.rows for file in written):
+    written = _write(lake, commit.spec, rows, kept, origins)
+    belonging = rows.num_rows + sum(each.rows_left for each in shrunk)
+    if belonging != sum(file.rows for file in written):
         raise OutputMismatch(
-            f"Table {name}: {sum(file.rows for file in written)} rows were written where {expected} belong; "
+            f"Table {name}: {sum(file.rows for file in written)} rows were written instead of {belonging}; "
             "nothing was replaced."
         )
-    actions: list[Action] = [*_removed([each.file for each in shrunk], data_change=True), *map(_added, written)]
-    # A commit that removes files must not be rebased: its removals were computed from this snapshot.
-    _commit(lake, table, spec, actions, _properties(run_id, guards, retries=0, files=written), standing)
+    commit.swap([each.file for each in shrunk], written, data_change=True)
 
 
-def delete(lake: str, name: str, where: Where, run_id: str, standing: Standing | None = None) -> None:
-    """Delete rows, named as in :func:`replace`, in one commit; where there are none it writes nothing.
+def delete(lake: str, name: str, where: Where, run_id: str, expected: TableVersions | None = None) -> None:
+    """Delete rows, selected as in :func:`replace`, in one commit; if there are none, nothing is written.
 
     Raises:
-        ConcurrentChange: the table has moved meanwhile.
-        CommitUnanswered: it is not known whether the commit landed.
-        TableUnreadable: a file that may hold such rows is missing or damaged.
+        ConcurrentChange: The table has changed meanwhile.
+        CommitUnanswered: It is not known whether the commit succeeded.
+        TableUnreadable: A file that may have such rows is missing or damaged.
     """
-    replace(lake, name, where, TABLES[name].schema.empty_table(), run_id, standing=standing)
+    replace(lake, name, where, TABLES[name].schema.empty_table(), run_id, expected=expected)
 
 
 def add_files(
@@ -187,28 +184,27 @@ def add_files(
     run_id: str,
     guards: Sequence[Guard] = (),
     check: Callable[[DeltaTable], None] | None = None,
-    standing: Standing | None = None,
+    expected: TableVersions | None = None,
 ) -> None:
     """Add worker-written files to table ``name`` in one commit together with the guards' new versions.
 
     Args:
-        check: called with the version of the table that the commit stands on, its guards compared; what it raises
-            leaves the table as it is. For guarded commits: others may be rebased onto versions it did not see.
+        check: Called with the version of the table that the commit is based on, after its guards were compared. If it
+            raises, the table stays unchanged. Only for guarded commits: others may be rebased onto later versions.
 
     Raises:
-        OutputMismatch: a file is missing, or is not of the size or the table partition it was announced with.
-        ConcurrentChange: a guarded version has moved since the plan.
-        CommitUnanswered: it is not known whether the commit landed.
+        OutputMismatch: A file is missing, or has another size or table partition than reported.
+        ConcurrentChange: A guarded version has changed since the plan.
+        CommitUnanswered: It is not known whether the commit succeeded.
     """
     if not files and not guards:
         return
     for written in files:
         _check_file(lake, name, written)
-    table = _opened(lake, name, guards, standing)
+    commit = _Commit(lake, name, run_id, guards, expected)
     if check is not None:
-        check(table)
-    properties = _properties(run_id, guards, 0 if guards or standing else APPEND_RETRIES, files)
-    _commit(lake, table, spec_of(name, table), [_added(file) for file in files], properties, standing)
+        check(commit.table)
+    commit.add(files)
 
 
 def rewrite_files(
@@ -222,49 +218,42 @@ def rewrite_files(
     data_change: bool,
     check: Callable[[DeltaTable], None] | None = None,
 ) -> None:
-    """Put worker-written files in the place of live ones, in one commit; nothing removed and added writes nothing.
+    """Replace live files by worker-written ones in one commit; if nothing is removed or added, nothing is written.
 
     Args:
-        removed: paths relative to the table, as files are named on disk.
-        data_change: False where the rows stay the same, so that nobody who follows the table reads them again.
-        check: called with the table that the commit stands on; raises :class:`ConcurrentChange` where the plan does
-            not hold for it.
+        removed: Paths relative to the table, as files are named on disk.
+        data_change: False if the rows stay the same, so that streaming readers do not read them again.
+        check: Called with the table that the commit is based on; raises :class:`ConcurrentChange` if the plan does not
+            fit it.
 
     Raises:
-        OutputMismatch: a written file is not what it was announced as, or rows were to stay and their number does not.
-        ConcurrentChange: a file to remove is not live any more, the table has moved meanwhile, or a guarded version
-            has moved since the plan.
-        CommitUnanswered: it is not known whether the commit landed.
+        OutputMismatch: A written file is not as reported, or the number of rows changed although rows must stay.
+        ConcurrentChange: A file to remove is no longer live, or the table or a guarded version has changed since the
+            plan.
+        CommitUnanswered: It is not known whether the commit succeeded.
     """
     if not removed and not written and not guards:
         return
     for file in written:
         _check_file(lake, name, file)
-    table = _opened(lake, name, guards, None, rewrites=True)
+    commit = _Commit(lake, name, run_id, guards, None, rewrites=True)
     if check is not None:
-        check(table)
-    live: dict[str, LiveFile] = {file.path: file for file in live_files(table)}
+        check(commit.table)
+    live: dict[str, LiveFile] = {file.path: file for file in live_files(commit.table)}
     gone = [path for path in removed if path not in live]
     if gone:
         raise ConcurrentChange(
-            f"Table {name}: {len(gone)} of {len(removed)} files to be replaced are not live any more; {gone[0]} is one."
+            f"Table {name}: {len(gone)} of {len(removed)} files to be replaced are no longer live; {gone[0]} is one."
         )
     rows_before = sum(live[path].rows for path in removed)
-    # A writer may leave statistics out; whoever rewrites such files has counted the rows in them.
+    # A writer may leave statistics out; the job that rewrites such files has counted their rows.
     is_counted = all(live[path].rows >= 0 for path in removed)
     if not data_change and is_counted and rows_before != sum(file.rows for file in written):
         raise OutputMismatch(
-            f"Table {name}: {sum(file.rows for file in written)} rows were written in the place of {rows_before}; "
+            f"Table {name}: {sum(file.rows for file in written)} rows were written instead of {rows_before}; "
             "nothing was replaced."
         )
-    actions: list[Action] = [
-        *_removed([live[path] for path in removed], data_change),
-        *(_added(f, data_change) for f in written),
-    ]
-    # Never rebased: delta-rs does not see that a file to remove was rewritten meanwhile, and its rows would be there
-    # twice.
-    properties = _properties(run_id, guards, retries=0, files=written)
-    _commit(lake, table, spec_of(name, table), actions, properties, None)
+    commit.swap([live[path] for path in removed], written, data_change=data_change)
 
 
 def _write(
@@ -274,10 +263,10 @@ def _write(
     kept: Mapping[str, tuple[Mapping[str, str], Iterable[pa.RecordBatch]]],
     origins: Mapping[str, Sequence[str]],
 ) -> list[WrittenFile]:
-    """One file for each table partition: first the rows that are kept in it, then the new ones.
+    """Write one file for each table partition: first the rows that are kept in it, then the new ones.
 
     Args:
-        origins: files that the kept rows come from, by table partition.
+        origins: Files that the kept rows come from, by table partition.
     """
     schema = pa.schema([spec.schema.field(column) for column in spec.schema.names if column in rows.schema.names])
     added = by_partition(rows.select(schema.names).cast(schema), spec)
@@ -301,27 +290,76 @@ def _added(file: WrittenFile, data_change: bool = True) -> AddAction:
 
 
 def _removed(files: Sequence[LiveFile], data_change: bool) -> list[RemoveAction]:
-    now_ms = time.time_ns() // 1_000_000  # when readers may lose the file is counted by Delta's clock, not a run's
-    # The action escapes its path itself: an escaped one would name no file, and the old rows would stay.
+    now_ms = (
+        time.time_ns() // 1_000_000
+    )  # Delta counts the retention of removed files by the system clock, not by a run's
+    # The action escapes its path itself. An escaped path would name no file, and the old rows would stay.
     return [RemoveAction(f.path, data_change, now_ms, f.size, dict(f.partition_values)) for f in files]
 
 
-def _commit(
-    lake: str,
-    table: DeltaTable,
-    spec: TableSpec,
-    actions: Sequence[Action],
-    properties: CommitProperties,
-    standing: Standing | None,
-) -> None:
-    with _landing(lake, spec.name, table, standing):
-        table.create_write_transaction(
-            list(actions),
-            mode="append",
-            schema=spec.schema,
-            partition_by=list(spec.partition_by),
-            commit_properties=properties,
-        )
+class _Commit:
+    """One commit to a table. Its dependencies are checked when it begins, and again by Delta when it is written."""
+
+    def __init__(
+        self,
+        lake: str,
+        name: str,
+        run_id: str,
+        guards: Sequence[Guard],
+        expected: TableVersions | None,
+        *,
+        rewrites: bool = False,
+    ) -> None:
+        """Open the table; create it if necessary."""
+        self._lake, self._name, self._run_id, self._guards, self._expected = lake, name, run_id, guards, expected
+        with answered(name):
+            known = None if expected is None else open_table(lake, name)
+            self.table = ensure_table(lake, name)
+        # Check again: another program may have changed the table since the job was planned.
+        table_features.refuse_table(lake, name, self.table, rewrites=rewrites)
+        _check(lake, self.table, name, guards)
+        if expected is not None:
+            if known is not None and self.table.version() > known.version():  # later columns were added now
+                expected.check(known, name)
+                expected.moved(name)
+            expected.check(self.table, name)
+        self.spec = spec_of(name, self.table)
+
+    def add(self, written: Sequence[WrittenFile]) -> None:
+        """Commit with these files added; without a guard it may be rebased onto commits of others."""
+        retries = 0 if self._guards or self._expected else APPEND_RETRIES
+        self._land([_added(file) for file in written], written, retries)
+
+    def swap(self, removed: Sequence[LiveFile], written: Sequence[WrittenFile], *, data_change: bool) -> None:
+        """Commit with files replaced. It is never rebased: delta-rs does not notice that a file to remove was rewritten
+        meanwhile, and its rows would be in the table twice.
+        """
+        added = [_added(file, data_change) for file in written]
+        self._land([*_removed(removed, data_change), *added], written, retries=0)
+
+    def _land(self, actions: list[Action], written: Sequence[WrittenFile], retries: int) -> None:
+        # No automatic rebase for guarded commits: delta-rs records an application's version but does not compare it
+        # with the planned one, so every attempt must check again.
+        # An add action of deltalake has no tags, so the commit as a whole carries the digests of its files.
+        digests = {file.path: file.digest for file in written if file.digest is not None}
+        contents = {file.path: file.content for file in written if file.content is not None}
+        metadata = {"run_id": self._run_id, "digests": digests, "contents": contents}
+        planned = self.table.version()
+        with answered(self._name):
+            self.table.create_write_transaction(
+                actions,
+                mode="append",
+                schema=self.spec.schema,
+                partition_by=list(self.spec.partition_by),
+                commit_properties=CommitProperties(
+                    custom_metadata={"userMetadata": json.dumps(metadata)},
+                    max_commit_retries=retries,
+                    app_transactions=[Transaction(guard.application_id, guard.next_version) for guard in self._guards],
+                ),
+            )
+            _kept(self._lake, self._name, self.table, planned)
+        if self._expected is not None:
+            self._expected.moved(self._name)
 
 
 def _check_file(lake: str, name: str, written: WrittenFile) -> None:
@@ -338,38 +376,9 @@ def _check_file(lake: str, name: str, written: WrittenFile) -> None:
         raise OutputMismatch(f"Table {name}: statistics of {full} do not count its {written.rows} rows.")
 
 
-def _opened(
-    lake: str, name: str, guards: Sequence[Guard], standing: Standing | None, *, rewrites: bool = False
-) -> DeltaTable:
-    """The table, made if need be, with all that a commit stands on compared."""
-    with answered(name):
-        known = None if standing is None else open_table(lake, name)
-        table = ensure_table(lake, name)
-    # Once more: another program may have changed the table since the job was planned.
-    table_features.refuse_table(lake, name, table, rewrites=rewrites)
-    _check(lake, table, name, guards)
-    if standing is not None:
-        if known is not None and table.version() > known.version():  # columns that came later were added just now
-            standing.check(known, name)
-            standing.moved(name)
-        standing.check(table, name)
-    return table
-
-
-@contextlib.contextmanager
-def _landing(lake: str, name: str, table: DeltaTable, standing: Standing | None) -> Iterator[None]:
-    """A commit under way: on disk when this ends, and `standing` moved on."""
-    planned = table.version()
-    with answered(name):
-        yield
-        _kept(lake, name, table, planned)
-    if standing is not None:
-        standing.moved(name)
-
-
 @contextlib.contextmanager
 def answered(name: str) -> Iterator[None]:
-    """What Delta says where it did not commit: another was first, or nobody knows."""
+    """Turn Delta's errors of a commit into ours: another commit was first, or the outcome is unknown."""
     try:
         yield
     except CommitFailedError as error:
@@ -377,7 +386,7 @@ def answered(name: str) -> Iterator[None]:
     except (DeltaError, OSError) as error:
         raise CommitUnanswered(
             f"Table {name}: a commit was not confirmed ({said(error)}) Remove the cause and run again: "
-            "if it landed all the same, the next run finds it and writes nothing twice."
+            "if it succeeded nevertheless, the next run finds it and writes nothing twice."
         ) from error
 
 
@@ -386,13 +395,13 @@ def _check(lake: str, table: DeltaTable, name: str, guards: Sequence[Guard]) -> 
     for guard in guards:
         if found[guard.application_id] != guard.planned:
             raise ConcurrentChange(
-                f"Table {name}: {guard.application_id} stands at {found[guard.application_id]}, the plan was made at "
+                f"Table {name}: {guard.application_id} is at {found[guard.application_id]}, the plan was made at "
                 f"{guard.planned}."
             )
 
 
 def _versions(lake: str, name: str, table: DeltaTable, application_ids: Sequence[str]) -> dict[str, int | None]:
-    """Versions that the table as opened records."""
+    """Return the versions that the opened table records."""
     if len(application_ids) > FEW_IDS:
         every = delta_log.recorded_versions(lake, name, table.version())
         if every is not None:
@@ -401,30 +410,13 @@ def _versions(lake: str, name: str, table: DeltaTable, application_ids: Sequence
 
 
 def _kept(lake: str, name: str, table: DeltaTable, planned: int) -> None:
-    """Return when what was committed after version ``planned`` is on disk: until then the power may fail and take it
-    back, while commits made after it stay. ``deltalake`` syncs nothing; the files that the commit adds are synced
-    before it."""
-    root = table_uri(lake, name)
-    if storage.is_remote(root):
+    """Wait until the commits after version ``planned`` are on disk. Until then a power failure may remove them, while
+    later commits stay. ``deltalake`` syncs nothing; the files that the commit adds are synced before it.
+    """
+    if storage.is_remote(lake):
         return
     table.update_incremental()
     for version in range(planned + 1 if planned else 0, table.version() + 1):
         with contextlib.suppress(FileNotFoundError):
-            storage.sync(storage.join(root, "_delta_log", f"{version:020d}.json"))
-    storage.sync(storage.join(root, "_delta_log"))
-
-
-def _properties(
-    run_id: str, guards: Sequence[Guard], retries: int, files: Sequence[WrittenFile] = ()
-) -> CommitProperties:
-    # No automatic rebase for guarded commits: delta-rs records an application's version but does not compare it
-    # with the one the plan stood on, so every attempt must look again.
-    # An add action of deltalake has no tags, so the commit as a whole carries the digests of its files.
-    digests = {file.path: file.digest for file in files if file.digest is not None}
-    contents = {file.path: file.content for file in files if file.content is not None}
-    metadata = {"run_id": run_id, "digests": digests, "contents": contents}
-    return CommitProperties(
-        custom_metadata={"userMetadata": json.dumps(metadata)},
-        max_commit_retries=retries,
-        app_transactions=[Transaction(guard.application_id, guard.next_version) for guard in guards],
-    )
+            storage.sync(delta_log.commit_file(lake, name, version))
+    storage.sync(delta_log.log_folder(lake, name))

@@ -1,9 +1,9 @@
-"""Whose rows a file of ``records`` has, and at which offsets: read from the file where its statistics do not tell.
+"""Which logs a file of ``records`` has rows of, and their offsets; read from the file if its statistics do not show it.
 
-Files that another engine wrote may hold rows of several logs, in any order. Three columns tell which; what was read is
-remembered for as long as the process lives, because the file that a table names under a path never changes.
+Files of another engine may have rows of several logs, in any order. Three columns show which. The result is cached in
+the process, because the file that a table names under a path never changes.
 
-Belongs here: reading those columns. What follows from them is ``completeness``'s, ``file_order``'s and ``replace``'s.
+This module reads those columns. ``completeness``, ``file_order`` and ``replace`` use the result.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ LogKey = tuple[str, int]
 
 
 class FileUnreadable(Exception):
-    """A file that a table names is missing, or is not a readable Parquet file; the text says which and why."""
+    """A file that a table names is missing, or is not a readable Parquet file; the text gives path and reason."""
 
     def __init__(self, path: str, reason: str, *, is_lost: bool = True) -> None:
-        """``is_lost``: False where disk or store do not give its bytes, which may be over later."""
+        """``is_lost``: False if disk or store fail to read its bytes, which may be temporary."""
         super().__init__(f"the file {path} cannot be read: {reason}")
         self.path = path
         self.reason = reason
@@ -46,12 +46,12 @@ class FileUnreadable(Exception):
 
 
 class OffsetCounts:
-    """The offsets of rows, each as often as there are rows with it: where that number changes, and by how much."""
+    """Numbers of rows by offset, stored as the offsets where the number changes, and by how much."""
 
     __slots__ = ("_before", "_levels", "positions", "steps")
 
     def __init__(self, positions: Integers, steps: Integers) -> None:
-        """``positions`` rise, and none of ``steps`` is zero."""
+        """``positions`` ascend, and none of ``steps`` is zero."""
         self.positions = positions
         self.steps = steps
         self._levels = np.cumsum(steps)
@@ -59,7 +59,7 @@ class OffsetCounts:
 
     @classmethod
     def of(cls, offsets: Integers) -> OffsetCounts:
-        """Of rows in any order."""
+        """Count rows in any order."""
         rising = np.sort(offsets)
         begins = np.flatnonzero(np.diff(rising) != 1) + 1
         starts = rising[np.concatenate(([0], begins))] if len(rising) else rising
@@ -70,7 +70,7 @@ class OffsetCounts:
 
     @classmethod
     def together(cls, several: Iterable[OffsetCounts]) -> OffsetCounts:
-        """Rows of all of them."""
+        """Add several counts."""
         parts = list(several)
         empty = np.zeros(0, dtype=np.int64)
         return _normal(
@@ -80,6 +80,7 @@ class OffsetCounts:
 
     @property
     def rows(self) -> int:
+        """How many rows there are."""
         return int(self._before[-1]) if len(self.positions) else 0
 
     @property
@@ -89,23 +90,23 @@ class OffsetCounts:
 
     @property
     def end(self) -> int:
-        """The offset behind the greatest."""
+        """The offset after the greatest."""
         return int(self.positions[-1])
 
     @property
     def nbytes(self) -> int:
-        """Memory that this takes."""
+        """Memory of the arrays, in bytes."""
         return 4 * self.positions.nbytes
 
     def below(self, offset: int) -> int:
-        """Rows with lower offsets."""
+        """Return the number of rows with lower offsets."""
         at = int(np.searchsorted(self.positions, offset, side="right")) - 1
         if at < 0:
             return 0
         return int(self._before[at] + self._levels[at] * (offset - self.positions[at]))
 
     def at_row(self, number: int) -> int:
-        """The first offset with at least ``number`` rows below it."""
+        """Return the first offset with at least ``number`` rows below it."""
         at = int(np.searchsorted(self._before, number, side="left")) - 1
         if at < 0:
             return self.start
@@ -113,14 +114,14 @@ class OffsetCounts:
         return int(self.positions[at]) + -(-left // level)
 
     def stretches(self) -> Iterator[tuple[int, int]]:
-        """Half-open ranges in which every offset has a row; they do not touch."""
+        """Yield half-open ranges in which every offset has a row; they do not touch."""
         has_rows = np.concatenate(([False], self._levels > 0))
         changes = np.flatnonzero(has_rows[1:] != has_rows[:-1])
         found = self.positions[changes].tolist()
         yield from zip(found[::2], found[1::2], strict=True)
 
     def clipped(self, start: int, end: int) -> OffsetCounts:
-        """Rows with offsets in [start, end)."""
+        """Return the counts of offsets in [start, end)."""
         low, high = (int(np.searchsorted(self.positions, bound, side="left")) for bound in (start, end))
         level = int(self._levels[low - 1]) if low else 0
         left = int(self._levels[high - 1]) if high else 0
@@ -130,7 +131,7 @@ class OffsetCounts:
         )
 
     def digest(self) -> str:
-        """Two are equal if and only if these are."""
+        """Return a digest that is equal if and only if the counts are equal."""
         return hashlib.sha256(self.positions.astype("<i8").tobytes() + self.steps.astype("<i8").tobytes()).hexdigest()
 
 
@@ -146,14 +147,15 @@ def _normal(positions: Integers, steps: Integers) -> OffsetCounts:
 
 @dataclass(frozen=True, slots=True)
 class FileContents:
-    """What a file has of each log."""
+    """The rows of a file by log."""
 
     logs: Mapping[LogKey, OffsetCounts]
     is_ordered: bool
-    """Whether its offsets never fall from one row to the next; of several logs it never is."""
+    """Whether its offsets never decrease from row to row; always False for a file of several logs."""
 
     @property
     def rows(self) -> int:
+        """How many rows there are."""
         return sum(offsets.rows for offsets in self.logs.values())
 
 
@@ -161,10 +163,10 @@ _remembered: OrderedDict[tuple[str, int, int], FileContents] = OrderedDict()
 
 
 def read_contents(lake: str, name: str, path: str) -> FileContents:
-    """What the file at ``path`` (relative to table ``name``) holds; read once in a process.
+    """Return the content of the file at ``path`` (relative to table ``name``); read once in a process.
 
     Raises:
-        FileUnreadable: it is missing, cut or damaged, or the disk or store does not give it.
+        FileUnreadable: It is missing, truncated or damaged, or disk or store fail to read it.
     """
     full = storage.join(table_uri(lake, name), path)
     try:
@@ -182,14 +184,14 @@ def read_contents(lake: str, name: str, path: str) -> FileContents:
 
 @contextlib.contextmanager
 def unbroken(full: str, path: str) -> Iterator[None]:
-    """Reading a table's file, and nothing else: what fails here is the file's fault, or the disk's.
+    """Turn errors of reading a table's file into ours; the block must do nothing else.
 
     Args:
-        full: where the file lies; ``path`` is how the table names it.
+        full: Full path of the file; ``path`` is the path in the table.
 
     Raises:
-        FileUnreadable: the file is lost.
-        OSError: its bytes cannot be read now.
+        FileUnreadable: The file is lost.
+        OSError: Its bytes cannot be read now.
     """
     try:
         yield
@@ -198,7 +200,7 @@ def unbroken(full: str, path: str) -> Iterator[None]:
 
 
 def batches_of(file: pq.ParquetFile, full: str, path: str, rows: int, **given: Any) -> Iterator[pa.RecordBatch]:
-    """Batches of at most ``rows`` rows of an open file; ``given`` as pyarrow takes it. Raises as :func:`unbroken`."""
+    """Yield batches of at most ``rows`` rows of an open file; ``given`` goes to pyarrow. Raises as :func:`unbroken`."""
     with unbroken(full, path):
         batches = file.iter_batches(rows, **given)
     while True:
@@ -211,7 +213,7 @@ def batches_of(file: pq.ParquetFile, full: str, path: str, rows: int, **given: A
 
 @contextlib.contextmanager
 def opened(full: str, path: str, **given: Any) -> Iterator[pq.ParquetFile]:
-    """A file whose checksums are compared as it is read, where it has any. Raises as :func:`unbroken`."""
+    """Open a file; its checksums, if any, are compared during reading.  Raises as :func:`unbroken`."""
     with unbroken(full, path):
         file = open_parquet(full, page_checksum_verification=True, **given)
     with file:
@@ -219,11 +221,11 @@ def opened(full: str, path: str, **given: Any) -> Iterator[pq.ParquetFile]:
 
 
 def why_unreadable(full: str, path: str, error: Exception) -> Exception:
-    """What ``error``, from reading a table's file, means: it is lost, or it cannot be read now and may be later.
+    """Decide what ``error``, from reading a table's file, means: the file is lost, or it cannot be read now.
 
     Returns:
-        FileUnreadable where it is not there, or all of its bytes can be read and are no Parquet file; otherwise what
-        keeps its bytes from being read.
+        FileUnreadable if the file is missing, or if all of its bytes can be read and are not a Parquet file. Otherwise
+        the error that prevents reading its bytes.
     """
     try:
         _read_through(full)
@@ -235,7 +237,7 @@ def why_unreadable(full: str, path: str, error: Exception) -> Exception:
 
 
 def _read_through(full: str) -> None:
-    storage.stat(full)  # an object store says by this that nothing is there
+    storage.stat(full)  # raises for an object that does not exist
     with storage.arrow_filesystem(storage.directory_of(full)).open_input_stream(posixpath.basename(full)) as stream:
         while stream.read(4 << 20):
             pass
@@ -267,20 +269,20 @@ def _contents(file: pq.ParquetFile) -> FileContents:
         for key, chosen in by_log(chunk):
             held = parts.setdefault(key, [])
             held.append(OffsetCounts.of(offsets[chosen]))
-            if len(held) == 64:  # neighbours join: a log without gaps is one range however many chunks it has
+            if len(held) == 64:  # neighbours are joined: a log without gaps is one range, however many chunks it has
                 parts[key] = [OffsetCounts.together(held)]
     logs = {key: OffsetCounts.together(held) for key, held in parts.items()}
     return FileContents(logs, is_ordered and len(logs) < 2)
 
 
 def by_log(chunk: pa.RecordBatch) -> Iterator[tuple[LogKey, Integers]]:
-    """The logs that rows are of, and the places of each log's rows. Reads ``partition`` and a dictionary ``log_id``."""
+    """Yield the logs of the rows, with positions of each log's rows. Reads ``partition`` and dictionary ``log_id``."""
     named = chunk.column("log_id")
     if not pa.types.is_dictionary(named.type):
         named = named.cast(pa.string()).dictionary_encode()
-    words = named.dictionary.to_pylist()
-    codes = named.indices.fill_null(len(words)).to_numpy(zero_copy_only=False).astype(np.int64)
-    words.append("")  # of a row without a log, which is nobody's
+    words = named.dictionary.to_pylist()  # type: ignore[attr-defined]
+    codes = named.indices.fill_null(len(words)).to_numpy(zero_copy_only=False).astype(np.int64)  # type: ignore[attr-defined]
+    words.append("")  # for rows without a log, which belong to no log
     keys = (codes << 32) | (integers(chunk, "partition") & 0xFFFFFFFF)
     order = np.argsort(keys, kind="stable")
     begins = np.flatnonzero(np.diff(keys[order])) + 1
@@ -292,6 +294,6 @@ def by_log(chunk: pa.RecordBatch) -> Iterator[tuple[LogKey, Integers]]:
 
 
 def integers(chunk: pa.RecordBatch, column: str) -> Integers:
-    """A column of numbers; -1 where there is none."""
+    """Return a column of numbers; -1 for nulls."""
     found: Integers = chunk.column(column).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     return found

@@ -24,9 +24,9 @@ from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WrittenFile, new_file_name
 
 ROW_GROUP_ROWS = 65_536
-"""A point look-up decodes one row group; fewer rows make more footer than that saves."""
+"""Rows of a row group. A point look-up decodes one group; with fewer rows the footer grows more than that saves."""
 ROW_GROUP_BYTES = 32 << 20
-"""Rows of more than this, uncompressed, are a group however few they are: a worker holds one at a time."""
+"""Uncompressed bytes of a row group, however few its rows are: a worker keeps one group in memory."""
 
 
 def write_file(
@@ -36,24 +36,24 @@ def write_file(
     partition_values: Mapping[str, str],
     is_proven: Callable[[], bool] = lambda: True,
 ) -> WrittenFile | None:
-    """Write rows as one Parquet file below ``root``; None if there were no rows.
+    """Write rows as one Parquet file below ``root``; return None if there were no rows.
 
     Args:
-        root: directory of the Delta table.
-        chunks: rows with the table's columns; those that partition the table are left out of the file, and one that
+        root: Directory of the Delta table.
+        chunks: Rows with the table's columns. Columns that partition the table are left out of the file. A column that
             a chunk lacks is null in its rows.
-        partition_values: the table partition of every row in the file.
-        is_proven: called when all rows were taken; whether they are known to be ours. Rows that another engine wrote
-            get no digest: it would make a proof of what nobody has compared.
+        partition_values: The table partition of every row in the file.
+        is_proven: Called after all rows; returns whether they are known to be ours. Rows of another engine get no
+            digest: it would claim a proof for rows that were never compared.
 
     Raises:
-        OSError: the file can't be written. What was begun is removed, and was never seen in its place.
+        OSError: The file can't be written. An unfinished file is removed, and was never visible in its place.
     """
     filled = (chunk for chunk in chunks if chunk.num_rows)
     first = next(filled, None)
     if first is None:
         return None
-    # Delta's own separator: these are names in a table, also where directories are written in another way
+    # Delta's own separator: these are names in a table, also on systems with another directory separator
     folders = [storage.folder_name(f"{k}={v}") for k, v in partition_values.items()]  # the commit has the value, whole
     relative = "/".join((*folders, new_file_name()))
     schema = _schema_of(first, spec)
@@ -83,12 +83,12 @@ def write_file(
 
 
 def _declared(spec: TableSpec) -> pa.Schema:
-    """The columns that the digest of a file covers: ours, without those that a user added to the table."""
+    """Return the columns that the digest of a file covers: ours, without those that a user added."""
     return TABLES[spec.name].file_schema if spec.name in TABLES else spec.file_schema
 
 
 def _row_groups(chunks: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
-    """The rows cut into row groups; whoever decodes them gives as many at a time as suits it. Nothing is copied."""
+    """Yield the rows cut into row groups. Chunks may have any number of rows. Nothing is copied."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for chunk in chunks:
@@ -108,7 +108,7 @@ def _row_groups(chunks: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator
 
 
 def _with_columns(chunk: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The chunk with the columns of the file, in their order."""
+    """Return the chunk with the columns of the file, in their order."""
     lacking = [field for field in schema if field.name not in chunk.schema.names]
     for field in lacking:
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
@@ -117,7 +117,7 @@ def _with_columns(chunk: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _schema_of(chunk: pa.RecordBatch, spec: TableSpec) -> pa.Schema:
-    """The columns of the file: the table's, but text that comes as a dictionary stays one while it is written."""
+    """Return the columns of the file: the table's, but dictionaries of text stay dictionaries when written."""
     encoded = {field.name for field in chunk.schema if pa.types.is_dictionary(field.type)}
     return pa.schema(
         [
@@ -128,9 +128,10 @@ def _schema_of(chunk: pa.RecordBatch, spec: TableSpec) -> pa.Schema:
 
 
 def _layout(spec: TableSpec) -> dict[str, Any]:
-    """How columns are encoded. Encoding is most of the work of publishing, so each kind gets what is cheapest for it:
-    numbers that rise with the offset as differences, which leaves a compressor nothing to do; words that come again
-    and again as a dictionary; bytes as they are, compressed (zstd: half the size of snappy for a quarter more time)."""
+    """Return how columns are encoded. Encoding is most of the work of publishing, so each kind gets the cheapest one:
+    ascending numbers as differences, which a compressor cannot improve; repeated words as a dictionary; bytes
+    unchanged and compressed (zstd: half the size of snappy for a quarter more time).
+    """
     schema = spec.file_schema
     rising = [f.name for f in schema if pa.types.is_int64(f.type) or pa.types.is_timestamp(f.type)]
     repeated = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_int32(f.type)]
@@ -148,7 +149,7 @@ def _layout(spec: TableSpec) -> dict[str, Any]:
 
 
 def _leaves(path: str, kind: pa.DataType) -> list[str]:
-    """Paths of the Parquet columns that a field becomes."""
+    """Return the paths of the Parquet columns of a field."""
     if pa.types.is_list(kind):
         return _leaves(f"{path}.list.element", kind.value_type)
     if pa.types.is_map(kind):
@@ -159,7 +160,7 @@ def _leaves(path: str, kind: pa.DataType) -> list[str]:
 
 
 def statistics(metadata: pq.FileMetaData, spec: TableSpec) -> str:
-    """Delta's statistics JSON from a Parquet footer, without a second pass over the rows."""
+    """Return Delta's statistics JSON from a Parquet footer, without a second pass over the rows."""
     columns = {metadata.schema.column(i).path: i for i in range(metadata.num_columns)}
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     least: dict[str, object] = {}
@@ -168,20 +169,21 @@ def statistics(metadata: pq.FileMetaData, spec: TableSpec) -> str:
     for name in spec.statistics:
         if name not in columns:
             continue
-        found = [group.column(columns[name]).statistics for group in groups]
-        if any(s is None for s in found):
+        stated = [group.column(columns[name]).statistics for group in groups]
+        found = [s for s in stated if s is not None]
+        if len(found) < len(stated):
             continue
-        if all(s.has_null_count for s in found):
-            nulls[name] = sum(s.null_count for s in found)
+        if all(s.has_null_count for s in found):  # type: ignore[attr-defined]
+            nulls[name] = sum(s.null_count for s in found)  # type: ignore[misc]
         ranged = [s for s in found if s.has_min_max]
         if len(ranged) == len([s for s in found if s.num_values]) and ranged:
-            least[name] = _plain(min(s.min for s in ranged))
-            greatest[name] = _plain(max(s.max for s in ranged), up=True)
+            least[name] = _plain(min(s.min for s in ranged))  # type: ignore[type-var]
+            greatest[name] = _plain(max(s.max for s in ranged), up=True)  # type: ignore[type-var]
     return json.dumps({"numRecords": metadata.num_rows, "minValues": least, "maxValues": greatest, "nullCount": nulls})
 
 
 def _plain(value: object, up: bool = False) -> object:
-    """Delta keeps timestamps to the millisecond, so a maximum is rounded up: it must not exclude its own row."""
+    """Convert to JSON. Delta keeps milliseconds, so a maximum is rounded up: it must not exclude its own row."""
     if not isinstance(value, datetime.datetime):
         return value
     if up and value.microsecond % 1000:

@@ -1,13 +1,13 @@
 """The digest of the rows of a data file: it depends on the values alone, not on how they are stored.
 
-Each column contributes independent streams: validity and, for lists and text, lengths and data. How rows are cut into
-chunks, slices with an offset, dictionary encoding, and bytes under null values do not change the digest. A column that
-is null in every row contributes nothing, so a nullable column that a table gains later keeps the digests of old files.
+Each column contributes independent streams: validity and, for lists and text, lengths and data. Chunk sizes, slices
+with an offset, dictionary encoding, and bytes under null values do not change the digest. A column that is null in
+every row contributes nothing, so a nullable column that a table gains later keeps the digests of old files.
 
 Columns that a user added to a table are not part of the digest: pass the declared schema of the file.
 
-It is there to find harm, not forgery: whoever can write a file of a table can write any digest into it. So XXH3 with
-128 bits will do. SHA-256 took a fifth of the CPU that publishing takes.
+The digest finds damage, not forgery: a program that can write a file of a table can write any digest into it. So XXH3
+with 128 bits is enough. SHA-256 took a fifth of the CPU time of publishing.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -27,26 +28,26 @@ from spark_jobs.lake.store import storage
 FOOTER_KEY = "loglake.rows"
 """Key of the digest in the metadata of a Parquet footer."""
 VERSION = 1
-"""Of the rules by which rows become a digest."""
+"""Version of the rules that turn rows into a digest."""
 _READ_BYTES = 4 << 20
 
 
 class RowDigest:
-    """XXH3 with 128 bits over rows in their order, taken in batch by batch."""
+    """XXH3 with 128 bits over rows in their order, updated batch by batch."""
 
     def __init__(self, schema: pa.Schema) -> None:
         """Start with no rows.
 
         Args:
-            schema: the declared columns of the file; a column that a batch lacks counts as null.
+            schema: The declared columns of the file; a column that a batch lacks counts as null.
         """
         self._fields = {field.name: field for field in schema}
         self._columns = {field.name: _top_stream(field.type) for field in schema}
         self.rows = 0
-        """Rows taken in so far."""
+        """Number of rows so far."""
 
     def update(self, batch: pa.RecordBatch) -> None:
-        """Take in the next rows."""
+        """Add the next rows."""
         present = set(batch.schema.names)
         for name, field in self._fields.items():
             if name in present:
@@ -56,9 +57,9 @@ class RowDigest:
         self.rows += batch.num_rows
 
     def hexdigest(self) -> str:
-        """The digest of all rows so far; more rows may follow."""
+        """Return the digest of all rows so far; more rows may follow."""
         whole = xxh3_128(f"{VERSION}:{self.rows}".encode())
-        for name in sorted(self._columns):  # by name: the order of columns is a matter of storage
+        for name in sorted(self._columns):  # by name: the order of columns belongs to the storage
             column = self._columns[name]
             if column.has_values:
                 whole.update(f"\n{json.dumps(name)}:{_type_name(self._fields[name].type)}:".encode())
@@ -66,15 +67,15 @@ class RowDigest:
         return whole.hexdigest()
 
     def footer(self) -> dict[str, str]:
-        """The digest as key-value metadata of a Parquet footer."""
+        """Return the digest as key-value metadata of a Parquet footer."""
         return {FOOTER_KEY: json.dumps({"v": VERSION, "xxh3_128": self.hexdigest(), "rows": self.rows})}
 
 
 def of_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> str:
-    """The digest of rows in their order.
+    """Return the digest of rows in their order.
 
     Args:
-        schema: the declared columns of the file, as ``TableSpec.file_schema`` lists them.
+        schema: The declared columns of the file, as ``TableSpec.file_schema`` lists them.
     """
     digest = RowDigest(schema)
     for batch in batches:
@@ -83,11 +84,11 @@ def of_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> str:
 
 
 def of_file(path: str) -> str | None:
-    """The digest that the footer of a Parquet file records; None where there is none of this version.
+    """Return the digest in the footer of a Parquet file; None if there is none of this version.
 
     Raises:
-        OSError: the file can't be read.
-        pyarrow.ArrowInvalid: it is not a Parquet file.
+        OSError: The file can't be read.
+        pyarrow.ArrowInvalid: It is not a Parquet file.
     """
     root, name = storage.directory_of(path), path.rpartition("/")[2]
     with storage.arrow_filesystem(root).open_input_file(name) as content:
@@ -95,10 +96,10 @@ def of_file(path: str) -> str | None:
 
 
 def of_bytes(path: str) -> str:
-    """The digest of a file as it lies there: of rows and of all that tells how to read them.
+    """Return the digest of a file's bytes: of its rows and of all metadata.
 
     Raises:
-        OSError: the file can't be read.
+        OSError: The file can't be read.
     """
     digest = xxh3_128()
     root, name = storage.directory_of(path), path.rpartition("/")[2]
@@ -109,22 +110,22 @@ def of_bytes(path: str) -> str:
 
 
 def are_recorded(root: str, paths: Iterable[str]) -> bool:
-    """Whether every one of these files has the digest of its rows: Loglake wrote it.
+    """Return whether every one of these files has a row digest, which means that Loglake wrote it.
 
-    Whoever carries their rows over, and reads them with page checksums, has the rows that were written.
+    A job that copies such rows, and reads them with page checksums, has the rows that were written.
 
     Args:
-        root: directory of the Delta table.
+        root: Directory of the Delta table.
 
     Raises:
-        OSError: a file can't be read.
-        pyarrow.ArrowInvalid: one is not a Parquet file.
+        OSError: A file can't be read.
+        pyarrow.ArrowInvalid: One is not a Parquet file.
     """
     return all(of_file(storage.join(root, path)) is not None for path in paths)
 
 
 def recorded(metadata: pq.FileMetaData) -> str | None:
-    """The digest in a footer that was read already; None where there is none of this version."""
+    """Return the digest in a footer that was already read; None if there is none of this version."""
     try:
         entry = json.loads((metadata.metadata or {})[FOOTER_KEY.encode()])
         return str(entry["xxh3_128"]) if entry["v"] == VERSION and entry["rows"] == metadata.num_rows else None
@@ -141,7 +142,7 @@ class _Validity:
         self._count = 0
         self.has_values = False
 
-    def update(self, values: pa.Array) -> None:
+    def update(self, values: pa.Array[Any]) -> None:
         rows = len(values)
         if not rows:
             return
@@ -177,7 +178,7 @@ class _Validity:
 
 
 class _Values:
-    """The values of a column of one kind, one after the other; nulls are validity's."""
+    """The values of a column of one kind, one after the other; nulls belong to the validity."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self._kind = kind
@@ -191,22 +192,22 @@ class _Values:
         return self._validity.has_values
 
     def skip(self, rows: int) -> None:
-        """Take in rows that are null."""
+        """Add rows that are null."""
         self._validity.skip(rows)
 
-    def update(self, values: pa.Array) -> None:
+    def update(self, values: pa.Array[Any]) -> None:
         self._validity.update(values)
         if values.null_count == len(values):
             return
         kind = self._kind
         if pa.types.is_struct(kind):
             valid = values.drop_null() if values.null_count else values
-            for child, part in zip(self._children, valid.flatten(), strict=True):
+            for child, part in zip(self._children, valid.flatten(), strict=True):  # type: ignore[attr-defined]
                 child.update(part)
         elif _is_list(kind):
             valid = values.drop_null() if values.null_count else values
             self._lengths.update(_bytes_of(pc.list_value_length(valid)))
-            self._children[0].update(valid.flatten())
+            self._children[0].update(valid.flatten())  # type: ignore[attr-defined]
         elif _is_text(kind):
             self._update_text(values)
         elif pa.types.is_boolean(kind):
@@ -214,14 +215,14 @@ class _Values:
         else:
             self._data.update(_bytes_of(values.drop_null() if values.null_count else values))
 
-    def _update_text(self, values: pa.Array) -> None:
+    def _update_text(self, values: pa.Array[Any]) -> None:
         wide = pa.types.is_large_binary(self._kind) or pa.types.is_large_string(self._kind)
         kind = np.dtype("<i8") if wide else np.dtype("<i4")
         offsets = _offsets(values, kind)
         lengths = np.diff(offsets)
         if values.null_count:
             valid = np.asarray(values.is_valid())
-            if lengths[~valid].any():  # bytes that no value has
+            if lengths[~valid].any():  # bytes that belong to no value
                 values = values.drop_null()
                 offsets = _offsets(values, kind)
                 lengths = np.diff(offsets)
@@ -242,23 +243,23 @@ class _Values:
 
 
 class _Runs:
-    """A column whose rows often say the same: each run of equal values counts once, with its length."""
+    """A column with many equal values: each run of equal values counts once, with its length."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self._values = _Values(kind)
         self._lengths = xxh3_128()
-        self._last: pa.Array | None = None
-        """The value of the run that may go on, as an array of one."""
+        self._last: pa.Array[Any] | None = None
+        """The value of the run that may continue, as an array of one."""
         self._count = 0
         self.has_values = False
         self._kind = kind
 
     def skip(self, rows: int) -> None:
-        """Take in rows that are null."""
+        """Add rows that are null."""
         if rows:
-            self._extend(pa.nulls(1, self._kind), rows)
+            self._extend(pa.nulls(1, self._kind), rows)  # type: ignore[call-overload]
 
-    def update(self, values: pa.Array) -> None:
+    def update(self, values: pa.Array[Any]) -> None:
         rows = len(values)
         if not rows:
             return
@@ -272,14 +273,14 @@ class _Runs:
             values = values.dictionary_decode()
         self.has_values |= values.null_count < rows
         if _is_text(self._kind):
-            encoded = pc.run_end_encode(values, run_end_type=pa.int64())
+            encoded = pc.run_end_encode(values, run_end_type=pa.int64())  # type: ignore[attr-defined]
             self._take(encoded.values, np.asarray(encoded.run_ends))
         else:
             ends, found = _runs(values)
             self._take(found, ends)
 
-    def _take(self, values: pa.Array, ends: np.ndarray[Any, np.dtype[np.int64]]) -> None:
-        """Take in runs: their values, and the row after each."""
+    def _take(self, values: pa.Array[Any], ends: npt.NDArray[np.int64]) -> None:
+        """Add runs: their values, and the row after each."""
         lengths = np.diff(ends, prepend=0).astype("<i8")
         self._extend(values.slice(0, 1), int(lengths[0]))
         if len(values) > 1:
@@ -288,7 +289,7 @@ class _Runs:
             self._lengths.update(lengths[1:-1].tobytes())
             self._last, self._count = values.slice(len(values) - 1), int(lengths[-1])
 
-    def _extend(self, value: pa.Array, rows: int) -> None:
+    def _extend(self, value: pa.Array[Any], rows: int) -> None:
         if self._last is None:
             self._last = value
         elif not self._last.equals(value):
@@ -297,12 +298,12 @@ class _Runs:
         self._count += rows
 
     def _end_run(self) -> None:
-        self._values.update(self._last)
+        self._values.update(self._last)  # type: ignore[arg-type]
         self._lengths.update(self._count.to_bytes(8, "little"))
         self._last, self._count = None, 0
 
     def digest(self) -> bytes:
-        # The run that may go on is described beside the others: more rows may follow.
+        # The last run may continue, so it is added to a copy: more rows may follow.
         last = _Values(self._kind)
         if self._last is not None:
             last.update(self._last)
@@ -314,13 +315,13 @@ class _Runs:
 
 
 def _top_stream(kind: pa.DataType) -> _Values | _Runs:
-    """How a column is taken in: what is repeated row by row as runs, the rest as it is."""
+    """Choose the stream of a column: runs for values that often repeat, plain values for others."""
     repeated = pa.types.is_string(kind) or pa.types.is_int32(kind) or pa.types.is_boolean(kind)
     return _Runs(kind) if repeated else _Values(kind)
 
 
-def _as_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The column with its declared type; a dictionary of such values stays one where runs are taken of it."""
+def _as_type(values: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
+    """Convert to the declared type; a dictionary stays one if runs are made of it."""
     if values.type == kind:
         return values
     if isinstance(values, pa.DictionaryArray):
@@ -330,10 +331,10 @@ def _as_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
     return values if values.type == kind else values.cast(kind)
 
 
-def _runs(values: pa.Array) -> tuple[np.ndarray[Any, np.dtype[np.int64]], pa.Array]:
-    """Runs of equal numbers: the row after each, and their values."""
+def _runs(values: pa.Array[Any]) -> tuple[npt.NDArray[np.int64], pa.Array[Any]]:
+    """Return runs of equal numbers: the row after each, and their values."""
     if values.null_count or pa.types.is_boolean(values.type):
-        encoded = pc.run_end_encode(values, run_end_type=pa.int64())
+        encoded = pc.run_end_encode(values, run_end_type=pa.int64())  # type: ignore[attr-defined]
         return np.asarray(encoded.run_ends), encoded.values
     numbers = values.to_numpy()
     starts = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
@@ -343,22 +344,22 @@ def _runs(values: pa.Array) -> tuple[np.ndarray[Any, np.dtype[np.int64]], pa.Arr
     return np.append(starts, len(numbers)), pa.array(found, values.type)
 
 
-def _offsets(values: pa.Array, kind: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
-    """Where each value begins in the data, and where the last one ends."""
-    return np.frombuffer(values.buffers()[1], kind, len(values) + 1, values.offset * kind.itemsize)
+def _offsets(values: pa.Array[Any], kind: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
+    """Return the start of each value in the data, and the end of the last one."""
+    return np.frombuffer(values.buffers()[1], kind, len(values) + 1, values.offset * kind.itemsize)  # type: ignore[call-overload, no-any-return]
 
 
-def _bytes_of(values: pa.Array) -> memoryview:
-    """The data of numbers without nulls."""
+def _bytes_of(values: pa.Array[Any]) -> memoryview:
+    """Return the data of numbers without nulls."""
     width = values.type.bit_width // 8
-    data = memoryview(values.buffers()[1])
+    data = memoryview(values.buffers()[1])  # type: ignore[arg-type]
     return data[values.offset * width : (values.offset + len(values)) * width]
 
 
 def _children(kind: pa.DataType) -> list[pa.DataType]:
     if pa.types.is_struct(kind):
         return [field.type for field in kind]
-    return [kind.value_type] if _is_list(kind) else []
+    return [kind.value_type] if _is_list(kind) else []  # type: ignore[attr-defined]
 
 
 def _is_list(kind: pa.DataType) -> bool:
@@ -375,11 +376,11 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _type_name(kind: pa.DataType) -> str:
-    """A name of a type that no release of Arrow changes."""
+    """Return a name of a type that does not change between releases of Arrow."""
     if pa.types.is_struct(kind):
         return "struct<" + ",".join(f"{json.dumps(f.name)}:{_type_name(f.type)}" for f in kind) + ">"
     if _is_list(kind):
-        return f"list<{_type_name(kind.value_type)}>"
+        return f"list<{_type_name(kind.value_type)}>"  # type: ignore[attr-defined]
     if pa.types.is_timestamp(kind):
         return f"timestamp[{kind.unit},{kind.tz}]"
     return str(kind)

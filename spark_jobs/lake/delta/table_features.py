@@ -1,7 +1,8 @@
-"""Which kinds of Delta tables our jobs work on: looked at before any job plans.
+"""Kinds of Delta tables that our jobs support, checked before any job plans.
 
-Other engines may change a table in ways that deltalake commits to without noticing, and that then lose or double rows.
-What was run with Spark 4.2, Delta 4.4.0 and deltalake 1.6.6 decides (``tests/spark/test_table_features.py``):
+Other engines may change a table in ways that deltalake does not notice when it commits, and that then lose or duplicate
+rows. The table is based on runs with Spark 4.2, Delta 4.4.0 and deltalake 1.6.6
+(``tests/spark/test_table_features.py``):
 
     feature              deltalake  our jobs
     appendOnly           appends    publish appends; replace and optimize are refused, and every job where it is set
@@ -17,8 +18,8 @@ What was run with Spark 4.2, Delta 4.4.0 and deltalake 1.6.6 decides (``tests/sp
     allowColumnDefaults, checkpointProtection, domainMetadata (clustering, row tracking), inCommitTimestamp,
     rowTracking, typeWidening, vacuumProtocolCheck: refused, deltalake can't append
 
-Dropping a feature of the reader leaves checkpointProtection, which is refused too: until a day later, when the history
-may be truncated, only making the table again helps.
+Dropping a feature of the reader leaves checkpointProtection, which is refused too. The history can be truncated a day
+later. Until then only a rebuild of the table helps.
 """
 
 from __future__ import annotations
@@ -33,17 +34,17 @@ from spark_jobs.lake.delta.tables import TABLES, TableSpec, open_table, table_ur
 from spark_jobs.lake.errors import TableRefused
 
 READER_VERSION = 1
-"""The newest that we read: a newer reader version is a feature that changes what rows a file has."""
+"""The latest reader version that we support: a later one changes which rows a file has."""
 WRITER_FEATURES = frozenset({"appendOnly", "invariants", "checkConstraints", "generatedColumns", "changeDataFeed"})
-"""Features of writer version 7 that our commits keep the promises of, or whose use is refused below."""
+"""Features of writer version 7 that our commits respect, or whose use is refused below."""
 LEGACY_FEATURES: Mapping[int, tuple[str, ...]] = {5: ("columnMapping",), 6: ("columnMapping", "identityColumns")}
-"""What writer versions below 7 stand for, besides the features above."""
+"""Features of writer versions below 7, besides those above."""
 
 APPENDED_ONLY = frozenset({"records", "findings", "log_actions"})
-"""Tables whose rows nobody but ``replace`` and ``optimize`` takes away."""
+"""Tables whose rows only ``replace`` and ``optimize`` remove."""
 
 NEVER_GREW = frozenset({"records", "records_uncommitted"})
-"""Tables that have all their columns from the start; to others columns came at their end."""
+"""Tables that have all their columns from the start; later versions appended columns to the others."""
 
 _FEATURE_SQL: Mapping[str, tuple[str, ...]] = {
     "checkpointProtection": ("DROP FEATURE checkpointProtection TRUNCATE HISTORY",),
@@ -59,23 +60,23 @@ _FEATURE_SQL: Mapping[str, tuple[str, ...]] = {
     "v2Checkpoint": ("DROP FEATURE v2Checkpoint",),
     "vacuumProtocolCheck": ("DROP FEATURE vacuumProtocolCheck",),
 }
-"""What ALTER TABLE has to say to drop a feature; Delta 4.4.0 can't drop others (column defaults, clustering)."""
+"""ALTER TABLE clauses that drop a feature; Delta 4.4.0 can't drop others (column defaults, clustering)."""
 _LEAVES_A_TRACE = frozenset({"columnMapping", "deletionVectors", "typeWidening", "v2Checkpoint", "vacuumProtocolCheck"})
-"""Features whose dropping leaves ``checkpointProtection``."""
+"""Features that leave ``checkpointProtection`` when they are dropped."""
 
 
 def refuse_unsupported(lake: str, names: Sequence[str] | None = None, *, rewrites: bool = False) -> None:
-    """Look at tables before anything is planned; those that were never created pass.
+    """Check tables before a job plans; tables that were never created pass.
 
     Args:
-        names: tables to look at; None: all of the lake.
-        rewrites: the caller rewrites or removes files of ``records``.
+        names: Tables to check; None: all of the lake.
+        rewrites: Whether the caller rewrites or removes files of ``records``.
 
     Raises:
-        TableRefused: a table has a feature, a column or a setting that our commits would do harm to, or that would do
-            harm to them; the text names the way out.
-        TableUnreadable: a table's log is damaged.
-        StorageError: the object store did not answer as it should.
+        TableRefused: A table has a feature, column or setting that conflicts with our commits; the text says what to
+            do.
+        TableUnreadable: A table's log is damaged.
+        StorageError: The object store failed.
     """
     for name in TABLES if names is None else names:
         table = open_table(lake, name)
@@ -84,42 +85,46 @@ def refuse_unsupported(lake: str, names: Sequence[str] | None = None, *, rewrite
 
 
 def refuse_table(lake: str, name: str, table: DeltaTable, *, rewrites: bool = False) -> None:
-    """Look at one table as it was opened, right before a commit to it. Raises TableRefused."""
+    """Check an opened table, right before a commit to it.
+
+    Raises:
+        TableRefused: See :func:`refuse_unsupported`.
+    """
     place = f"delta.`{table_uri(lake, name)}`"
     rebuild = f"loglake repair {lake} --rebuild {name}"
     unknown = _unknown_features(table)
     if unknown:
         raise TableRefused(
-            f"Table {name} uses {_list(unknown)}, which Loglake does not work with. {_way_out(unknown, place)}"
+            f"Table {name} uses {_list(unknown)}, which Loglake does not support. {_way_out(unknown, place)}"
             f"{rebuild}. Nothing was written."
         )
     reasons = [*_settings(name, table, place, rewrites), *_columns(TABLES[name], table, place)]
     if reasons:
         reason, way_out = reasons[0]
         raise TableRefused(
-            f"Table {name}: {reason}. {f'Undo it in Spark: {way_out}. Or make' if way_out else 'Make'} the table "
-            f"again: {rebuild}. Nothing was written."
+            f"Table {name}: {reason}. {f'Undo it in Spark: {way_out}. Or rebuild' if way_out else 'Rebuild'} it: "
+            f"{rebuild}. Nothing was written."
         )
 
 
 def _way_out(features: Sequence[str], place: str) -> str:
-    """How to drop these features, as far as that is possible, up to the command that makes the table again."""
+    """Describe how to drop these features, if possible; the caller appends the command that rebuilds the table."""
     steps = list(dict.fromkeys(step for feature in features for step in _FEATURE_SQL.get(feature, ())))
-    # What another feature needs goes last.
+    # A feature that another one needs is dropped last.
     steps.sort(key=lambda step: step == "DROP FEATURE domainMetadata")
     if not steps or any(feature not in _FEATURE_SQL for feature in features):
-        return "Make the table again: "
+        return "Rebuild the table: "
     sql = f"Drop it in Spark: {'; '.join(f'ALTER TABLE {place} {step}' for step in steps)}."
     if _LEAVES_A_TRACE & set(features):
         return (
             f"{sql} That leaves the feature checkpointProtection, which is refused until the table's history can be "
-            "truncated a day later; to go on now, make the table again: "
+            "truncated a day later; to continue now, rebuild the table: "
         )
-    return f"{sql} Or make the table again: "
+    return f"{sql} Or rebuild the table: "
 
 
 def _unknown_features(table: DeltaTable) -> list[str]:
-    """Features of the protocol that are not in the list; by their versions where they have no names."""
+    """Return features of the protocol that are not supported, or the protocol's versions if features have no names."""
     protocol = table.protocol()
     found = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
     found |= set(LEGACY_FEATURES.get(protocol.min_writer_version, ()))
@@ -134,11 +139,11 @@ def _unknown_features(table: DeltaTable) -> list[str]:
 
 
 def _settings(name: str, table: DeltaTable, place: str, rewrites: bool) -> Iterator[tuple[str, str]]:
-    """Table properties that our commits would break: what, and the SQL that undoes it."""
+    """Yield table properties that our commits would violate, with the SQL that removes each."""
     configuration = _configuration(table)
     if configuration.get("delta.appendOnly", "").lower() == "true" and (rewrites or name not in APPENDED_ONLY):
         yield (
-            "it is append-only, and this job takes files away",
+            "it is append-only, and this job removes files",
             f"ALTER TABLE {place} UNSET TBLPROPERTIES ('delta.appendOnly')",
         )
     for key in sorted(configuration):
@@ -151,7 +156,7 @@ def _settings(name: str, table: DeltaTable, place: str, rewrites: bool) -> Itera
 
 
 def _columns(spec: TableSpec, table: DeltaTable, place: str) -> Iterator[tuple[str, str]]:
-    """What is wrong with the columns: what, and the SQL that undoes it, empty where there is none."""
+    """Yield problems of the columns, with the SQL that removes each; empty if there is none."""
     ours = _fields(Schema.from_arrow(spec.schema))
     theirs = _fields(table.schema())
     there = [name for name in ours if name in theirs]
@@ -167,7 +172,7 @@ def _columns(spec: TableSpec, table: DeltaTable, place: str) -> Iterator[tuple[s
             yield f"its column {name} is NOT NULL", f"ALTER TABLE {place} ALTER COLUMN {name} DROP NOT NULL"
         for setting, kind in (("delta.generationExpression", "generated"), ("delta.invariants", "under an invariant")):
             if setting in field["metadata"]:
-                yield f"its column {name} is {kind}, which our commits would not follow", ""
+                yield f"its column {name} is {kind}, which our commits would not respect", ""
 
 
 def _fields(schema: Schema) -> dict[str, dict[str, Any]]:

@@ -1,8 +1,8 @@
 """What the last run saw of each table (``tables.json``), and the cheap checks that compare the lake with it.
 
-The file is a memory, never a truth: without it the next run looks again at all that there is. A check costs one listing
-of each table and one of the archive and opens no data file, so harm that leaves size and time of a file as they were is
-found by ``loglake verify LAKE`` alone.
+The file is only a memory: without it the next run checks everything. A check costs one listing of each table and one of
+the archive and opens no data file. So harm that leaves size and time of a file unchanged is only found by ``loglake
+verify LAKE``.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from deltalake import DeltaTable
 from logcore.logs.model.findings import Finding, found
 from spark_jobs.lake.delta import delta_log
 from spark_jobs.lake.delta.delta_log import Commit
-from spark_jobs.lake.delta.live_files import LOG_DIRECTORY, LiveFile, live_files
+from spark_jobs.lake.delta.live_files import LiveFile, live_files
 from spark_jobs.lake.delta.tables import TABLES, open_table, read_rows, reading, table_uri
 from spark_jobs.lake.errors import TableUnreadable
 from spark_jobs.lake.store import storage
 
 STATE_FILE = "tables.json"
 VERSION = 1
-"""Of the form of the file; one of another version counts as not there."""
+"""Version of the file's format; a file of another version is ignored."""
 FINDINGS_A_TABLE = 20
-"""So many files or commits of a table, or files of the archive, are named one by one; the rest is counted."""
+"""At most this many files or commits of a table, or files of the archive, are named; the rest is counted."""
 
 COMMITS_KEPT = 1000
-"""Of so many commits of a table the digest is recorded."""
+"""Number of commits of a table whose digest is recorded."""
 
 Proof = str | list[list[Any]]
-"""``equal``, ``not provable: ...``, or ``[[log, start, end, what], ...]``: how a file of another engine compares."""
+"""A comparison of a file of another engine: ``equal``, ``not provable: ...``, or ``[[log, start, end, what], ...]``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,34 +42,38 @@ class TableState:
 
     version: int
     rows: int
-    """As the statistics of its files count them; -1 where a file has none."""
+    """Number of rows in the statistics of its files; -1 if a file has none."""
     files: int
     bytes: int
     table_id: str | None = None
-    """Delta's own: a table that was lost and made again has another."""
+    """Delta's table id: a table that was lost and created again has another."""
     commits: Mapping[str, str] = field(default_factory=dict)
-    """Digest of every commit's file that the table's log keeps, by version; as it was first seen."""
+    """Digest of every commit file that the table's log keeps, by version, as first seen."""
 
 
 @dataclass(frozen=True, slots=True)
 class TablesFile:
-    """What ``tables.json`` says; nothing where it is not there or can't be understood."""
+    """The content of ``tables.json``; empty if it is missing or can't be parsed."""
 
     run_id: str | None = None
     as_of_ms: int | None = None
     tables: Mapping[str, TableState] = field(default_factory=dict)
     foreign: Mapping[str, Mapping[str, Proof]] = field(default_factory=dict)
-    """By table and path: how live files that other engines wrote compare with the archive."""
+    """By table and path: comparison of live files of other engines with the archive."""
     archive: Mapping[str, int] = field(default_factory=dict)
     """By path: when the store last changed each file of the archive (epoch milliseconds), on an object store."""
 
     def since(self, name: str) -> int:
-        """The recorded version of a table; -1 where none is."""
+        """Return the recorded version of a table; -1 if there is none."""
         return self.tables[name].version if name in self.tables else -1
 
 
 def read_state(lake: str) -> TablesFile:
-    """What the last run recorded. Raises StorageError."""
+    """Read what the last run recorded.
+
+    Raises:
+        StorageError: The object store failed.
+    """
     try:
         content = json.loads(storage.read(storage.join(lake, STATE_FILE)))
         if content["version"] != VERSION:
@@ -88,14 +92,14 @@ def read_state(lake: str) -> TablesFile:
 def record_state(
     lake: str, run_id: str, as_of_ms: int, foreign: Mapping[str, Mapping[str, Proof]] | None = None
 ) -> TablesFile:
-    """Record the tables as they are now; where nothing has changed, the file stays as it is.
+    """Record the tables as they are now; if nothing has changed, the file is not written.
 
     Args:
-        foreign: new answers on files of other engines, by table and path; earlier ones on live files are kept.
+        foreign: New comparisons of files of other engines, by table and path; earlier ones on live files are kept.
 
     Raises:
-        StorageError: the object store did not answer as it should.
-        OSError: the file can't be written.
+        StorageError: The object store failed.
+        OSError: The file can't be written.
     """
     before = read_state(lake)
     tables: dict[str, TableState] = {}
@@ -132,30 +136,30 @@ def record_state(
 
 
 def forget(lake: str, names: Iterable[str]) -> None:
-    """Forget what was recorded of tables that were made again on purpose: they did not lose commits.
+    """Delete the records about tables that were rebuilt on purpose: they did not lose commits.
 
     Raises:
-        StorageError: the object store did not answer as it should.
-        OSError: the file can't be written.
+        StorageError: The object store failed.
+        OSError: The file can't be written.
     """
     path = storage.join(lake, STATE_FILE)
     try:
         content = json.loads(storage.read(path))
         kept = {name: state for name, state in content["tables"].items() if name not in set(names)}
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
-        return  # nothing is recorded, or nothing that counts
+        return  # nothing valid is recorded
     if kept != content["tables"]:
         storage.put(path, json.dumps(content | {"tables": kept}, indent=1, sort_keys=True).encode())
 
 
 def unproven_files(lake: str, name: str) -> list[LiveFile]:
-    """Live files, by path, whose rows nobody has compared with the archive since the last run.
+    """Return live files, by path, whose rows were not compared with the archive since the last run.
 
     If a file that differed is gone, its rows may now be in any file of another engine: all of those count.
 
     Raises:
-        TableUnreadable: the table or a commit of it is damaged.
-        StorageError: the object store did not answer as it should.
+        TableUnreadable: The table or a commit of it is damaged.
+        StorageError: The object store failed.
     """
     state = read_state(lake)
     answers = state.foreign.get(name, {})
@@ -167,22 +171,22 @@ def unproven_files(lake: str, name: str) -> list[LiveFile]:
     has_moved = any(answer != "equal" and path not in live for path, answer in answers.items())
     paths = {path for commit in commits for path in commit.unproven}
     if has_moved:
-        paths |= {file.path for commit in commits if not _is_ours(commit) for file in commit.added}
+        paths |= {file.path for commit in commits if not commit.is_ours for file in commit.added}
     return [live[path] for path in sorted(paths & live.keys()) if path not in answers]
 
 
 def foreign_commits(lake: str, name: str, since_version: int) -> list[Commit]:
-    """Commits of other programs after a version of a table, oldest first, as far back as its log is kept.
+    """Return commits of other programs after a version of a table, oldest first, as far back as its log is kept.
 
     Raises:
-        TableUnreadable: a commit is damaged.
-        StorageError: the object store did not answer as it should.
+        TableUnreadable: A commit is damaged.
+        StorageError: The object store failed.
     """
-    return [commit for commit in _commits_since(lake, name, since_version) if not _is_ours(commit)][::-1]
+    return [commit for commit in _commits_since(lake, name, since_version) if not commit.is_ours][::-1]
 
 
 def _commits_since(lake: str, name: str, since_version: int) -> Iterator[Commit]:
-    """Commits after a version, the newest first."""
+    """Yield commits after a version, the latest first."""
     newest = delta_log.newest_version(lake, name)
     for version in range(newest if newest is not None else -1, since_version, -1):
         commit = delta_log.read_commit(lake, name, version)
@@ -192,10 +196,10 @@ def _commits_since(lake: str, name: str, since_version: int) -> Iterator[Commit]
 
 
 def cheap_check(lake: str) -> tuple[Finding, ...]:
-    """Compare tables and archive with what the last run recorded and with what their own logs name.
+    """Compare tables and archive with the records of the last run and with their own logs.
 
     Raises:
-        StorageError: the object store did not answer as it should.
+        StorageError: The object store failed.
     """
     state = read_state(lake)
     findings: list[Finding] = []
@@ -206,13 +210,6 @@ def cheap_check(lake: str) -> tuple[Finding, ...]:
             findings.append(found("table-went-back", str(error), file=table_uri(lake, name)))
     findings += _check_archive(lake, state)
     return tuple(findings)
-
-
-def _is_ours(commit: Commit) -> bool:
-    """Ours carry a run id; lakes of earlier versions were begun, and got new columns, without one."""
-    made = commit.version == 0 and commit.operation == "CREATE TABLE" and not commit.added
-    grown = commit.operation == "ADD COLUMN" and commit.engine is not None and commit.engine.startswith("delta-rs")
-    return commit.run_id is not None or made or (grown and not commit.added and not commit.removed)
 
 
 def _files_of(lake: str, name: str, table: DeltaTable) -> list[LiveFile]:
@@ -232,8 +229,9 @@ def _state_of(lake: str, name: str, table: DeltaTable, files: Sequence[LiveFile]
 
 
 def _commits_of(lake: str, name: str, now: TableState, before: TableState | None) -> dict[str, str]:
-    """Digests of the commits that the table's log keeps. What was seen before stays as it was seen, unless the table
-    has another history now."""
+    """Return digests of the commits that the table's log keeps. Digests of earlier runs are kept, unless the table has
+    another history now.
+    """
     known: Mapping[str, str] = {}
     if before is not None and before.table_id == now.table_id and before.version <= now.version:
         last = before.commits.get(str(before.version))
@@ -249,12 +247,9 @@ def _commits_of(lake: str, name: str, now: TableState, before: TableState | None
 
 
 def _digest_of_commit(lake: str, name: str, version: int) -> str | None:
-    """None where the table's log does not keep the commit any more."""
-    try:
-        content = storage.read(storage.join(table_uri(lake, name), LOG_DIRECTORY, f"{version:020d}.json"))
-    except FileNotFoundError:
-        return None
-    return hashlib.sha256(content).hexdigest()
+    """Return the digest of a commit file; None if the table's log no longer keeps it."""
+    content = delta_log.read_content(lake, name, version)
+    return None if content is None else hashlib.sha256(content).hexdigest()
 
 
 def _check_table(lake: str, name: str, state: TablesFile) -> Iterator[Finding]:
@@ -281,7 +276,9 @@ def _compared(lake: str, name: str, before: TableState, now: TableState) -> Iter
     uri = table_uri(lake, name)
     version = now.version
     if before.table_id is not None and before.table_id != now.table_id:
-        message = f"table {name}: the table of version {before.version} was lost, and another one was made in its place"
+        message = (
+            f"table {name}: the table of version {before.version} was lost, and another one was created in its place"
+        )
         yield found("table-missing", message, file=uri)
         return
     if version < before.version:
@@ -350,7 +347,7 @@ def _place(file: LiveFile) -> str:
 def _mended_by(lake: str, name: str) -> str:
     if name == "records":
         return f"loglake run SOURCE --lake {lake} --replace OFFSETS writes the rows again from the archive"
-    return f"loglake repair {lake} --rebuild {name} makes the table again"
+    return f"loglake repair {lake} --rebuild {name} rebuilds the table"
 
 
 # --- the archive ------------------------------------------------------------------------------------------------------
@@ -364,7 +361,7 @@ def _archive_times(lake: str) -> dict[str, int]:
 
 
 def _check_archive(lake: str, state: TablesFile) -> Iterator[Finding]:
-    """The archive's files against ``segments``; those registered at their source are the source's matter."""
+    """Compare the archive's files with ``segments``, except those that are registered at their source."""
     columns = ["segment_id", "topic", "partition", "base_offset", "next_offset", "path", "start", "size"]
     columns += ["modified_ms", "retired_ms", "deleted_ms"]
     try:
@@ -400,13 +397,13 @@ def _harmed(
     for segment in segments:
         file = listed.get(segment["path"])
         if file is None:
-            # The file of a retired segment goes before its row says so.
+            # The file of a retired segment is deleted before its row records it.
             if segment["retired_ms"] is None:
                 yield "archive-file-missing", segment, "is not there"
         elif file.size != segment["start"] + segment["size"]:
             yield "archive-file-changed", segment, f"has {file.size} bytes and was placed with {segment['size']}"
         else:
-            # A local file keeps its source's time; a store counts its own, which the last run recorded.
+            # A local file has its source's time; a store sets its own, which the last run recorded.
             placed = state.archive.get(segment["path"]) if storage.is_remote(lake) else segment["modified_ms"]
             if placed is not None and file.modified_ms != placed:
                 yield (

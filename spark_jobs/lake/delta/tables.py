@@ -1,8 +1,8 @@
-"""The tables of a lake: where they are, and how one is created, opened and read.
+"""The tables of a lake: their location, and how to create, open and read them.
 
 Every table is Delta at reader version 1, writer version 2, without deletion vectors or column mapping, so that
-anything that reads Delta reads it. Statistics are kept on the columns that plans filter by. What each table holds is
-declared in ``table_specs``.
+every Delta reader can read it. Statistics are kept on the columns that plans filter by. ``table_specs`` declares the
+content of each table.
 """
 
 from __future__ import annotations
@@ -64,43 +64,43 @@ READY_FILE = "ready.json"
 """In the folder of a rebuild: the new table is complete."""
 
 _BY_US = CommitProperties(custom_metadata={"userMetadata": json.dumps({"run_id": "tables"})})
-"""What tells the commits by which a table is made, and gets new columns, from those of other programs."""
+"""Marks our commits that create a table or add columns, to distinguish them from those of other programs."""
 
 
 def table_uri(lake: str, name: str) -> str:
-    """Where table ``name`` of ``lake`` lies."""
+    """Return the location of table ``name`` of ``lake``."""
     return storage.join(lake, "tables", TABLES[name].name)
 
 
 def rebuilding_folder(lake: str, name: str) -> str:
-    """Where ``loglake repair --rebuild`` makes a table again, as a lake of its own, before it takes its place."""
+    """Return the folder where ``loglake repair --rebuild`` writes the new table, as a lake of its own."""
     return storage.join(lake, "tables", f".{name}-rebuilding")
 
 
 def _refuse_half_swapped(lake: str, name: str) -> None:
-    """Between two renames of a rebuild the table is not in its place: whoever takes it for one that was never made
-    publishes everything again.
+    """Refuse a table between the two renames of a rebuild: a job that takes it for one that was never created would
+    publish everything again.
 
     Raises:
-        JobError: a rebuild was ended there.
+        JobError: A rebuild was interrupted there.
     """
     if not storage.is_remote(lake) and os.path.exists(os.path.join(rebuilding_folder(lake, name), READY_FILE)):
         raise JobError(
-            f"Table {name}: a rebuild of it was interrupted when the new table was about to take its place. Finish it: "
+            f"Table {name}: a rebuild of it was interrupted when the new table was about to replace it. Finish it: "
             f"loglake repair {lake} --rebuild {name} --apply."
         )
 
 
 @contextmanager
 def reading(lake: str, name: str, path: str | None = None) -> Iterator[None]:
-    """Errors of Arrow and Delta while table ``name`` is read become ours.
+    """Turn errors of Arrow and Delta that occur while table ``name`` is read into ours.
 
     Args:
-        path: the file that is read, relative to the table, where it is known.
+        path: The file that is read, relative to the table, if it is known.
 
     Raises:
-        TableUnreadable: the table, or a file of it, is missing or damaged.
-        StorageError: the object store did not answer as it should.
+        TableUnreadable: The table, or a file of it, is missing or damaged.
+        StorageError: The object store failed.
     """
     uri = table_uri(lake, name)
     try:
@@ -111,17 +111,17 @@ def reading(lake: str, name: str, path: str | None = None) -> Iterator[None]:
     except (pa.ArrowException, DeltaError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         where = uri if path is None else storage.join(uri, path)
         raise TableUnreadable(
-            f"Table {name}: {where} can't be read ({said(error)[:300]}) To make the table again: "
+            f"Table {name}: {where} can't be read ({said(error)[:300]}) To rebuild the table: "
             f"loglake repair {lake} --rebuild {name}"
         ) from error
 
 
 def open_table(lake: str, name: str) -> DeltaTable | None:
-    """The table at its newest version, or None where it was never created.
+    """Return the table at its latest version, or None if it was never created.
 
     Raises:
-        TableUnreadable: the table's log is damaged.
-        StorageError: the object store did not answer as it should.
+        TableUnreadable: The table's log is damaged.
+        StorageError: The object store failed.
     """
     uri = table_uri(lake, name)
     with reading(lake, name):
@@ -133,7 +133,7 @@ def open_table(lake: str, name: str) -> DeltaTable | None:
 
 
 def spec_of(name: str, table: DeltaTable) -> TableSpec:
-    """Columns and layout of a table as it is: ours, then the columns that its user added, which are nullable."""
+    """Return the actual columns and layout of a table: ours, then the nullable columns that its user added."""
     spec = TABLES[name]
     added = [
         field.with_nullable(True).remove_metadata()
@@ -144,14 +144,14 @@ def spec_of(name: str, table: DeltaTable) -> TableSpec:
 
 
 def _schema_of(table: DeltaTable) -> pa.Schema:
-    return pa.schema(table.schema().to_arrow())
+    return pa.schema(table.schema().to_arrow())  # type: ignore[arg-type]
 
 
 def ensure_table(lake: str, name: str) -> DeltaTable:
-    """The table, created empty if it is not there; columns that came to it after it was made are added.
+    """Return the table; create it empty if it does not exist, and add columns that later versions introduced.
 
     Raises:
-        TableUnreadable: it is there, and its log is damaged.
+        TableUnreadable: It exists, and its log is damaged.
     """
     spec = TABLES[name]
     uri = table_uri(lake, name)
@@ -179,7 +179,7 @@ def ensure_table(lake: str, name: str) -> DeltaTable:
 
 
 def open_dataset(lake: str, name: str, table: DeltaTable) -> ds.Dataset:
-    """The table's files as an Arrow dataset, read through Arrow's own filesystem.
+    """Return the table's files as an Arrow dataset, read through Arrow's own filesystem.
 
     Delta's default is a filesystem in Python: Arrow's threads may still be closing files through it when the
     interpreter ends, and then the process dies instead of ending with its exit code.
@@ -190,14 +190,14 @@ def open_dataset(lake: str, name: str, table: DeltaTable) -> ds.Dataset:
 def read_rows(
     lake: str, name: str, columns: list[str] | None = None, where: Sequence[tuple[str, str, object]] | None = None
 ) -> pa.Table:
-    """Rows of a table as Arrow, empty with the table's columns where it was never created.
+    """Return rows of a table as Arrow; empty with the table's columns if it was never created.
 
     Args:
         where: ANDed conditions ``(column, operator, value)`` as ``pyarrow.dataset`` filters.
 
     Raises:
-        TableUnreadable: a file of the table is missing or damaged, or a column is of another type than ours.
-        StorageError: the object store did not answer as it should.
+        TableUnreadable: A file of the table is missing or damaged, or a column is of another type than ours.
+        StorageError: The object store failed.
     """
     spec = TABLES[name]
     schema = spec.schema if columns is None else pa.schema([spec.schema.field(c) for c in columns])
@@ -214,7 +214,7 @@ def read_rows(
         taken = pa.schema([dataset.schema.field(column) for column in there])
         rows = pa.Table.from_batches(scan(dataset, there, condition), taken)
         for field in schema:
-            if field.name not in there:  # a table made before it had this column
+            if field.name not in there:  # a table of a version without this column
                 rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
         return rows.select(schema.names).cast(schema)
 
@@ -224,6 +224,6 @@ def _term(spec: TableSpec, column: str, operator: str, value: Any) -> ds.Express
     if operator == "in":  # typed, because an empty list has no type of its own
         return field.isin(pa.array(value, spec.schema.field(column).type))
     if operator == "is_null":
-        return field.is_null() if value else field.is_valid()
+        return field.is_null() if value else field.is_valid()  # type: ignore[return-value]
     comparison: ds.Expression = {"==": field.__eq__, ">=": field.__ge__, "<": field.__lt__}[operator](value)
     return comparison

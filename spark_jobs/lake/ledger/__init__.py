@@ -1,1 +1,1 @@
-"""What a lake knows of each offset: ledger, frontier, findings, transactions."""
+"""What a lake records about each offset: ledger, frontier, findings, transactions."""

@@ -1,4 +1,4 @@
-"""Findings as table rows, each said once: a run that sees the same thing again writes nothing."""
+"""Findings as table rows, each recorded once: a run that finds the same again writes nothing."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ from logcore.logs.model.findings import Finding, Severity
 from spark_jobs.contracts import Scalar
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.tables import FINDINGS, read_rows
-from spark_jobs.lake.errors import ConcurrentChange
-
-ATTEMPTS = 5
+from spark_jobs.lake.retries import retried
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedFinding:
-    """A finding and what it is about."""
+    """A finding, and the log and segment that it is about."""
 
     finding: Finding
     log: str | None = None
@@ -37,7 +35,7 @@ class PlacedFinding:
         return hashlib.sha256(json.dumps([f.rule, *place, f.end_offset, f.message]).encode()).hexdigest()[:32]
 
     def row(self, run_id: str, as_of_ms: int) -> dict[str, Scalar]:
-        """The ``findings`` row."""
+        """Return the ``findings`` row."""
         f = self.finding
         return {
             "finding_id": self.finding_id,
@@ -59,12 +57,22 @@ class PlacedFinding:
 
 
 def from_plain(value: Mapping[str, Any]) -> Finding:
-    """A finding that came from a worker as plain values."""
+    """Return a finding from the plain values of a report."""
     return Finding(**dict(value) | {"severity": Severity(value["severity"])})
 
 
+def read_findings(lake: str) -> list[PlacedFinding]:
+    """Return all findings of the table, with those of the past."""
+    columns = [name for name in FINDINGS.names if name not in ("finding_id", "run_id", "as_of_ms")]
+    placed = []
+    for row in read_rows(lake, "findings", columns).to_pylist():
+        place = {name: row.pop(name) for name in ("log", "topic", "partition", "segment_id")}
+        placed.append(PlacedFinding(from_plain(row), **place))
+    return placed
+
+
 def unseen(lake: str, found: Iterable[PlacedFinding]) -> list[PlacedFinding]:
-    """Those that the table does not have yet, first mention of each."""
+    """Return findings that the table does not have yet, each once."""
     by_id = {placed.finding_id: placed for placed in found}
     if not by_id:
         return []
@@ -74,22 +82,19 @@ def unseen(lake: str, found: Iterable[PlacedFinding]) -> list[PlacedFinding]:
 
 
 def record(lake: str, found: Iterable[PlacedFinding], run_id: str, as_of_ms: int) -> list[dict[str, Scalar]]:
-    """Append the unseen ones; returns their rows.
+    """Append the new findings; return their rows.
 
     Raises:
-        ConcurrentChange: others kept recording findings meanwhile.
+        ConcurrentChange: Other runs kept recording findings meanwhile.
     """
     found = list(found)
-    for attempt in range(ATTEMPTS):
-        standing = commits.Standing.of(lake, "findings")
-        rows = [placed.row(run_id, as_of_ms) for placed in unseen(lake, found)]
+
+    def attempt() -> list[dict[str, Scalar]]:
+        expected = commits.TableVersions.of(lake, "findings")
+        rows = [placed.row(run_id, as_of_ms) for placed in unseen(lake, found)]  # another run may have recorded some
         rows.sort(key=lambda row: str(row["finding_id"]))
         columns = pa.Table.from_pylist(rows, schema=FINDINGS)
-        try:
-            commits.append(lake, "findings", columns, run_id, standing=standing)
-        except ConcurrentChange:  # what another run said meanwhile is not said again
-            if attempt == ATTEMPTS - 1:
-                raise
-        else:
-            return rows
-    raise AssertionError("unreachable")
+        commits.append(lake, "findings", columns, run_id, expected=expected)
+        return rows
+
+    return retried(attempt)

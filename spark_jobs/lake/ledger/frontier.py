@@ -15,17 +15,17 @@ from deltalake import DeltaTable
 
 from logcore.logs.model.offset_ledger import EVIDENCE_HIGH_WATERMARK, LedgerRange, OffsetState, mark_published
 from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.commits import Standing
+from spark_jobs.lake.delta.commits import TableVersions
 from spark_jobs.lake.delta.table_scan import scan
 from spark_jobs.lake.delta.tables import OFFSET_LEDGER, open_dataset, open_table, read_rows
 
 CHUNK_ROWS = 65_536
-"""Rows of the ledger that are held twice while it is read."""
+"""Rows of the ledger that are in memory twice while it is read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRow(LedgerRange):
-    """A row of ``offset_ledger``: a range of a log, and whether the archive still holds it."""
+    """A row of ``offset_ledger``: a range of a log, and whether the archive still has it."""
 
     log: str
     topic: str
@@ -38,31 +38,31 @@ class LedgerRow(LedgerRange):
 
     @property
     def has_rows(self) -> bool:
-        """Whether ``records`` has to hold the records of the range."""
+        """Whether ``records`` must have the records of the range."""
         return self.published and self.shows
 
     @property
     def shows(self) -> bool:
-        """Whether its records are for ``records``, as soon as they are published."""
+        """Whether its records belong in ``records`` as soon as they are published."""
         return self.state is OffsetState.PRESENT and not self.withdrawn
 
 
 def application_id(log: str) -> str:
-    """Application id of a log in the table ``records``."""
+    """Return the application id of a log in the table ``records``."""
     return f"records/{log}"
 
 
 def read_frontiers(lake: str, logs: Sequence[str]) -> dict[str, int | None]:
-    """Next offset to publish by log key; None: nothing was published."""
+    """Return the next offset to publish by log key; None: nothing was published."""
     ids = {application_id(log): log for log in logs}
     return {ids[app]: version for app, version in commits.versions(lake, "records", list(ids)).items()}
 
 
 def read_ledger(lake: str, logs: Sequence[str] | None = None) -> dict[str, list[LedgerRow]]:
-    """Ledger rows by log key, in offset order."""
+    """Return ledger rows by log key, in offset order."""
     where = None if logs is None else [("log", "in", sorted(logs))]
     ledger: dict[str, list[LedgerRow]] = {}
-    # A log may have a range a transaction: words that come again and again are held once, and few rows at a time twice.
+    # A log may have one range per transaction: keep repeated words in memory once, and only few rows at a time twice.
     words: dict[object, object] = {state.value: state for state in OffsetState}
     for chunk in read_rows(lake, "offset_ledger", where=where).to_batches(CHUNK_ROWS):
         columns = [
@@ -79,21 +79,22 @@ def read_ledger(lake: str, logs: Sequence[str] | None = None) -> dict[str, list[
 
 
 def frontiers_of(lake: str, ledger: Mapping[str, Sequence[LedgerRow]]) -> dict[str, int | None]:
-    """Next offset to publish by log key, as :func:`read_frontiers`; of a log whose frontier another engine erased: the
-    end of what its ledger says is published. ``published`` would otherwise be taken back while the rows are there."""
+    """Return the next offset to publish by log key, as :func:`read_frontiers`. If another engine erased the frontier of
+    a log, this is the end of its published ranges. Otherwise ``published`` would be reset although the rows exist.
+    """
     found = read_frontiers(lake, list(ledger))
     return found | {log: published_end(ledger[log]) for log in erased(lake, ledger, found)}
 
 
 def published_end(rows: Sequence[LedgerRow]) -> int:
-    """Where the ledger's published ranges end."""
+    """Return the end of the ledger's published ranges."""
     return max((row.end_offset for row in rows if row.published), default=0)
 
 
 def erased(
     lake: str, ledger: Mapping[str, Sequence[LedgerRow]], frontiers: Mapping[str, int | None]
 ) -> tuple[str, ...]:
-    """Logs of which ``records`` has rows that the ledger says are published, and no frontier."""
+    """Return logs without a frontier whose published rows are in ``records``."""
     suspects = [log for log, rows in ledger.items() if frontiers[log] is None and any(row.has_rows for row in rows)]
     table = open_table(lake, "records") if suspects else None
     if table is None:
@@ -109,48 +110,49 @@ def _has_rows(lake: str, table: DeltaTable, log: LedgerRow) -> bool:
 
 
 def commit_ledger(
-    lake: str, rows: Sequence[LedgerRow], logs: Sequence[str], run_id: str, standing: Standing | None = None
+    lake: str, rows: Sequence[LedgerRow], logs: Sequence[str], run_id: str, expected: TableVersions | None = None
 ) -> None:
-    """Replace the ledger of these logs by ``rows``; no logs write nothing.
+    """Replace the ledger of these logs by ``rows``; without logs nothing is written.
 
     Raises:
-        ConcurrentChange: the ledger is not the one of ``standing`` any more.
+        ConcurrentChange: The ledger is no longer at the version of ``expected``.
     """
     if not logs:
         return
     columns = pa.Table.from_pylist([asdict(row) for row in rows], schema=OFFSET_LEDGER)
-    commits.replace(lake, "offset_ledger", ("log", logs), columns, run_id, standing=standing)
+    commits.replace(lake, "offset_ledger", ("log", logs), columns, run_id, expected=expected)
 
 
 def with_published(rows: Sequence[LedgerRow], recorded: int | None) -> list[LedgerRow]:
-    """The same rows with ``published`` as the frontier says; None: nothing is."""
+    """Return the rows with ``published`` set by the frontier; None: nothing is published."""
     return mark_published(rows, recorded or 0)
 
 
 def sync_published(
-    lake: str, run_id: str, logs: Sequence[str] | None = None, standing: Standing | None = None
+    lake: str, run_id: str, logs: Sequence[str] | None = None, expected: TableVersions | None = None
 ) -> dict[str, list[LedgerRow]]:
-    """Bring ``published`` up to the frontier and return the ledger as it is then.
+    """Update ``published`` to match the frontier, and return the updated ledger.
 
     Every job that changes the ledger calls this first: a run can die between the publish commit and the ledger's.
 
     Raises:
-        ConcurrentChange: the ledger is not the one of ``standing`` any more, or was changed while this looked at it.
+        ConcurrentChange: The ledger is no longer at the version of ``expected``, or was changed during this call.
     """
-    standing = standing or Standing.of(lake, "offset_ledger")
+    expected = expected or TableVersions.of(lake, "offset_ledger")
     ledger = read_ledger(lake, logs)
     frontiers = frontiers_of(lake, ledger)
     synced = {log: with_published(rows, frontiers[log]) for log, rows in ledger.items()}
     moved = [log for log in synced if synced[log] != ledger[log]]
-    commit_ledger(lake, [row for log in moved for row in synced[log]], moved, run_id, standing)
+    commit_ledger(lake, [row for log in moved for row in synced[log]], moved, run_id, expected)
     return synced
 
 
 def late_from(rows: Sequence[LedgerRow], recorded: int | None) -> int | None:
-    """The first offset below the frontier whose records came late and wait for being published as a replacement; None:
-    there is none.
+    """Return the first offset below the frontier whose records came late and wait to be published as a replacement;
+    None: there is none.
 
-    Until then they are needed as they were ingested: a replacement takes only what the archive holds like that.
+    Until then they are needed as they were ingested: a replacement only accepts records that are unchanged in the
+    archive.
     """
     late = (
         row.start_offset
@@ -161,12 +163,12 @@ def late_from(rows: Sequence[LedgerRow], recorded: int | None) -> int | None:
 
 
 def missing_from(rows: Sequence[LedgerRow]) -> int | None:
-    """The first offset that is missing and may be filled yet; None: there is none."""
+    """Return the first missing offset that may still be filled; None: there is none."""
     return min((row.start_offset for row in rows if row.state is OffsetState.MISSING), default=None)
 
 
 def ledger_high_watermark(rows: Sequence[LedgerRow]) -> int:
-    """The high watermark that the ledger was made with; its end where all offsets were below it."""
+    """Return the high watermark that the ledger was computed with; its end if all offsets were below it."""
     for row in rows:
         if row.state is OffsetState.OPEN and row.evidence == EVIDENCE_HIGH_WATERMARK:
             return row.start_offset

@@ -1,4 +1,4 @@
-"""The table ``transactions``, a log at a time, as columns: a log may have as many transactions as batches."""
+"""The table ``transactions`` as columns, one log at a time: a log may have as many transactions as batches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from spark_jobs.lake.delta.tables import TRANSACTIONS, read_rows
 
 UNDECIDED = np.iinfo(np.int64).max
-"""Stands for the marker of a transaction without one: it may end anywhere."""
+"""Replaces the marker offset of a transaction without a marker: it may end anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,21 +27,21 @@ class LogTransactions:
 
     @classmethod
     def of(cls, rows: pa.Table) -> LogTransactions:
-        """From rows of the table, all of one log."""
-        marker = pc.fill_null(rows["marker_offset"], UNDECIDED).to_numpy()
+        """Create it from rows of the table, all of one log."""
+        marker = rows["marker_offset"].fill_null(UNDECIDED).to_numpy()  # type: ignore[arg-type]
         return cls(rows, rows["first_offset"].to_numpy(), marker)
 
     def in_progress_at(self, offset: int) -> npt.NDArray[np.bool_]:
-        """Which have data below an offset, and their marker, if there is one, at or above it."""
+        """Return which transactions have data below an offset, and their marker, if any, at or above it."""
         found: npt.NDArray[np.bool_] = (self.first < offset) & (self.marker >= offset)
         return found
 
     def earliest_in_progress(self, offset: int) -> int:
-        """First offset of those in progress at an offset; the offset itself where there are none."""
+        """Return the first offset of transactions in progress at an offset; the offset itself if there are none."""
         return int(min(self.first[self.in_progress_at(offset)], default=offset))
 
     def ongoing_at(self, offset: int) -> tuple[tuple[int, int, int, int], ...]:
-        """Producer id, epoch, first and last offset below ``offset`` of those that a marker behind it decided."""
+        """Return producer id, epoch, first and last offset below ``offset`` of those with a marker after it."""
         there = self.rows.filter(pa.array(self._decided_behind(offset)))
         return tuple(
             (row["producer_id"], row["producer_epoch"], row["first_offset"], min(row["last_offset"], offset - 1))
@@ -49,7 +49,7 @@ class LogTransactions:
         )
 
     def before(self, offset: int) -> pa.Table:
-        """Rows that stay when the log is looked at again from ``offset`` on; nothing there decides what is unknown."""
+        """Return rows that stay if the log is read again from ``offset`` on; nothing there resolves unknown ones."""
         return self.rows.filter(pa.array((self.first < offset) & ~self._decided_behind(offset)))
 
     def _decided_behind(self, offset: int) -> npt.NDArray[np.bool_]:
@@ -58,11 +58,11 @@ class LogTransactions:
 
 
 def read_transactions(lake: str, logs: Sequence[str]) -> dict[str, LogTransactions]:
-    """Transactions by log key; every log that is asked for has an entry."""
+    """Return transactions by log key; every requested log has an entry."""
     rows = read_rows(lake, "transactions", where=[("log", "in", sorted(logs))]).sort_by(
         [("log", "ascending"), ("first_offset", "ascending")]
     )
-    runs = pc.run_end_encode(rows["log"].combine_chunks() if rows.num_rows else pa.array([], pa.string()))
+    runs = pc.run_end_encode(rows["log"].combine_chunks() if rows.num_rows else pa.array([], pa.string()))  # type: ignore[attr-defined]
     found = dict.fromkeys(logs, LogTransactions.of(TRANSACTIONS.empty_table()))
     start = 0
     for log, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):

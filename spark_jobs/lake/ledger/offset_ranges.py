@@ -1,4 +1,4 @@
-"""Ranges of offsets: half-open pairs, and what they have in common. Pure arithmetic, without a log or a table."""
+"""Arithmetic of half-open offset ranges, without a log or a table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Ranges = Sequence[tuple[int, int]]
 
 
 def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Ascending ranges with those that touch or overlap made one."""
+    """Join those of some ascending ranges that touch or overlap."""
     joined: list[tuple[int, int]] = []
     for start, end in ranges:
         if joined and joined[-1][1] >= start:
@@ -21,23 +21,23 @@ def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def meets(ranges: Ranges, start: int, end: int) -> bool:
-    """Whether offsets [start, end) have any in common with the ranges."""
+    """Return whether [start, end) overlaps the ranges."""
     at = bisect_right(ranges, start, key=lambda each: each[1])
     return at < len(ranges) and ranges[at][0] < end
 
 
 def within(ranges: Ranges, start: int, end: int) -> list[tuple[int, int]]:
-    """The ranges that meet [start, end), whole."""
+    """Return the ranges that overlap [start, end), unclipped."""
     first = bisect_right(ranges, start, key=lambda each: each[1])
     return list(ranges[first : bisect_left(ranges, end, key=lambda each: each[0])])
 
 
 def clipped(ranges: Ranges, start: int, end: int) -> list[tuple[int, int]]:
-    """What of the ranges lies in [start, end)."""
+    """Return the ranges clipped to [start, end)."""
     return [(max(s, start), min(e, end)) for s, e in within(ranges, start, end)]
 
 
 def holds(ranges: Ranges, start: int, end: int) -> bool:
-    """Whether one of the ranges has all offsets of [start, end)."""
+    """Return whether one of the ranges contains all of [start, end)."""
     at = bisect_right(ranges, start, key=lambda each: each[1])
     return at < len(ranges) and ranges[at][0] <= start and end <= ranges[at][1]

@@ -1,1 +1,1 @@
-"""From a row to the bytes that it came from, and back."""
+"""From a row to the bytes of its record, and back."""

@@ -1,10 +1,10 @@
 """Where a row of ``records`` comes from, down to the batch in its file; or why an offset has no row.
 
-Answered from the lake's tables and the archive as they are now, without a JVM: the row, its segment and where that was
-taken from, the batch with its checksum computed again, the ledger's range, and the commits that brought the row.
+All is read from the lake's present tables and archive, without a JVM: the row, its segment and the source of it, the
+batch with its checksum computed again, the ledger's range, and the commits that wrote the row.
 
-Belongs here: finding and putting together. Does not: how it is shown (``pipelines.lineage``), what a whole version of
-the table was made of (``version_lineage``). Keys and values of records are never read.
+``loglake lineage`` prints the result, and ``version_lineage`` covers a whole version of the table. Keys and values of
+records are never read.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ DAMAGED = frozenset({OffsetState.MISSING, OffsetState.CORRUPT, OffsetState.UNKNO
 
 @dataclass(frozen=True, slots=True)
 class RowPlace:
-    """A row of the table: where it lies, and what it says of its origin."""
+    """A row of the table: its file, and its recorded origin."""
 
     file: str
-    """Relative to the table."""
+    """Path of the file, relative to the table."""
     log_id: str
     segment_id: str
     position: int
@@ -50,43 +50,43 @@ class RowPlace:
 
 @dataclass(frozen=True, slots=True)
 class OffsetLineage:
-    """All there is to say of one offset of one log."""
+    """All that is known about one offset of one log."""
 
     log: LogRow
     offset: int
     row: RowPlace | None
     why_not: str | None
-    """In words, where the table has no such row."""
+    """Explanation if the table has no such row."""
     ledger: LedgerRow | None
     frontier: int | None
     segment: Segment | None
-    """The ingested segment that holds the offset."""
+    """The ingested segment that has the offset."""
     held: bool
-    """Whether its file is still there."""
+    """Whether its file still exists."""
     successors: tuple[Segment, ...]
-    """What stands in its place since, oldest first."""
+    """Segments that have replaced it since, oldest first."""
     batch: ArchivedBatch | None
     commit: Commit | None
-    """What added the file in which the row lies."""
+    """The commit that added the file of the row."""
     published_by: Commit | None
-    """What moved the frontier past the offset: another one, where the file was written anew since."""
+    """The commit that moved the frontier past the offset; different if the file was rewritten since."""
     findings: tuple[Mapping[str, Any], ...]
     problems: tuple[str, ...]
-    """What is wrong, in words; nothing is where the tables, the archive and the checksum agree."""
+    """Descriptions of problems; empty if the tables, the archive and the checksum agree."""
     withdrawal: Withdrawal | None = None
-    """What says that its row was deleted on purpose."""
+    """The record that its row was deleted on purpose."""
 
     @property
     def is_damaged(self) -> bool:
-        """Whether this offset is lost or not to be trusted."""
+        """Whether this offset is lost or cannot be trusted."""
         return bool(self.problems) or (self.ledger is not None and self.ledger.state in DAMAGED)
 
 
 def parse_table(path: str) -> tuple[str, str]:
-    """Lake and table name of ``<lake>/tables/records``.
+    """Return lake and table name of ``<lake>/tables/records``.
 
     Raises:
-        UsageError: the path is not that of such a table.
+        UsageError: The path does not name such a table.
     """
     parts = storage.absolute(path).split("/")
     if len(parts) < 3 or parts[-2] != "tables" or parts[-1] not in TABLE_NAMES:
@@ -95,15 +95,15 @@ def parse_table(path: str) -> tuple[str, str]:
 
 
 def application_id(name: str, log: str) -> str:
-    """The id under which a table keeps the frontier of a log."""
+    """Return the application id under which a table keeps the frontier of a log."""
     return f"{name}/{log}"
 
 
 def offset_lineage(lake: str, name: str, topic: str, partition: int, offset: int) -> list[OffsetLineage]:
-    """What became of an offset, once for every log of that name that has it: a topic made again is another log.
+    """Return what became of an offset, once for every log of that name that has it: a recreated topic is another log.
 
     Raises:
-        JobError: there is no lake, or it has no such topic partition or table.
+        JobError: There is no lake, or it has no such topic partition or table.
     """
     rows = [row for row in archive.read_logs(lake).values() if (row.topic, row.partition) == (topic, partition)]
     if not rows:
@@ -120,7 +120,7 @@ def offset_lineage(lake: str, name: str, topic: str, partition: int, offset: int
 def _lineage(lake: str, name: str, log: LogRow, offset: int, places: Sequence[RowPlace]) -> OffsetLineage:
     problems = []
     if len(places) > 1:
-        problems.append(f"offset {offset} stands {len(places)} times in the table")
+        problems.append(f"offset {offset} is {len(places)} times in the table")
     place = places[0] if places else None
     segments = {s.segment_id: s for s in archive.read_segments(lake, [log.log], live=False)}
     covering = [r for r in frontier.read_ledger(lake, [log.log]).get(log.log, []) if r.end_offset > offset]
@@ -180,7 +180,7 @@ def _lineage(lake: str, name: str, log: LogRow, offset: int, places: Sequence[Ro
 
 
 def _rows(lake: str, name: str, topic: str, partition: int, offset: int) -> list[RowPlace]:
-    """Rows of the table at an offset, each with the file it lies in; statistics leave one file to open."""
+    """Return rows of the table at an offset, each with its file; statistics select the file to open."""
     import pyarrow.dataset as ds
 
     table = open_table(lake, name)
@@ -200,14 +200,15 @@ def _rows(lake: str, name: str, topic: str, partition: int, offset: int) -> list
 
 
 def _covering(segments: Iterable[Segment], offset: int) -> Segment | None:
-    """The ingested segment whose offsets include this one, where no batch is known that has it."""
+    """Return the ingested segment whose offsets include this one, if no batch with it is known."""
     fitting = [s for s in segments if s.feeds and s.base_offset <= offset < s.next_offset]
     return fitting[0] if fitting else None
 
 
 def _moved(lake: str, gone: Segment, position: int, segments: Iterable[Segment]) -> tuple[Segment, int] | None:
-    """Where the bytes of a segment lie whose file is gone: slices are joined, damaged ones are cut in parts, and each
-    tells where at the source its bytes come from."""
+    """Find the bytes of a segment whose file is gone, by their recorded position at the source: slices are joined, and
+    damaged ones are cut in parts.
+    """
     at = gone.origin_position + position
     for each in segments:
         is_same = (each.log, each.origin_file, each.origin_base_offset) == (
@@ -222,7 +223,7 @@ def _moved(lake: str, gone: Segment, position: int, segments: Iterable[Segment])
 
 
 def _noted_batch(lake: str, log: str, offset: int, segments: Mapping[str, Segment]) -> tuple[str, int] | None:
-    """Segment and position of the batch that takes up an offset, as validation noted it."""
+    """Return segment and position of the batch that includes an offset, as validation recorded it."""
     where: list[tuple[str, str, object]] = [
         ("log", "==", log),
         ("base_offset", "<", offset + 1),
@@ -237,7 +238,7 @@ def _noted_batch(lake: str, log: str, offset: int, segments: Mapping[str, Segmen
 
 
 def _batch(lake: str, segment: Segment, position: int, offset: int) -> tuple[ArchivedBatch | None, list[str]]:
-    """The batch as it is now, and what is wrong with it."""
+    """Read the batch as it is now; return it and its problems."""
     file = segment.local_path(lake)
     try:
         batch = read_batch(lake, segment, position, offset)
@@ -253,7 +254,7 @@ def _batch(lake: str, segment: Segment, position: int, offset: int) -> tuple[Arc
 
 
 def _successors(segment: Segment | None, segments: Mapping[str, Segment]) -> tuple[Segment, ...]:
-    """What replaced a segment, and what replaced that."""
+    """Return the segments that replaced a segment, and those that replaced them."""
     chain: list[Segment] = []
     following = segment
     while following is not None and following.replaced_by is not None and len(chain) < len(segments):
@@ -264,7 +265,7 @@ def _successors(segment: Segment | None, segments: Mapping[str, Segment]) -> tup
 
 
 def _findings(lake: str, log: str, offset: int, ledger: LedgerRow | None) -> tuple[Mapping[str, Any], ...]:
-    """Errors and warnings that validation had about this offset; one without an end is about its ledger range."""
+    """Return errors and warnings of validation about this offset; one without an end is about its ledger range."""
     columns = ["rule", "severity", "file", "position", "nbytes", "start_offset", "end_offset", "message"]
     where: list[tuple[str, str, object]] = [("log", "==", log), ("start_offset", "<", offset + 1)]
     rows = read_rows(lake, "findings", columns, where).to_pylist()
@@ -279,10 +280,10 @@ def _findings(lake: str, log: str, offset: int, ledger: LedgerRow | None) -> tup
 
 
 def _lost_end(log: LogRow, offset: int, findings: Iterable[Mapping[str, Any]]) -> LedgerRow | None:
-    """Committed offsets behind the last one that could be read, which the ledger in the table does not reach.
+    """Return committed offsets after the last readable one, which the ledger in the table does not reach.
 
-    None where that is not certain: ingest reports it only for a log that it read to its end, and it must be about the
-    log as it is now. Bytes that were left for a later run are not missing.
+    None if that is not certain. Ingest reports it only for a log that it read to its end, and it must be about the
+    present state of the log. Bytes that were left for a later run are not missing.
     """
     end = log.high_watermark
     if end is None or not log.next_offset <= offset < end:
@@ -305,11 +306,11 @@ def _why_not(
     recorded: int | None,
     batch: ArchivedBatch | None,
 ) -> tuple[str, list[str]]:
-    """Why the table has no such row, and what is wrong with that if anything is."""
+    """Return why the table has no such row, and problems of that if there are any."""
     if offset >= log.next_offset and ledger is None:
         return f"the lake has nothing of this log from offset {log.next_offset} on", []
     if ledger is None:
-        return "the offset was taken in and is not validated yet; run loglake run again", []
+        return "the offset was ingested and is not validated yet; run loglake run again", []
     state = ledger.state
     if state is OffsetState.ABORTED:
         return f"its transaction was aborted{_transaction(lake, log.log, offset, batch)}", []
@@ -320,7 +321,7 @@ def _why_not(
     if recorded is None or offset >= recorded:
         return _held_back(lake, log.log, recorded or 0), []
     if _takes_up(ledger, batch):
-        return "compacted: its batch takes up the offset, and cleaning left no record there", []
+        return "compacted: its batch includes the offset, and cleaning left no record there", []
     if not ledger.published:
         return "its bytes came late, below the frontier; the next run of loglake run publishes them", []
     lost = f"the ledger says that offset {offset} is published, and the table has no row of it"
@@ -328,12 +329,12 @@ def _why_not(
 
 
 def _takes_up(ledger: LedgerRow, batch: ArchivedBatch | None) -> bool:
-    """Whether a batch has the offset in its span and no record of it."""
+    """Return whether a batch includes the offset and has no record of it."""
     return (batch is not None and batch.holds_offset is False) or (batch is None and bool(ledger.gaps))
 
 
 def _withdrawal(lake: str, log: str, offset: int) -> Withdrawal | None:
-    """The newest withdrawal of an offset; None where the table does not have it any more."""
+    """Return the latest withdrawal of an offset; None if the table no longer has it."""
     found = withdrawals.read_withdrawals(lake, [log]).get(log, [])
     fitting = [each for each in found if each.start_offset <= offset < each.end_offset]
     return max(fitting, key=lambda each: each.withdrawn_ms, default=None)
@@ -352,11 +353,11 @@ def _withdrawn(withdrawal: Withdrawal | None) -> str:
 
 _SAID: Mapping[OffsetState, str] = {
     OffsetState.CONTROL: "a control record (a transaction marker, or another of Kafka's own); consumers never see it",
-    OffsetState.COMPACTED: "compacted: cleaning took it away before it was taken in ({evidence})",
+    OffsetState.COMPACTED: "compacted: cleaning removed it before it was ingested ({evidence})",
     OffsetState.EMPTY: "compacted: cleaning left a batch without records there",
-    OffsetState.TRIMMED: "it was below the log start when the log was first taken in",
+    OffsetState.TRIMMED: "it was below the log start when the log was first ingested",
     OffsetState.REMOTE: "it lies in the remote tier of its cluster, which is not read ({evidence})",
-    OffsetState.UNKNOWN: "its transaction's outcome is lost ({evidence}): nobody can tell whether it was committed",
+    OffsetState.UNKNOWN: "its transaction's outcome is lost ({evidence}): it is unknown whether it was committed",
     OffsetState.MISSING: "missing: no byte of it was found and nothing explains it ({evidence})",
     OffsetState.CORRUPT: "corrupt: its bytes cannot be trusted ({evidence})",
 }
@@ -364,15 +365,15 @@ _SAID: Mapping[OffsetState, str] = {
 
 def _open(lake: str, log: LogRow, offset: int, ledger: LedgerRow, batch: ArchivedBatch | None) -> str:
     if ledger.evidence == EVIDENCE_HIGH_WATERMARK:
-        return f"not decided yet: it is at or above the high watermark {log.publish_limit()}"
+        return f"not final yet: it is at or above the high watermark {log.publish_limit()}"
     reason = _transaction(lake, log.log, offset, batch)
     if reason:
-        return f"not decided yet: its transaction is open{reason}"
-    return f"not decided yet: behind the first offset of an open transaction, {ledger.start_offset} or below"
+        return f"not final yet: its transaction is open{reason}"
+    return f"not final yet: after the first offset of an open transaction, {ledger.start_offset} or below"
 
 
 def _transaction(lake: str, log: str, offset: int, batch: ArchivedBatch | None) -> str:
-    """Words on the transaction of a batch: `` (producer 7 epoch 0, offsets 4 to 9, marker at 12)``."""
+    """Describe the transaction of a batch: `` (producer 7 epoch 0, offsets 4 to 9, marker at 12)``."""
     if batch is None or not batch.is_transactional:
         return ""
     columns = ["producer_id", "producer_epoch", "first_offset", "last_offset", "marker_offset"]
@@ -393,11 +394,11 @@ def _transaction(lake: str, log: str, offset: int, batch: ArchivedBatch | None) 
 
 
 def _held_back(lake: str, log: str, recorded: int) -> str:
-    """Words on why the frontier is where it is."""
+    """Describe why the frontier is not further."""
     for row in frontier.read_ledger(lake, [log]).get(log, []):
         if row.end_offset > recorded and row.state in BLOCKING:
             return (
                 f"above the frontier {recorded}: nothing is published from offset {row.start_offset} on, "
                 f"where the log is {row.state} ({row.said_by})"
             )
-    return f"above the frontier {recorded}: decided, and not published yet; run loglake run again"
+    return f"above the frontier {recorded}: final, and not published yet; run loglake run again"

@@ -1,7 +1,7 @@
-"""What a version of ``records`` was made of: its commit, and per log the offsets and the segments they came from.
+"""The origin of a version of ``records``: its commit, and per log the offsets and the segments of its rows.
 
-Segments are told from the rows of the files that the commit added; of files that are gone since (vacuumed), only what
-their statistics said is left. Keys and values of records are never read.
+Segments are read from the rows of the files that the commit added. For files that were vacuumed since, only their
+statistics are left. Keys and values of records are never read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class CommittedRows:
 
     segment_id: str
     segment: Segment | None
-    """None where the table ``segments`` does not have it: its rows say so, the lake does not."""
+    """None if the table ``segments`` does not have the segment that the rows name."""
     rows: int
     first_offset: int
     last_offset: int
@@ -60,27 +60,26 @@ class VersionLineage:
     commit: Commit
     rows_added: int
     rows_removed: int | None
-    """None where the version before it cannot be read any more."""
+    """Number of removed rows; None if the version before can no longer be read."""
     logs: tuple[LogRows, ...]
     gone: tuple[str, ...]
-    """Added files that are not there any more, so that ``logs`` does not speak of them."""
+    """Added files that no longer exist; ``logs`` does not include them."""
 
 
 def version_lineage(lake: str, name: str, version: int) -> VersionLineage:
-    """What a version added and removed, and where it came from.
+    """Return what a version added and removed, and where it came from.
 
     Raises:
-        JobError: the lake, the table or the version is not there, or the table's log does not keep that version any
-            more.
+        JobError: The lake, the table or the version does not exist, or the table's log no longer keeps that version.
     """
     newest = delta_log.newest_version(lake, name)
     if newest is None:
         raise not_there(lake, f"table {name}")
     if version > newest:
-        raise JobError(f"The table {name} of lake {lake} stands at version {newest}; there is no version {version}.")
+        raise JobError(f"The table {name} of lake {lake} is at version {newest}; there is no version {version}.")
     commit = delta_log.read_commit(lake, name, version)
     if commit is None:
-        raise JobError(f"The table {name} of lake {lake} does not keep the log of version {version} any more.")
+        raise JobError(f"The table {name} of lake {lake} no longer keeps the log of version {version}.")
     found, gone = _group(lake, name, commit)
     segments = {s.segment_id: s for s in archive.read_segments(lake, live=False)} if found else {}
     return VersionLineage(
@@ -96,7 +95,7 @@ _Found = Mapping[tuple[str, int, str, str], tuple[int, int, int]]
 
 
 def _group(lake: str, name: str, commit: Commit) -> tuple[_Found, list[str]]:
-    """(topic, partition, log id, segment) to (rows, first, last offset) of the files that the commit added."""
+    """Map (topic, partition, log id, segment) to (rows, first, last offset) of the files that the commit added."""
     import pyarrow as pa
 
     wanted = {added.path for added in commit.added}
@@ -153,7 +152,7 @@ def _by_log(found: _Found, segments: Mapping[str, Segment]) -> tuple[LogRows, ..
 
 
 def _rows_before(lake: str, name: str, version: int, removed: Iterable[str]) -> int | None:
-    """Rows of the removed files, by the version before."""
+    """Return the number of rows of the removed files, by the version before."""
     paths = set(removed)
     if not paths:
         return 0

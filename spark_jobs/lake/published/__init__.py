@@ -1,1 +1,1 @@
-"""What is published of each log, and what of it is gone or withdrawn."""
+"""Which rows of each log are published, gone or withdrawn."""

@@ -1,7 +1,7 @@
-"""Up to which offset each log's published rows were checked by ``expectations``.
+"""The offset up to which ``expectations`` has checked the published rows of each log.
 
-Recorded as the version of application ``expectations/<log>`` in the table ``findings``, so that a run that died
-between publishing and checking is followed by one that checks.
+It is recorded as the version of application ``expectations/<log>`` in the table ``findings``. So if a run dies between
+publishing and checking, the next run checks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from spark_jobs.lake.segments import archive
 
 
 def pending_ranges(lake: str) -> dict[str, tuple[int, int]]:
-    """Published and not yet checked offset ranges by log key."""
+    """Return published offset ranges that are not checked yet, by log key."""
     logs = sorted(archive.read_logs(lake))
     frontiers = frontier.read_frontiers(lake, logs)
     checked = commits.versions(lake, "findings", [_application_id(log) for log in logs])
@@ -27,7 +27,7 @@ def pending_ranges(lake: str) -> dict[str, tuple[int, int]]:
 
 
 def mark_checked(lake: str, ranges: Mapping[str, tuple[int, int]], run_id: str) -> None:
-    """Record that these ranges were checked, whatever the outcome was."""
+    """Record that these ranges were checked, with any outcome."""
     ids = [_application_id(log) for log in ranges]
     before = commits.versions(lake, "findings", ids)
     guards = [

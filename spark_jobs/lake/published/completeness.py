@@ -1,14 +1,14 @@
-"""Whether the files of ``records`` hold just what the ledger says is published, told by statistics where these tell.
+"""Whether the files of ``records`` have exactly the rows that the ledger says are published, by statistics if possible.
 
-The Delta log keeps of each file how many rows it has and between which offsets they lie. So a log's published rows can
-be proved file by file: offsets of one file lie wholly before those of the next, and each has as many rows as the ledger
-counts published records up to its end. Where a file ends inside a range whose gaps are only counted, it is taken
-together with the next one.
+For each file the Delta log keeps the number of rows and their least and greatest offset. So a log's published rows can
+be proved file by file: all offsets of one file are before those of the next, and each has as many rows as the ledger
+counts published records up to its end. If a file ends inside a range whose gaps are only counted, it is combined with
+the next one.
 
 Other engines join the rows of several logs in one file, and leave files of one log that overlap. Such files are opened
-(``file_contents``), and each stretch of a log's offsets in one of them counts as a file of its own.
+(``file_contents``), and each range of a log's offsets in one of them counts as a file of its own.
 
-Belongs here: that comparison. Whether rows are those of the archive is what ``expectations`` and ``replace`` look at.
+``expectations`` and ``replace`` check whether rows are equal to the archive.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from spark_jobs.lake.ledger.frontier import LedgerRow
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Offsets [start_offset, end_offset) of a log, of which ``records`` holds something else than it should."""
+    """Offsets [start_offset, end_offset) of a log, in which ``records`` has other rows than it should."""
 
     log: str
     topic: str
@@ -34,15 +34,35 @@ class Difference:
     start_offset: int
     end_offset: int
     expected: int
-    """Published records by the ledger."""
+    """Number of published records in the ledger."""
     found: int
-    """Rows by the files' statistics, or as they were counted in files of several logs."""
+    """Number of rows in the files' statistics, or counted in files of several logs."""
     what: str
+
+    @property
+    def topic_partition(self) -> str:
+        """Kafka's directory name."""
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def offsets(self) -> str:
+        """``3..9``, end exclusive."""
+        return f"{self.start_offset}..{self.end_offset}"
+
+    @property
+    def counts(self) -> str:
+        """``5 rows, the ledger counts 6 (rows are missing)``."""
+        return f"{self.found} rows, the ledger counts {self.expected} ({self.what})"
+
+    @property
+    def message(self) -> str:
+        """The text of a finding about the difference."""
+        return f"{self.topic_partition}, offsets {self.offsets}: {self.counts}"
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Rows of one log in one file, between which offsets no other file has rows of the log."""
+    """Rows of one log in one file; no other file has rows of the log between their offsets."""
 
     path: str
     least: int
@@ -52,21 +72,21 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class FileShare:
-    """What a file has of one log."""
+    """The rows of one log in a file."""
 
     file: LiveFile
     least: int
     greatest: int
     rows: int
     offsets: OffsetCounts | None
-    """None: its statistics tell enough."""
+    """None: its statistics are sufficient."""
 
 
 def differences(lake: str, logs: Sequence[str] | None = None) -> tuple[Difference, ...]:
-    """Where table and ledger differ, by log and offset; none where every published record is there once.
+    """Return where table and ledger differ, by log and offset; empty if every published record is there once.
 
     Args:
-        logs: log keys to look at; None: all, rows of logs that have no ledger among them.
+        logs: Log keys to check; None: all, with rows of logs that have no ledger.
     """
     ledger = frontier.read_ledger(lake, logs)
     frontiers = frontier.read_frontiers(lake, list(ledger))
@@ -100,7 +120,7 @@ def _may_hold(file: LiveFile, key: LogKey) -> bool:
 
 
 def _parts(lake: str, file: LiveFile) -> dict[LogKey, FileShare]:
-    """What a file has of each log, by its statistics if it is of one log and these say so."""
+    """Return the rows of each log in a file; by its statistics if they show that it has only one log."""
     least, greatest = file.min_offset, file.max_offset
     is_of_one = file.log_id is not None and file.partition is not None
     if is_of_one and least is not None and greatest is not None and file.rows >= 0:
@@ -112,7 +132,7 @@ def _parts(lake: str, file: LiveFile) -> dict[LogKey, FileShare]:
 
 
 def _sections(lake: str, log: str, parts: list[FileShare]) -> tuple[list[Section], list[tuple[LiveFile, str]]]:
-    """A log's parts in the order of its offsets, those that overlap cut where one goes on instead of the other."""
+    """Return a log's parts in offset order; overlapping parts are cut where one continues instead of the other."""
     sections: list[Section] = []
     unreadable: list[tuple[LiveFile, str]] = []
     parts.sort(key=lambda part: (part.least, part.greatest, part.file.path))
@@ -210,7 +230,7 @@ class _Counts:
         self.end = published[-1].end_offset if published else 0
 
     def below(self, offset: int) -> int:
-        """Records below an offset that does not go through gaps."""
+        """Return the number of records below an offset that is not among gaps."""
         place = bisect_right(self._starts, offset) - 1
         if place < 0:
             return 0
@@ -219,7 +239,7 @@ class _Counts:
         return self._before[place] + inside
 
     def countable(self, offset: int, latest: int) -> int | None:
-        """The first offset from ``offset`` to ``latest`` up to which records can be counted; None: there is none."""
+        """Return the first from ``offset`` to ``latest`` at which records can be counted; None: there is none."""
         place = bisect_right(self._starts, offset) - 1
         if place < 0:
             return offset
@@ -229,6 +249,6 @@ class _Counts:
         return each.end_offset if each.end_offset <= latest else None
 
     def holds(self, offset: int) -> bool:
-        """Whether an offset lies in a published range."""
+        """Return whether an offset lies in a published range."""
         place = bisect_right(self._starts, offset) - 1
         return place >= 0 and offset < self._ranges[place].end_offset

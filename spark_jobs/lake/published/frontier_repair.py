@@ -1,18 +1,18 @@
-"""Frontiers that another engine erased, made again from rows and ledger after both were compared.
+"""Restore frontiers that another engine erased, from rows and ledger after both were compared.
 
-Delta forgets application ids that are older than the table property ``delta.setTransactionRetentionDuration`` at the
-next checkpoint, and with them how far each log is published. What each kind of id is, and what its loss does:
+At the next checkpoint, Delta forgets application ids that are older than the table property
+``delta.setTransactionRetentionDuration``, and with them how far each log is published. Ids and effects of their loss:
 
-    records/<log>              the frontier. Publishing refuses the log, until it is made again here
-    records_uncommitted/<log>  how far the decided part goes. Made again here; where its rows are not those of the
-                               ledger, publishing makes all rows of the log again from the archive
-    …/<log>/tail               what the tail was made from: the tail is made again at the next run
+    records/<log>              the frontier. Publishing refuses the log until it is restored here
+    records_uncommitted/<log>  the end of the decided part. Restored here; if its rows differ from the ledger,
+                               publishing writes all rows of the log again from the archive
+    …/<log>/tail               the input of the tail: the tail is rewritten at the next run
     segments/<log>             counts commits, so that of two plans one is refused: it begins at 1 again
     expectations/<log>         how far rows were checked: all rows of the log are checked once more
     replace/<digest>           that a request was done: it is compared again, and nothing differs
 
-The frontier of a log is where the published ranges of its ledger end, or behind its last row where that is further (a
-run died before it told the ledger). It is made only where rows and ledger agree in every offset.
+The frontier of a log is the end of the published ranges of its ledger, or after its last row if that is further (a run
+died before it updated the ledger). It is only restored if rows and ledger agree in every offset.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from logcore.logs.model.offset_ledger import OffsetState
 from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.commits import Guard, Standing
+from spark_jobs.lake.delta.commits import Guard, TableVersions
 from spark_jobs.lake.delta.tables import open_table
 from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.ledger import frontier
@@ -33,7 +33,7 @@ from spark_jobs.lake.segments.archive import LogRow
 
 RETENTION = "delta.setTransactionRetentionDuration"
 FOR_EVER = "interval 36500 days"
-"""A property can be set by deltalake and not be removed: a hundred years keep every id."""
+"""deltalake can set a property, but not remove it: a hundred years keep every id."""
 
 UNCOMMITTED = "records_uncommitted"
 _IN_UNCOMMITTED = frozenset({OffsetState.PRESENT, OffsetState.ABORTED, OffsetState.UNKNOWN})
@@ -50,47 +50,47 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True)
 class LostFrontier:
-    """A log whose frontier is gone though its rows are there."""
+    """A log whose frontier is gone although its rows exist."""
 
     table: str
     row: LogRow
     frontier: int
-    """Where it is to stand."""
+    """The frontier to record."""
     disagreements: tuple[Disagreement, ...]
-    """Where rows and ledger differ; the log is left alone then."""
+    """Where rows and ledger differ; then the log is not changed."""
 
     @property
     def application_id(self) -> str:
-        """The id that is to be recorded again."""
+        """The application id to record again."""
         return f"{self.table}/{self.row.log}"
 
 
 @dataclass(frozen=True, slots=True)
 class FrontierPlan:
-    """What is gone in the tables of records."""
+    """Lost frontiers in the tables of records."""
 
     versions: dict[str, int]
-    """Of the tables that are there, as they were read."""
+    """Versions of the existing tables, as they were read."""
     forgetting: dict[str, str]
-    """The retention of application ids by table, where somebody set one."""
+    """The retention of application ids by table, if one is set."""
     logs: tuple[LostFrontier, ...]
 
     @property
     def mendable(self) -> tuple[LostFrontier, ...]:
-        """Logs whose frontier can be made again."""
+        """Logs whose frontier can be restored."""
         return tuple(log for log in self.logs if not log.disagreements)
 
     @property
     def is_empty(self) -> bool:
-        """Nothing is gone, and nothing will be forgotten."""
+        """Whether nothing is gone, and nothing will be forgotten."""
         return not self.logs and not self.forgetting
 
 
 def plan(lake: str) -> FrontierPlan:
-    """Logs without a frontier of which there are rows, and what is known of each.
+    """Find logs that have rows but no frontier, and what is known about each.
 
     Raises:
-        JobError: the rows cannot be read.
+        JobError: The rows cannot be read.
     """
     versions: dict[str, int] = {}
     forgetting: dict[str, str] = {}
@@ -112,11 +112,11 @@ def plan(lake: str) -> FrontierPlan:
         lost = [row for application, row in ids.items() if found[application] is None]
         for row, offsets in present_offsets(table, lost):
             if not offsets.rows:
-                continue  # it has no rows to lose: the next run publishes what it has
+                continue  # it has no rows to lose: the next run publishes its records
             made = _of_records(row, ledger[row.log], offsets) if name == "records" else None
             if made is not None:
                 ends[row.log] = None if made.disagreements else made.frontier
-            elif ends.get(row.log):  # without the frontier of records nobody knows which of them are decided
+            elif ends.get(row.log):  # without the frontier of records it is unknown which of them are decided
                 made = _of_uncommitted(row, ledger[row.log], offsets, ends[row.log] or 0)
             if made is not None:
                 logs.append(made)
@@ -124,22 +124,22 @@ def plan(lake: str) -> FrontierPlan:
 
 
 def apply(lake: str, made: FrontierPlan, run_id: str) -> None:
-    """Have Delta keep application ids for good, and record the frontiers of the logs that agree.
+    """Set Delta to keep application ids for good, and record the frontiers of the logs that agree.
 
     Raises:
-        ConcurrentChange: a table was changed since the plan.
+        ConcurrentChange: A table was changed since the plan.
     """
     for name, version in made.versions.items():
-        standing = Standing({name: version})
+        expected = TableVersions({name: version})
         table = open_table(lake, name)
         if table is None or table.version() != version:
             raise ConcurrentChange(f"Table {name}: it was changed since it was read; run again.")
         if name in made.forgetting:
             with commits.answered(name):
                 table.alter.set_table_properties({RETENTION: FOR_EVER}, raise_if_not_exists=False)
-            standing.moved(name)
+            expected.moved(name)
         guards = [Guard(log.application_id, None, log.frontier) for log in made.mendable if log.table == name]
-        commits.add_files(lake, name, [], run_id, guards, standing=standing)
+        commits.add_files(lake, name, [], run_id, guards, expected=expected)
     frontier.sync_published(lake, run_id, [log.row.log for log in made.mendable if log.table == "records"])
 
 
@@ -149,19 +149,19 @@ def _of_records(row: LogRow, ledger: Sequence[LedgerRow], offsets: PresentOffset
     published = frontier.with_published(ledger, min(end, known))
     problems = [*_differences(published, offsets, lambda each: each.has_rows)]
     if offsets.count(known, offsets.end):
-        problems.append(Disagreement(known, offsets.end, "rows lie behind the end of the ledger"))
+        problems.append(Disagreement(known, offsets.end, "there are rows after the end of the ledger"))
     return LostFrontier("records", row, min(end, known), tuple(problems))
 
 
 def _of_uncommitted(row: LogRow, ledger: Sequence[LedgerRow], offsets: PresentOffsets, end: int) -> LostFrontier | None:
-    """Of rows below the frontier of ``records``; None where they differ: publishing makes the rows again then."""
+    """Compare rows below the frontier of ``records``; None if they differ: then publishing rewrites the rows."""
     decided = [each for each in frontier.with_published(ledger, end) if each.end_offset <= end]
     differ = [*_differences(decided, offsets, lambda each: each.state in _IN_UNCOMMITTED and not each.withdrawn)]
     return None if differ else LostFrontier(UNCOMMITTED, row, end, ())
 
 
 def _border(ledger: Sequence[LedgerRow], end: int) -> int:
-    """The first offset from ``end`` on at which a ledger can be cut: not inside a range that counts gaps."""
+    """Return the first offset from ``end`` on where a ledger can be cut: not inside a range that counts gaps."""
     return next((r.end_offset for r in ledger if r.gaps and r.start_offset < end < r.end_offset), end)
 
 

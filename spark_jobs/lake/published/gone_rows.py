@@ -1,9 +1,9 @@
 """Rows that the ledger counts as published and that the table ``records`` does not have.
 
-    pieces   within each range of the ledger; among gaps batch by batch
-    ranges   neighbouring pieces as one, also across offsets that never have rows
+    parts    within each range of the ledger; among gaps batch by batch
+    ranges   neighbouring parts joined, also across offsets that never have rows
 
-Belongs here: which offsets those are. Whether they are withdrawn is ``withdrawals``' business.
+``withdrawals`` decides whether they are withdrawn.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _NEVER_ROWS = frozenset(
         OffsetState.REMOTE,
     }
 )
-"""States of offsets that have no rows and never will: a range may go over them."""
+"""States of offsets that never have rows: a range may include them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """Published offsets [start_offset, end_offset) of a log, none of whose ``records`` rows is there."""
+    """Published offsets [start_offset, end_offset) of a log without any of their ``records`` rows."""
 
     start_offset: int
     end_offset: int
@@ -42,23 +42,23 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Unclear:
-    """Offsets of a log of which nobody can tell which rows are gone, or of which nothing may be withdrawn, and why."""
+    """Offsets of a log whose lost rows are unknown, or whose rows must not be withdrawn, and why."""
 
     start_offset: int
     end_offset: int
     why: str
 
 
-def gone_pieces(
+def gone_parts(
     lake: str, ledger: Sequence[LedgerRow], offsets: PresentOffsets, start: int, end: int | None
 ) -> tuple[list[Gone], list[Unclear]]:
-    """What of a log's published offsets in [start, end) has no row, cut where the ledger's ranges are.
+    """Return the published offsets of a log in [start, end) without a row, cut at the ledger's ranges.
 
     Args:
-        offsets: of the rows that are there.
+        offsets: Offsets of the existing rows.
         end: None: to the end of the ledger.
     """
-    pieces: list[Gone] = []
+    parts: list[Gone] = []
     unclear: list[Unclear] = []
     for each in ledger:
         low, high = max(each.start_offset, start), each.end_offset if end is None else min(each.end_offset, end)
@@ -66,18 +66,19 @@ def gone_pieces(
             continue
         if each.gaps:
             gone, unread = _gone_among_gaps(lake, each, low, high, offsets)
-            pieces += gone
+            parts += gone
             unclear += unread
         else:
-            pieces += [Gone(first, last, last - first) for first, last in offsets.without(low, high)]
-    return pieces, unclear
+            parts += [Gone(first, last, last - first) for first, last in offsets.without(low, high)]
+    return parts, unclear
 
 
 def _gone_among_gaps(
     lake: str, row: LedgerRow, start: int, end: int, offsets: PresentOffsets
 ) -> tuple[list[Gone], list[Unclear]]:
-    """The same in a range of which only some offsets have a record: batch by batch, and only a batch that lost some of
-    its records is read, because nothing else tells which offsets those had."""
+    """Do the same in a range where only some offsets have a record, batch by batch. Only a batch that lost some of its
+    records is read, because only its records show their offsets.
+    """
     is_whole = (start, end) == (row.start_offset, row.end_offset)
     there = offsets.count(start, end)
     if is_whole and there == row.records:
@@ -100,7 +101,7 @@ def _gone_among_gaps(
             try:
                 said = removals.offsets_in_batch(lake, row.log, batch)
             except (LogError, OSError) as error:
-                why = f"only some of its rows are gone, and the archive does not tell which: {error}"
+                why = f"only some of its rows are gone, and the archive does not show which: {error}"
                 unclear.append(Unclear(low, high, why))
                 continue
             lost = (at for at in said if low <= at < high and not offsets.count(at, at + 1))
@@ -114,15 +115,16 @@ def _gone_among_gaps(
     return joined, unclear
 
 
-def gone_ranges(pieces: Sequence[Gone], ledger: Sequence[LedgerRow], offsets: PresentOffsets) -> list[Gone]:
-    """Neighbouring pieces as one range, also where only offsets without records lie between them: the markers of
-    transactions would make a range of each."""
+def gone_ranges(parts: Sequence[Gone], ledger: Sequence[LedgerRow], offsets: PresentOffsets) -> list[Gone]:
+    """Join neighbouring parts into one range, also if only offsets without records lie between them. Otherwise the
+    markers of transactions would split a range.
+    """
     ranges: list[Gone] = []
-    for piece in pieces:
-        if ranges and _may_go_over(ledger, ranges[-1].end_offset, piece.start_offset, offsets):
+    for part in parts:
+        if ranges and _may_go_over(ledger, ranges[-1].end_offset, part.start_offset, offsets):
             last = ranges.pop()
-            piece = Gone(last.start_offset, piece.end_offset, last.records + piece.records)
-        ranges.append(piece)
+            part = Gone(last.start_offset, part.end_offset, last.records + part.records)
+        ranges.append(part)
     return ranges
 
 

@@ -1,7 +1,7 @@
-"""Which offsets ``records`` really has rows of, read from the rows and not from statistics.
+"""Offsets of the rows that ``records`` really has, read from the rows and not from statistics.
 
-Rows are read by Delta's own reader, so what a deletion vector hides is not there. Held are runs of neighbours: a log
-without holes is one run, however long it is.
+Rows are read by Delta's own reader, so rows that a deletion vector hides are missing. Offsets are kept as runs of
+neighbours: a log without holes is one run, however long it is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from spark_jobs.lake.errors import JobError
 from spark_jobs.lake.segments.archive import LogRow
 
 ROWS_AT_ONCE = 50_000_000
-"""Topics are read together up to about so many rows: a query has its price, and so has what is held of its logs."""
+"""Topics are read together up to about this many rows. Each query has a cost, and its logs need memory."""
 PARTS_HELD = 64
 
 Array = npt.NDArray[np.int64]
@@ -33,37 +33,37 @@ class PresentOffsets:
     starts: Array
     ends: Array
     rows: int
-    """More than there are offsets where some have several."""
+    """Number of rows; higher than that of offsets if some have several rows."""
 
     @classmethod
     def none(cls) -> PresentOffsets:
-        """No row at all."""
+        """Return the value for no rows."""
         nothing = np.empty(0, dtype=np.int64)
         return cls(nothing, nothing, 0)
 
     @property
     def end(self) -> int:
-        """Behind the greatest one; 0 where there is none."""
+        """The offset after the greatest one; 0 if there is none."""
         return int(self.ends[-1]) if len(self.ends) else 0
 
     @property
     def doubled(self) -> int:
-        """Rows whose offset another one has too."""
+        """Number of rows whose offset another row has too."""
         return self.rows - int((self.ends - self.starts).sum())
 
     def count(self, start: int, end: int) -> int:
-        """How many offsets of [start, end) have a row."""
+        """Return how many offsets of [start, end) have a row."""
         return sum(high - low for low, high in self.within(start, end))
 
     def within(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """The runs that meet [start, end), clipped to it."""
+        """Yield the runs, clipped to [start, end)."""
         first = int(np.searchsorted(self.ends, start, side="right"))
         last = int(np.searchsorted(self.starts, end, side="left"))
         for low, high in zip(self.starts[first:last].tolist(), self.ends[first:last].tolist(), strict=True):
             yield max(low, start), min(high, end)
 
     def without(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """The runs of [start, end) that have no row."""
+        """Yield the runs of [start, end) without a row."""
         at = start
         for low, high in self.within(start, end):
             if low > at:
@@ -74,11 +74,11 @@ class PresentOffsets:
 
 
 def present_offsets(table: DeltaTable | None, logs: Sequence[LogRow]) -> Iterator[tuple[LogRow, PresentOffsets]]:
-    """The offsets of each log that have rows in this version of ``records``, or of ``records_uncommitted``; None: the
-    table is not there.
+    """Yield the offsets of each log that have rows in this version of ``records``, or of ``records_uncommitted``; None:
+    the table does not exist.
 
     Raises:
-        JobError: the rows cannot be read.
+        JobError: The rows cannot be read.
     """
     by_topic: dict[str, list[LogRow]] = {}
     for log in sorted(logs, key=lambda row: (row.topic, row.log)):
@@ -92,14 +92,14 @@ def present_offsets(table: DeltaTable | None, logs: Sequence[LogRow]) -> Iterato
 
 
 class _Collected:
-    """Runs as they come, joined now and then."""
+    """Runs in order of arrival, joined from time to time."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[Array, Array]] = []
         self._rows = 0
 
     def add(self, offsets: Array) -> None:
-        """Offsets of some rows, in any order."""
+        """Add offsets of some rows, in any order."""
         self._rows += len(offsets)
         offsets = np.unique(offsets)
         breaks = np.flatnonzero(np.diff(offsets) != 1)
@@ -110,12 +110,12 @@ class _Collected:
             self._parts = [_joined(self._parts)]
 
     def offsets(self) -> PresentOffsets:
-        """All of them."""
+        """Return all offsets."""
         return PresentOffsets(*_joined(self._parts), self._rows)
 
 
 def _joined(parts: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
-    """Runs that touch or overlap made one, in order."""
+    """Join runs that touch or overlap, in order."""
     several = list(parts)
     starts = np.concatenate([part[0] for part in several])
     ends = np.concatenate([part[1] for part in several])
@@ -144,7 +144,7 @@ def _together(table: DeltaTable | None, topics: Sequence[str]) -> Iterator[list[
 
 def _of_topics(table: DeltaTable, topics: Sequence[str]) -> dict[tuple[str, int, str], _Collected]:
     quoted = ", ".join("'" + topic.replace("'", "''") + "'" for topic in topics)
-    sql = f'SELECT topic, "partition", log_id, "offset" FROM records WHERE topic IN ({quoted})'
+    sql = f'SELECT topic, "partition", log_id, "offset" FROM records WHERE topic IN ({quoted})'  # noqa: S608 - quoted
     found: dict[tuple[str, int, str], _Collected] = {}
     try:
         reader = pa.RecordBatchReader.from_stream(QueryBuilder().register("records", table).execute(sql))
@@ -156,8 +156,8 @@ def _of_topics(table: DeltaTable, topics: Sequence[str]) -> dict[tuple[str, int,
 
 
 def _collect(chunk: pa.RecordBatch, found: dict[tuple[str, int, str], _Collected]) -> None:
-    """Rows of a chunk by their log; most chunks are of one."""
-    chunk = chunk.drop_null()  # rows that another engine added without a log are nobody's
+    """Collect rows of a chunk by their log; most chunks have one log."""
+    chunk = chunk.drop_null()  # rows that another engine added without a log belong to no log
     if not chunk.num_rows:
         return
     codes = np.zeros(chunk.num_rows, dtype=np.int64)
@@ -166,8 +166,8 @@ def _collect(chunk: pa.RecordBatch, found: dict[tuple[str, int, str], _Collected
         column = chunk.column(name)
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
-        values.append(column.dictionary.to_pylist())
-        codes = codes * len(values[-1]) + column.indices.to_numpy(zero_copy_only=False)
+        values.append(column.dictionary.to_pylist())  # type: ignore[attr-defined]
+        codes = codes * len(values[-1]) + column.indices.to_numpy(zero_copy_only=False)  # type: ignore[attr-defined]
     offsets = chunk.column("offset").to_numpy(zero_copy_only=False)
     for code in np.unique(codes).tolist():
         rest, log_id = divmod(code, len(values[2]))

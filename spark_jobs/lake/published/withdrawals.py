@@ -1,18 +1,17 @@
-"""Rows that users deleted from ``records`` on purpose: found, recorded, and left alone by every later run.
+"""Rows that users deleted from ``records`` on purpose: found, recorded, and ignored by every later run.
 
-    plan     rows that are there against rows that the ledger counts, log by log     (reads the tables only)
-    apply    table ``withdrawals``, then the ledger's ``withdrawn``, cut at the bounds
-    marked   a ledger that was made again gets ``withdrawn`` from the table
+    plan     compare existing rows with rows that the ledger counts, log by log     (reads the tables only)
+    apply    write table ``withdrawals``, then the ledger's ``withdrawn``, cut at the bounds
+    marked   a ledger that was rebuilt gets ``withdrawn`` from the table
 
-A withdrawal removes nothing: the archive still holds the bytes. The ledger's state stays what the log said, and
-``published`` follows the frontier; ``withdrawn`` alone says that ``records`` has no rows there.
+A withdrawal removes nothing: the archive still holds the bytes. The ledger's state remains the state in the log, and
+``published`` follows the frontier; only ``withdrawn`` says that ``records`` has no rows there.
 
-The table comes first, so a run that dies between the two commits leaves ranges that the next ``apply`` marks.
+The table is written first, so a run that dies between the two commits leaves ranges that the next ``apply`` marks.
 """
 
 from __future__ import annotations
 
-import fnmatch
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -20,22 +19,23 @@ from itertools import pairwise
 
 import pyarrow as pa
 
+from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, GAPS_COMPACTED, OffsetState
 from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.commits import Standing
+from spark_jobs.lake.delta.commits import TableVersions
 from spark_jobs.lake.delta.tables import WITHDRAWALS, open_table, read_rows
 from spark_jobs.lake.errors import ConcurrentChange, JobError, UsageError
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import clipped, holds, merged
-from spark_jobs.lake.published.gone_rows import Gone, Unclear, gone_pieces, gone_ranges
+from spark_jobs.lake.published.gone_rows import Gone, Unclear, gone_parts, gone_ranges
 from spark_jobs.lake.published.present_offsets import PresentOffsets, present_offsets
 from spark_jobs.lake.segments import archive, removals
 from spark_jobs.lake.segments.archive import LogRow
 
 MAX_RANGES = 10_000
-"""Ranges of one log in one command. Each cuts the ledger, which every job reads whole and holds in memory: more would
-make every later run slow, and deletions that scattered are seldom meant."""
+"""Ranges of one log in one command. Each cuts the ledger, which every job reads whole and keeps in memory. More would
+make every later run slow, and deletions that scattered are seldom intended."""
 
 Span = tuple[int, int]
 
@@ -60,39 +60,40 @@ class Withdrawal:
 
 @dataclass(frozen=True, slots=True)
 class LogWithdrawal:
-    """What can be withdrawn of one log."""
+    """The rows of one log that can be withdrawn."""
 
     row: LogRow
     ranges: tuple[Gone, ...]
-    pieces: tuple[Gone, ...]
-    """The same, cut where the ledger's ranges are."""
+    parts: tuple[Gone, ...]
+    """The same, cut at the ledger's ranges."""
     unclear: tuple[Unclear, ...]
     ledger: tuple[LedgerRow, ...]
     offsets: PresentOffsets
 
     @property
     def records(self) -> int:
-        """Rows that are gone."""
+        """Number of lost rows."""
         return sum(each.records for each in self.ranges)
 
 
 @dataclass(frozen=True, slots=True)
 class WithdrawalPlan:
-    """What a command would record."""
+    """The withdrawals that a command would record."""
 
     table_version: int
     logs: tuple[LogWithdrawal, ...]
-    """Those with anything to say."""
-    standing: Standing
+    """Logs with withdrawals or unclear offsets."""
+    ledger_version: TableVersions
+    """Version of `offset_ledger` that the plan read."""
 
     @property
     def is_empty(self) -> bool:
-        """Nothing can be withdrawn."""
+        """Whether nothing can be withdrawn."""
         return not any(log.ranges for log in self.logs)
 
 
 def read_withdrawals(lake: str, logs: Sequence[str] | None = None) -> dict[str, list[Withdrawal]]:
-    """Withdrawals by log key, in offset order; logs without any are left out."""
+    """Return withdrawals by log key, in offset order; logs without any are left out."""
     where = None if logs is None else [("log", "in", sorted(logs))]
     found: dict[str, list[Withdrawal]] = {}
     for values in read_rows(lake, "withdrawals", where=where).to_pylist():
@@ -103,47 +104,43 @@ def read_withdrawals(lake: str, logs: Sequence[str] | None = None) -> dict[str, 
 
 
 def withdrawn_spans(lake: str, logs: Sequence[str]) -> dict[str, list[Span]]:
-    """Withdrawn offsets by log key, as ascending ranges that do not touch; logs without any are left out."""
+    """Return withdrawn offsets by log key, as ascending ranges that do not touch; logs without any are left out."""
     found = read_withdrawals(lake, logs) if logs else {}
     return {log: merged(sorted((row.start_offset, row.end_offset) for row in rows)) for log, rows in found.items()}
 
 
 def plan(
     lake: str,
-    topics: Sequence[str] = (),
-    partitions: Sequence[int] = (),
+    selection: LogSelection | None = None,
     start: int | None = None,
     end: int | None = None,
 ) -> WithdrawalPlan:
-    """What of the published rows is gone.
+    """Find published rows that are gone.
 
     Args:
-        topics: globs; none: all. partitions: numbers; none: all.
-        start, end: only these offsets, ``end`` exclusive; of every chosen log.
+        selection: Logs to check; None: all.
+        start: First offset to check in every chosen log.
+        end: End of the offsets to check, exclusive.
 
     Raises:
-        UsageError: no log is chosen.
-        JobError: the table ``records`` is not there, or too many ranges of one log are gone.
+        UsageError: No log is chosen.
+        JobError: The table ``records`` does not exist, or too many ranges of one log are gone.
     """
-    rows = [
-        row
-        for row in archive.read_logs(lake).values()
-        if (not topics or any(fnmatch.fnmatchcase(row.topic, glob) for glob in topics))
-        and (not partitions or row.partition in partitions)
-    ]
+    chosen = LogSelection() if selection is None else selection
+    rows = [row for row in archive.read_logs(lake).values() if chosen.matches(row.topic, row.partition)]
     if not rows:
         raise UsageError(f"The lake {lake} has no log of these topics and partitions.")
-    standing = Standing.of(lake, "offset_ledger")
+    expected = TableVersions.of(lake, "offset_ledger")
     table = open_table(lake, "records")
     if table is None:
-        raise JobError("The table records is not there: the next loglake run makes it again from the archive.")
+        raise JobError("The table records does not exist: the next loglake run writes it again from the archive.")
     told = frontier.read_ledger(lake, [row.log for row in rows])
     recorded = frontier.read_frontiers(lake, list(told))
     logs = []
     for row, offsets in present_offsets(table, [row for row in rows if row.log in told]):
         raw = told[row.log]
         if recorded[row.log] is None and any(each.has_rows for each in raw):
-            why = f"its frontier is gone; mend that first: loglake repair {lake} --frontiers"
+            why = f"its frontier is gone; repair it first: loglake repair {lake} --frontiers"
             logs.append(
                 LogWithdrawal(row, (), (), (Unclear(0, frontier.published_end(raw), why),), tuple(raw), offsets)
             )
@@ -152,16 +149,16 @@ def plan(
         found = _of_log(lake, row, ledger, offsets, start or 0, end)
         if found.ranges or found.unclear:
             logs.append(found)
-    return WithdrawalPlan(table.version(), tuple(sorted(logs, key=lambda each: each.row.log)), standing)
+    return WithdrawalPlan(table.version(), tuple(sorted(logs, key=lambda each: each.row.log)), expected)
 
 
 def apply(
     lake: str, made: WithdrawalPlan, *, who: str, reason: str | None, run_id: str, as_of_ms: int
 ) -> tuple[Withdrawal, ...]:
-    """Record what the plan found, then cut the ledgers; nothing to withdraw writes nothing.
+    """Record the plan's withdrawals, then cut the ledgers; if there is nothing to withdraw, nothing is written.
 
     Raises:
-        ConcurrentChange: the ledger was changed since the plan.
+        ConcurrentChange: The ledger was changed since the plan.
     """
     logs = [log for log in made.logs if log.ranges]
     if not logs:
@@ -187,21 +184,21 @@ def apply(
         # recorded by a run that died before it cut the ledger
         if not holds(known.get(log.row.log, ()), each.start_offset, each.end_offset)
     ]
-    synced = frontier.sync_published(lake, run_id, [log.row.log for log in logs], made.standing)
+    synced = frontier.sync_published(lake, run_id, [log.row.log for log in logs], made.ledger_version)
     moved = [log for log in logs if list(log.ledger) != synced[log.row.log]]
     if moved:
         raise ConcurrentChange(f"Table offset_ledger: {moved[0].row.topic_partition} was changed meanwhile; run again.")
     if rows:
         commits.append(lake, "withdrawals", pa.Table.from_pylist([asdict(row) for row in rows], WITHDRAWALS), run_id)
     ledger = [row for log in logs for row in _cut_log(log)]
-    frontier.commit_ledger(lake, ledger, [log.row.log for log in logs], run_id, made.standing)
+    frontier.commit_ledger(lake, ledger, [log.row.log for log in logs], run_id, made.ledger_version)
     return tuple(rows)
 
 
 def marked(lake: str, ledger: Sequence[LedgerRow], spans: Sequence[Span]) -> list[LedgerRow]:
-    """A log's ledger with ``withdrawn`` on what lies in ``spans``, cut at their bounds.
+    """Return a log's ledger with ``withdrawn`` set in ``spans``, cut at their bounds.
 
-    Ranges that say so already stay as they are.
+    Ranges that are already withdrawn stay unchanged.
     """
     result: list[LedgerRow] = []
     for row in ledger:
@@ -216,7 +213,7 @@ def marked(lake: str, ledger: Sequence[LedgerRow], spans: Sequence[Span]) -> lis
 
 
 def take_back(lake: str, ranges: Mapping[str, Sequence[Span]], run_id: str) -> None:
-    """Forget withdrawals of offsets whose rows are back; of a range of which only a part is, the rest stays."""
+    """Remove withdrawals of offsets whose rows are back; if only a part of a range is back, the rest stays."""
     before = read_withdrawals(lake, list(ranges))
     ledger = frontier.read_ledger(lake, list(before))
     rows: list[Withdrawal] = []
@@ -234,16 +231,16 @@ def take_back(lake: str, ranges: Mapping[str, Sequence[Span]], run_id: str) -> N
 def _of_log(
     lake: str, row: LogRow, ledger: Sequence[LedgerRow], offsets: PresentOffsets, start: int, end: int | None
 ) -> LogWithdrawal:
-    pieces, unclear = gone_pieces(lake, ledger, offsets, start, end)
-    ranges = pieces if unclear else gone_ranges(pieces, ledger, offsets)
+    parts, unclear = gone_parts(lake, ledger, offsets, start, end)
+    ranges = parts if unclear else gone_ranges(parts, ledger, offsets)
     if len(ranges) > MAX_RANGES:
         raise JobError(
             f"{row.topic_partition}: the rows of {len(ranges):,} ranges of offsets are gone, from offset "
             f"{ranges[0].start_offset} to {ranges[-1].end_offset - 1}; one command withdraws at most {MAX_RANGES:,} "
-            f"of a log. Take part of them: --topic {row.topic} --partition {row.partition} --offsets "
+            f"of a log. Choose a part of them: --topic {row.topic} --partition {row.partition} --offsets "
             f"{ranges[0].start_offset}..{ranges[MAX_RANGES].start_offset}. Nothing was written."
         )
-    return LogWithdrawal(row, tuple(ranges), tuple(pieces), tuple(unclear), tuple(ledger), offsets)
+    return LogWithdrawal(row, tuple(ranges), tuple(parts), tuple(unclear), tuple(ledger), offsets)
 
 
 # --- the ledger cut ---------------------------------------------------------------------------------------------------
@@ -257,20 +254,20 @@ def _cut_log(log: LogWithdrawal) -> Iterator[LedgerRow]:
         gone = []
         for low, high in inside:
             records = 0
-            while at < len(log.pieces) and log.pieces[at].start_offset < high:
-                records += log.pieces[at].records
+            while at < len(log.parts) and log.parts[at].start_offset < high:
+                records += log.parts[at].records
                 at += 1
             gone.append(Gone(low, high, records))
         yield from _cut(row, gone, log.offsets.count) if gone else (row,)
 
 
 def _cut(row: LedgerRow, gone: Sequence[Gone], count: Callable[[int, int], int]) -> Iterator[LedgerRow]:
-    """The row in pieces, of which those that are gone are withdrawn.
+    """Split the row into parts, and mark the lost ones as withdrawn.
 
     Args:
-        count: records of the offsets between them; called only for a row that has gaps.
+        count: Returns the records between two offsets; called only for a row that has gaps.
     """
-    # A ledger that was made again took them for rows that came late.
+    # A rebuilt ledger takes them for rows that came late.
     was_late = row.evidence == EVIDENCE_FILLED and not row.published
     evidence = None if was_late else row.evidence
     at = row.start_offset
@@ -305,7 +302,7 @@ def _counted(row: LedgerRow, start: int, end: int, records: int) -> LedgerRow:
 
 
 def _counts(lake: str, row: LedgerRow, borders: Iterable[int]) -> Callable[[int, int], int]:
-    """Records of the row between any two of its borders, from its batches in one pass."""
+    """Return a function that counts the row's records between any two borders, from one pass over its batches."""
     if not row.gaps:
         return lambda start, end: end - start
     bounds = sorted({row.start_offset, row.end_offset, *borders})

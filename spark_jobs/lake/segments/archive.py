@@ -1,7 +1,7 @@
-"""The archive: immutable segment files, and the table ``segments`` that says which are live.
+"""The archive: immutable segment files, and the table ``segments`` that records which are live.
 
-A log's state is read from two tables: ``segments`` (what we hold; moved by guarded commits) and ``logs`` (what was
-last seen at the source). Where the two disagree, because a run died between their commits, ``segments`` is right.
+A log's state is read from two tables: ``segments`` (archived bytes; changed by guarded commits) and ``logs`` (what was
+last seen at the source). They can disagree if a run died between their commits. Then ``segments`` is right.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 import pyarrow as pa
 
 from logcore.logs.growth.growth import LogTail
+from logcore.logs.model import readable_end
 from logcore.segments.filenames import segment_file_name
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.tables import LOGS, SEGMENTS, read_rows
@@ -23,11 +24,11 @@ GENERATION_INGESTED = 0
 
 RETENTION, COMPACTION = "retention", "compaction"
 CUT_BACK = "cut-back"
-"""Why a segment was retired: its offsets were never valid, the source took them back."""
+"""Why a segment was retired: its offsets were never valid, the source truncated them."""
 FILLED = "filled"
-"""Why a segment was retired: better bytes stand in the place of its damaged ones."""
+"""Why a segment was retired: better bytes have replaced its damaged ones."""
 MERGED = "merged"
-"""Why a segment was retired: its bytes stand, with those of its neighbours, in one file."""
+"""Why a segment was retired: its bytes were joined with those of its neighbours in one file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,27 +65,27 @@ class Segment:
 
     @property
     def feeds(self) -> bool:
-        """Whether its bytes are the log's: ingested, and neither cut off nor replaced by better ones, or by the same
-        ones in a larger file, since.
+        """Whether its bytes belong to the log.
 
+        They were ingested, and were neither cut off nor replaced by better bytes or by the same bytes in a larger file.
         Only these feed transactions, ledger and rows, also when retention or compaction retired them.
         """
         return self.generation == GENERATION_INGESTED and self.retired_because not in (CUT_BACK, FILLED, MERGED)
 
     @property
     def is_kept(self) -> bool:
-        """Whether its file has to be there: not what was deleted or cut back, nor what its source may delete."""
+        """Whether its file must exist: it was not deleted or cut back, and its source may not delete it."""
         if self.deleted_ms is not None:
             return False
         return self.retired_ms is None or not (self.lies_at_source or self.retired_because == CUT_BACK)
 
     def local_path(self, lake: str) -> str:
-        """Where its bytes lie: in the archive, or at the source where they were registered in place."""
+        """Return the path of its bytes: in the archive, or at the source if they were registered in place."""
         return self.path if self.lies_at_source else storage.join(lake, self.path)
 
     @property
     def lies_at_source(self) -> bool:
-        """Whether it was registered in place: its bytes are the source's, and never ours to change."""
+        """Whether it was registered in place: its bytes belong to the source, and are never changed here."""
         return storage.is_absolute(self.path)
 
 
@@ -119,53 +120,98 @@ class LogRow:
 
     @property
     def gap_evidence(self) -> tuple[tuple[int, int, str], ...]:
-        """(start, end, why) of offsets that were gone before they could be taken."""
+        """(start, end, why) of offsets that were deleted before they could be ingested."""
         return tuple((start, end, why) for start, end, why in json.loads(self.gaps))
 
     def publish_limit(self) -> int:
-        """The high watermark that counts: the log end where none is known."""
+        """The stated high watermark, which may be beyond the log end; the log end if none is known."""
         return self.next_offset if self.high_watermark is None else self.high_watermark
+
+    def readable_high_watermark(self) -> int:
+        """The effective high watermark: at most the log end, which also replaces an unknown one."""
+        return readable_end.high_watermark(self.high_watermark, log_end_offset=self.next_offset)
 
 
 def log_key(log_id: str, partition: int) -> str:
-    """The key of a log everywhere in the lake."""
+    """Return the key of a log, used everywhere in the lake."""
     return f"{log_id}/{partition}"
 
 
 def new_log_id(topic: str, topic_id: str | None, cluster: str | None, incarnation: int = 0) -> str:
-    """``<topic id>.<incarnation>``, or ``<topic>@<cluster>.<incarnation>`` from before topic ids.
+    """Return ``<topic id>.<incarnation>``, or ``<topic>@<cluster>.<incarnation>`` for a topic without an id.
 
-    Neither ``@`` nor ``/`` can be in a topic or cluster name, so ids of the two kinds never meet.
+    Neither ``@`` nor ``/`` can be in a topic or cluster name, so ids of the two kinds are never equal.
     """
     return f"{topic_id}.{incarnation}" if topic_id else f"{topic}@{cluster or 'unnamed'}.{incarnation}"
 
 
 def segment_id(log: str, base_offset: int, digest: str, generation: int = GENERATION_INGESTED) -> str:
-    """Same log, place and bytes, same id: a copy made again after a crash takes the same name."""
+    """Return the id of a segment. It depends on log, place and bytes, so a copy after a crash gets the same name."""
     return hashlib.sha256(f"{log}\n{base_offset}\n{generation}\n{digest}".encode()).hexdigest()[:32]
 
 
 def log_folder(log: str) -> str:
-    """The folder of a log's archived segments, relative to the lake.
+    """Return the folder of a log's archived segments, relative to the lake.
 
-    A topic from before topic ids lends its whole name, and with the cluster's that can be longer than a name may be.
+    A topic without an id contributes its whole name. With the cluster's name that can be too long for a folder name.
     """
     return "/".join(("archive", *(storage.folder_name(part) for part in log.split("/"))))
 
 
+def in_place_of(
+    segments: Sequence[Segment],
+    digest: str,
+    size: int,
+    *,
+    generation: int,
+    sealed: bool,
+    modified_ms: int,
+    max_timestamp: int | None,
+    ending: Segment,
+) -> Segment:
+    """Return the row of a new file that replaces neighbouring segments.
+
+    Args:
+        segments: The replaced segments, in offset order.
+        digest: Digest of the new file, which has no other bytes.
+        size: Size of the new file, in bytes.
+        ending: The segment whose last batch is the last one of the file.
+    """
+    first = segments[0]
+    identity = segment_id(first.log, first.base_offset, digest, generation)
+    return replace(
+        first,
+        segment_id=identity,
+        next_offset=segments[-1].next_offset,
+        path=segment_path(first.log, identity, first.base_offset),
+        start=0,
+        size=size,
+        sealed=sealed,
+        digest=digest,
+        modified_ms=modified_ms,
+        max_timestamp=max_timestamp,
+        generation=generation,
+        last_batch_base_offset=ending.last_batch_base_offset,
+        last_batch_epoch=ending.last_batch_epoch,
+        last_batch_crc=ending.last_batch_crc,
+        last_batch_size=ending.last_batch_size,
+        last_batch_end=ending.last_batch_end,
+    )
+
+
 def segment_path(log: str, identity: str, base_offset: int) -> str:
-    """Path of an archived segment, relative to the lake. The file has Kafka's own name, so Kafka's tools read it."""
+    """Return the path of an archived segment, relative to the lake. Kafka's tools can read it by its name."""
     return f"{log_folder(log)}/{identity}/{segment_file_name(base_offset)}"
 
 
 def read_logs(lake: str, logs: Sequence[str] | None = None) -> dict[str, LogRow]:
-    """Rows of ``logs`` by log key."""
+    """Return rows of ``logs`` by log key."""
     where = None if logs is None else [("log", "in", sorted(logs))]
     return {row["log"]: LogRow(**row) for row in read_rows(lake, "logs", where=where).to_pylist()}
 
 
 def read_segments(lake: str, logs: Sequence[str] | None = None, *, live: bool = True) -> list[Segment]:
-    """Segments by (log, base offset, generation); only live ones unless told otherwise."""
+    """Return segments by (log, base offset, generation); only live ones unless ``live`` is False."""
     where: list[tuple[str, str, object]] = [("retired_ms", "is_null", True)] if live else []
     if logs is not None:
         where.append(("log", "in", sorted(logs)))
@@ -174,19 +220,20 @@ def read_segments(lake: str, logs: Sequence[str] | None = None, *, live: bool = 
 
 
 def ingested_segments(lake: str, logs: Sequence[str] | None = None) -> list[Segment]:
-    """The segments that feed transactions, ledger and rows, by (log, base offset).
+    """Return the segments that feed transactions, ledger and rows, by (log, base offset).
 
-    All that were ever ingested, those that retention or compaction retired too; not what was cut back or filled.
+    These are all ingested segments, with those that retention or compaction retired, but without those that were cut
+    back or filled.
     """
     return [s for s in read_segments(lake, logs, live=False) if s.feeds]
 
 
 def tails_of(segments: Iterable[Segment]) -> dict[str, LogTail]:
-    """What the archive holds at the end of each log.
+    """Return what the archive has at the end of each log.
 
     Args:
-        segments: by (log, base offset), retired ones too; those that feed nothing say only where bytes lay that were
-            found elsewhere later.
+        segments: By (log, base offset), with retired ones. Segments that do not feed the log only show former positions
+            of bytes that were found elsewhere later.
     """
     tails: dict[str, LogTail] = {}
     damaged: Segment | None = None
@@ -197,10 +244,10 @@ def tails_of(segments: Iterable[Segment]) -> dict[str, LogTail]:
             continue
         earlier = tails.get(s.log)
         if damaged is not None and _is_in(s, damaged) and s.origin_file != damaged.origin_file:
-            # It lies in no file of the source: growth goes on behind the damage that it stands for.
+            # No file of the source has it: growth continues after the damage that it replaces.
             s = replace(damaged, last_batch_end=None, next_offset=s.next_offset)
         if s.last_batch_end is None and earlier is not None:
-            # Nothing readable in it: agreement is still asked of the batch before, growth goes on behind it.
+            # Nothing in it is readable: agreement is checked with the batch before, growth continues after it.
             tails[s.log] = LogTail(
                 next_offset=s.next_offset,
                 last_batch_base_offset=earlier.last_batch_base_offset,
@@ -236,12 +283,12 @@ def _is_in(segment: Segment, other: Segment) -> bool:
 
 
 def guard_of(log: str, planned: int | None, next_version: int | None = None) -> commits.Guard:
-    """The guard that a commit to ``segments`` carries for a log it touches."""
+    """Return the guard of a commit to ``segments`` for a log that it changes."""
     return commits.Guard(f"segments/{log}", planned, (planned or 0) + 1 if next_version is None else next_version)
 
 
 def planned_versions(lake: str, logs: Iterable[str]) -> dict[str, int | None]:
-    """Versions of the logs in ``segments`` as they stand now, for the guards of a plan."""
+    """Return the present versions of the logs in ``segments``, for the guards of a plan."""
     names = {f"segments/{log}": log for log in logs}
     found = commits.versions(lake, "segments", list(names))
     return {names[app]: version for app, version in found.items()}
@@ -251,7 +298,7 @@ def commit_segments(lake: str, added: Sequence[Segment], planned: Mapping[str, i
     """Make new segments visible, all in one commit.
 
     Raises:
-        ConcurrentChange: a log was touched since the plan.
+        ConcurrentChange: A log was changed since the plan.
     """
     rows = pa.Table.from_pylist([asdict(segment) for segment in added], schema=SEGMENTS)
     guards = [guard_of(log, planned[log]) for log in sorted({s.log for s in added})]
@@ -272,12 +319,12 @@ def swap_segments(
     """Retire segments and add their replacements in one commit; retired rows stay as history.
 
     Args:
-        because: why they are retired, for all of them or by segment id: ``retention``, ``compaction``, ``cut-back``,
+        because: Why they are retired, for all of them or by segment id: ``retention``, ``compaction``, ``cut-back``,
             ``filled`` or ``merged``.
-        guards: what else this commit stands on and moves.
+        guards: Further versions that this commit depends on and changes.
 
     Raises:
-        ConcurrentChange: a log, or the table, was touched since the plan.
+        ConcurrentChange: A log, or the table, was changed since the plan.
     """
     gone = [
         asdict(s)
@@ -290,7 +337,7 @@ def swap_segments(
     ]
     rows = pa.Table.from_pylist(gone + [asdict(s) for s in added], schema=SEGMENTS)
     logs = sorted({s.log for s in (*retired, *added)})
-    # The new ids too: whatever was there, they are there once.
+    # The new ids too, so that no id can be there twice.
     ids = [segment.segment_id for segment in (*retired, *added)]
     moved = [guard_of(log, planned[log]) for log in logs]
     commits.replace(lake, "segments", ("segment_id", ids), rows, run_id, [*moved, *guards])
@@ -299,10 +346,10 @@ def swap_segments(
 def mark_deleted(
     lake: str, segments: Sequence[Segment], planned: Mapping[str, int | None], run_id: str, as_of_ms: int
 ) -> None:
-    """Say of retired segments, in one commit, that their files are gone; from here on nobody counts on them.
+    """Record in one commit that the files of retired segments are deleted; from then on no job expects them.
 
     Raises:
-        ConcurrentChange: a log, or the table, was touched since the plan.
+        ConcurrentChange: A log, or the table, was changed since the plan.
     """
     rows = pa.Table.from_pylist([asdict(s) | {"deleted_ms": as_of_ms} for s in segments], schema=SEGMENTS)
     ids = [segment.segment_id for segment in segments]
@@ -311,7 +358,7 @@ def mark_deleted(
 
 
 def commit_logs(lake: str, rows: Sequence[LogRow], run_id: str) -> None:
-    """Replace the rows of these logs in ``logs``; none writes nothing."""
+    """Replace the rows of these logs in ``logs``; without rows nothing is written."""
     if not rows:
         return
     columns = pa.Table.from_pylist([asdict(row) for row in rows], schema=LOGS)

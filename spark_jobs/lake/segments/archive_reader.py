@@ -1,4 +1,4 @@
-"""Headers of batches in archived segments, wherever they lie: what a source is compared with."""
+"""Batch headers of archived segments, which a source is compared with."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from spark_jobs.lake.store import storage
 
 
 class ArchiveReader:
-    """Reads archived segments as the files that they are: local, on an object store, or registered at the source."""
+    """Reads archived segments from local files, from an object store, or in place at the source."""
 
     def __init__(self, lake: str, segments: Iterable[Segment]) -> None:
         self._lake = lake
         self._segments = {(s.local_path(lake), s.base_offset): s for s in segments}
 
     def file_of(self, segment: Segment) -> SegmentFile:
-        """A segment as a file to be read; its bytes begin at ``segment.start``."""
+        """Return a segment as a file to read; its bytes begin at ``segment.start``."""
         end = segment.start + segment.size
         return SegmentFile(segment.base_offset, segment.local_path(self._lake), end, segment.modified_ms, 0)
 
     def header_at(self, segment: SegmentFile, position: int) -> BatchHeader | None:
-        """The header at a position. Raises like :meth:`headers`."""
+        """Return the header at a position. Raises like :meth:`headers`."""
         return next((header for at, header in self.headers(segment, position) if at == position), None)
 
     def headers(self, segment: SegmentFile, position: int = 0) -> Iterator[tuple[int, BatchHeader | None]]:
-        """Positions and headers from a position on; of an object the bytes are fetched first.
+        """Yield positions and headers from a position on; the bytes of an object are fetched first.
 
         Raises:
-            SourceUnreadable: it is not there, or can't be read.
-            SourceChanged: it was registered at the source, and the source has changed it.
+            SourceUnreadable: The file is missing, or can't be read.
+            SourceChanged: The segment was registered at the source, and the source has changed it.
         """
         if storage.is_remote(segment.path):
             with tempfile.TemporaryDirectory(prefix="loglake-") as scratch:
@@ -46,5 +46,5 @@ class ArchiveReader:
             return
         ours = self._segments[segment.path, segment.base_offset]
         if ours.lies_at_source and file_digest(segment.path, ours.start, ours.start + ours.size) != ours.digest:
-            raise SourceChanged("it was registered where it lies, and was changed there", file=segment.path)
+            raise SourceChanged("it was registered in place, and was changed at the source", file=segment.path)
         yield from LocalReader().headers(segment, position)

@@ -1,10 +1,10 @@
-"""Archived files put back: bytes that are gone or changed are looked for at their source, and in copies of the log.
+"""Restore archived files: find bytes that are missing or changed at their source, and in copies of the log.
 
-The table ``segments`` records the SHA-256 of every archived segment. So any copy will do: bytes with that digest are
-the archived ones, wherever they come from. What no copy holds is named as lost.
+The table ``segments`` records the SHA-256 of every archived segment. Bytes with that digest are the archived ones,
+wherever they come from. Segments without a copy are reported as lost.
 
-Belongs here: which files of the archive are harmed, and where the same bytes lie. Does not: offsets that were never
-archived (``late_segments``), rows of tables (``replace``).
+This module finds harmed files of the archive and copies of their bytes. Offsets that were never archived belong to
+``late_segments``, rows of tables to ``replace``.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ _HASHED_AT_A_TIME = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Harmed:
-    """An archived segment whose file is not what was archived."""
+    """An archived segment whose file is missing or changed."""
 
     segment: Segment
     problem: str
     """What is wrong with the file."""
     found_in: str | None
-    """A file that holds the same bytes; None: no copy was found."""
+    """A file with the same bytes; None: no copy was found."""
     position: int = 0
-    """Where they begin in that file."""
+    """Position of the bytes in that file."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestorePlan:
-    """What is harmed, and what can be put back."""
+    """Harmed files, and those that can be restored."""
 
     looked_at: int
-    """Archived segments whose digest was computed."""
+    """Number of archived segments whose digest was computed."""
     harmed: tuple[Harmed, ...]
 
     @property
@@ -53,7 +53,7 @@ class RestorePlan:
 
     @property
     def lost(self) -> tuple[Harmed, ...]:
-        """Segments of which no copy was found."""
+        """Segments without a copy."""
         return tuple(each for each in self.harmed if each.found_in is None)
 
 
@@ -61,11 +61,11 @@ def plan(lake: str, copies: Sequence[str] = ()) -> RestorePlan:
     """Read every archived file, and look for the bytes of those that are harmed.
 
     Args:
-        copies: log directories, or partition directories, that may hold the same bytes. Only read.
+        copies: Log directories, or partition directories, that may have the same bytes. They are only read.
 
     Raises:
-        TableUnreadable: the table ``segments`` cannot be read.
-        StorageError: the object store did not answer.
+        TableUnreadable: The table ``segments`` cannot be read.
+        StorageError: The object store did not answer.
     """
     segments = [s for s in archive.read_segments(lake, live=False) if s.is_kept and not s.lies_at_source]
     harmed = []
@@ -78,13 +78,13 @@ def plan(lake: str, copies: Sequence[str] = ()) -> RestorePlan:
 
 
 def apply(lake: str, made: RestorePlan) -> tuple[Harmed, ...]:
-    """Put back what was found; returns what was put back.
+    """Restore what was found; return what was restored.
 
-    A file gets to its place whole, and only with the recorded digest. It can be killed at any moment and run again.
+    A file appears in its place complete, and only with the recorded digest. The process can be killed and run again.
 
     Raises:
-        JobError: a copy changed since the plan.
-        OSError: the archive cannot be written.
+        JobError: A copy changed since the plan.
+        OSError: The archive cannot be written.
     """
     done = []
     for each in made.restorable:
@@ -113,7 +113,7 @@ def _problem(lake: str, segment: Segment) -> str | None:
 
 
 def _places_with(segment: Segment, copies: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Files that hold the segment's bytes, and where."""
+    """Yield files with the segment's bytes, and the position there."""
     for path in _candidates(segment, copies):
         end = segment.origin_position + segment.size
         try:
@@ -121,7 +121,7 @@ def _places_with(segment: Segment, copies: Sequence[str]) -> Iterator[tuple[str,
             if is_long_enough and file_digest(path, segment.origin_position, end) == segment.digest:
                 yield path, segment.origin_position
         except (OSError, LogError):
-            continue  # an unreadable copy is no copy; the others are looked at
+            continue  # skip an unreadable copy; try the others
 
 
 def _candidates(segment: Segment, copies: Sequence[str]) -> Iterator[str]:
@@ -134,7 +134,7 @@ def _candidates(segment: Segment, copies: Sequence[str]) -> Iterator[str]:
 
 
 def _digest(path: str, start: int, end: int) -> str:
-    """SHA-256 of bytes [start, end)."""
+    """Return the SHA-256 of bytes [start, end)."""
     digest = hashlib.sha256()
     if start == end:
         return digest.hexdigest()

@@ -1,7 +1,7 @@
-"""One record batch as it lies in the archive now: its header's fields, and its checksum computed again.
+"""One record batch of the archive as it is now: the fields of its header, and its checksum computed again.
 
-Belongs here: from a segment and a position to bytes and what they say. Does not: which batch is meant (``lineage``).
-Keys and values of records are not looked at.
+This module reads the bytes at a position of a segment. ``lineage`` decides which batch is meant. Keys and values of
+records are not read.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class ArchivedBatch:
     """A batch read back from the archive; field names are those of ``loglake dump --batches``."""
 
     position: int
-    """In the segment: what ``records.position`` says."""
+    """Position in the segment, as in ``records.position``."""
     archive_position: int
-    """In the archived file; another number where the segment was registered in place."""
+    """Position in the archived file; different if the segment was registered in place."""
     origin_position: int | None
-    """In the file at the source; None for segments that we wrote ourselves."""
+    """Position in the file at the source; None for segments that we wrote."""
     size: int
     magic: int
     base_offset: int
@@ -41,32 +41,33 @@ class ArchivedBatch:
     is_control: bool
     leader_epoch: int
     crc: int
-    """As stored in the batch."""
+    """Checksum as stored in the batch."""
     crc_computed: int
-    """From its bytes, now: CRC-32C, of formats before v2 CRC-32."""
+    """Checksum of its present bytes: CRC-32C, in formats before v2 CRC-32."""
     holds_offset: bool | None
-    """Whether a record has the offset asked for; None where its records cannot be read."""
+    """Whether a record has the requested offset; None if its records cannot be read."""
 
     @property
     def crc_ok(self) -> bool:
-        """Whether the bytes are those that the producer's checksum was made of."""
+        """Whether the bytes match the stored checksum."""
         return self.crc == self.crc_computed
 
 
 def is_held(lake: str, segment: Segment) -> bool:
-    """Whether the segment's file is there."""
+    """Return whether the segment's file exists."""
     return storage.exists(segment.local_path(lake))
 
 
 def read_batch(lake: str, segment: Segment, position: int, offset: int) -> ArchivedBatch:
-    """The batch at ``position`` of a segment.
+    """Read the batch at ``position`` of a segment.
 
     Args:
-        offset: looked for among the batch's records.
+        offset: Offset to look for among the batch's records.
 
     Raises:
-        CorruptRecordError: no batch header can stand there; position is that in the archived file.
-        SourceUnreadable, StorageError: the file can't be read.
+        CorruptRecordError: The bytes there cannot be a batch header; its position is that in the archived file.
+        SourceUnreadable: The file can't be read.
+        StorageError: The object store failed.
     """
     at, end = segment.start + position, segment.start + segment.size
     path = segment.local_path(lake)
@@ -77,7 +78,7 @@ def read_batch(lake: str, segment: Segment, position: int, offset: int) -> Archi
         header = read_header(content, at, end)
         crc = computed_crc(content, at, header)
         holds = None
-        if crc == header.crc:  # otherwise what is inside is nobody's word
+        if crc == header.crc:  # otherwise the records cannot be trusted
             try:
                 header = unfold(content, at, header)
                 holds = any(record.offset == offset for record in read_records(content, at, header))

@@ -1,15 +1,14 @@
-"""What cleaning makes of a group of segments, as files of the archive: a `.log` and its indexes, named by their bytes.
+"""Write the result of cleaning a group of segments to the archive: a `.log` and its indexes, named by their content.
 
-A file that no swap names is an orphan, harmless and listed by ``maintain``; cleaning the same bytes again, in another
-attempt or another run, puts the same files under the same names.
+A file that no swap names is an orphan: harmless, and listed by ``maintain``. Cleaning the same bytes again, in another
+attempt or another run, writes the same files under the same names.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+from contextlib import contextmanager
 
 from logcore.logs.compaction.cleaning_round import CleanedSegment
 from logcore.records.varint import Buffer
@@ -24,7 +23,7 @@ _BUFFER_BYTES = 1 << 20
 
 
 class LogFile:
-    """A `.log` that is being written, not yet in its place. A `ByteSink`."""
+    """A `.log` that is being written under a temporary name. A `ByteSink`."""
 
     def __init__(self, staged: Staged) -> None:
         self.staged = staged
@@ -33,20 +32,24 @@ class LogFile:
         self.size = 0
 
     def write(self, data: Buffer, /) -> None:
-        """The next bytes."""
+        """Write the next bytes."""
         self._file.write(data)
         self._digest.update(data)
         self.size += len(data)
 
     def written(self) -> str:
-        """No more comes; the digest of all."""
+        """Finish the file; return the digest of its bytes."""
         self._file.close()
         return self._digest.hexdigest()
 
 
 @contextmanager
 def log_file(lake: str, log: str) -> Iterator[LogFile]:
-    """A file to write, beside those of its log; gone at the end if it was not placed. Raises OSError."""
+    """Yield a file to write, beside those of its log; it is deleted at the end if it was not placed.
+
+    Raises:
+        OSError: The file cannot be created.
+    """
     with storage.staged(storage.join(lake, archive.log_folder(log))) as staged:
         file = LogFile(staged)
         try:
@@ -59,48 +62,38 @@ def place(lake: str, file: LogFile, cleaned: CleanedSegment, sources: Sequence[S
     """Put a cleaned segment in its place, on disk with its indexes.
 
     Args:
-        sources: the archived segments that it was made of, in offset order.
+        sources: The archived segments that were cleaned into it, in offset order.
 
     Returns:
-        Its row; None where it would be the one file that it was made of, byte by byte. That only gets its indexes.
+        Its row; None if it equals its only source byte by byte. Then only the indexes are written.
 
     Raises:
-        OSError: disk or store do not take it.
+        OSError: Disk or store fail to write.
     """
     digest = file.written()
-    first, last = sources[0], sources[-1]
+    first = sources[0]
     if len(sources) == 1 and digest == first.digest and _has_entries_of(lake, first, cleaned):
         if not first.lies_at_source:
             _place_indexes(lake, first.path, cleaned)
         return None
-    generation = max(source.generation for source in sources) + 1
-    identity = archive.segment_id(first.log, first.base_offset, digest, generation)
-    path = archive.segment_path(first.log, identity, first.base_offset)
-    _place_indexes(lake, path, cleaned)
-    file.staged.place(storage.join(lake, path), modified_ms=cleaned.modified_ms)
-    return replace(
-        first,
-        segment_id=identity,
-        next_offset=last.next_offset,
-        path=path,
-        start=0,
-        size=file.size,
+    placed = archive.in_place_of(
+        sources,
+        digest,
+        file.size,
+        generation=max(source.generation for source in sources) + 1,
         sealed=True,
-        digest=digest,
-        # As Kafka's cleaner does: retention falls back on the time of change where no batch has a timestamp.
+        # As Kafka's cleaner does: retention uses the modification time if no batch has a timestamp.
         modified_ms=cleaned.modified_ms,
         max_timestamp=cleaned.max_timestamp,
-        generation=generation,
-        last_batch_base_offset=last.last_batch_base_offset,
-        last_batch_epoch=last.last_batch_epoch,
-        last_batch_crc=last.last_batch_crc,
-        last_batch_size=last.last_batch_size,
-        last_batch_end=last.last_batch_end,
+        ending=sources[-1],
     )
+    _place_indexes(lake, placed.path, cleaned)
+    file.staged.place(storage.join(lake, placed.path), modified_ms=cleaned.modified_ms)
+    return placed
 
 
 def _has_entries_of(lake: str, segment: Segment, cleaned: CleanedSegment) -> bool:
-    """Whether nothing has to go from a transaction index, which may change where the log does not."""
+    """Return whether the transaction index loses no entry; it may change although the log does not."""
     if segment.generation == archive.GENERATION_INGESTED:
         return True
     try:
@@ -111,18 +104,13 @@ def _has_entries_of(lake: str, segment: Segment, cleaned: CleanedSegment) -> boo
 
 
 def _place_indexes(lake: str, path: str, cleaned: CleanedSegment) -> None:
-    """In front of the `.log`: where that is, nothing is missing."""
+    """Written before the `.log`: if that exists, no index is missing."""
     contents = {
         OFFSET_INDEX_SUFFIX: (cleaned.offset_index, cleaned.modified_ms),
         TIME_INDEX_SUFFIX: (cleaned.time_index, cleaned.modified_ms),
-        # Kafka gives this one no time of its own.
+        # Kafka sets no time on this file.
         TRANSACTION_INDEX_SUFFIX: (cleaned.transaction_index, None),
     }
     for suffix, (content, modified_ms) in contents.items():
-        if content is None:
-            continue
-        full = storage.join(lake, side_file(path, suffix))
-        with suppress(FileNotFoundError):
-            if storage.read(full) == content:
-                continue
-        storage.put(full, content, modified_ms=modified_ms)
+        if content is not None:
+            storage.put_if_new(storage.join(lake, side_file(path, suffix)), content, modified_ms=modified_ms)

@@ -1,10 +1,10 @@
-"""A log's live archived segments as the partition directory that its broker would have of them.
+"""A log's live archived segments as the partition directory that its broker would have for them.
 
-Slices of one source segment are joined into one file: where segments end decides what is cleaned and what is merged,
-and a broker never saw the slices. Side files come along where they lie beside a segment that cleaning wrote; beside any
-other they are left out, and whoever needs them computes them.
+Slices of one source segment are joined into one file: the ends of segments decide what is cleaned and merged, and a
+broker has never had the slices. Side files are included if they lie beside a segment that cleaning wrote. For any other
+segment they are left out, and readers that need them compute them.
 
-Memory: files are mapped, joined ones through a nameless temporary file on the local disk.
+Memory: files are mapped, joined ones through an unnamed temporary file on the local disk.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from spark_jobs.lake.segments.log_segments import LogSegment, log_segments
 from spark_jobs.lake.store import storage
 
 Opened = Callable[[str, LogSegment], AbstractContextManager[memoryview]]
-"""Gives the bytes of a segment of a lake."""
+"""A function that yields the bytes of a segment of a lake."""
 
 SIDE_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 
 def side_file(path: str, suffix: str) -> str:
-    """Path of a side file of a segment: same directory, same base offset."""
+    """Return the path of a side file of a segment: same directory, same base offset."""
     return path.removesuffix(LOG_SUFFIX) + suffix
 
 
@@ -51,15 +51,15 @@ def log_directory(
     first_dirty_offset: int | None = None,
     opened: Opened | None = None,
 ) -> Iterator[PartitionDirectory]:
-    """The live segments of one log, for as long as the context lasts. The offsets are what root files would say.
+    """Yield the live segments of one log while the context lasts, with the offsets of the root checkpoint files.
 
     Args:
-        opened: what gives the bytes of a segment, where they are not to be read; the default is :func:`segment_bytes`.
+        opened: Yields the bytes of a segment, if they must not be read; the default is :func:`segment_bytes`.
 
     Raises:
-        SourceUnreadable: a file is gone.
-        CorruptRecordError: a file is shorter than it was registered.
-        StorageError: the object store did not answer as it should.
+        SourceUnreadable: A file is missing.
+        CorruptRecordError: A file is shorter than its registered size.
+        StorageError: The object store failed.
     """
     files: dict[str, PartitionFile] = {}
     with ExitStack() as maps:
@@ -83,7 +83,7 @@ def log_directory(
 
 @contextmanager
 def segment_bytes(lake: str, segment: LogSegment) -> Iterator[memoryview]:
-    """All bytes of a segment, its slices joined. Raises as :func:`log_directory`."""
+    """Yield all bytes of a segment, its slices joined. Raises as :func:`log_directory`."""
     if len(segment.slices) == 1:
         with slice_bytes(lake, segment.slices[0]) as content:
             yield content
@@ -107,7 +107,7 @@ def segment_bytes(lake: str, segment: LogSegment) -> Iterator[memoryview]:
 
 @contextmanager
 def zeros(size: int) -> Iterator[memoryview]:
-    """As many zeros, which take no memory: in the place of bytes that nobody looks at."""
+    """Yield zeros that take no memory, instead of bytes that are not read."""
     if not size:
         yield memoryview(b"")
         return
@@ -121,7 +121,7 @@ def zeros(size: int) -> Iterator[memoryview]:
 
 @contextmanager
 def slice_bytes(lake: str, segment: Segment) -> Iterator[memoryview]:
-    """The bytes of one archived file that a row of ``segments`` means. Raises as :func:`log_directory`."""
+    """Yield the bytes of the archived file of a row of ``segments``. Raises as :func:`log_directory`."""
     end = segment.start + segment.size
     path = segment.local_path(lake)
     with (
@@ -140,7 +140,11 @@ def slice_bytes(lake: str, segment: Segment) -> Iterator[memoryview]:
 
 
 def first_timestamp(lake: str, segment: Segment) -> int:
-    """Max timestamp of the first batch, -1 where none can be read. Raises StorageError."""
+    """Return the max timestamp of the first batch, -1 if none can be read.
+
+    Raises:
+        StorageError: The object store failed.
+    """
     try:
         with slice_bytes(lake, segment) as content:
             return read_header(content).max_timestamp if len(content) else -1
@@ -149,8 +153,9 @@ def first_timestamp(lake: str, segment: Segment) -> int:
 
 
 def _side_files(lake: str, segment: LogSegment) -> dict[str, Buffer]:
-    """Those of a segment that cleaning wrote: its offset and time index are there, and the transaction index if it has
-    any entry."""
+    """Yield the side files of a segment that cleaning wrote: offset index, time index, and the transaction index if it
+    has any entry.
+    """
     first = segment.slices[0]
     if len(segment.slices) != 1 or first.generation == GENERATION_INGESTED or first.lies_at_source:
         return {}

@@ -1,7 +1,7 @@
-"""A log's live segments as its broker sees them: slices of one source segment are one.
+"""A log's live segments as its broker has them: slices of one source segment are joined.
 
-A log that grows between runs leaves several archived slices of a segment that is one file at its source. Retention and
-compaction decide by the source's segments, whatever the rhythm of the runs was.
+If a log grows between runs, a segment that is one file at its source has several archived slices. Retention and
+compaction work on the source's segments, so the times of the runs do not matter.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class LogSegment:
 
     @property
     def next_offset(self) -> int:
-        """Offset behind the last."""
+        """First offset after the last."""
         return self.slices[-1].next_offset
 
     @property
     def facts(self) -> RetentionFacts:
-        """What retention and compaction decide by; named by its first slice."""
+        """The facts for retention and compaction, with the name of the first slice."""
         timestamps = [s.max_timestamp for s in self.slices if s.max_timestamp is not None]
         return RetentionFacts(
             segment_id=self.slices[0].segment_id,
@@ -49,29 +49,29 @@ class LogSegment:
 
 @dataclass(frozen=True, slots=True)
 class GovernedLog:
-    """A log that a policy speaks of, with its live segments."""
+    """A log that has a policy, with its live segments."""
 
     row: LogRow
     policy: TopicPolicy
     segments: tuple[LogSegment, ...]
     version: int | None
-    """Of the log in ``segments``, read before them: the guard of a commit that stands on them."""
+    """Version of the log in ``segments``, read before the segments: the guard of a commit that is based on them."""
     validated_to: int
-    """Offset below which every live segment is validated."""
+    """Every live segment below this offset is validated."""
     published_to: int
-    """Offset below which all is published that is to be: the frontier, or where in front of it something came late."""
+    """Everything below this offset is published: the frontier, or the first late offset before it."""
     missing_from: int | None
-    """The first offset that is missing and may be filled yet."""
+    """The first missing offset that may still be filled."""
 
 
 def log_segments(segments: Sequence[Segment]) -> tuple[LogSegment, ...]:
-    """Group the segments of one log; they may come in any order."""
+    """Group the segments of one log, given in any order."""
     ordered = sorted(segments, key=lambda s: s.base_offset)
     return tuple(LogSegment(tuple(slices)) for _, slices in groupby(ordered, key=lambda s: s.origin_base_offset))
 
 
 def governed_logs(lake: str, policies: Policies, logs: Sequence[str] | None) -> list[GovernedLog]:
-    """Logs that have a policy, by key."""
+    """Return the logs that have a policy, by key."""
     rows = {log: row for log, row in archive.read_logs(lake, logs).items() if policies.for_topic(row.topic)}
     if not rows:
         return []

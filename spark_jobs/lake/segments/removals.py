@@ -1,19 +1,19 @@
-"""What retention and compaction took out of the archive, as the table ``segments`` remembers it.
+"""What retention and compaction removed from the archive, as the table ``segments`` records it.
 
-A removal is done by the one commit that retires segments. The rows that tell of it elsewhere, ``log_actions`` and the
-ledger's ``archived``, are derived from ``segments`` here, never from a plan in memory: a run that died behind its swap
-is completed by the next one to the same rows.
+A removal is done by the one commit that retires segments. The rows about it elsewhere, in ``log_actions`` and in the
+ledger's ``archived``, are derived from ``segments`` here, never from a plan in memory. If a run died after its swap,
+the next run completes it with the same rows.
 
     retired because of                   action      its offsets become
     retention                            retention   `retained-away`
-    compaction                           compaction  `compacted-away`, if records left
-    cut-back, filled, merged             none: they were never the log's, or others stand in their place
+    compaction                           compaction  `compacted-away`, if records were removed
+    cut-back, filled, merged             none: they never belonged to the log, or others have replaced them
 
-In rows from before `retired_because` a segment with another in its place was compacted, any other one retained away.
+In rows from before `retired_because`, a segment with a replacement was compacted, and any other one retained away.
 
-Offsets of a compacted segment that lost a record are marked as a whole, not record by record: what `archived` answers
-is whether a range can still be read from the archive just as it was published. So once the files of a compacted
-segment are deleted its offsets are `compacted-away` also where no record left.
+If a compacted segment lost a record, all its offsets are marked, not single records: `archived` says whether a range
+can still be read from the archive exactly as it was published. So once the files of a compacted segment are deleted,
+its offsets are `compacted-away` even if it lost no record.
 """
 
 from __future__ import annotations
@@ -58,18 +58,18 @@ class Archived(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """A retired segment, what stands in its place, and how many records each has."""
+    """A retired segment, its replacement, and the number of records of each."""
 
     segment: Segment
     replacement: Segment | None
     records_before: int
     records_after: int
     together: int = 1
-    """How many segments the replacement stands for."""
+    """Number of segments that the replacement replaces."""
 
     @property
     def action(self) -> str:
-        """The job that did it."""
+        """The job that removed it."""
         return because(self.segment)
 
     @property
@@ -83,19 +83,19 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """Removals that other tables do not tell of yet."""
+    """Removals that other tables do not record yet."""
 
     actions: tuple[Removal, ...] = ()
-    """Without a row in ``log_actions``."""
+    """Removals without a row in ``log_actions``."""
     ledgers: tuple[str, ...] = ()
-    """Logs whose ledger says ``held`` where a removal says otherwise, or the reverse."""
+    """Logs whose ledger disagrees with a removal about ``held``."""
 
     def __bool__(self) -> bool:
         return bool(self.actions or self.ledgers)
 
 
 def because(segment: Segment) -> str:
-    """Why a segment was retired, told of rows from before ``retired_because`` by what stands in its place."""
+    """Return why a segment was retired; in rows from before ``retired_because`` its replacement shows it."""
     if segment.retired_because is not None:
         return segment.retired_because
     return RETENTION if segment.replaced_by is None else COMPACTION
@@ -106,7 +106,7 @@ def _is_removal(segment: Segment) -> bool:
 
 
 def read_removals(lake: str, logs: Sequence[str] | None = None) -> dict[str, list[Removal]]:
-    """Removals by log key, in offset order; logs without any are left out."""
+    """Return removals by log key, in offset order; logs without any are left out."""
     by_log: dict[str, list[Segment]] = {}
     for segment in archive.read_segments(lake, logs, live=False):
         by_log.setdefault(segment.log, []).append(segment)
@@ -131,7 +131,7 @@ def _removals(
     records: Mapping[str, int],
     left_of: Callable[[Segment, Segment], int] | None = None,
 ) -> list[Removal]:
-    """left_of: how many records of a segment are in what stands in its place together with others."""
+    """Return removals; ``left_of`` counts the records of a segment in a replacement that it shares with others."""
     by_id = {segment.segment_id: segment for segment in segments}
     shared = Counter(segment.replaced_by for segment in segments if _is_removal(segment))
     removals = []
@@ -152,7 +152,7 @@ def _removals(
 
 
 def _count_records_of(lake: str, segment: Segment, replacement: Segment) -> int:
-    """Records of a segment in the file that took its place and that of others, told by reading that."""
+    """Count the records of a segment in a replacement that it shares with others, by reading that file."""
     wanted = Wanted(columns=("offset",), visible=((segment.base_offset, segment.next_offset),))
     bounds = (replacement.start, replacement.start + replacement.size)
     at_source = replacement.lies_at_source
@@ -170,7 +170,7 @@ def _count_records_of(lake: str, segment: Segment, replacement: Segment) -> int:
 
 
 def unfinished(lake: str, logs: Sequence[str] | None = None) -> Unfinished:
-    """What an earlier run retired and did not get to tell of."""
+    """Return what an earlier run retired but did not record elsewhere."""
     by_log = read_removals(lake, logs)
     if not by_log:
         return Unfinished()
@@ -184,7 +184,7 @@ def unfinished(lake: str, logs: Sequence[str] | None = None) -> Unfinished:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Something else to be told of a segment, with the removals of its run."""
+    """Another fact to record about a segment, with the removals of its run."""
 
     segment: Segment
     action: str
@@ -192,8 +192,8 @@ class Told:
     reason: str
     as_of_ms: int
 
-    def row(self, run_id: str) -> dict[str, Any]:
-        """The row of ``log_actions``: nothing of the segment changed."""
+    def row(self, run_id: str) -> dict[str, object]:
+        """Return the row of ``log_actions``: nothing in the segment changed."""
         of = {name: getattr(self.segment, name) for name in ("log", "topic", "log_id", "partition", "segment_id")}
         said = {"run_id": run_id, "action": self.action, "rule": self.rule, "reason": self.reason}
         return (
@@ -211,17 +211,17 @@ def finish(
     explain: Mapping[str, tuple[str, str]] | None = None,
     more: Sequence[Told] = (),
 ) -> list[Removal]:
-    """Bring ``log_actions`` and the ledger up to what ``segments`` says; nothing to bring writes nothing.
+    """Update ``log_actions`` and the ledger to match ``segments``; if they match, nothing is written.
 
     Args:
-        explain: rule and reason of a removal by segment id, where the caller can tell them.
-        more: what else is to be told, in the same commit.
+        explain: Rule and reason of a removal by segment id, if the caller knows them.
+        more: Further facts to record in the same commit.
 
     Returns:
-        The removals that got their row in ``log_actions`` now.
+        The removals whose row in ``log_actions`` was written now.
 
     Raises:
-        ConcurrentChange: the ledger was touched meanwhile.
+        ConcurrentChange: The ledger was changed meanwhile.
     """
     todo = unfinished(lake, logs)
     mark_ledgers(lake, run_id, todo.ledgers)
@@ -233,22 +233,22 @@ def finish(
 
 
 def mark_ledgers(lake: str, run_id: str, logs: Sequence[str]) -> None:
-    """Bring the ledgers of these logs up to what ``segments`` says; no logs write nothing.
+    """Update the ledgers of these logs to match ``segments``; without logs nothing is written.
 
     Raises:
-        ConcurrentChange: the ledger was touched meanwhile.
+        ConcurrentChange: The ledger was changed meanwhile.
     """
     if not logs:
         return
     by_log = read_removals(lake, logs)
-    standing = commits.Standing.of(lake, "offset_ledger")
-    synced = frontier.sync_published(lake, run_id, logs, standing)
+    expected = commits.TableVersions.of(lake, "offset_ledger")
+    synced = frontier.sync_published(lake, run_id, logs, expected)
     rows = [row for log in logs for row in _marked(lake, synced[log], by_log[log])]
-    frontier.commit_ledger(lake, rows, logs, run_id, standing)
+    frontier.commit_ledger(lake, rows, logs, run_id, expected)
 
 
 def changes(finished: Iterable[Removal]) -> tuple[LogChange, ...]:
-    """What removals did to each log, for a report."""
+    """Return what removals did to each log, for a report."""
     by_log: dict[str, list[Removal]] = {}
     for removal in finished:
         by_log.setdefault(removal.segment.log, []).append(removal)
@@ -271,7 +271,7 @@ def _known_actions(lake: str, logs: Sequence[str]) -> set[tuple[str, str]]:
     return {(row["segment_id"], row["action"]) for row in rows}
 
 
-def _action_row(removal: Removal, run_id: str, explained: tuple[str, str] | None) -> dict[str, Any]:
+def _action_row(removal: Removal, run_id: str, explained: tuple[str, str] | None) -> dict[str, object]:
     segment, replacement = removal.segment, removal.replacement
     lost = removal.records_before - removal.records_after
     if replacement is not None:
@@ -279,7 +279,7 @@ def _action_row(removal: Removal, run_id: str, explained: tuple[str, str] | None
         rule = "cleanup.policy"
         reason = (
             f"cleaned into the segment at base offset {replacement.base_offset}{with_others}; {lost} of "
-            f"{removal.records_before} records went: those with a newer one of their key, without a key, of aborted "
+            f"{removal.records_before} records left: those with a newer one of their key, without a key, of aborted "
             f"transactions, and tombstones whose delete horizon was not after {segment.retired_ms}"
         )
     else:
@@ -295,7 +295,7 @@ def _action_row(removal: Removal, run_id: str, explained: tuple[str, str] | None
         "rule": rule,
         "reason": reason,
         "bytes_before": segment.size,
-        # Of several segments in one place the first is given its bytes: the sum over rows is that of the files.
+        # The first of several joined segments gets all the bytes, so that the sum over rows is that of the files.
         "bytes_after": 0 if replacement is None or replacement.base_offset != segment.base_offset else replacement.size,
         "records_before": removal.records_before,
         "records_after": removal.records_after,
@@ -307,17 +307,17 @@ def _is_marked(rows: Iterable[LedgerRow], removals: Sequence[Removal]) -> bool:
     return all(
         (start, end) == (row.start_offset, row.end_offset) and archived == row.archived
         for row in rows
-        for start, end, archived in archived_pieces(row.start_offset, row.end_offset, removals)
+        for start, end, archived in archived_ranges(row.start_offset, row.end_offset, removals)
     )
 
 
 def _marked(lake: str, rows: Iterable[LedgerRow], removals: Sequence[Removal]) -> list[LedgerRow]:
-    """The rows cut where `archived` changes, with the counts of each side."""
+    """Split the rows where `archived` changes, with the counts of each side."""
     marked = []
     for row in rows:
-        pieces = archived_pieces(row.start_offset, row.end_offset, removals)
+        ranges = archived_ranges(row.start_offset, row.end_offset, removals)
         rest = row
-        for start, end, archived in pieces:
+        for start, end, archived in ranges:
             left = rest
             if end < rest.end_offset:
                 left, rest = cut(rest, end, partial(count_records, lake))
@@ -325,34 +325,34 @@ def _marked(lake: str, rows: Iterable[LedgerRow], removals: Sequence[Removal]) -
     return marked
 
 
-def archived_pieces(start: int, end: int, removals: Sequence[Removal]) -> list[tuple[int, int, Archived]]:
-    """Offsets [start, end) cut where it changes whether they are held; at least one piece, in order."""
+def archived_ranges(start: int, end: int, removals: Sequence[Removal]) -> list[tuple[int, int, Archived]]:
+    """Split offsets [start, end) where `archived` changes; return at least one range, in order."""
     concerned = [r for r in removals if r.segment.base_offset < end and r.segment.next_offset > start]
     borders = {border for r in concerned for border in (r.segment.base_offset, r.segment.next_offset)}
-    pieces: list[tuple[int, int, Archived]] = []
+    ranges: list[tuple[int, int, Archived]] = []
     bounds = [start, *sorted(border for border in borders if start < border < end), end]
     for low, high in pairwise(bounds):
         said = {r.archived for r in concerned if r.segment.base_offset < high and r.segment.next_offset > low}
         archived = next((a for a in (Archived.RETAINED_AWAY, Archived.COMPACTED_AWAY) if a in said), Archived.HELD)
-        if pieces and pieces[-1][2] is archived:
-            pieces[-1] = (pieces[-1][0], high, archived)
+        if ranges and ranges[-1][2] is archived:
+            ranges[-1] = (ranges[-1][0], high, archived)
         else:
-            pieces.append((low, high, archived))
-    return pieces
+            ranges.append((low, high, archived))
+    return ranges
 
 
 def cut(row: LedgerRow, at: int, count_below: Callable[[LedgerRow, int], int]) -> tuple[LedgerRow, LedgerRow]:
-    """A ledger range in two at offset ``at``, its counts divided.
+    """Split a ledger range at offset ``at``, with its counts.
 
     Args:
-        count_below: called with the row and ``at`` where gaps make it unknown how many records are on each side.
+        count_below: Called with the row and ``at`` if gaps make the number of records on each side unknown.
     """
     width = at - row.start_offset
     if row.records == 0 or row.gaps == 0:
         records = width if row.records else 0
     else:
         records = count_below(row, at)
-    # Ranges of offsets that no batch holds count neither records nor gaps.
+    # Ranges of offsets without a batch count neither records nor gaps.
     gaps = width - records if row.records or row.gaps else 0
     left = replace(row, end_offset=at, records=records, gaps=gaps, gap_state=GAPS_COMPACTED if gaps else None)
     gaps = row.gaps - gaps
@@ -363,10 +363,13 @@ def cut(row: LedgerRow, at: int, count_below: Callable[[LedgerRow, int], int]) -
 
 
 def count_records(lake: str, row: LedgerRow, at: int) -> int:
-    """Records of a range below ``at``: summed over the range's batches as they stream by, never collected."""
+    """Count the records of a range below ``at``, summed over a stream of its batches that is never collected."""
     total = 0
     for chunk in batches_within(lake, row, at):
-        inside = pc.and_(pc.greater_equal(chunk["base_offset"], row.start_offset), pc.less(chunk["last_offset"], at))
+        inside = pc.and_(
+            pc.greater_equal(chunk["base_offset"], pa.scalar(row.start_offset)),
+            pc.less(chunk["last_offset"], pa.scalar(at)),
+        )
         total += pc.sum(chunk.filter(inside)["record_count"]).as_py() or 0
         for batch in chunk.filter(pc.invert(inside)).to_pylist():
             total += sum(row.start_offset <= offset < at for offset in offsets_in_batch(lake, row.log, batch))
@@ -374,8 +377,9 @@ def count_records(lake: str, row: LedgerRow, at: int) -> int:
 
 
 def batches_within(lake: str, row: LedgerRow, end: int) -> Iterator[pa.RecordBatch]:
-    """Good batches that have offsets of a ledger range below ``end``, as they stream by: base and last offset, count of
-    records, segment, position and size."""
+    """Stream the good batches that have offsets of a ledger range below ``end``: base and last offset, count of
+    records, segment, position and size.
+    """
     table = open_table(lake, "batches")
     if table is None:
         return
@@ -386,17 +390,17 @@ def batches_within(lake: str, row: LedgerRow, end: int) -> Iterator[pa.RecordBat
         & (pc.field("base_offset") < end)
     )
     columns = ["base_offset", "last_offset", "record_count", "segment_id", "position", "size"]
-    # What was merged, filled or cut back has its batches a second time in what stands in its place.
+    # Batches of segments that were merged, filled or cut back occur a second time in their replacements.
     feeding = [segment.segment_id for segment in archive.ingested_segments(lake, [row.log])]
     condition &= pc.field("segment_id").isin(pa.array(feeding, pa.string()))
     yield from scan(open_dataset(lake, "batches", table), columns, condition)
 
 
 def offsets_in_batch(lake: str, log: str, batch: Mapping[str, Any]) -> list[int]:
-    """Offsets of one batch's records, read from the archive.
+    """Read the offsets of one batch's records from the archive.
 
     Raises:
-        LogError: its bytes are not there, or are not what they were.
+        LogError: The bytes are missing or have changed.
     """
     segments = {s.segment_id: s for s in archive.read_segments(lake, [log], live=False)}
     segment = segments[batch["segment_id"]]

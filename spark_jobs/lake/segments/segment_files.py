@@ -1,4 +1,4 @@
-"""A log's archived segments as files that maintenance of a partition directory takes: mapped, by Kafka's own names."""
+"""A log's archived segments as mapped files under Kafka's names, as maintenance of a partition directory needs them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from spark_jobs.lake.segments.log_segments import LogSegment, log_segments
 
 @contextmanager
 def segment_files(lake: str, segments: Sequence[Segment], *, joined: bool) -> Iterator[dict[str, PartitionFile]]:
-    """The `.log` files of segments, by name, for as long as the context lasts.
+    """Yield the `.log` files of segments by name while the context lasts.
 
     Args:
-        joined: slices of one source segment as the one file that they are there; else each archived file as it lies.
+        joined: True joins slices of one source segment into its one file; False yields each archived file by itself.
 
     Raises:
-        SourceUnreadable: a file is gone.
-        CorruptRecordError: a file is shorter than it was registered.
-        StorageError: the object store did not answer as it should.
+        SourceUnreadable: A file is missing.
+        CorruptRecordError: A file is shorter than its registered size.
+        StorageError: The object store failed.
     """
     chosen = log_segments(segments) if joined else [LogSegment((segment,)) for segment in segments]
     with ExitStack() as opened:

@@ -1,17 +1,16 @@
-"""What ``maintain`` did to segments, told in ``log_actions``.
+"""What ``maintain`` did to segments, recorded in ``log_actions``.
 
-    merge           a slice's bytes stand in a larger file now                      (one row a slice)
-    delete          a retired segment's files are gone                              (one row a segment)
-    delete-orphan   files that no row of ``segments`` named were taken away         (one row a folder)
+    merge           a slice's bytes are in a larger file now                        (one row per slice)
+    delete          a retired segment's files were deleted                          (one row per segment)
+    delete-orphan   files that no row of ``segments`` named were deleted            (one row per folder)
 
-The first two are derived from ``segments``, never from a plan in memory: a run that died before it told is completed by
-the next one to the same rows. Orphans are told before they go.
+The first two are derived from ``segments``, never from a plan in memory. If a run died before it recorded them, the
+next one writes the same rows. Orphans are recorded before they are deleted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -25,8 +24,8 @@ from spark_jobs.lake.store import storage
 MERGE, DELETE, DELETE_ORPHAN = "merge", "delete", "delete-orphan"
 
 
-def untold(lake: str, segments: Iterable[Segment]) -> list[dict[str, Any]]:
-    """Rows that ``log_actions`` lacks, but for their run id; ``segments``: all rows of the table."""
+def untold(lake: str, segments: Iterable[Segment]) -> list[dict[str, object]]:
+    """Return the missing rows of ``log_actions``, without their run id; ``segments``: all rows of the table."""
     done = [(MERGE, s) for s in segments if s.retired_because == archive.MERGED]
     done += [(DELETE, s) for s in segments if s.deleted_ms is not None]
     if not done:
@@ -40,19 +39,19 @@ def untold(lake: str, segments: Iterable[Segment]) -> list[dict[str, Any]]:
     return [_merge(s, records.get(s.segment_id, 0)) if action == MERGE else _delete(s) for action, s in left]
 
 
-def tell(lake: str, run_id: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Append rows to ``log_actions``; none write nothing."""
+def tell(lake: str, run_id: str, rows: Sequence[Mapping[str, object]]) -> None:
+    """Append rows to ``log_actions``; without rows nothing is written."""
     columns = pa.Table.from_pylist([dict(row) | {"run_id": run_id} for row in rows], schema=LOG_ACTIONS)
     commits.append(lake, "log_actions", columns, run_id)
 
 
-def orphans(lake: str, files: Iterable[tuple[str, int]], as_of_ms: int) -> list[dict[str, Any]]:
-    """Rows on files below the archive, by path and size, that are to be taken away and were not told of yet."""
+def orphans(lake: str, files: Iterable[tuple[str, int]], as_of_ms: int) -> list[dict[str, object]]:
+    """Return rows on archived files, by path and size, that will be deleted and are not recorded yet."""
     by_folder: dict[str, list[int]] = {}
     for path, size in files:
         by_folder.setdefault(path.rpartition("/")[0], []).append(size)
     known = _known(lake) if by_folder else set()
-    rows = []
+    rows: list[dict[str, object]] = []
     for folder, sizes in sorted(by_folder.items()):
         names = folder.split("/")[1:]
         identity = names[2] if len(names) == 3 else folder
@@ -85,11 +84,11 @@ def _known(lake: str) -> set[tuple[str, str]]:
     return {(row["segment_id"], row["action"]) for row in rows}
 
 
-def _merge(segment: Segment, records: int) -> dict[str, Any]:
+def _merge(segment: Segment, records: int) -> dict[str, object]:
     return _of(segment) | {
         "action": MERGE,
         "rule": "segment.bytes",
-        "reason": f"a slice of {segment.origin_file}; its bytes stand in the segment {segment.replaced_by} now",
+        "reason": f"a slice of {segment.origin_file}; its bytes are in the segment {segment.replaced_by} now",
         "bytes_before": segment.size,
         "bytes_after": segment.size,
         "records_before": records,
@@ -98,7 +97,7 @@ def _merge(segment: Segment, records: int) -> dict[str, Any]:
     }
 
 
-def _delete(segment: Segment) -> dict[str, Any]:
+def _delete(segment: Segment) -> dict[str, object]:
     waited = (segment.deleted_ms or 0) - (segment.retired_ms or 0)
     return _of(segment) | {
         "action": DELETE,
@@ -112,5 +111,5 @@ def _delete(segment: Segment) -> dict[str, Any]:
     }
 
 
-def _of(segment: Segment) -> dict[str, Any]:
+def _of(segment: Segment) -> dict[str, object]:
     return {name: getattr(segment, name) for name in ("log", "topic", "log_id", "partition", "segment_id")}

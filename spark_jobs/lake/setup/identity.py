@@ -10,28 +10,28 @@ from spark_jobs.lake.errors import JobError, LakeRefused, UsageError
 from spark_jobs.lake.store import storage
 
 LAYOUT_VERSION = 2
-"""1: before withdrawals. A Loglake that knows only 1 would publish withdrawn rows again, so the number moves before
-anything is withdrawn. Both are read."""
+"""1: before withdrawals. A Loglake that only supports 1 would publish withdrawn rows again, so the number is increased
+before rows are withdrawn. Both are read."""
 LAKE_FILE = "lake.json"
 
-_CLUSTER = re.compile(r"[A-Za-z0-9._-]{1,249}")  # it becomes part of paths
+_CLUSTER = re.compile(r"[A-Za-z0-9._-]{1,249}")  # it is part of paths
 
 
 @dataclass(frozen=True, slots=True)
 class LakeIdentity:
-    """The facts of ``lake.json``."""
+    """The content of ``lake.json``."""
 
     layout: int
     cluster: str | None
-    """Cluster id, None until a source has stated one."""
+    """Cluster id; None until a source has one."""
 
 
 def read_identity(lake: str) -> LakeIdentity | None:
-    """The lake at this directory, or None where there is none yet.
+    """Return the identity of the lake in this directory, or None if there is none yet.
 
     Raises:
-        LakeRefused: a layout newer than this version knows, or a file that is no ``lake.json``.
-        StorageError: the object store did not answer.
+        LakeRefused: The layout is newer than this version supports, or the file is not a ``lake.json``.
+        StorageError: The object store did not answer.
     """
     path = storage.join(lake, LAKE_FILE)
     try:
@@ -39,7 +39,7 @@ def read_identity(lake: str) -> LakeIdentity | None:
         layout, cluster = int(content["layout"]), content["cluster"]
     except FileNotFoundError:
         return None
-    except UsageError:  # of the store's address; a ValueError too
+    except UsageError:  # about the store's address; it is a ValueError too
         raise
     except (ValueError, KeyError, TypeError) as error:
         raise LakeRefused(f"{path} is not the description of a lake ({error}); choose another --lake.") from error
@@ -54,17 +54,17 @@ def read_identity(lake: str) -> LakeIdentity | None:
 
 
 def not_there(lake: str, what: str) -> JobError:
-    """The error for something that a lake does not have, or for a lake that is not there itself."""
+    """Return the error for something that a lake does not have, or for a lake that does not exist."""
     if read_identity(lake) is None:
         return JobError(f"There is no lake at {lake}: it has no {LAKE_FILE}.")
     return JobError(f"The lake {lake} has no {what}.")
 
 
 def cluster_of(lake: str, stated: str | None) -> str | None:
-    """The cluster that the lake holds, or would hold if a source of cluster ``stated`` were taken into it.
+    """Return the cluster of the lake, or its cluster after ingest from a source of cluster ``stated``.
 
     Raises:
-        LakeRefused: the lake holds another cluster, or ``stated`` is no name that a broker would have.
+        LakeRefused: The lake has another cluster, or ``stated`` is not a name that a broker would have.
     """
     if stated is not None and not _CLUSTER.fullmatch(stated):
         raise LakeRefused("The source's cluster id has other characters than letters, digits, '.', '_' and '-'.")
@@ -79,21 +79,21 @@ def cluster_of(lake: str, stated: str | None) -> str | None:
 
 
 def claim(lake: str, cluster: str | None) -> None:
-    """Make the lake this cluster's, unless it is already.
+    """Make the lake this cluster's, unless it already is.
 
     Raises:
-        LakeRefused: the lake holds another cluster.
+        LakeRefused: The lake has another cluster.
     """
     cluster = cluster_of(lake, cluster)
     _put(lake, cluster)
 
 
 def upgrade(lake: str) -> LakeIdentity | None:
-    """Bring the lake to the newest layout; returns what it was, None where no lake is. The file is replaced in one
-    step, so a process that is killed leaves the old layout or the new one. The caller holds the lease.
+    """Bring the lake to the newest layout; return its identity before, None if there is no lake. The file is replaced
+    in one step, so a killed process leaves the old layout or the new one. The caller holds the lease.
 
     Raises:
-        LakeRefused: its layout is newer than this version knows.
+        LakeRefused: Its layout is newer than this version supports.
     """
     held = read_identity(lake)
     if held is not None:
@@ -110,4 +110,4 @@ def _put(lake: str, cluster: str | None) -> None:
     if held is not None:
         storage.put(path, content)
     elif not storage.create(path, content):
-        claim(lake, cluster)  # another run made the lake meanwhile: is it this cluster's?
+        claim(lake, cluster)  # another run created the lake meanwhile: check its cluster

@@ -1,6 +1,6 @@
-"""``policies.yaml``: what may be removed from which topic, and how it is taken and published.
+"""``policies.yaml``: what may be removed from which topic, and how the topic is ingested and published.
 
-Names are Kafka's own where it has one.
+Names are Kafka's own if Kafka has the setting.
 
 ::
 
@@ -12,24 +12,22 @@ Names are Kafka's own where it has one.
         cleanup.policy: compact
         compat: "4.0"              # clean as brokers of 4.0 to 4.3 do; 3.9, 4.0 or 4.4, which is the default
         on_truncate: follow        # a source that diverges from what is published begins a new incarnation
-        on_trim: follow            # what the source trimmed from the beginning of the log leaves here too
+        on_trim: follow            # what the source trimmed from the beginning of the log is removed here too
       "clicks-*":                  # without cleanup.policy nothing is ever removed
-        salvage: permissive        # publish behind damage too
+        salvage: permissive        # publish after damage too
         active.min.growth: 1048576
 
-The first pattern that matches a topic decides alone, so narrow patterns stand before wide ones. A topic that none
-matches has no policy and is never touched; an internal topic (``__…``) is matched only by a pattern that begins with
-``__`` itself. ``cleanup.policy`` must be stated beside any setting that speaks of removing or of segments; where only
-taking and publishing are spoken of it may be left out, and nothing is ever removed. What is left out has Kafka's
-default, with one exception:
-``retention.ms`` is unlimited where it is not stated, not seven days, because nothing here is deleted by default.
+The first pattern that matches a topic is used alone, so put narrow patterns before wide ones. A topic without a
+matching pattern has no policy and is never touched. An internal topic (``__…``) is matched only by a pattern that
+itself begins with ``__``. Any setting about removal or segments requires ``cleanup.policy``. A policy that only
+concerns ingest and publishing may leave it out, and then nothing is ever removed. A missing setting has Kafka's
+default, with one exception: ``retention.ms`` is unlimited, not seven days, because nothing is deleted by default.
 
-Belongs here: reading and checking the file. Does not: what a policy leads to (``logcore.logs.retention.retention``, …).
+This module reads and checks the file. Other modules apply a policy (``logcore.logs.retention.retention``, …).
 """
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
@@ -38,6 +36,7 @@ from typing import NoReturn
 import yaml
 
 from logcore.logs.model.broker_line import DEFAULT_LINE, BrokerLine
+from logcore.logs.model.log_selection import topic_matches
 from logcore.logs.model.topic_config import TopicConfig
 from logcore.segments.filenames import is_internal_topic
 from spark_jobs.lake.errors import UsageError
@@ -62,7 +61,7 @@ class TopicPolicy:
 
     pattern: str
     cleanup_policy: tuple[str, ...]
-    """Of ``compact`` and ``delete``, sorted; may be empty: then only offsets below the log start may leave."""
+    """``compact`` and ``delete``, sorted; may be empty: then only offsets below the log start may be removed."""
     retention_ms: int = UNLIMITED
     retention_bytes: int = UNLIMITED
     min_cleanable_dirty_ratio: float = 0.5
@@ -75,7 +74,7 @@ class TopicPolicy:
     file_delete_delay_ms: int = 60_000
     producer_id_expiration_ms: int = 86_400_000
     log_cleaner_dedupe_buffer_size: int | None = None
-    """Where Kafka's offset map would be full, and a round end; None: nowhere."""
+    """Size at which Kafka's offset map would be full and end a round; None: unlimited."""
     compaction_spread_bytes: int = 4 << 30
     """A log with more to clean than this is cleaned by many tasks."""
     compat: str = str(DEFAULT_LINE)
@@ -83,17 +82,17 @@ class TopicPolicy:
     on_truncate: str = "stop"
     """``stop``, or ``follow``: a source that diverges below a frontier begins a new incarnation of the log."""
     on_recreate: str = "stop"
-    """``stop``, or ``append``: a topic made again under its name begins a new incarnation of the log."""
+    """``stop``, or ``append``: a topic that is recreated under its name begins a new incarnation of the log."""
     on_trim: str = "keep"
-    """``keep``, or ``follow``: retention also takes what lies below a log start that was moved at the source."""
+    """``keep``, or ``follow``: retention also removes offsets below a log start that was moved at the source."""
     salvage: str = "strict"
-    """``strict``: publish up to the first damage; ``permissive``: go on behind it."""
+    """``strict``: publish up to the first damage; ``permissive``: continue after it."""
     active_min_growth: int = 0
-    """Bytes below which a scheduled run leaves the growth of a log's end for later."""
+    """Bytes below which a run of the sensor leaves the growth of a log's end for later."""
     publish_min_bytes: int = 64 << 20
-    """Decided bytes from which a scheduled run publishes a log at once."""
+    """Final bytes from which a run of the sensor publishes a log at once."""
     publish_max_delay_ms: int = 600_000
-    """Time after which a scheduled run takes and publishes a log however little there is."""
+    """Time after which a run of the sensor ingests and publishes a log, however little there is."""
 
     @property
     def compacts(self) -> bool:
@@ -112,12 +111,12 @@ class TopicPolicy:
 
     @property
     def line(self) -> BrokerLine:
-        """``compat`` as the value that it names."""
+        """``compat`` as the broker line that it names."""
         return BrokerLine(self.compat)
 
     @property
     def config(self) -> TopicConfig:
-        """What maintenance of one partition goes by."""
+        """The configuration for maintenance of one partition."""
         ours = {field.name for field in fields(self)}
         names = [field.name for field in fields(TopicConfig) if field.name in ours]
         return TopicConfig(**{name: getattr(self, name) for name in names})
@@ -131,7 +130,7 @@ class TopicPolicy:
         """Whether this policy's pattern covers a topic."""
         if is_internal_topic(topic) and not self.pattern.startswith("__"):
             return False
-        return fnmatch.fnmatchcase(topic, self.pattern)
+        return topic_matches(topic, self.pattern)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,15 +140,15 @@ class Policies:
     topics: tuple[TopicPolicy, ...] = ()
 
     def for_topic(self, topic: str) -> TopicPolicy | None:
-        """The first policy that matches; None: the topic is never touched."""
+        """Return the first policy that matches; None: the topic is never touched."""
         return next((policy for policy in self.topics if policy.matches(topic)), None)
 
 
 def read_policies(path: str | None) -> Policies:
-    """The policies of a file; none where no file is named.
+    """Return the policies of a file; none if no file is named.
 
     Raises:
-        UsageError: the file can't be read or says something it must not; the text names file, line and column.
+        UsageError: The file can't be read or is invalid; the text names file, line and column.
     """
     if path is None:
         return Policies()
@@ -164,17 +163,18 @@ def read_policies(path: str | None) -> Policies:
 
 
 def parse_policies(text: str, name: str = "policies.yaml") -> Policies:
-    """The policies that a text states; ``name`` is what errors call it.
+    """Return the policies in a text; ``name`` is its name in errors.
 
     Raises:
-        UsageError: see :func:`read_policies`.
+        UsageError: See :func:`read_policies`.
     """
     return _Reader(name).read(text)
 
 
 class _Reader:
-    """Walks over YAML nodes instead of values: a node knows its line, and a number's text is still as written
-    (YAML 1.1 would read ``1_000``, ``010`` and ``1:30`` as numbers nobody meant)."""
+    """Reads YAML nodes instead of values: a node has its line, and a number's text is as written (YAML 1.1 would read
+    ``1_000``, ``010`` and ``1:30`` as unexpected numbers).
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -1,9 +1,9 @@
 """The settings of ``policies.yaml``: name, values, and what each one does.
 
-Names, ranges and defaults are as in Kafka's LogConfig and CleanerConfig where Kafka has the setting; the range of
-``segment.bytes`` is from before 4.0's lower bound of 1 MiB. Defaults are those of ``policies.TopicPolicy``.
+Names, ranges and defaults are as in Kafka's LogConfig and CleanerConfig if Kafka has the setting. The range of
+``segment.bytes`` is from before the lower bound of 1 MiB in 4.0. Defaults are those of ``policies.TopicPolicy``.
 
-Belongs here: what may be written in the file. Does not: reading it (``policies``).
+This module defines what may be in the file. ``policies`` reads it.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class WholeNumber:
     greatest: int = INT64_MAX
 
     def parse(self, text: str) -> int:
-        """The number that a text states.
+        """Return the number in a text.
 
         Raises:
-            ValueError: it is no such number; the text says why.
+            ValueError: It is not such a number; the text says why.
         """
-        # 20 characters hold every 64-bit number: a longer text is refused before it is converted
+        # 20 characters are enough for every 64-bit number: a longer text is refused before it is converted
         if len(text) > 20 or not re.fullmatch(r"-?[0-9]+", text, re.ASCII):
             raise ValueError("not a whole number in plain digits")
         number = int(text)
@@ -48,10 +48,10 @@ class Ratio:
     """Values of a setting: a number in 0..1."""
 
     def parse(self, text: str) -> float:
-        """The number that a text states.
+        """Return the number in a text.
 
         Raises:
-            ValueError: it is no such number.
+            ValueError: It is not such a number.
         """
         if not re.fullmatch(r"[0-9]*\.?[0-9]+", text, re.ASCII) or not 0 <= float(text) <= 1:
             raise ValueError("not a number in 0..1")
@@ -77,16 +77,16 @@ class Setting:
     """One setting of a policy."""
 
     name: str
-    """As it is written in the file."""
+    """Name in the file."""
     field: str
-    """Of ``policies.TopicPolicy``."""
+    """Field of ``policies.TopicPolicy``."""
     values: WholeNumber | Ratio | OneOf | SomeOf
     meaning: str
-    """One or two sentences, with the unit of a number."""
+    """Description in one or two sentences, with the unit of a number."""
     is_kafkas: bool = True
-    """Whether it is a setting of Kafka, and not of Loglake alone."""
+    """Whether it is a setting of Kafka, not only of Loglake."""
     removes_nothing: bool = False
-    """It concerns reading and publishing alone, so a policy may state it without ``cleanup.policy``."""
+    """Whether it only concerns reading and publishing, so that a policy may have it without ``cleanup.policy``."""
 
 
 SETTINGS: Mapping[str, Setting] = {
@@ -179,14 +179,14 @@ SETTINGS: Mapping[str, Setting] = {
             "compaction.spread.bytes",
             "compaction_spread_bytes",
             WholeNumber(0),
-            "A log with more bytes to clean than this is cleaned by many Spark tasks.",
+            "A log with more bytes to clean than this is cleaned by many tasks.",
             is_kafkas=False,
         ),
         Setting(
             "active.min.growth",
             "active_min_growth",
             WholeNumber(0),
-            "Bytes by which the active segment must have grown before a scheduled run reads it.",
+            "Bytes by which the active segment must have grown before a run of the sensor reads it.",
             is_kafkas=False,
             removes_nothing=True,
         ),
@@ -194,7 +194,7 @@ SETTINGS: Mapping[str, Setting] = {
             "publish.min.bytes",
             "publish_min_bytes",
             WholeNumber(0),
-            "Bytes of decided records from which a scheduled run publishes a log at once.",
+            "Bytes of final records from which a run of the sensor publishes a log at once.",
             is_kafkas=False,
             removes_nothing=True,
         ),
@@ -202,7 +202,7 @@ SETTINGS: Mapping[str, Setting] = {
             "publish.max.delay",
             "publish_max_delay_ms",
             WholeNumber(0),
-            "Time in milliseconds after which a scheduled run reads and publishes a log, however little there is.",
+            "Time in milliseconds after which a run of the sensor reads and publishes a log, however little there is.",
             is_kafkas=False,
             removes_nothing=True,
         ),
@@ -244,9 +244,9 @@ SETTINGS: Mapping[str, Setting] = {
             "compat",
             "compat",
             OneOf(tuple(str(line) for line in BrokerLine)),
-            "The line of brokers whose bytes maintenance writes; `4.0` stands for 4.0 to 4.3.",
+            "The line of brokers whose bytes maintenance writes; `4.0` means 4.0 to 4.3.",
             is_kafkas=False,
         ),
     )
 }
-"""Every setting by its name; docs/policies.md is made from it."""
+"""Every setting by its name; docs/policies.md is generated from it."""

@@ -1,11 +1,11 @@
-"""The operator's home: which lakes are registered here, and what each of them takes in.
+"""The operator's home: which lakes are registered here, and what each of them ingests.
 
 The home is ``$LOGLAKE_HOME``, else ``./.loglake``. ``<home>/registered/<name>-<digest>.json`` is written by
 ``loglake run`` and ``loglake demo`` and read by schedules, sensors and backfills. It holds no secrets and no state of
 the log. Only this file decides what a job reads, which policies it follows and whether it may delete.
 
-A lake is data that may come from somebody else. ``<lake>/sources.json`` is a hint for the next operator: it is shown,
-and it is adopted only by explicit consent (:func:`adopt`). Home and Dagster's home never lie inside a lake.
+A lake is data that may come from another person. ``<lake>/sources.json`` is a hint for the next operator: it is shown,
+and it is adopted only by explicit consent (:func:`adopt`). Loglake's and Dagster's home never lie inside a lake.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from spark_jobs.contracts import Intake
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.setup.identity import LAKE_FILE
 from spark_jobs.lake.store import storage
@@ -41,37 +42,16 @@ class RegistryError(UsageError):
 
 
 @dataclass(frozen=True, slots=True)
-class Intake:
-    """One set of sources and the options it is read with."""
-
-    paths: tuple[str, ...]
-    """Absolute; log directories, partition directories or ``.log`` files."""
-    topics: tuple[str, ...] = ()
-    """Globs; empty means all."""
-    partitions: tuple[int, ...] = ()
-    mode: str = "copy"
-    high_watermark: str = "checkpoint"
-    cluster: str | None = None
-    include_internal: bool = False
-    policies: str | None = None
-    """Absolute path of a ``policies.yaml``."""
-    isolation_level: str | None = None
-    """``read_committed`` or ``read_uncommitted``; None: not said, which is the former."""
-    fill_from: tuple[str, ...] = ()
-    """Absolute; where missing and corrupt offsets are looked for."""
-
-
-@dataclass(frozen=True, slots=True)
 class Memory:
-    """What a registered lake takes in, and what the nightly job may do."""
+    """What a registered lake ingests, and what the nightly job may do."""
 
     intakes: tuple[Intake, ...] = ()
     apply_nightly: bool = False
-    """Whether the nightly maintenance may act; it only plans until someone writes ``true`` in the registration."""
+    """Whether the nightly maintenance may act; it only plans until the operator writes ``true`` in the registration."""
 
     @property
     def policies(self) -> str | None:
-        """The newest policy file that was named."""
+        """The policy file that was named last."""
         named = [intake.policies for intake in self.intakes if intake.policies]
         return named[-1] if named else None
 
@@ -87,10 +67,10 @@ class Registrations:
 
 
 def home() -> str:
-    """``$LOGLAKE_HOME``, else ``./.loglake``.
+    """Return ``$LOGLAKE_HOME``, else ``./.loglake``.
 
     Raises:
-        RegistryError: it lies inside a lake, where whoever made the lake could have put anything.
+        RegistryError: It lies inside a lake, where the author of the lake could have put anything.
     """
     folder = os.path.abspath(os.environ.get("LOGLAKE_HOME") or ".loglake")
     around = lake_around(folder)
@@ -103,10 +83,10 @@ def home() -> str:
 
 
 def lake_around(path: str, lake: str | None = None) -> str | None:
-    """The lake that a local path is in or is itself; None where it is in none.
+    """Return the lake that contains a local path or is the path; None if there is none.
 
     Args:
-        lake: a directory that counts as a lake although it may not be one yet.
+        lake: A directory that counts as a lake although it may not be one yet.
     """
     wanted = None if lake is None or storage.is_remote(lake) else os.path.realpath(lake)
     at = os.path.realpath(path)
@@ -120,14 +100,14 @@ def lake_around(path: str, lake: str | None = None) -> str | None:
 
 
 def key_of(lake: str) -> str:
-    """What a lake is called in this home: its name and a digest of its path, so that no two lakes are called alike."""
+    """Return the key of a lake in this home: its name and a digest of its path, so that keys are unique."""
     path = lake if storage.is_remote(lake) else os.path.realpath(lake)
     name = re.sub(r"[^A-Za-z0-9._-]", "_", os.path.basename(os.path.normpath(lake)))[:_MAX_NAME]
     return f"{name}-{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}"
 
 
 def registrations(folder: str) -> Registrations:
-    """All lakes that are registered in a home; a registration that cannot be used does not hide the others."""
+    """Return all lakes that are registered in a home; an unusable registration does not hide the others."""
     try:
         names = sorted(name for name in os.listdir(os.path.join(folder, FOLDER)) if name.endswith(".json"))
     except FileNotFoundError:
@@ -145,30 +125,29 @@ def registrations(folder: str) -> Registrations:
 
 
 def recall(lake: str) -> Memory:
-    """What the home says of a lake; empty where it is not registered.
+    """Return the registration of a lake; empty if it is not registered.
 
     Raises:
-        RegistryError: its registration cannot be used.
+        RegistryError: Its registration cannot be used.
     """
     path = registration_file(lake)
     return _read(path)[1] if os.path.exists(path) else Memory()
 
 
 def is_registered(lake: str) -> bool:
-    """Whether the home knows the lake."""
+    """Return whether the lake is registered."""
     return os.path.exists(registration_file(lake))
 
 
 def registration_file(lake: str) -> str:
-    """Where the registration of a lake is, or would be."""
+    """Return the path of the registration of a lake, which may not exist."""
     return os.path.join(home(), FOLDER, f"{key_of(lake)}.json")
 
 
 def as_remembered(lake: str, intake: Intake) -> Intake:
-    """The intake, completed by the registered options of the same paths.
+    """Return the intake, completed by the registered options of the same paths.
 
-    Isolation level and sources to fill from stay until others are named: a run that says nothing of them is not a wish
-    to forget them.
+    Isolation level and sources to fill from stay until others are named: a run without them does not remove them.
     """
     for known in recall(lake).intakes:
         if set(known.paths) & set(intake.paths):
@@ -180,8 +159,8 @@ def as_remembered(lake: str, intake: Intake) -> Intake:
 def remember(lake: str, intake: Intake) -> Memory:
     """Register the lake with these sources and options. An unchanged registration is not written again.
 
-    Options of the same paths are replaced, with one exception: a filter does not narrow what is taken in already
-    (a backfill of one topic partition is not a wish to forget the others).
+    Options of the same paths are replaced, with one exception: a filter does not narrow what is already ingested (a
+    backfill of one topic partition does not remove the others).
     """
     before = recall(lake)
     intake = as_remembered(lake, intake)
@@ -195,7 +174,7 @@ def remember(lake: str, intake: Intake) -> Memory:
 
 
 def hinted(lake: str) -> tuple[Intake, ...]:
-    """What ``<lake>/sources.json`` names; nothing where there is none or it cannot be understood."""
+    """Return what ``<lake>/sources.json`` names; nothing if it is missing or cannot be parsed."""
     try:
         content = json.loads(storage.read(storage.join(lake, HINT_FILE)))
         if not isinstance(content, dict) or content["version"] not in range(1, HINT_VERSION + 1):
@@ -206,9 +185,9 @@ def hinted(lake: str) -> tuple[Intake, ...]:
 
 
 def adopt(lake: str) -> tuple[Intake, ...]:
-    """Register the lake with the sources that its hint names, because the operator said so; returns these.
+    """Register the lake with the sources that its hint names, as the operator requested; return these.
 
-    Leave to delete is never adopted.
+    The permission to delete is never adopted.
     """
     intakes = hinted(lake)
     before = recall(lake)
@@ -231,14 +210,14 @@ def _register(lake: str, before: Memory, after: Memory) -> Memory:
 
 
 def _widened(intake: Intake, known: Intake) -> Intake:
-    """The intake with filters that leave in what was in before; an empty filter leaves in everything."""
+    """Widen the intake's filters by the known ones; an empty filter selects everything."""
     topics = {*intake.topics, *known.topics} if intake.topics and known.topics else set()
     partitions = {*intake.partitions, *known.partitions} if intake.partitions and known.partitions else set()
     return replace(intake, topics=tuple(sorted(topics)), partitions=tuple(sorted(partitions)))
 
 
 def _read(path: str) -> tuple[str, Memory]:
-    """Lake and content of a registration."""
+    """Return lake and content of a registration."""
     try:
         content = json.loads(storage.read(path))
         if content["version"] != REGISTRY_VERSION:
@@ -257,7 +236,11 @@ def _read(path: str) -> tuple[str, Memory]:
 
 
 def _intake(item: object) -> Intake:
-    """An intake from plain values. ValueError where a field is unknown or of another type."""
+    """Return an intake from plain values.
+
+    Raises:
+        ValueError: A field is unknown or of another type.
+    """
     if not isinstance(item, dict):
         raise ValueError("an intake is a JSON object")
     fields: dict[str, Any] = {}

@@ -1,1 +1,1 @@
-"""Where the bytes of a lake lie, and who may write them."""
+"""Where the bytes of a lake are, and which process may write them."""

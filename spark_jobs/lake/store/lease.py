@@ -1,14 +1,14 @@
 """One writer per lake: a lock file that the operating system releases when its holder dies, or an object that its
-holder keeps young.
+holder renews.
 
-The lease saves work, it does not keep tables right: guards in the commits do that (a lease can be lost between a
-check and a commit). Within one process it may be taken again, as the steps of a run do.
+The lease saves work, but it does not protect tables: guards in the commits do (a lease can be lost between a check and
+a commit). Within one process it may be taken again, as the steps of a run do.
 
-On an object store, ``lease.json`` is made by a conditional put and put again by its holder every `RENEW_SECONDS`, on
-the condition that nobody else did. Who finds it older than `EXPIRES_SECONDS`, both told by the store's own clock, takes
-its place on the same condition: so a holder that was killed is in the way for two minutes at most, and of two who find
-it dead one gets it. A holder that was suspended for so long loses it, and its commits are refused by their guards if
-somebody else moved what they stand on.
+On an object store, ``lease.json`` is created by a conditional put. Its holder puts it again every `RENEW_SECONDS`, on
+the condition that no other process did. A process that finds it older than `EXPIRES_SECONDS` replaces it on the same
+condition. Both ages come from the store's own clock. So a killed holder blocks the lake for at most two minutes, and
+only one of two waiting processes gets the lease. A holder that was suspended for so long loses it. Then the guards
+refuse its commits if another process changed what they depend on.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def hold(lake: str, purpose: str) -> Iterator[None]:
     """Hold the lease of ``lake`` while the block runs.
 
     Args:
-        purpose: what the holder does, for the one who is refused: ``loglake run``, ``compaction``.
+        purpose: What the holder does, for the message to a refused process: ``loglake run``, ``compaction``.
 
     Raises:
-        LeaseHeld: another process holds it; the text names process, host and purpose.
-        StorageError: the object store did not answer.
+        LeaseHeld: Another process holds it; the text names process, host and purpose.
+        StorageError: The object store did not answer.
     """
     is_remote = storage.is_remote(lake)
     if not is_remote:
@@ -72,7 +72,7 @@ def hold(lake: str, purpose: str) -> Iterator[None]:
 
 
 def _take(path: str, purpose: str) -> Callable[[], None]:
-    # The descriptor is close-on-exec, so that a JVM started meanwhile does not keep the lock after its parent died.
+    # The descriptor is close-on-exec, so a JVM that is started meanwhile does not keep the lock after its parent died.
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -97,7 +97,7 @@ class _ObjectLease:
         self._putting = threading.Lock()
 
     def take(self) -> Callable[[], None]:
-        """Take it; returns what gives it back."""
+        """Take the lease; return a function that releases it."""
         for _ in range(_TAKE_ATTEMPTS):
             etag = object_store.create(self._url, self._content())
             if etag is None:
@@ -118,7 +118,9 @@ class _ObjectLease:
                 self._etag = etag
                 threading.Thread(target=self._renew, name="lease", daemon=True).start()
                 return self._release
-        raise LeaseHeld(f"The lease of {os.path.dirname(self._url)} was taken by others just now; run again later.")
+        raise LeaseHeld(
+            f"The lease of {os.path.dirname(self._url)} was just taken by another process; run again later."
+        )
 
     def _renew(self) -> None:
         while not self._released.wait(RENEW_SECONDS):
@@ -128,7 +130,7 @@ class _ObjectLease:
                     return
 
     def _put_again(self, content: bytes) -> bool:
-        """Put it in our own place; False if it is ours no more."""
+        """Renew our own lease; return False if it is no longer ours."""
         etag = object_store.update(self._url, content, self._etag)
         if etag is None:
             found, about = object_store.read(self._url)
@@ -140,12 +142,12 @@ class _ObjectLease:
 
     def _release(self) -> None:
         self._released.set()
-        # Marked, not deleted: only a put can be told to do nothing if another holds it by now.
-        with self._putting, contextlib.suppress(StorageError):  # then it becomes free by its age
+        # Marked, not deleted: only a put can be conditional, so that it does nothing if another process holds it.
+        with self._putting, contextlib.suppress(StorageError):  # then it expires
             object_store.update(self._url, b"{}", self._etag)
 
     def _content(self) -> bytes:
-        # Never the same twice: an ETag is a digest, and a lease just renewed must not look like the one before.
+        # Different each time: an ETag is a digest, and a renewed lease must not look like the one before.
         self._renewals += 1
         return json.dumps(self._holder | {"renewals": self._renewals}).encode()
 
@@ -153,7 +155,7 @@ class _ObjectLease:
         return str(self._holder["token"]).encode() in content
 
     def _age_ms(self, about: object_store.StoredObject) -> int:
-        """Age by the store's clock, told from an object put just now."""
+        """Return the age by the store's clock, which comes from an object that is put now."""
         return storage.clock_ms(os.path.dirname(self._url)) - about.modified_ms
 
 
@@ -164,7 +166,7 @@ def _holder(purpose: str) -> dict[str, str | int]:
 def _refusal(path: str, holder: bytes) -> str:
     return (
         f"The lake {os.path.dirname(path)} is being worked on by {_describe(holder)}. "
-        "Wait until it has ended, or end it; what it has not finished is taken up by the next run."
+        "Wait until it has ended, or end it; the next run continues its unfinished work."
     )
 
 

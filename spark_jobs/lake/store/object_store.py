@@ -1,14 +1,14 @@
-"""Files of a lake on an object store: an object a file, whole from the moment it can be seen.
+"""Files of a lake on an object store: one object per file, complete as soon as it is visible.
 
 Settings come from the usual environment variables, read by the same Rust library that deltalake uses:
 ``AWS_ENDPOINT_URL``, ``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY``, ``AWS_REGION``, ``AWS_ALLOW_HTTP``. The store
-has to know conditional puts (``If-None-Match``, ``If-Match``): Delta's commits and the lease stand on them.
+must support conditional puts (``If-None-Match``, ``If-Match``): Delta's commits and the lease need them.
 
-A store that stops answering ends in an error. One operation, retries included, is given up after
-``LOGLAKE_STORE_TIMEOUT`` seconds (60 unless set); after that this process asks only every few seconds, and what it
-wants in between fails at once, so that a job with a thousand files left does not wait a thousand times.
+A store that stops answering causes an error. One operation, with its retries, is abandoned after
+``LOGLAKE_STORE_TIMEOUT`` seconds (60 unless set). After that this process tries only every few seconds, and operations
+in between fail at once. So a job with a thousand files left does not wait a thousand times.
 
-Which file lies where is asked in :mod:`spark_jobs.lake.store.storage`; only it and the lease call this module.
+Only :mod:`spark_jobs.lake.store.storage` and the lease call this module.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
     from obstore import PutMode
 
 PART_BYTES = 8 << 20
-"""A large object comes and goes in parts of this size: each well within a request's time, few enough to hold."""
+"""A large object is read and written in parts of this size, which fit in memory and in a request's time."""
 PARTS_AT_ONCE = 4
 DEFAULT_REGION = "us-east-1"
 
 TIMEOUT_VARIABLE, DEFAULT_TIMEOUT = "LOGLAKE_STORE_TIMEOUT", 60.0
-"""Seconds until an operation that is not answered is given up."""
+"""Seconds after which an unanswered operation is abandoned."""
 _LEAST_TIMEOUT = 1.0
 
-# An endpoint that is not there should be said within seconds, one that is overloaded be given a while.
+# A missing endpoint must be reported within seconds; an overloaded one gets more time.
 _RETRIES = 6
 
 
@@ -58,15 +58,15 @@ class StoredObject:
 
 
 def split(url: str) -> tuple[str, str]:
-    """Bucket and key of ``s3://bucket/key``.
+    """Split ``s3://bucket/key`` into bucket and key.
 
     Raises:
-        UsageError: it is of another scheme, names no bucket, or carries more than a bucket and a key.
+        UsageError: It has another scheme, names no bucket, or has more than a bucket and a key.
     """
     scheme, rest = url.split("://", 1)
     bucket, _, key = rest.partition("/")
     if scheme != "s3":
-        raise UsageError(f"{scheme}:// is no object store that Loglake knows; name it as s3://bucket/prefix.")
+        raise UsageError(f"{scheme}:// is no object store that Loglake supports; name it as s3://bucket/prefix.")
     if not bucket or "@" in bucket or "?" in rest or "#" in rest:
         raise UsageError(
             "An object store is named s3://bucket/prefix, without credentials or options: "
@@ -76,11 +76,11 @@ def split(url: str) -> tuple[str, str]:
 
 
 def read(url: str) -> tuple[bytes, StoredObject]:
-    """A whole small object.
+    """Read a whole small object.
 
     Raises:
-        FileNotFoundError: it is not there.
-        StorageError: the store did not answer as it should.
+        FileNotFoundError: It does not exist.
+        StorageError: The store failed.
     """
     store, key = _at(url)
     with answers(url):
@@ -89,25 +89,29 @@ def read(url: str) -> tuple[bytes, StoredObject]:
 
 
 def head(url: str) -> StoredObject:
-    """Size, age and ETag of an object. Raises as :func:`read`."""
+    """Return size, age and ETag of an object. Raises as :func:`read`."""
     store, key = _at(url)
     with answers(url):
         return _stored(obstore.head(store, key))
 
 
 def put(url: str, content: bytes) -> None:
-    """Put an object in its place, replacing what was there. Raises StorageError."""
+    """Put an object, replacing an existing one.
+
+    Raises:
+        StorageError: The store failed.
+    """
     _put(url, content, "overwrite")
 
 
 def create(url: str, content: bytes) -> str | None:
-    """Put an object where there is none (``If-None-Match: *``).
+    """Put an object if there is none (``If-None-Match: *``).
 
     Returns:
-        Its ETag; None where one is there already.
+        Its ETag; None if there already is one.
 
     Raises:
-        StorageError: the store did not answer as it should.
+        StorageError: The store failed.
     """
     with contextlib.suppress(AlreadyExistsError, PreconditionError):
         return _put(url, content, "create")
@@ -115,13 +119,13 @@ def create(url: str, content: bytes) -> str | None:
 
 
 def update(url: str, content: bytes, etag: str) -> str | None:
-    """Put an object in the place of the one with ``etag`` (``If-Match``).
+    """Replace the object with ``etag`` (``If-Match``).
 
     Returns:
-        The new ETag; None where another object is there by now, or none.
+        The new ETag; None if there is another object, or none.
 
     Raises:
-        StorageError: the store did not answer as it should.
+        StorageError: The store failed.
     """
     with contextlib.suppress(PreconditionError, FileNotFoundError):
         return _put(url, content, {"e_tag": etag})
@@ -129,19 +133,22 @@ def update(url: str, content: bytes, etag: str) -> str | None:
 
 
 def upload(path: str, url: str) -> None:
-    """Put a local file in its place, in parts if it is large; nothing is visible before the last one. Raises
-    StorageError."""
+    """Upload a local file, in parts if it is large; nothing is visible before the last part.
+
+    Raises:
+        StorageError: The store failed.
+    """
     store, key = _at(url)
     with answers(url):
         obstore.put(store, key, Path(path), chunk_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE)
 
 
 def download(url: str, descriptor: int, start: int, end: int) -> None:
-    """Bytes [start, end) of an object to the same positions of a file that is open for writing.
+    """Copy bytes [start, end) of an object to the same positions of a file that is open for writing.
 
     Raises:
-        FileNotFoundError: it is not there.
-        StorageError: the store did not answer as it should.
+        FileNotFoundError: It does not exist.
+        StorageError: The store failed.
     """
     store, key = _at(url)
     for position in range(start, end, PART_BYTES):
@@ -153,14 +160,22 @@ def download(url: str, descriptor: int, start: int, end: int) -> None:
 
 
 def delete(url: str) -> None:
-    """Delete an object; none there is as well. Raises StorageError."""
+    """Delete an object, which may be missing.
+
+    Raises:
+        StorageError: The store failed.
+    """
     store, key = _at(url)
     with contextlib.suppress(FileNotFoundError), answers(url):
         obstore.delete(store, key)
 
 
 def listed(url: str) -> Iterator[StoredObject]:
-    """Every object below ``url``, in the order of their keys, a page of the listing at a time. Raises StorageError."""
+    """Yield every object below ``url`` in key order, one page of the listing at a time.
+
+    Raises:
+        StorageError: The store failed.
+    """
     store, key = _at(url)
     pages = obstore.list(store, f"{key.rstrip('/')}/" if key else None)
     while True:
@@ -172,10 +187,10 @@ def listed(url: str) -> Iterator[StoredObject]:
 
 
 def patience() -> float:
-    """Seconds until an operation that is not answered is given up, retries included.
+    """Return the seconds after which an unanswered operation is abandoned, retries included.
 
     Raises:
-        UsageError: the environment asks for something that is no number of seconds, or for less than one.
+        UsageError: The environment variable is not a number of seconds, or less than one.
     """
     given = os.environ.get(TIMEOUT_VARIABLE, "").strip()
     try:
@@ -189,7 +204,7 @@ def patience() -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """How `seconds` are shared out: a request may take a third, and none begins after two."""
+    """How `seconds` are divided: a request may take one third, and none begins after two thirds."""
 
     seconds: float
 
@@ -207,10 +222,10 @@ class _Limits:
 
 
 def delta_options() -> dict[str, str]:
-    """What deltalake, which gets to the store by itself, would otherwise do in another way than we.
+    """Return options for deltalake, which accesses the store by itself, to match our own settings.
 
     Raises:
-        StorageError: the store has just not answered.
+        StorageError: The store has just not answered.
     """
     limits = _Limits(_silence.budget())
     return {
@@ -222,7 +237,7 @@ def delta_options() -> dict[str, str]:
 
 
 def _times(limits: _Limits) -> dict[str, str]:
-    """As the Rust library reads them."""
+    """Return the limits in the form of the Rust library."""
     return {
         "timeout": f"{limits.request * 1000:.0f}ms",
         "connect_timeout": f"{limits.connect * 1000:.0f}ms",
@@ -230,10 +245,10 @@ def _times(limits: _Limits) -> dict[str, str]:
 
 
 def arrow_filesystem() -> fs.FileSystem:
-    """Arrow's own access, for datasets: its threads read without Python. Paths in it begin with the bucket.
+    """Return Arrow's own access, for datasets: its threads read without Python. Paths in it begin with the bucket.
 
     Raises:
-        StorageError: the store has just not answered.
+        StorageError: The store has just not answered.
     """
     return _arrow_filesystem(_environment(), _silence.budget())
 
@@ -280,14 +295,14 @@ def _store(bucket: str, environment: tuple[tuple[str, str], ...], seconds: float
     endpoint = settings.get("AWS_ENDPOINT_URL", "")
     if urlsplit(endpoint).scheme == "http" and settings.get("AWS_ALLOW_HTTP", "").lower() not in ("true", "1"):
         raise UsageError(
-            f"AWS_ENDPOINT_URL is {endpoint}, which is not encrypted: set AWS_ALLOW_HTTP=true if that is meant."
+            f"AWS_ENDPOINT_URL is {endpoint}, which is not encrypted: set AWS_ALLOW_HTTP=true if that is intended."
         )
     limits = _Limits(seconds)
     try:
         return S3Store(
             bucket,
             region=_region(settings),
-            # Not as client_options, which would put aside what the environment says of the client (AWS_ALLOW_HTTP).
+            # Not as client_options, which would override the client settings of the environment (AWS_ALLOW_HTTP).
             config=_times(limits),  # type: ignore[arg-type]
             retry_config={"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=limits.retries)},
         )
@@ -297,7 +312,7 @@ def _store(bucket: str, environment: tuple[tuple[str, str], ...], seconds: float
 
 @contextlib.contextmanager
 def answers(url: str) -> Iterator[None]:
-    """What the store says in place of an answer, to us or to deltalake, becomes a StorageError of one paragraph."""
+    """Turn errors of the store, to us or to deltalake, into a StorageError of one paragraph."""
     started = time.monotonic()
     try:
         yield
@@ -312,7 +327,7 @@ def answers(url: str) -> Iterator[None]:
         waited = time.monotonic() - started
         if waited >= _Limits(patience()).request or _silence.is_known:
             _silence.begin(waited)
-            raise StorageError(f"{url}: {_silence.paragraph()} The last it said: {said(error)}") from error
+            raise StorageError(f"{url}: {_silence.paragraph()} Its last error: {said(error)}") from error
         raise StorageError(
             f"{url}: the object store at {_endpoint()} did not answer as it should: {said(error)} "
             "Look at AWS_ENDPOINT_URL, at the credentials and at the network, then run again: nothing is lost."
@@ -324,7 +339,7 @@ def _endpoint() -> str:
 
 
 class _Silence:
-    """Whether the store has stopped answering, as far as this process knows."""
+    """Whether the store has stopped answering in this process."""
 
     def __init__(self) -> None:
         self._asked: float | None = None
@@ -335,19 +350,19 @@ class _Silence:
         return self._asked is not None
 
     def begin(self, waited: float) -> None:
-        """An operation was given up after so many seconds."""
+        """Note that an operation was abandoned after this many seconds."""
         self._asked = time.monotonic()
         self._waited = max(waited, self._waited)
 
     def ended(self) -> None:
-        """It answered."""
+        """Note that the store answered."""
         self._asked, self._waited = None, 0.0
 
     def budget(self) -> float:
-        """Seconds that the next operation may take: all, or little where the one before was given up.
+        """Return the seconds for the next operation: all, or few if the one before was abandoned.
 
         Raises:
-            StorageError: that was just now.
+            StorageError: An operation was abandoned just before.
         """
         seconds = patience()
         if self._asked is None:

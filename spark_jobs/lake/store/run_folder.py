@@ -1,6 +1,6 @@
-"""The folder in which the steps of one run leave files for one another: beside the log files, gone when the run ends.
+"""The folder for files that the steps of one run pass to each other: beside the log files, deleted when the run ends.
 
-What a killed run left there is taken away by the next, which holds the lease.
+The next run, which holds the lease, deletes the files of a killed run.
 """
 
 from __future__ import annotations
@@ -14,17 +14,25 @@ FOLDERS = "archive/.cleaning"
 
 
 def new_folder() -> str:
-    """A name that no other run has, relative to the lake."""
+    """Return a unique name, relative to the lake."""
     return f"{FOLDERS}/{uuid.uuid4().hex}"
 
 
 def has_leftovers(lake: str) -> bool:
-    """Whether a run that is no more left something. Raises StorageError."""
+    """Return whether an earlier run left files.
+
+    Raises:
+        StorageError: The object store failed.
+    """
     return storage.has_files(storage.join(lake, FOLDERS))
 
 
 def remove(lake: str, folder: str = FOLDERS) -> None:
-    """Take a folder away, by default those of all runs. Raises OSError."""
+    """Delete a folder, by default those of all runs.
+
+    Raises:
+        OSError: Files cannot be deleted.
+    """
     root = storage.join(lake, folder)
     if not storage.is_remote(root):
         shutil.rmtree(root, ignore_errors=True)

@@ -1,12 +1,12 @@
-"""Where the files of a lake lie, and how they are read and written: in a local directory, or on an object store.
+"""Where the files of a lake are, and how they are read and written: in a local directory, or on an object store.
 
-A lake is named by an absolute path or by ``s3://bucket/prefix``; everything in it by a path below that, joined with
-:func:`join`. Whatever is written here is whole, and on disk, from the moment it can be seen, and replaces what was
-there in one step. A process may be killed, or the machine lose power, between any two lines here; what is left then is
-an old file, a new one, or one under a name that nobody reads.
+A lake is named by an absolute path or by ``s3://bucket/prefix``. Everything in it is named by a path below that, joined
+with :func:`join`. A file that is written here is complete, and on disk, as soon as it is visible, and replaces an older
+one in one step. A process may be killed, or the machine lose power, between any two lines here. Then there is an old
+file, a new one, or one under a name that no process reads.
 
-What a table's commits look like is :mod:`spark_jobs.lake.delta.commits`' business, what the store can do
-:mod:`spark_jobs.lake.store.object_store`'s; sources are read through :mod:`logcore.storage`.
+:mod:`spark_jobs.lake.delta.commits` makes the commits of tables, :mod:`spark_jobs.lake.store.object_store` accesses the
+store. Sources are read through :mod:`logcore.storage`.
 """
 
 from __future__ import annotations
@@ -33,69 +33,70 @@ from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.store import object_store
 
 CLOCK_FILE = "lease-clock"
-"""Written anew to learn an object store's time."""
+"""Rewritten to read an object store's clock."""
 
 _LONGEST_NAME = 255
-"""Bytes of a name in a directory, on all filesystems in use for data."""
+"""Maximum bytes of a name in a directory on usual filesystems."""
 _DIGEST_DIGITS = 32
 _UNUSUAL_IN_KEYS = re.compile(r"""[^\w./ +=,:;@&()'"!$*~-]""")
 _A_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _SYNCED_AROUND = 4
-"""Directories around that of a file which are on disk with it: as many as a lake has between itself and its files."""
+"""Parent directories that are synced with a file: as many as a lake has between itself and its files."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file of a lake: its full path, size in bytes and time of change, which may be the one it had at the source."""
+    """A file of a lake: its full path, size in bytes and modification time, which may be that at the source."""
 
     path: str
     size: int
     modified_ms: int
     placed_ms: int
-    """When it got to its place, by the clock of whoever keeps it; nobody can set this."""
+    """Time when it was placed, by the clock of the filesystem or store; it cannot be set."""
 
 
 def is_remote(path: str) -> bool:
-    """Whether it is an object store's."""
+    """Return whether a path is on an object store."""
     return "://" in path
 
 
 def absolute(path: str) -> str:
-    """The one name of a path: absolute, without a slash at its end.
+    """Return the normalized path: absolute, without a slash at its end.
 
     Raises:
-        UsageError: an object store of another kind than ``s3://``, one named with more than bucket and prefix, or a
-            prefix with characters that ``deltalake`` does not find again.
+        UsageError: It is an object store of another kind than ``s3://``, has more than bucket and prefix, or has a
+            prefix with characters that ``deltalake`` cannot find.
     """
     if not is_remote(path):
         return os.path.abspath(path)
     bucket, key = object_store.split(path)
     if unusual := sorted(set(_UNUSUAL_IN_KEYS.findall(key))):
         raise UsageError(
-            f"{path}: a prefix of a bucket cannot hold {' '.join(unusual)} here: Delta's library looks for it under "
+            f"{path}: a prefix of a bucket cannot have {' '.join(unusual)} here: Delta's library looks for it under "
             "another name. Choose another prefix."
         )
     return f"s3://{bucket}/{key}".rstrip("/")
 
 
 def is_absolute(path: str) -> bool:
-    """Whether it says by itself where it lies, and is not relative to a lake."""
+    """Return whether a path is absolute, and not relative to a lake."""
     return is_remote(path) or os.path.isabs(path)
 
 
 def lies_below(root: str, path: str) -> bool:
-    """Whether a local path is one below another, by their names."""
+    """Return whether a local path is below another, by their names."""
     return os.path.abspath(path).startswith(os.path.join(os.path.abspath(root), ""))
 
 
 def join(root: str, *parts: str) -> str:
-    """A path below another."""
+    """Return a path below another."""
     return posixpath.join(root, *parts) if is_remote(root) else os.path.join(root, *parts)
 
 
 def folder_name(name: str) -> str:
-    """The folder for something of this name: the name itself, or where a filesystem takes no name that long, its
-    beginning and a digest. Two names never get one folder: neither a topic, a cluster nor an id has a ``~`` in it."""
+    """Return the folder name for something of this name: the name itself, or its beginning and a digest if the name is
+    too long. Different names get different folders: topics, clusters and ids have no ``~``.
+    """
     encoded = name.encode()
     if len(encoded) <= _LONGEST_NAME:
         return name
@@ -104,22 +105,26 @@ def folder_name(name: str) -> str:
 
 
 def is_shortened(folder: str) -> bool:
-    """Whether :func:`folder_name` cut the name of this folder: what it was called cannot be read from it."""
+    """Return whether :func:`folder_name` shortened the name of this folder, so that the full name is lost."""
     return len(os.fsencode(folder)) > _LONGEST_NAME - 4 and "~" in folder
 
 
 def relative(path: str, root: str) -> str:
-    """The part of a path that is below another."""
+    """Return the part of a path that is below another."""
     return posixpath.relpath(path, root) if is_remote(root) else os.path.relpath(path, root)
 
 
 def directory_of(path: str) -> str:
-    """The path around another."""
+    """Return the parent of a path."""
     return posixpath.dirname(path) if is_remote(path) else os.path.dirname(path)
 
 
 def exists(path: str) -> bool:
-    """Whether there is such a file. Raises StorageError."""
+    """Return whether a file exists.
+
+    Raises:
+        StorageError: The object store failed.
+    """
     try:
         stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -128,7 +133,12 @@ def exists(path: str) -> bool:
 
 
 def stat(path: str) -> StoredFile:
-    """Size and time of change of a file. Raises FileNotFoundError, OSError."""
+    """Return size and modification time of a file.
+
+    Raises:
+        FileNotFoundError: It does not exist.
+        OSError: It cannot be read.
+    """
     if is_remote(path):
         stored = object_store.head(path)
         return StoredFile(path, stored.size, stored.modified_ms, stored.modified_ms)
@@ -136,7 +146,12 @@ def stat(path: str) -> StoredFile:
 
 
 def read(path: str) -> bytes:
-    """A whole small file. Raises FileNotFoundError, OSError."""
+    """Read a whole small file.
+
+    Raises:
+        FileNotFoundError: It does not exist.
+        OSError: It cannot be read.
+    """
     if is_remote(path):
         return object_store.read(path)[0]
     with open(path, "rb") as file:
@@ -144,10 +159,13 @@ def read(path: str) -> bytes:
 
 
 def put(path: str, content: bytes, *, modified_ms: int | None = None) -> None:
-    """Put a file in its place, on disk and whole; directories are made. Raises OSError.
+    """Put a file in its place, complete and on disk; directories are created.
 
     Args:
-        modified_ms: the time of change it gets where that can be set; an object store sets its own.
+        modified_ms: Modification time to set; an object store sets its own.
+
+    Raises:
+        OSError: The file cannot be written.
     """
     if is_remote(path):
         object_store.put(path, content)
@@ -156,8 +174,25 @@ def put(path: str, content: bytes, *, modified_ms: int | None = None) -> None:
             file.write(content)
 
 
+def put_if_new(path: str, content: bytes, *, modified_ms: int | None = None) -> bool:
+    """Put a file like :func:`put`, unless it already has this content; return whether it was written.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    with suppress(FileNotFoundError):
+        if read(path) == content:
+            return False
+    put(path, content, modified_ms=modified_ms)
+    return True
+
+
 def create(path: str, content: bytes) -> bool:
-    """Put a file in its place if none is there, decided by whoever keeps it; whether it was put. Raises OSError."""
+    """Put a file if there is none, decided by the filesystem or store; return whether it was written.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
     if is_remote(path):
         return object_store.create(path, content) is not None
     aside = f"{path}.{uuid.uuid4().hex}"
@@ -174,16 +209,16 @@ def create(path: str, content: bytes) -> bool:
 
 @contextmanager
 def mapped(path: str, start: int = 0, end: int | None = None, *, at_source: bool = False) -> Iterator[Buffer]:
-    """Bytes [start, end) of a file, at the positions they have in the file; what lies around them must not be read.
+    """Yield bytes [start, end) of a file, at their positions in the file; bytes around them must not be read.
 
-    A local file is mapped. One that lies at its source is read into memory instead: others may cut it short, and
-    touching a mapped byte that is gone kills the process. Of an object only these bytes are fetched, into a nameless
-    temporary file of the object's size that has holes elsewhere.
+    A local file is mapped. A file at its source is read into memory instead: others may truncate it, and access to a
+    missing mapped byte kills the process. Of an object only these bytes are fetched, into an unnamed temporary file of
+    the object's size that has holes elsewhere.
 
     Raises:
-        SourceUnreadable: it is not there, or it lies at its source and the disk fails to read some of it.
-        SourceChanged: it lies at its source and was cut short while it was read.
-        StorageError: the object store did not answer as it should.
+        SourceUnreadable: It does not exist, or it is at its source and the disk fails to read some of it.
+        SourceChanged: It is at its source and was truncated while it was read.
+        StorageError: The object store failed.
     """
     if at_source and not is_remote(path):
         source = SourceBytes(path, sealed=False)
@@ -210,12 +245,16 @@ def mapped(path: str, start: int = 0, end: int | None = None, *, at_source: bool
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A local file that is being written, not yet in its place."""
+    """A local file that is being written under a temporary name."""
 
     path: str
 
     def place(self, final: str, *, modified_ms: int | None = None) -> None:
-        """Put it in its place, on disk and whole. Raises OSError; nothing can be seen at its place then."""
+        """Put it in its place, complete and on disk.
+
+        Raises:
+            OSError: It cannot be written. Then nothing is visible at its place.
+        """
         if is_remote(final):
             object_store.upload(self.path, final)
             return
@@ -226,7 +265,8 @@ class Staged:
         os.makedirs(around, exist_ok=True)
         os.replace(self.path, final)
         sync(around)
-        for _ in range(_SYNCED_AROUND):  # a directory is an entry of the one around it, whoever has just made it
+        # A directory is an entry of its parent, which any process may have just created.
+        for _ in range(_SYNCED_AROUND):
             around = os.path.dirname(around)
             with suppress(PermissionError):
                 sync(around)
@@ -234,7 +274,7 @@ class Staged:
 
 @contextmanager
 def staged(directory: str) -> Iterator[Staged]:
-    """A local file to write and then to place at or below ``directory``; gone at the end if that was not done."""
+    """Yield a local file to write and to place at or below ``directory``; it is deleted if it was not placed."""
     if is_remote(directory):
         with tempfile.TemporaryDirectory(prefix="loglake-") as scratch:
             yield Staged(os.path.join(scratch, "file"))
@@ -250,10 +290,10 @@ def staged(directory: str) -> Iterator[Staged]:
 
 @contextmanager
 def writing(path: str, *, modified_ms: int | None = None) -> Iterator[str]:
-    """The name of a local file to write, which gets to its place when the block ends, and is gone if that fails.
+    """Yield the name of a local file to write. It is placed when the block ends, and deleted if the block fails.
 
     Raises:
-        OSError: disk or store do not take it; nothing can be seen at its place then.
+        OSError: Disk or store fail to write. Then nothing is visible at its place.
     """
     with staged(directory_of(path)) as file:
         yield file.path
@@ -261,7 +301,11 @@ def writing(path: str, *, modified_ms: int | None = None) -> Iterator[str]:
 
 
 def files_below(root: str) -> Iterator[StoredFile]:
-    """Every file below a directory; none where that is not there. Raises StorageError."""
+    """Yield every file below a directory; none if it does not exist.
+
+    Raises:
+        StorageError: The object store failed.
+    """
     if is_remote(root):
         bucket, _ = object_store.split(root)
         for stored in object_store.listed(root):
@@ -275,12 +319,20 @@ def files_below(root: str) -> Iterator[StoredFile]:
 
 
 def has_files(root: str) -> bool:
-    """Whether anything lies below a directory. Raises StorageError."""
+    """Return whether there is anything below a directory.
+
+    Raises:
+        StorageError: The object store failed.
+    """
     return next(files_below(root), None) is not None
 
 
 def delete(path: str) -> None:
-    """Delete a file; none there is as well. Raises OSError."""
+    """Delete a file, which may be missing.
+
+    Raises:
+        OSError: It cannot be deleted.
+    """
     if is_remote(path):
         object_store.delete(path)
         return
@@ -289,8 +341,11 @@ def delete(path: str) -> None:
 
 
 def own_files_below(root: str) -> Iterator[StoredFile]:
-    """The regular files below a directory, seen without following a link: what may be deleted there. Raises
-    StorageError."""
+    """Yield the regular files below a directory that may be deleted; links are not followed.
+
+    Raises:
+        StorageError: The object store failed.
+    """
     if is_remote(root):
         yield from files_below(root)
         return
@@ -304,15 +359,16 @@ def own_files_below(root: str) -> Iterator[StoredFile]:
 
 
 def delete_below(root: str, path: str, *, placed_before_ms: int) -> bool:
-    """Delete the file at ``path``, relative to ``root``, if it is still the one that was there before a time; False
-    where it is not. On a local disk no link is followed below ``root``, and folders left empty go too.
+    """Delete the file at ``path``, relative to ``root``, if it was placed before a time; return whether it was deleted.
+
+    On a local disk no link is followed below ``root``, and empty folders are removed too.
 
     Args:
-        placed_before_ms: by the clock of whoever keeps the file; one that was put there since is another's.
+        placed_before_ms: By the clock of the filesystem or store; a file that was placed later is another one.
 
     Raises:
-        UsageError: the path leads out of ``root``.
-        OSError: it can't be deleted, or a part of its path is a link.
+        UsageError: The path leads out of ``root``.
+        OSError: It can't be deleted, or a part of its path is a link.
     """
     names = path.split("/")
     if any(name in ("", ".", "..") for name in names):
@@ -342,8 +398,9 @@ def delete_below(root: str, path: str, *, placed_before_ms: int) -> bool:
 
 
 def empty_folders(root: str, name: str, *, unchanged_since_ms: int) -> list[str]:
-    """Folders below the folder ``name`` of ``root``, as paths relative to ``root``, that have no file in them or below
-    and were last changed before a time; the innermost first. No link is followed; an object store has none."""
+    """Return folders below the folder ``name`` of ``root`` that contain no file and were last changed before a time:
+    paths relative to ``root``, the innermost first. No link is followed; an object store has no folders.
+    """
     if is_remote(root) or not os.path.isdir(os.path.join(root, name)):
         return []
     found: list[str] = []
@@ -351,7 +408,7 @@ def empty_folders(root: str, name: str, *, unchanged_since_ms: int) -> list[str]
     for path, folders, names, within in os.fwalk(os.path.join(root, name), topdown=False):
         here = os.path.relpath(path, root)
         is_old = os.fstat(within).st_mtime_ns // 1_000_000 <= unchanged_since_ms
-        # A link to a folder is among the folders, and nobody walks into it: it stays, and what is around it.
+        # A link to a folder is listed as a folder, but not followed: it stays, with its parents.
         if here != name and is_old and not names and all(os.path.join(here, folder) in going for folder in folders):
             going.add(here)
             found.append(here)
@@ -359,8 +416,11 @@ def empty_folders(root: str, name: str, *, unchanged_since_ms: int) -> list[str]
 
 
 def remove_folder(root: str, path: str) -> bool:
-    """Remove the folder at ``path``, relative to ``root``, if it is empty, through no link; whether it was. Raises
-    OSError."""
+    """Remove the folder at ``path``, relative to ``root``, if it is empty, through no link; return whether it was.
+
+    Raises:
+        OSError: It cannot be removed.
+    """
     folders = [os.open(root, _A_FOLDER & ~os.O_NOFOLLOW)]
     try:
         *around, name = path.split("/")
@@ -375,14 +435,14 @@ def remove_folder(root: str, path: str) -> bool:
 
 
 def _remove_empty(folders: list[int], names: list[str]) -> None:
-    """Remove folders that are empty now, the innermost first; the outermost stays."""
+    """Remove empty folders, the innermost first; the outermost stays."""
     for name, around in reversed(list(zip(names[1:], folders[1:], strict=False))):
         if not _is_removed(name, around):
             return
 
 
 def _is_removed(name: str, around: int) -> bool:
-    """Whether a folder was empty, and is gone now."""
+    """Remove a folder if it is empty; return whether it was."""
     try:
         os.rmdir(name, dir_fd=around)
     except OSError as error:
@@ -397,13 +457,13 @@ def _stored(path: str, status: os.stat_result) -> StoredFile:
 
 
 def delta_options(root: str) -> dict[str, str] | None:
-    """What deltalake is told to open a table below ``root``; the rest it takes from the environment, as we do."""
+    """Return deltalake's options for a table below ``root``; it reads the rest from the environment, as we do."""
     return object_store.delta_options() if is_remote(root) else None
 
 
 @contextmanager
 def answers(path: str) -> Iterator[None]:
-    """Errors of others who read ``path`` from an object store become StorageError; those of a disk stay."""
+    """Turn errors of libraries that read ``path`` from an object store into StorageError; those of a disk stay."""
     if not is_remote(path):
         yield
         return
@@ -412,8 +472,12 @@ def answers(path: str) -> Iterator[None]:
 
 
 def clock_ms(root: str) -> int:
-    """The time that whoever keeps the files below ``root`` gives a file written now, in epoch milliseconds: what ages
-    of files are told by, whatever clock a run was given. Raises OSError."""
+    """Return the time that the filesystem or store below ``root`` gives a file written now, in epoch milliseconds. Ages
+    of files are computed with it, not with a run's clock.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
     if is_remote(root):
         probe = join(root, CLOCK_FILE)
         object_store.put(probe, b"")
@@ -423,7 +487,7 @@ def clock_ms(root: str) -> int:
 
 
 def arrow_filesystem(root: str) -> fs.FileSystem:
-    """Arrow's own filesystem of what lies below ``root``; paths in it are relative to that."""
+    """Return Arrow's own filesystem below ``root``; its paths are relative to ``root``."""
     if is_remote(root):
         bucket, key = object_store.split(root)
         return fs.SubTreeFileSystem(f"{bucket}/{key}", object_store.arrow_filesystem())
@@ -434,7 +498,7 @@ def _fetched(path: str, start: int, end: int | None) -> mmap.mmap | bytes:
     try:
         whole = object_store.head(path).size
         if not whole:
-            return b""  # nothing to map is an error to the operating system
+            return b""  # the operating system cannot map zero bytes
         with tempfile.TemporaryFile(prefix="loglake-") as file:
             os.truncate(file.fileno(), whole)
             object_store.download(path, file.fileno(), start, whole if end is None else min(end, whole))

@@ -9,7 +9,7 @@ import pytest
 
 from logcore.columns.engines import Engine, available
 from logcore.errors import LogError
-from logcore.logs.model.producer_state import ProducerReplay
+from logcore.logs.model.producers.producer_state import ProducerReplay
 from logcore.logs.recovery.segment_recovery import IndexRules, Recover, recover_segment
 from logcore.segments.side_files.leader_epochs import EpochEntry
 from tests import handmade

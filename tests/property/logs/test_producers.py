@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from hypothesis import event, given, settings
 
-from logcore.logs.model.producer_state import ProducerReplay, ongoing
+from logcore.logs.model.producers.producer_state import ProducerReplay, ongoing
 from logcore.logs.model.transactions import Ongoing, TransactionState
 from tests.property.logs.test_transactions_and_ledger import Entry, History, derive, histories
 

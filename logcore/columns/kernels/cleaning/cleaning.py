@@ -1,16 +1,18 @@
-"""Cleaning by key: which records stay, the batches they are left in written anew, the indexes of what was written.
+"""Cleaning by key: select the records that stay, rewrite their batches, and index the written batches.
 
-A record that stays keeps its bytes from the offset delta on, for `hash_keys` takes no number that Kafka's encoder would
-write otherwise; in front of them stand a new length, no attributes, and the distance from the new base timestamp.
+A record that stays keeps its bytes from the offset delta on, because `hash_keys` accepts only numbers as Kafka's
+encoder writes them. Before these bytes are a new length, no attributes, and the difference from the new base timestamp.
 """
 
 from typing import Any
 
 import numba as nb
 
+from logcore.columns.kernels import codec_numbers as codecs
 from logcore.columns.kernels import slots
 from logcore.columns.kernels.cleaning import cleaning_slots as at_slot
 from logcore.columns.kernels.machine.checksums import crc32, crc32c_by_instruction, crc32c_by_tables
+from logcore.columns.kernels.machine.functions import called, inlined
 from logcore.columns.kernels.machine.intrinsics import (
     byte,
     call_with_five,
@@ -42,12 +44,12 @@ _FLUSH, _END = 1, 2
 _FINISH, _STREAM_END = 4, 1
 """Z_FINISH, Z_STREAM_END."""
 _GZIP_HEADER = nb.uint64(0x00000000_00088B1F)
-"""Of `compression.GZIP_HEADER` the first eight bytes, lowest first."""
+"""The first eight bytes of `compression.GZIP_HEADER`, lowest first."""
 _SESSION = 1
 """ZSTD_reset_session_only."""
 _LOW_BITS = 0xFFFFFFFF
 _LATEST_STAMP = 1 << 62
-"""From here on differences might not fit 64 bits; the slow way says what becomes of such a time."""
+"""From this time on differences might not fit 64 bits; the slow way handles such a batch."""
 
 
 def survivors(frame):
@@ -86,9 +88,9 @@ def survivors(frame):
     return nb.int64(0)
 
 
-@nb.njit(inline="always")
+@inlined
 def _write_varlong(target, at, value):
-    """An int64 in zigzag base 128; the position behind it."""
+    """Write an int64 in zigzag base 128. Returns the position after it."""
     left = nb.uint64((value << 1) ^ (value >> 63))
     while left >= nb.uint64(128):
         store8(target, at, nb.int64((left & nb.uint64(127)) | nb.uint64(128)))
@@ -98,7 +100,7 @@ def _write_varlong(target, at, value):
     return at + 1
 
 
-@nb.njit(inline="always")
+@inlined
 def _varlong_size(value):
     left = nb.uint64((value << 1) ^ (value >> 63))
     size = nb.int64(1)
@@ -108,9 +110,9 @@ def _varlong_size(value):
     return size
 
 
-@nb.njit
+@called
 def _lz4_frame(compress, source, size, target, at):
-    """The frame of Kafka's producer around 64 KiB blocks; where it ends."""
+    """Write a frame as Kafka's producer does, with blocks of 64 KiB. Returns its end."""
     stored64(target, at, _LZ4_HEADER)
     at += 7
     done = nb.int64(0)
@@ -138,9 +140,9 @@ def _lz4_frame(compress, source, size, target, at):
     return at + 4
 
 
-@nb.njit
+@called
 def _snappy_stream(compress, source, size, target, at):
-    """The xerial stream of Kafka's producer; where it ends, -1 where the encoder fails."""
+    """Write a xerial stream as Kafka's producer does. Returns its end, or -1 if the encoder fails."""
     stored64(target, at, _XERIAL_MAGIC)
     stored64(target, at + 8, _XERIAL_VERSIONS)
     at += 16
@@ -157,10 +159,12 @@ def _snappy_stream(compress, source, size, target, at):
     return at
 
 
-@nb.njit
+@called
 def _zstd_frame(compress, reset, state, source, size, target, at, room, frame):
-    """A streamed frame, flushed and then ended, which is how Kafka's stream is closed; -1 where there is no room. The
-    last words of `frame`'s scratch hold the library's two buffers."""
+    """Write a streamed frame, flushed and then ended, as Kafka closes its stream. Returns its end, or -1 without room.
+
+    The last words of `frame`'s scratch contain the library's two buffers.
+    """
     call_with_four(reset, state, nb.int64(_SESSION), nb.int64(0), nb.int64(0))
     buffers = numbers(frame, at_slot.SCRATCH)
     output, source_buffer = pointer(frame, at_slot.SCRATCH), moved(pointer(frame, at_slot.SCRATCH), 24)
@@ -179,10 +183,9 @@ def _zstd_frame(compress, reset, state, source, size, target, at, room, frame):
     return at + buffers[2]
 
 
-@nb.njit
+@called
 def _gzip_member(deflate, reset, state, source, size, target, at, room, tables):
-    """The member that Kafka's stream makes, deflated in one go in a state that is used again; where it ends, -1 where
-    that fails."""
+    """Write a member as Kafka's stream does, deflated at once with a reused state. Returns its end; -1: failure."""
     stream = to_bytes(state)
     call_with_four(reset, state, nb.int64(0), nb.int64(0), nb.int64(0))
     stored64(stream, 0, nb.uint64(to_address(source)))
@@ -213,28 +216,26 @@ def rewrite_kernel(by_instruction: bool) -> Any:
         target, room, used = pointer(frame, at_slot.TARGET), frame[at_slot.ROOM], frame[at_slot.USED]
         # The first words of the scratch are for the libraries' structures.
         scratch, scratch_size = moved(pointer(frame, at_slot.SCRATCH), 64), frame[at_slot.SCRATCH_SIZE] - 64
-        lz4, zstd, deflate = frame[at_slot.LZ4], frame[at_slot.ZSTD], frame[at_slot.DEFLATE]
-        snappy = frame[at_slot.SNAPPY]
         step, last_step = frame[at_slot.FIRST], frame[at_slot.END]
         status = nb.int64(slots.DONE)
         while step < last_step:
             batch = chosen[step]
             row = batch * slots.WIDTH
             attributes = table[row + slots.ATTRIBUTES]
-            codec = attributes & 7
+            codec = attributes & codecs.MASK
             body_end = table[row + slots.BODY_END]
             body = body_end - table[row + slots.BODY]
             count = kept[2 * batch]
             if count == 0:
-                codec = nb.int64(0)
-            native = (codec == 3 and lz4 != 0) or (codec == 4 and zstd != 0) or (codec == 1 and deflate != 0)
-            native = native or (codec == 2 and snappy != 0)
+                codec = nb.int64(codecs.NONE)
+            encode = frame[at_slot.ENCODERS + codec]
+            native = encode != 0
             most = body + 11 * count
             if native and most + slots.SLACK > scratch_size:
                 status = nb.int64(slots.FULL)
                 break
-            # What an encoder may add to what it cannot make smaller.
-            spare = most // 5 if codec == 2 else most >> 6
+            # The most that an encoder may add to incompressible bytes.
+            spare = most // 5 if codec == codecs.SNAPPY else most >> 6
             if _HEADER + most + spare + 1024 > room - used:
                 status = nb.int64(slots.FULL)
                 break
@@ -251,8 +252,8 @@ def rewrite_kernel(by_instruction: bool) -> Any:
                 kind = nb.int64(byte(flags, each))
                 if kind & at_slot.STAYS == 0:
                     continue
-                # The bytes were checked when the rows were made, but a file may have changed since: what does not fit
-                # the buffers any more is for the slow way to refuse.
+                # The bytes were checked when the rows were made, but a file may have changed since. If the bytes
+                # no longer fit the buffers, the slow way refuses them.
                 length, at = varint(source, starts[each], body_end)
                 good = at >= 0 and 1 <= length <= body_end - at
                 if not good:
@@ -270,7 +271,7 @@ def rewrite_kernel(by_instruction: bool) -> Any:
                     greatest = stamp
                 if not has_base:
                     base_stamp, has_base = stamp, True
-                # A length of the same number of bytes as the old one, almost always.
+                # Almost always the new length has as many bytes as the old one.
                 change = stamp - base_stamp
                 tail = record_end - rest
                 size = 1 + _varlong_size(change) + tail
@@ -286,18 +287,17 @@ def rewrite_kernel(by_instruction: bool) -> Any:
                 status = nb.int64(slots.DOUBT)
                 break
             end = used + _HEADER + to
-            if native and codec == 3:
-                end = _lz4_frame(lz4, section, to, target, used + _HEADER)
-            elif native and codec == 2:
-                end = _snappy_stream(snappy, section, to, target, used + _HEADER)
+            if native and codec == codecs.LZ4:
+                end = _lz4_frame(encode, section, to, target, used + _HEADER)
+            elif native and codec == codecs.SNAPPY:
+                end = _snappy_stream(encode, section, to, target, used + _HEADER)
             elif native:
                 at, left = used + _HEADER, room - used - _HEADER
-                if codec == 4:
-                    reset, state = frame[at_slot.ZSTD_RESET], frame[at_slot.ZSTD_STATE]
-                    end = _zstd_frame(zstd, reset, state, section, to, target, at, left, frame)
+                reset, state = frame[at_slot.ENCODER_RESETS + codec], frame[at_slot.ENCODER_STATES + codec]
+                if codec == codecs.ZSTD:
+                    end = _zstd_frame(encode, reset, state, section, to, target, at, left, frame)
                 else:
-                    reset, state = frame[at_slot.DEFLATE_RESET], frame[at_slot.DEFLATE_STATE]
-                    end = _gzip_member(deflate, reset, state, section, to, target, at, left, tables)
+                    end = _gzip_member(encode, reset, state, section, to, target, at, left, tables)
             if end < 0:
                 status = nb.int64(slots.DOUBT)
                 break
@@ -315,8 +315,8 @@ def rewrite_kernel(by_instruction: bool) -> Any:
             store_big16(here, 51, table[row + slots.PRODUCER_EPOCH])
             store_big32(here, 53, table[row + slots.BASE_SEQUENCE])
             store_big32(here, 57, count)
-            if native or codec == 0:
-                # What a codec that is not at hand makes of the section, the caller sums up.
+            if native or codec == codecs.NONE:
+                # If the codec is missing, the caller compresses the section and computes the checksum.
                 store_big32(here, 17, crc32c(target, used + 21, end, tables))
             greatest_of[step] = stated
             ends[step] = end
@@ -331,8 +331,10 @@ def rewrite_kernel(by_instruction: bool) -> Any:
 
 
 def index(frame):
-    """Offset and time index entries of batches as they are appended: one of each in front of a batch once more than
-    INTERVAL bytes lie behind the last one."""
+    """Write the offset and time index entries of appended batches.
+
+    One of each is written before a batch if the last entry is more than INTERVAL bytes earlier.
+    """
     written = numbers(frame, at_slot.INDEX_POSITIONS)
     interval, base = frame[at_slot.INDEX_INTERVAL], frame[at_slot.INDEX_BASE]
     since, stamp = frame[at_slot.INDEX_SINCE], frame[at_slot.INDEX_STAMP]
@@ -362,3 +364,8 @@ def index(frame):
     frame[at_slot.INDEX_OFFSET_COUNT] = offset_count
     frame[at_slot.INDEX_TIME_COUNT] = time_count
     return nb.int64(0)
+
+
+def kernels(has_crc32c: bool) -> dict[str, Any]:
+    """The kernels of this module by name, for processors with or without an instruction for CRC-32C."""
+    return {"survivors": survivors, "rewrite": rewrite_kernel(has_crc32c), "index": index}

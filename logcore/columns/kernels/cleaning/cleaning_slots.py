@@ -1,24 +1,26 @@
-"""The frames of the kernels that clean by key, and what a record is to them; `slots` has those of the others.
+"""The frames of the kernels that clean by key, and the rows of records; `slots` has the frames of the others.
 
-hash_keys   batches of the table → a row a record: hash of its key, offset, where it begins, flags
+hash_keys   batches of the table → a row for each record: hash of its key, offset, beginning, flags
 hash_bytes  byte strings → their hashes
 put_newest  rows → the parts of a map of newest offsets
-find_newest rows → of each the newest offset in the map
-spread_part a part of a map, made longer, in place
+find_newest rows → the newest offset of each key in the map
+spread_part a part of a map → the same part with more slots, in place
 move_part   a part of a map → another one
 take_part   a part of a map → rows
-mark_newest a map → a bit for each offset that it holds
-newest_rows batches of the table, and those bits → a row a record that is the newest of its key, but for the hash
-survivors   rows and what the map says of them → which stay, and of each batch how many
+mark_newest a map → a bit for each of its offsets
+newest_rows batches of the table, and those bits → rows, without hashes, of the newest records of their keys
+survivors   rows and their newest offsets → which rows stay, and how many of each batch
 rewrite     batches of which some records stay → their new bytes
 index       batches written → entries of the two indexes
 """
+
+from logcore.columns.kernels import codec_numbers
 
 # Flags of a row.
 NO_KEY = 1
 NO_VALUE = 2
 LEFT_OUT = 4
-"""Not for the map: control records, and what the caller says."""
+"""Not for the map: control records, and rows that the caller marked."""
 STAYS = 8
 """Set by `survivors`."""
 
@@ -32,19 +34,19 @@ STARTS = 3
 FLAGS = 4
 """uint8."""
 FIRST_ROWS = 5
-"""int64, a number for each batch of the table: its first row; behind the last batch the number of rows."""
+"""int64, a number for each batch of the table: its first row; after the last batch the number of rows."""
 NEWEST = 6
-"""int64: newest offset of the key, -1 where the map has none."""
+"""int64: newest offset of the key, -1 if the map has none."""
 
 SOURCE = 8
 SOURCE_SIZE = 9
 TABLE = 10
 FIRST = 11
-"""First batch, or row, to read, and where the next call goes on."""
+"""First batch, or row, to read, and where the next call continues."""
 END = 12
 STATUS = 13
 ROWS = 14
-"""How many there are so far."""
+"""Number of rows so far."""
 CAPACITY = 15
 
 # Of `hash_keys`.
@@ -57,31 +59,31 @@ PARTS = 18
 SINCE = 19
 """Rows of lower offsets are not for the map."""
 MOST_KEYS = 20
-"""So many keys fill the map, whatever is put next; -1: none do."""
+"""With this many keys the map is full; -1: no limit."""
 KEYS = 21
-"""How many there are so far."""
+"""Number of keys so far."""
 PART = 22
 """With FULL: the part that has no room for the row's key."""
 LAST_PUT = 23
-"""Offset of the last row that was put; -1 before one was."""
+"""Offset of the last row that was put; -1 before the first one."""
 PART_SHIFT = 7
 """63 less the number of bits that name the part of a hash."""
 
 # Of `survivors`.
 MODES = 24
-"""int64, a number for each batch: what becomes of its records."""
+"""int64, a number for each batch: the treatment of its records."""
 NEEDS = 25
-"""int64, a number for each batch: 1 where tombstones stay."""
+"""int64, a number for each batch: 1 if tombstones stay."""
 LATEST = 26
 """Rows of higher offsets stay."""
 FROZEN = 27
-"""Rows from this offset on go only where the map has a newer offset."""
+"""Rows from this offset on are removed only if the map has a newer offset."""
 KEPT = 28
-"""int64, for each batch: how many of its records stay, and behind it how many of those have no value."""
+"""int64, for each batch: how many of its records stay, then how many of those have no value."""
 
 # Of `rewrite`.
 CHOSEN = 32
-"""int64: rows of the table to be written, from FIRST to END."""
+"""int64: rows of the table to write, from FIRST to END."""
 HORIZONS = 33
 """int64, for each chosen batch: delete horizon, NONE without one."""
 TARGET = 34
@@ -91,29 +93,24 @@ ENDS = 37
 """int64, for each chosen batch: where it ends in the target."""
 SCRATCH = 38
 SCRATCH_SIZE = 39
-LZ4 = 40
-"""Address of LZ4_compress_default, 0 where it is not at hand."""
-ZSTD = 41
-"""Address of ZSTD_compressStream2, 0 where it is not at hand."""
-ZSTD_STATE = 42
-ZSTD_RESET = 43
-"""Address of ZSTD_CCtx_reset."""
-CHECKSUM_TABLES = 44
-STAMPS = 45
+CHECKSUM_TABLES = 40
+STAMPS = 41
 """int64, for each chosen batch: its max timestamp."""
-DEFLATE = 46
-"""Address of zlib's deflate, 0 where it is not at hand; of deflateReset; and of a z_stream that is set up."""
-DEFLATE_RESET = 47
-DEFLATE_STATE = 48
-SNAPPY = 49
-"""Address of snappy-java's rawCompress, 0 where it is not at hand."""
 
 # Of `mark_newest` and `newest_rows`.
-BITS = 52
+BITS = 42
 """Address of a bit for each offset from BITS_FROM up to BITS_END, lowest first."""
-BITS_FROM = 53
-BITS_END = 54
-SLOTS = 56
+BITS_FROM = 43
+BITS_END = 44
+
+# Of `rewrite`, a slot for each codec number.
+ENCODERS = 46
+"""Address of zlib's deflate, snappy-java's rawCompress, LZ4_compress_default or ZSTD_compressStream2; 0: none."""
+ENCODER_STATES = ENCODERS + codec_numbers.NUMBERS
+"""Address of a z_stream or ZSTD_CCtx that is set up, 0 for an encoder that needs none."""
+ENCODER_RESETS = ENCODER_STATES + codec_numbers.NUMBERS
+"""Address of deflateReset or ZSTD_CCtx_reset, 0 for an encoder without a state."""
+SLOTS = ENCODER_RESETS + codec_numbers.NUMBERS
 
 ALL_GO = 0
 ALL_STAY = 1
@@ -142,7 +139,7 @@ MOVE_COUNT = 7
 MOVE_STATUS = 8
 MOVE_WIDTH = 10
 ALWAYS_ASIDE = 1024
-"""Slots at the beginning of a part whose content is laid aside while it is spread."""
+"""Slots at the beginning of a part whose content is set aside while it is spread."""
 MOST_ASIDE = 4096
 
 # Frame of `index`.
@@ -157,9 +154,9 @@ INDEX_STAMP = 5
 """Greatest timestamp so far, and the last offset of the first batch that reached it."""
 INDEX_STAMP_OFFSET = 6
 INDEX_LAST_STAMP = 7
-"""Of the last time entry; -1 before one."""
+"""Timestamp of the last time entry; -1 before the first one."""
 INDEX_OFFSETS = 8
-"""Where the entries go, and how many there are."""
+"""Target of the entries, and their number."""
 INDEX_OFFSET_COUNT = 9
 INDEX_TIMES = 10
 INDEX_TIME_COUNT = 11

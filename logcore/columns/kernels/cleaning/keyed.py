@@ -1,7 +1,9 @@
-"""The records of v2 batches as the cleaner sees them: checked to the last byte, the keys hashed, a row each.
+"""The records of v2 batches as the cleaner sees them: checked to the last byte, with hashed keys, one row each.
 
-As strict as `records`: a batch that is not plainly good gives no row, and the kernel ends in doubt in front of it.
+As strict as `records`: a batch that is not certainly good gives no row, and the kernel ends with DOUBT before it.
 """
+
+from typing import Any
 
 import numba as nb
 
@@ -13,7 +15,7 @@ from logcore.columns.kernels.machine.values import is_utf8, varint, varlong
 
 
 def hash_keys(frame):
-    """A row for every record of batches FIRST..END."""
+    """Write a row for every record of batches FIRST..END."""
     source = pointer(frame, at_slot.SOURCE)
     source_end = frame[at_slot.SOURCE_SIZE]
     table = numbers(frame, at_slot.TABLE)
@@ -60,14 +62,14 @@ def hash_keys(frame):
             key_size, at = varint(source, at, record_end)
             if at < 0 or key_size < -1 or key_size > record_end - at:
                 break
-            # For now where the key is: hashes are made of many at once.
+            # Store the key's position for now: many keys are hashed at once.
             store64(highs, to, at)
             store64(lows, to, max(key_size, nb.int64(0)))
             if key_size < 0:
                 kind |= at_slot.NO_KEY
             else:
                 if is_control:
-                    # Only the two markers with a key of exactly four bytes are plain.
+                    # Only the two markers with a key of exactly four bytes are accepted.
                     if key_size != 4 or big_int16(source, at) != 0:
                         break
                     control_type = big_int16(source, at + 2)
@@ -111,7 +113,7 @@ def hash_keys(frame):
         table[row + slots.CONTROL_TYPE] = control_type
         rows = to
         batch += 1
-        # While the keys are near, but for a few that wait for more.
+        # Hash while the keys are in the cache, except a few that wait for more.
         together = (rows - hashed) & ~nb.int64(LANES - 1)
         hash_rows(source, source_end, highs, lows, hashed, hashed + together, key_0, key_1)
         hashed += together
@@ -124,7 +126,7 @@ def hash_keys(frame):
 
 
 def hash_bytes(frame):
-    """The hashes of byte strings FIRST..END, which stand back to back: string n ends where STARTS says for n + 1."""
+    """Hash the byte strings FIRST..END, which are stored without gaps: string n ends at number n + 1 of STARTS."""
     source, source_end = pointer(frame, at_slot.SOURCE), frame[at_slot.SOURCE_SIZE]
     highs, lows, starts = pointer(frame, at_slot.HIGH), pointer(frame, at_slot.LOW), numbers(frame, at_slot.STARTS)
     key_0, key_1 = nb.uint64(frame[at_slot.KEY_0]), nb.uint64(frame[at_slot.KEY_1])
@@ -133,3 +135,8 @@ def hash_bytes(frame):
         store64(lows, row, starts[row + 1] - starts[row])
     hash_rows(source, source_end, highs, lows, frame[at_slot.FIRST], frame[at_slot.END], key_0, key_1)
     return nb.int64(0)
+
+
+def kernels(has_crc32c: bool) -> dict[str, Any]:
+    """The kernels of this module by name; they are the same for all processors."""
+    return {"hash_keys": hash_keys, "hash_bytes": hash_bytes}

@@ -1,13 +1,16 @@
-"""Maps from the hash of a key to its newest offset: open addressing with linear probing, in parts that grow alone.
+"""Maps from the hash of a key to its newest offset: open addressing with linear probing, in parts that grow separately.
 
-The highest bits of the hash's first half name the part, its second half the slot where the search begins. That slot's
-cache line is asked for some rows ahead, so that waiting for memory overlaps.
+The highest bits of the hash's first half select the part, its second half the slot where the search begins. That slot's
+cache line is prefetched some rows ahead, so waits for memory overlap.
 """
+
+from typing import Any
 
 import numba as nb
 
 from logcore.columns.kernels import slots
 from logcore.columns.kernels.cleaning import cleaning_slots as at_slot
+from logcore.columns.kernels.machine.functions import called, inlined
 from logcore.columns.kernels.machine.intrinsics import (
     byte,
     load64,
@@ -21,28 +24,28 @@ from logcore.columns.kernels.machine.intrinsics import (
 )
 
 _AHEAD = 24
-"""Rows between asking for a slot and looking at it."""
+"""Rows between the prefetch of a slot and its use."""
 _LINE = 64
-"""Bytes that come at once. A search of two or three slots mostly ends in the line behind that where it begins."""
+"""Bytes of a cache line. A search of two or three slots mostly ends in the line after its first one."""
 
 _ONE = nb.uint64(1)
 _HALF = nb.uint64(32)
 _EMPTY = nb.uint64(0)
 
 
-@nb.njit(inline="always")
+@inlined
 def _first_slot(low, count):
     """Where the search for a hash begins in a part of `count` slots, fewer than 2**32."""
     return nb.int64(((low >> _HALF) * nb.uint64(count)) >> _HALF)
 
 
-@nb.njit(inline="always")
+@inlined
 def _part(high, shift):
     """The number of the part of a hash."""
     return nb.int64((high >> _ONE) >> shift)
 
 
-@nb.njit(inline="always")
+@inlined
 def _ask(parts, shift, highs, lows, row):
     high, low = load64(highs, row * 8), load64(lows, row * 8)
     part = _part(high, shift) * at_slot.PART_WIDTH
@@ -52,9 +55,9 @@ def _ask(parts, shift, highs, lows, row):
     prefetched(table, place + _LINE)
 
 
-@nb.njit(inline="always")
+@inlined
 def _place(table, count, high, low):
-    """(byte position of the slot of a hash, or of the empty one where it belongs, what the slot holds)."""
+    """Return (byte position of the slot of a hash, or of the empty slot for it, content of the slot)."""
     slot = _first_slot(low, count)
     while True:
         at = slot * at_slot.SLOT_BYTES
@@ -67,7 +70,7 @@ def _place(table, count, high, low):
 
 
 def put_newest(frame):
-    """Put rows FIRST..END into the map, those with a key from SINCE on that are not left out; the last put wins."""
+    """Put rows FIRST..END into the map: those from SINCE on with a key that are not left out. The last put wins."""
     parts, shift = numbers(frame, at_slot.PARTS), nb.uint64(frame[at_slot.PART_SHIFT])
     highs, lows = pointer(frame, at_slot.HIGH), pointer(frame, at_slot.LOW)
     offsets, flags = pointer(frame, at_slot.OFFSETS), pointer(frame, at_slot.FLAGS)
@@ -110,7 +113,7 @@ def put_newest(frame):
 
 
 def find_newest(frame):
-    """The newest offsets of the keys of rows FIRST..END; -1 where there is no key, or the map does not have it."""
+    """Find the newest offsets of the keys of rows FIRST..END; -1 without a key, or if the map does not have it."""
     parts, shift = numbers(frame, at_slot.PARTS), nb.uint64(frame[at_slot.PART_SHIFT])
     highs, lows = pointer(frame, at_slot.HIGH), pointer(frame, at_slot.LOW)
     flags, newest = pointer(frame, at_slot.FLAGS), pointer(frame, at_slot.NEWEST)
@@ -133,12 +136,13 @@ def find_newest(frame):
 
 
 def spread_part(frame):
-    """Give what the first MOVE_SLOTS slots of a part hold their places among MOVE_TO_SLOTS, 1.5 times as many or more.
+    """Move the content of the first MOVE_SLOTS slots of a part to its places among MOVE_TO_SLOTS, at least 1.5 times as
+    many.
 
-    From the last slot to the first: the number of a slot grows with the hash, so what is moved goes to its own slot or
-    to one behind it, where all is done already. What does not (it lay far behind its place, or the search for a place
-    wraps around) is laid aside and brought back in the end. Room for it ends only if hashes are anything but random:
-    then FULL, and everything is in one of the slots still, or aside.
+    It works from the last slot to the first. The number of a slot grows with the hash, so content moves to its own slot
+    or to a later one, where all is done already. Other content (it was far after its place, or the search for a place
+    wraps around) is set aside and put back at the end. The room for it is used up only if hashes are not random: then
+    the status is FULL, and all content is still in the slots or set aside.
     """
     table, aside = pointer(frame, at_slot.MOVE_FROM), pointer(frame, at_slot.MOVE_TO)
     count = frame[at_slot.MOVE_TO_SLOTS]
@@ -173,9 +177,9 @@ def spread_part(frame):
     return nb.int64(0)
 
 
-@nb.njit
+@called
 def _put_back(source, held_slots, target, count):
-    """Put what slots hold into a part of `count` slots that holds none of it."""
+    """Put the content of slots into a part of `count` slots that has none of it."""
     for slot in range(held_slots):
         here = moved(source, slot * at_slot.SLOT_BYTES)
         held = load64(here, 16)
@@ -189,14 +193,14 @@ def _put_back(source, held_slots, target, count):
 
 
 def move_part(frame):
-    """Put what MOVE_SLOTS slots hold into another part, which holds none of it."""
+    """Put the content of MOVE_SLOTS slots into another part, which has none of it."""
     source, target = pointer(frame, at_slot.MOVE_FROM), pointer(frame, at_slot.MOVE_TO)
     _put_back(source, frame[at_slot.MOVE_SLOTS], target, frame[at_slot.MOVE_TO_SLOTS])
     return nb.int64(0)
 
 
 def take_part(frame):
-    """The hashes and offsets that a part holds, as rows from COUNT on."""
+    """Write the hashes and offsets of a part as rows from COUNT on."""
     source = pointer(frame, at_slot.MOVE_FROM)
     highs, lows = pointer(frame, at_slot.MOVE_HIGH), pointer(frame, at_slot.MOVE_LOW)
     offsets = pointer(frame, at_slot.MOVE_OFFSETS)
@@ -211,3 +215,14 @@ def take_part(frame):
             row += 1
     frame[at_slot.MOVE_COUNT] = row
     return nb.int64(0)
+
+
+def kernels(has_crc32c: bool) -> dict[str, Any]:
+    """The kernels of this module by name; they are the same for all processors."""
+    return {
+        "put_newest": put_newest,
+        "find_newest": find_newest,
+        "spread_part": spread_part,
+        "move_part": move_part,
+        "take_part": take_part,
+    }

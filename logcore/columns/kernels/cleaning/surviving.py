@@ -1,8 +1,10 @@
-"""Cleaning by a bit for each offset: which offsets a map of newest offsets holds, and the records that stand at them.
+"""Cleaning by a bit for each offset: the offsets in a map of newest offsets, and the records at these offsets.
 
-Once the map is whole, a record that it was made from is the newest of its key where its offset is in the map. So the
+When the map is complete, a record that it was made from is the newest of its key if its offset is in the map. So the
 second reading needs neither hashes nor the map.
 """
+
+from typing import Any
 
 import numba as nb
 
@@ -13,7 +15,7 @@ from logcore.columns.kernels.machine.values import varint, varlong
 
 
 def mark_newest(frame):
-    """Set the bits of the offsets that a map holds, those from BITS_FROM on and below BITS_END."""
+    """Set the bits of a map's offsets in BITS_FROM..BITS_END."""
     parts, bits = numbers(frame, at_slot.PARTS), pointer(frame, at_slot.BITS)
     first, end = frame[at_slot.BITS_FROM], frame[at_slot.BITS_END]
     for number in range(nb.int64(1) << (63 - frame[at_slot.PART_SHIFT])):
@@ -28,9 +30,9 @@ def mark_newest(frame):
 
 
 def newest_rows(frame):
-    """A row for every record of batches FIRST..END whose offset has its bit; all offsets of these batches have one.
+    """Write a row for every record of batches FIRST..END whose bit is set; all offsets of these batches have a bit.
 
-    What the other records hold was checked when the map was made from them; here nobody looks.
+    The other records were checked when the map was made from them, and are not read here.
     """
     source = pointer(frame, at_slot.SOURCE)
     table, bits = numbers(frame, at_slot.TABLE), pointer(frame, at_slot.BITS)
@@ -96,3 +98,8 @@ def newest_rows(frame):
     frame[at_slot.ROWS] = rows
     frame[at_slot.STATUS] = status
     return nb.int64(0)
+
+
+def kernels(has_crc32c: bool) -> dict[str, Any]:
+    """The kernels of this module by name; they are the same for all processors."""
+    return {"mark_newest": mark_newest, "newest_rows": newest_rows}

@@ -1,1 +1,1 @@
-"""Kernels that walk batches, inflate them and write records and lines."""
+"""Kernels that find batches, decompress them, and write records and lines."""

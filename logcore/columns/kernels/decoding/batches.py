@@ -1,14 +1,17 @@
-"""The walk over batch headers: which batches stand here beyond doubt, with their checksums verified.
+"""The walk over batch headers: it finds batches that are certainly good, and verifies their checksums.
 
-Stricter than the scan, never laxer: whatever is not plainly a good batch ends the walk in doubt, and the scan judges.
+It is never less strict than the scan: anything that is not certainly a good batch ends the walk with DOUBT, and the
+scan validates it.
 """
 
 from typing import Any
 
 import numba as nb
 
+from logcore.columns.kernels import codec_numbers as codecs
 from logcore.columns.kernels import slots
 from logcore.columns.kernels.machine.checksums import crc32, crc32c_by_instruction, crc32c_by_tables
+from logcore.columns.kernels.machine.functions import inlined
 from logcore.columns.kernels.machine.intrinsics import (
     big_int16,
     big_int32,
@@ -26,32 +29,32 @@ _SMALLEST_RECORD = 7
 _MESSAGE_HEADER = 18  # to the end of the attributes
 _SMALLEST_V0, _SMALLEST_V1 = 14, 22
 _WORTH_A_CALL = 256
-"""From this size on a message's CRC-32 is left to a library, where there is one."""
+"""From this size on, a library computes a message's CRC-32 if one is available."""
 
 
 def walk_kernel(by_instruction: bool) -> Any:
     """The kernel, for processors with or without an instruction for CRC-32C."""
     crc32c = crc32c_by_instruction if by_instruction else crc32c_by_tables
 
-    @nb.njit(inline="always")
+    @inlined
     def kind_of(source, at):
         """Kind of the batch at a position that 23 bytes follow; -1 if no such batch exists."""
         magic = nb.int64(byte(source, at + 16))
         if magic == 2:
-            codec = nb.int64(byte(source, at + 22)) & 7
-            if codec > 4:
+            codec = nb.int64(byte(source, at + 22)) & codecs.MASK
+            if (codecs.OF_BATCHES >> codec) & 1 == 0:
                 return nb.int64(-1)
-            return nb.int64(slots.PLAIN) if codec == 0 else nb.int64(slots.COMPRESSED)
+            return nb.int64(slots.PLAIN) if codec == codecs.NONE else nb.int64(slots.COMPRESSED)
         if magic > 2:
             return nb.int64(-1)
-        codec = nb.int64(byte(source, at + 17)) & 7
-        if codec > 3:
+        codec = nb.int64(byte(source, at + 17)) & codecs.MASK
+        if (codecs.OF_MESSAGES >> codec) & 1 == 0:
             return nb.int64(-1)
-        return nb.int64(slots.PLAIN_MESSAGES) if codec == 0 else nb.int64(slots.COMPRESSED_MESSAGES)
+        return nb.int64(slots.PLAIN_MESSAGES) if codec == codecs.NONE else nb.int64(slots.COMPRESSED_MESSAGES)
 
-    @nb.njit(inline="always")
+    @inlined
     def v2_header(source, at, size, expected, ceiling, table, row, tables):
-        """Whether a v2 batch stands here; its row is written."""
+        """Whether a v2 batch is here; its row is written."""
         base = big_int64(source, at)
         delta = big_int32(source, at + 23)
         count = big_int32(source, at + 57)
@@ -59,7 +62,9 @@ def walk_kernel(by_instruction: bool) -> Any:
             return False
         attributes = big_int16(source, at + 21) & 0xFFFF
         body = size - _V2_HEADER
-        if count < 0 or count > delta + 1 or (attributes & 7 == 0 and count > body // _SMALLEST_RECORD):
+        if count < 0 or count > delta + 1:
+            return False
+        if attributes & codecs.MASK == codecs.NONE and count > body // _SMALLEST_RECORD:
             return False
         crc = big_int32(source, at + 17) & 0xFFFFFFFF
         if crc32c(source, at + 21, at + size, tables) != crc:
@@ -79,9 +84,9 @@ def walk_kernel(by_instruction: bool) -> Any:
         table[row + slots.BODY] = at + _V2_HEADER
         return True
 
-    @nb.njit(inline="always")
+    @inlined
     def message(source, at, size, expected, ceiling, table, row, tables, faster):
-        """Whether a v0 or v1 message stands here; its row is written. A wrapper's base offset is yet to be found."""
+        """Whether a v0 or v1 message is here; its row is written. A wrapper's base offset is still unknown."""
         magic = nb.int64(byte(source, at + 16))
         if size < _OVERHEAD + (_SMALLEST_V1 if magic == 1 else _SMALLEST_V0):
             return False
@@ -147,12 +152,12 @@ def walk_kernel(by_instruction: bool) -> Any:
             else:
                 good = message(source, at, size, expected, ceiling, table, row, tables, faster)
             behind = at + size
-            # A successor that claims offsets of this batch: which of the two is wrong is for the scan to say.
+            # A successor that claims offsets of this batch: the scan decides which of the two is wrong.
             table[row + slots.BEFORE_WRAPPER] = 0
             if good and end - behind >= _OVERHEAD and big_int32(source, behind + 8) >= _SMALLEST_V0:
                 good = big_int64(source, behind) > table[row + slots.LAST_OFFSET]
                 if end - behind >= _MESSAGE_HEADER + 8 and kind_of(source, behind) == slots.COMPRESSED_MESSAGES:
-                    # It may begin anywhere; only a batch without a gap in front of it cannot be the wrong one.
+                    # It may begin anywhere; only a batch without a gap before it cannot be the wrong one.
                     table[row + slots.BEFORE_WRAPPER] = 1
                     if here != slots.COMPRESSED_MESSAGES and table[row + slots.BASE_OFFSET] > expected:
                         good = False
@@ -165,7 +170,8 @@ def walk_kernel(by_instruction: bool) -> Any:
             attributes = table[row + slots.ATTRIBUTES]
             if here <= slots.COMPRESSED and attributes & 32 != 0:
                 has_control = 1
-            codec = attributes & 7 if codec == -2 or codec == attributes & 7 else nb.int64(-1)
+            own = attributes & codecs.MASK
+            codec = own if codec == -2 or codec == own else nb.int64(-1)
             table[row + slots.POSITION] = at
             table[row + slots.SIZE] = size
             table[row + slots.BODY_END] = at + size
@@ -190,7 +196,7 @@ def walk_kernel(by_instruction: bool) -> Any:
 
 
 def hop(frame):
-    """Follow the batches' length fields to the first that begins at or behind the target, believing everything."""
+    """Follow the batches' length fields to the first one that begins at or after the target, without checks."""
     source, end = pointer(frame, slots.HOP_SOURCE), frame[slots.HOP_SIZE]
     at, target = frame[slots.HOP_POSITION], frame[slots.HOP_TARGET]
     next_offset = frame[slots.HOP_NEXT_OFFSET]
@@ -205,3 +211,8 @@ def hop(frame):
     frame[slots.HOP_POSITION] = at
     frame[slots.HOP_NEXT_OFFSET] = next_offset
     return nb.int64(0)
+
+
+def kernels(has_crc32c: bool) -> dict[str, Any]:
+    """The kernels of this module by name, for processors with or without an instruction for CRC-32C."""
+    return {"walk": walk_kernel(has_crc32c), "hop": hop}

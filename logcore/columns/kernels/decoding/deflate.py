@@ -1,15 +1,19 @@
-"""Which gzip members a fast decoder may take: those whose code tables zlib, too, would accept.
+"""Select the gzip members that a fast decoder may decode: those whose code tables zlib would accept too.
 
-isal decodes gzip at twice zlib's speed, but takes incomplete sets of codes that zlib refuses. Code tables stand at the
-beginning of a deflate block; so with a bare gzip header and a single block, which is what Kafka's producers write for
-batches of ordinary size, they can be looked at before. Whatever is unusual is left to zlib.
+isal decodes gzip at twice zlib's speed, but accepts incomplete sets of codes that zlib refuses. Code tables are at the
+beginning of a deflate block. Kafka's producers write a bare gzip header and a single block for batches of ordinary
+size, so the tables can be checked before decompression. zlib decodes all other members.
 
-See RFC 1951, 3.2.7. Belongs here: reading the lengths of the codes and adding them up; nothing is decompressed.
+This module reads the lengths of the codes and adds them up; it decompresses nothing. Source: RFC 1951, 3.2.7.
 """
+
+from typing import Any
 
 import numba as nb
 
+from logcore.columns.kernels import codec_numbers as codecs
 from logcore.columns.kernels import slots
+from logcore.columns.kernels.machine.functions import called, inlined
 from logcore.columns.kernels.machine.intrinsics import byte, load32, numbers, pointer, store8
 
 _HEADER = 10
@@ -19,18 +23,18 @@ _SYMBOLS, _WIDTHS = 320, 448
 """Places in the scratch space: lengths of up to 316 codes, then for each 7 bits a symbol, then how many it took."""
 
 
-@nb.njit(inline="always")
+@inlined
 def bits(source, at, end, position, count):
-    """`count` bits (at most 16) from bit `position` of the bytes [at, end) on; -1 behind their end."""
+    """`count` bits (at most 16) from bit `position` of the bytes [at, end) on; -1 after their end."""
     place = at + (position >> 3)
     if end - place < 4:
         return nb.int64(-1)
     return (nb.int64(load32(source, place)) >> (position & 7)) & ((nb.int64(1) << count) - 1)
 
 
-@nb.njit(inline="always")
+@inlined
 def place_of(index):
-    """Of which symbol three bits state the length: 16 17 18 0 8 7 9 6 10 5 11 4 12 3 13 2 14 1 15."""
+    """The symbol whose length three bits give: 16 17 18 0 8 7 9 6 10 5 11 4 12 3 13 2 14 1 15."""
     if index < 3:
         return index + 16
     if index == 3:
@@ -39,9 +43,9 @@ def place_of(index):
     return 8 + (low >> 1) if low & 1 == 0 else 7 - (low >> 1)
 
 
-@nb.njit
+@called
 def is_complete(scratch, first, end):
-    """Whether the lengths of the symbols [first, end) make a complete set of codes: nothing is left over."""
+    """Whether the lengths of the symbols [first, end) make a complete set of codes, without unused codes."""
     left = nb.int64(1) << 15
     for index in range(first, end):
         length = nb.int64(byte(scratch, index))
@@ -50,7 +54,7 @@ def is_complete(scratch, first, end):
     return left == 0
 
 
-@nb.njit
+@called
 def fill_table(scratch):
     """The look-up table of a complete set of codes of at most 7 bits for 19 symbols."""
     code = nb.int64(0)
@@ -58,7 +62,7 @@ def fill_table(scratch):
         for each in range(19):
             if nb.int64(byte(scratch, each)) != length:
                 continue
-            # Codes are packed from their most significant bit on, everything else from the least.
+            # Codes are packed from their most significant bit on, all other numbers from the least.
             turned = nb.int64(0)
             for bit in range(length):
                 turned |= ((code >> bit) & 1) << (length - 1 - bit)
@@ -71,7 +75,7 @@ def fill_table(scratch):
         code <<= 1
 
 
-@nb.njit
+@called
 def has_sound_tables(source, at, end, scratch):
     """Whether a bare gzip member of one deflate block with complete code tables fills the bytes [at, end)."""
     if end - at < _HEADER + _TRAILER + 8 or load32(source, at) != nb.uint64(0x00088B1F):
@@ -131,7 +135,7 @@ def has_sound_tables(source, at, end, scratch):
 
 
 def judge_gzip(frame):
-    """Mark which of the batches FIRST..END of the table a fast decoder may take, in their column SOUND."""
+    """Mark in the column SOUND which of the batches FIRST..END of the table a fast decoder may decode."""
     source, scratch = pointer(frame, slots.INFLATE_SOURCE), pointer(frame, slots.INFLATE_TARGET)
     table = numbers(frame, slots.INFLATE_TABLE)
     for batch in range(frame[slots.INFLATE_FIRST], frame[slots.INFLATE_END]):
@@ -139,6 +143,12 @@ def judge_gzip(frame):
         at, end = table[row + slots.BODY], table[row + slots.BODY_END]
         if table[row + slots.MAGIC] < 2:
             at += 8
-        sound = table[row + slots.ATTRIBUTES] & 7 == 1 and has_sound_tables(source, at, end, scratch)
+        codec = table[row + slots.ATTRIBUTES] & codecs.MASK
+        sound = codec == codecs.GZIP and has_sound_tables(source, at, end, scratch)
         table[row + slots.SOUND] = 1 if sound else 0
     return nb.int64(0)
+
+
+def kernels(has_crc32c: bool) -> dict[str, Any]:
+    """The kernels of this module by name; they are the same for all processors."""
+    return {"judge_gzip": judge_gzip}

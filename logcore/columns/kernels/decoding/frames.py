@@ -1,13 +1,17 @@
-"""Decompression of a group of batches into one arena, without a call from Python a batch.
+"""Decompression of a group of batches into one arena, without a call from Python for each batch.
 
-The blocks are decoded by the functions of the codecs' own libraries (LZ4_decompress_safe, ZSTD_decompressDCtx), which
-are called by address; the frames around them are walked here, so that before anything is decoded its end and the most
-it can give are known. Only one plain frame that fills the batch is accepted: everything else ends in doubt.
+The codecs' own libraries decode the blocks (LZ4_decompress_safe, ZSTD_decompressDCtx, called by address). The kernel
+reads the frames around them, so the end and the greatest output are known before anything is decoded. Only one plain
+frame that fills the batch is accepted: everything else ends with DOUBT.
 """
+
+from typing import Any
 
 import numba as nb
 
+from logcore.columns.kernels import codec_numbers as codecs
 from logcore.columns.kernels import slots
+from logcore.columns.kernels.machine.functions import called, inlined
 from logcore.columns.kernels.machine.intrinsics import (
     big_int32,
     byte,
@@ -31,12 +35,12 @@ _P4, _P5 = nb.uint64(668265263), nb.uint64(374761393)
 _P1 = nb.uint64(2654435761)
 
 
-@nb.njit(inline="always")
+@inlined
 def _rotated(value, by):
     return ((value << nb.uint64(by)) | (value >> nb.uint64(32 - by))) & _LOW32
 
 
-@nb.njit
+@called
 def xxh32_of_few(source, at, size):
     """XXH32 with seed 0 of fewer than 16 bytes."""
     value = (_P5 + nb.uint64(size)) & _LOW32
@@ -55,7 +59,7 @@ def xxh32_of_few(source, at, size):
     return value ^ (value >> nb.uint64(16))
 
 
-@nb.njit
+@called
 def lz4_blocks(source, at, end, magic):
     """(position of the first block, largest block, most output) of the frame that fills [at, end); -1 if in doubt."""
     none = nb.int64(-1)
@@ -69,7 +73,7 @@ def lz4_blocks(source, at, end, magic):
     if end - at < 4 + descriptor + 1 + 4:
         return none, none, none
     stated = nb.int64(byte(source, at + 4 + descriptor))
-    # The first clients hashed the frame's magic too; messages of format v0 still hold that.
+    # The first clients hashed the frame's magic too; messages of format v0 still contain that hash.
     if magic > 0 and nb.int64((xxh32_of_few(source, at + 4, descriptor) >> nb.uint64(8)) & nb.uint64(255)) != stated:
         return none, none, none
     largest = nb.int64(1) << (8 + 2 * (sizes >> 4))
@@ -84,19 +88,19 @@ def lz4_blocks(source, at, end, magic):
             break
         plain = size & 0x80000000 != 0
         size &= 0x7FFFFFFF
-        # A stored block of nothing is an end mark too, for Kafka.
+        # For Kafka, an empty stored block is an end mark too.
         if size == 0 or size > largest or size > end - at:
             return none, none, none
         most += size if plain else largest
         at += size
     if flags & 0x04:
-        at += 4  # of the content, which Kafka does not look at
+        at += 4  # the content's checksum, which Kafka does not check
     if at != end:
         return none, none, none
     return first, largest, most
 
 
-@nb.njit
+@called
 def zstd_most(source, at, end):
     """The most output of the zstd frame that fills [at, end); -1 if in doubt."""
     if end - at < 9 or nb.int64(load32(source, at)) != _ZSTD_MAGIC:
@@ -158,9 +162,9 @@ def zstd_most(source, at, end):
     return most
 
 
-@nb.njit
+@called
 def lz4_into(decode, source, first, largest, target, used):
-    """Decode the blocks of a frame; where the output ends, -1 if a block is damaged."""
+    """Decode the blocks of a frame. Returns the end of the output, or -1 if a block is damaged."""
     at = first
     while True:
         size = nb.int64(load32(source, at))
@@ -181,11 +185,10 @@ def lz4_into(decode, source, first, largest, target, used):
 
 
 def inflate(frame):
-    """Decompress batches FIRST..END of the table until one needs more room, or a codec that is not at hand."""
+    """Decompress batches FIRST..END of the table until one needs more room or a missing codec."""
     source, target = pointer(frame, slots.INFLATE_SOURCE), pointer(frame, slots.INFLATE_TARGET)
     table = numbers(frame, slots.INFLATE_TABLE)
     room, cap = frame[slots.INFLATE_ROOM], frame[slots.INFLATE_CAP]
-    lz4, zstd = frame[slots.INFLATE_LZ4], frame[slots.INFLATE_ZSTD]
     used = frame[slots.INFLATE_USED]
     batch, last_batch = frame[slots.INFLATE_FIRST], frame[slots.INFLATE_END]
     status = nb.int64(slots.DONE)
@@ -194,16 +197,17 @@ def inflate(frame):
         at, end = table[row + slots.BODY], table[row + slots.BODY_END]
         magic = table[row + slots.MAGIC]
         if magic < 2:
-            # A wrapper has no key, and its value goes to its end.
+            # A wrapper has no key, and its value extends to its end.
             if end - at < 8 or big_int32(source, at) != -1 or big_int32(source, at + 4) != end - at - 8:
                 status = slots.DOUBT
                 break
             at += 8
-        codec = table[row + slots.ATTRIBUTES] & 7
+        codec = table[row + slots.ATTRIBUTES] & codecs.MASK
+        decode = frame[slots.INFLATE_DECODERS + codec]
         first, largest, most = nb.int64(0), nb.int64(0), nb.int64(0)
-        if codec == 3 and lz4 != 0:
+        if decode != 0 and codec == codecs.LZ4:
             first, largest, most = lz4_blocks(source, at, end, magic)
-        elif codec == 4 and zstd != 0:
+        elif decode != 0 and codec == codecs.ZSTD:
             most = zstd_most(source, at, end)
         else:
             status = slots.FOREIGN
@@ -215,11 +219,11 @@ def inflate(frame):
             status = slots.FULL
             frame[slots.INFLATE_NEEDED] = most
             break
-        if codec == 3:
-            behind = lz4_into(lz4, source, first, largest, target, used)
+        if codec == codecs.LZ4:
+            behind = lz4_into(decode, source, first, largest, target, used)
         else:
-            state = frame[slots.INFLATE_ZSTD_STATE]
-            given = call_frame_decoder(zstd, state, moved(target, used), most, moved(source, at), end - at)
+            state = frame[slots.INFLATE_STATES + codec]
+            given = call_frame_decoder(decode, state, moved(target, used), most, moved(source, at), end - at)
             behind = used + given if 0 <= given <= most else nb.int64(-1)
         if behind < 0:
             status = slots.DOUBT
@@ -232,3 +236,8 @@ def inflate(frame):
     frame[slots.INFLATE_USED] = used
     frame[slots.INFLATE_STATUS] = status
     return nb.int64(0)
+
+
+def kernels(has_crc32c: bool) -> dict[str, Any]:
+    """The kernels of this module by name; they are the same for all processors."""
+    return {"inflate": inflate}

@@ -1,22 +1,25 @@
 """Records as lines of JSON, from the buffers that the record kernels fill.
 
-One line a record, in the form of `logcore.cli.output.record_lines.record_fields`: numbers in decimal, bytes in
-standard base64 between quotes, null where there are none, record header names as text. What does not change from line
-to line is given as fragments, written by the caller.
+One line for each record, in the form of `logcore.cli.output.record_lines.record_fields`: numbers in decimal, bytes in
+standard base64 between quotes, null without a value, record header names as text. The caller provides the constant
+parts of lines as fragments.
 """
+
+from typing import Any
 
 import numba as nb
 
 from logcore.columns.kernels import slots
+from logcore.columns.kernels.machine.functions import called, inlined
 from logcore.columns.kernels.machine.intrinsics import byte, copy, copy2, copy32, load32, numbers, pointer, store8
 
 _LINE_BYTES = 192
-"""Of a line without its prefix, keys, values and headers: the fragments, and three numbers of at most 20 digits."""
+"""Most bytes of a line without prefix, key, value and headers: fragments, and three numbers of at most 20 digits."""
 
 
-@nb.njit(inline="always")
+@inlined
 def fragment(target, at, source, size):
-    """Copy a fragment; at least 64 bytes may be read behind its beginning and written behind `at`."""
+    """Copy a fragment; at least 64 bytes may be read from its beginning on and written from `at` on."""
     if size <= 64:
         copy32(target, at, source, 0)
         copy32(target, at + 32, source, 32)
@@ -25,9 +28,9 @@ def fragment(target, at, source, size):
     return at + size
 
 
-@nb.njit(inline="always")
+@inlined
 def digits_of(value):
-    """How many decimal digits a number from 0 on has."""
+    """The number of decimal digits of a number that is not negative."""
     count = nb.int64(1)
     while value >= nb.uint64(10):
         if value < nb.uint64(100):
@@ -41,9 +44,9 @@ def digits_of(value):
     return count
 
 
-@nb.njit(inline="always")
+@inlined
 def number(target, at, value, pairs):
-    """An int64 in decimal. pairs: the hundred pairs of digits, two bytes each."""
+    """Write an int64 in decimal. `pairs`: the hundred pairs of digits, two bytes each."""
     left = nb.uint64(value)
     if value < 0:
         store8(target, at, 45)
@@ -64,9 +67,9 @@ def number(target, at, value, pairs):
     return end
 
 
-@nb.njit(inline="always")
+@inlined
 def base64(target, at, source, start, size, couples):
-    """Standard base64 between quotes. couples: for each 12 bits their two characters, two bytes each."""
+    """Write standard base64 between quotes. `couples`: for each 12 bits their two characters, two bytes each."""
     store8(target, at, 34)
     at += 1
     end = start + size
@@ -93,9 +96,9 @@ def base64(target, at, source, start, size, couples):
     return at + 1
 
 
-@nb.njit(inline="always")
+@inlined
 def null(target, at):
-    """The word null."""
+    """Write the word null."""
     store8(target, at, 110)
     store8(target, at + 1, 117)
     store8(target, at + 2, 108)
@@ -103,9 +106,9 @@ def null(target, at):
     return at + 4
 
 
-@nb.njit
+@called
 def text(target, at, source, start, size):
-    """Well-formed UTF-8 as a JSON string between quotes: only quotes, backslashes and control characters escaped."""
+    """Write well-formed UTF-8 as a JSON string; only quotes, backslashes and control characters are escaped."""
     store8(target, at, 34)
     at += 1
     for index in range(start, start + size):
@@ -145,14 +148,14 @@ def text(target, at, source, start, size):
     return at + 1
 
 
-@nb.njit(inline="always")
+@inlined
 def is_null(bits, index):
     """Whether element `index` is marked as null."""
     return (nb.int64(byte(bits, index >> 3)) >> (index & 7)) & 1 == 0
 
 
 def lines(frame):
-    """Lines of rows LINE_FIRST.. of an emit frame's buffers, until the target has no room for another."""
+    """Write the lines of rows LINE_FIRST.. of an emit frame's buffers, until the target is full."""
     emitted = numbers(frame, slots.LINE_EMITTED)
     target, room = pointer(frame, slots.LINE_TARGET), frame[slots.LINE_ROOM]
     pairs, couples = pointer(frame, slots.LINE_DIGIT_PAIRS), pointer(frame, slots.LINE_COUPLES)
@@ -190,7 +193,7 @@ def lines(frame):
             break
         at = fragment(target, at, before_offset, before_offset_size)
         at = number(target, at, offsets[row], pairs)
-        # Fragments lie 64 bytes apart: timestamp, three kinds of timestamp, value, headers, leader epoch, end.
+        # Fragments are 64 bytes apart: timestamp, three kinds of timestamp, value, headers, leader epoch, end.
         copy32(target, at, fragments, 0)
         at += 13
         at = number(target, at, stamps[row], pairs)
@@ -244,3 +247,8 @@ def lines(frame):
     frame[slots.LINE_FIRST] = row
     frame[slots.LINE_USED] = at
     return nb.int64(0)
+
+
+def kernels(has_crc32c: bool) -> dict[str, Any]:
+    """The kernels of this module by name; they are the same for all processors."""
+    return {"lines": lines}

@@ -1,13 +1,17 @@
 """Messages of formats v0 and v1, alone or in decompressed sets: checked by one kernel, copied by the other.
 
 `unfold` finds the base offset and the number of messages of each wrapper and checks everything in it; `emit_messages`
-copies what is wanted of batches that `unfold` accepted.
+copies the wanted records of batches that `unfold` accepted.
 """
+
+from typing import Any
 
 import numba as nb
 
+from logcore.columns.kernels import codec_numbers as codecs
 from logcore.columns.kernels import slots
 from logcore.columns.kernels.machine.checksums import crc32
+from logcore.columns.kernels.machine.functions import inlined
 from logcore.columns.kernels.machine.intrinsics import big_int32, big_int64, byte, numbers, pointer, store32, store64
 from logcore.columns.kernels.machine.values import (
     begin_bits,
@@ -21,10 +25,12 @@ from logcore.columns.kernels.machine.values import (
 _OVERHEAD = 12
 
 
-@nb.njit(inline="always")
+@inlined
 def content(source, at, end):
-    """(key position, key size, value position, value size) of a message whose key length stands at `at` and which
-    fills the bytes up to `end`; value position -1 if it does not. Sizes are -1 for null."""
+    """Return (key position, key size, value position, value size) of a message with its key length at `at`.
+
+    The value position is -1 if the message does not end at `end`. Sizes are -1 for null.
+    """
     none = nb.int64(-1)
     if end - at < 8:
         return none, none, none, none
@@ -42,9 +48,9 @@ def content(source, at, end):
     return key_at, key_size, at, value_size
 
 
-@nb.njit(inline="always")
+@inlined
 def inner(source, at, end, magic, tables, checked):
-    """(position of the key length, end) of the set's message at a position; end -1 if it is not plainly one."""
+    """Return (position of the key length, end) of the set's message at a position; end -1 without a valid message."""
     none = nb.int64(-1)
     if end - at < _OVERHEAD + 14:
         return none, none
@@ -52,7 +58,7 @@ def inner(source, at, end, magic, tables, checked):
     if size < (22 if magic == 1 else 14) or size > end - at - _OVERHEAD:
         return none, none
     behind = at + _OVERHEAD + size
-    if nb.int64(byte(source, at + 16)) != magic or nb.int64(byte(source, at + 17)) & 7 != 0:
+    if nb.int64(byte(source, at + 16)) != magic or nb.int64(byte(source, at + 17)) & codecs.MASK != 0:
         return none, none
     if checked and crc32(source, at + 16, behind, tables) != big_int32(source, at + 12) & 0xFFFFFFFF:
         return none, none
@@ -116,7 +122,7 @@ def unfold(frame):
                 last = offset
                 count += 1
                 at = behind
-            # The wrapper's offset is its last message's; v1 counts the inner ones from any base.
+            # The wrapper's offset is that of its last message; in v1 the inner offsets begin anywhere.
             if good:
                 good = count > 0 and (last == outer if magic == 0 else last <= outer and (outer > 0 or last == 0))
             if good:
@@ -130,7 +136,7 @@ def unfold(frame):
         table[row + slots.NEGATIVE] = negative
         table[row + slots.HEADERS] = 0
         if not good:
-            # If the one before could lie lower, it may be the wrong one: the scan is to judge them from there.
+            # If the batch before could be lower, it may be the wrong one: the scan validates from there on.
             if behind_gap and batch > frame[slots.FIRST]:
                 batch -= 1
             status = slots.DOUBT
@@ -147,7 +153,7 @@ def unfold(frame):
 
 
 def emit_messages(frame):
-    """Copy what is wanted of batches FIRST..END, all of which `unfold` accepted, until the rows are full."""
+    """Copy the wanted records of batches FIRST..END, all accepted by `unfold`, until the rows are full."""
     source = pointer(frame, slots.SOURCE)
     source_end = frame[slots.SOURCE_SIZE]
     table = numbers(frame, slots.TABLE)
@@ -266,3 +272,8 @@ def emit_messages(frame):
     frame[slots.NULL_HEADERS] = rows
     frame[slots.NULL_HEADER_VALUES] = 0
     return nb.int64(0)
+
+
+def kernels(has_crc32c: bool) -> dict[str, Any]:
+    """The kernels of this module by name; they are the same for all processors."""
+    return {"unfold": unfold, "emit_messages": emit_messages}

@@ -1,8 +1,8 @@
 """The records of v2 batches: checked to the last byte, and copied into Arrow's buffers in the same pass.
 
-Two kernels from one source. `inspect` only checks, and leaves each batch's timestamps, headers and control type in the
-table; `emit` also copies what is wanted. A batch that is not plainly good gives no row: the kernel goes back to where
-it began and ends in doubt.
+Two kernels from one source. `inspect` only checks, and writes each batch's timestamps, headers and control type to the
+table; `emit` also copies the wanted records. A batch that is not certainly good gives no row: the kernel returns to its
+beginning and ends with DOUBT.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ from logcore.columns.kernels.machine.values import (
 
 
 def records_kernel(emits: bool) -> Any:
-    """`emit` if `emits`, else `inspect`."""
+    """Return `emit` if `emits`, else `inspect`."""
 
     def records(frame):
         source = pointer(frame, slots.SOURCE)
@@ -85,7 +85,7 @@ def records_kernel(emits: bool) -> Any:
             shown = emits and (with_control or not is_control)
             if record == 0:
                 at, previous = table[row + slots.BODY], base - 1
-            # What to go back to if this batch turns out not to be good.
+            # The state to restore if this batch is not good.
             rows_0, key_0, value_0, header_0, name_0, content_0 = rows, key_at, value_at, header_at, name_at, content_at
             nulls_0 = (null_keys, null_values, null_stamps, null_headers, null_contents)
             least, greatest = nb.int64(slots.NONE), nb.int64(slots.NONE)
@@ -146,7 +146,7 @@ def records_kernel(emits: bool) -> Any:
                         negative += 1
                     headers_seen += header_count
                 if is_control and (with_control or not emits):
-                    # Only the two markers with a key of exactly four bytes are plain.
+                    # Only the two markers with a key of exactly four bytes are accepted.
                     if key_size != 4 or count != 1 or big_int16(source, key_from) != 0:
                         good = False
                         break
@@ -232,7 +232,7 @@ def records_kernel(emits: bool) -> Any:
                     break
                 if emits and keep:
                     if with_headers:
-                        # Most records have none, so these bits begin as null and are set.
+                        # Most records have no headers, so these bits begin as null and are set.
                         if rows & 7 == 0:
                             store8(header_bits, rows >> 3, 0)
                         if header_count:
@@ -289,3 +289,8 @@ def records_kernel(emits: bool) -> Any:
         return nb.int64(0)
 
     return records
+
+
+def kernels(has_crc32c: bool) -> dict[str, Any]:
+    """The kernels of this module by name; they are the same for all processors."""
+    return {"inspect": records_kernel(emits=False), "emit": records_kernel(emits=True)}

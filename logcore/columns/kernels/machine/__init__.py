@@ -1,1 +1,1 @@
-"""What kernels are made of: processor kinds, intrinsics, checksums, hashes, numbers."""
+"""Parts of kernels: processor kinds, intrinsics, checksums, hashes, numbers."""

@@ -1,14 +1,15 @@
 """CRC-32C of v2 batches and CRC-32 of v0 and v1 messages, over bytes at a pointer.
 
-With SSE 4.2 three CRC-32C streams run side by side, since one instruction takes three cycles and can start every cycle;
-their results are joined by tables that stand for "as many zero bytes behind it". Without it, and for CRC-32, eight
-table look-ups take eight bytes.
+With SSE 4.2 three CRC-32C streams run in parallel, because one instruction takes three cycles and can start every
+cycle. Tables that represent "as many zero bytes after it" join their results. Without it, and for CRC-32, eight table
+look-ups handle eight bytes.
 
-What they look up is made by `tables.checksum_tables`: int64 numbers, for the joining 4 x 256, for each CRC 8 x 256.
+`tables.checksum_tables` makes the tables: int64 numbers, 4 x 256 to join streams, and 8 x 256 for each CRC.
 """
 
 import numba as nb
 
+from logcore.columns.kernels.machine.functions import called, merged
 from logcore.columns.kernels.machine.intrinsics import byte, crc32c_of_1, crc32c_of_8, load64
 
 BLOCK = 256
@@ -20,7 +21,7 @@ _ALL = nb.uint64(0xFFFFFFFF)
 _LOW = nb.uint64(0xFF)
 
 
-@nb.njit(inline="always")
+@merged
 def _shifted(tables, at, crc):
     return (
         nb.uint64(tables[at + nb.int64(crc & _LOW)])
@@ -30,7 +31,7 @@ def _shifted(tables, at, crc):
     )
 
 
-@nb.njit(inline="always")
+@merged
 def _three_streams(source, position, crc, tables):
     second, third = nb.uint64(0), nb.uint64(0)
     end = position + BLOCK
@@ -43,7 +44,7 @@ def _three_streams(source, position, crc, tables):
     return _shifted(tables, _SHIFT, crc) ^ third
 
 
-@nb.njit
+@called
 def crc32c_by_instruction(source, position, end, tables):
     """CRC-32C of the bytes [position, end)."""
     crc = _ALL
@@ -59,7 +60,7 @@ def crc32c_by_instruction(source, position, end, tables):
     return nb.int64(crc ^ _ALL)
 
 
-@nb.njit(inline="always")
+@merged
 def _by_tables(source, position, end, tables, at):
     crc = _ALL
     while end - position >= 8:
@@ -75,13 +76,13 @@ def _by_tables(source, position, end, tables, at):
     return nb.int64(crc ^ _ALL)
 
 
-@nb.njit
+@called
 def crc32c_by_tables(source, position, end, tables):
     """CRC-32C of the bytes [position, end), on processors without an instruction for it."""
     return _by_tables(source, position, end, tables, _CASTAGNOLI)
 
 
-@nb.njit
+@called
 def crc32(source, position, end, tables):
     """CRC-32 (IEEE) of the bytes [position, end)."""
     return _by_tables(source, position, end, tables, _IEEE)

@@ -1,7 +1,7 @@
-"""SipHash with a result of 128 bits: the keyed hash under which a key stands for itself in maps of newest offsets.
+"""SipHash with a result of 128 bits: the keyed hash that represents a key in maps of newest offsets.
 
-Keyed, because what is hashed comes from producers: without the 16 secret bytes nobody can make two keys meet on
-purpose, and by accident two of a billion keys meet with a chance of one in 10^20. `rounds` are the letters of the
+Keyed, because producers write the keys: without the 16 secret bytes a producer cannot create a collision on purpose,
+and the probability of one among a billion keys is about 1 in 10^20. `rounds` are the letters of the
 family's names: SipHash-1-3 is (1, 3), SipHash-2-4 (2, 4).
 
 Source: J.-P. Aumasson, D. J. Bernstein, "SipHash: a fast short-input PRF" (2012), and the variant of 128 bits in
@@ -16,25 +16,26 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from logcore.columns.kernels.machine.functions import inlined
 from logcore.columns.kernels.machine.intrinsics import BYTES, byte, load64, store64
 
 ROUNDS = (1, 3)
-"""Of the maps: the variant that Python, Ruby and Rust hash the keys of their own tables with."""
+"""The variant of the maps; Python, Ruby and Rust use it for their own hash tables."""
 
 LANES = 8
-"""Keys that are hashed side by side: a single one leaves most of the processor idle."""
+"""Keys that are hashed in parallel: a single one leaves most of the processor idle."""
 
 _V0, _V1 = nb.uint64(0x736F6D6570736575), nb.uint64(0x646F72616E646F6D)
 _V2, _V3 = nb.uint64(0x6C7967656E657261), nb.uint64(0x7465646279746573)
 _ALL = nb.uint64(0xFFFFFFFFFFFFFFFF)
 
 
-@nb.njit(inline="always")
+@inlined
 def _rotated(value, by):
     return (value << nb.uint64(by)) | (value >> nb.uint64(64 - by))
 
 
-@nb.njit(inline="always")
+@inlined
 def _round(v0, v1, v2, v3):
     v0 += v1
     v1 = _rotated(v1, 13) ^ v0
@@ -49,9 +50,9 @@ def _round(v0, v1, v2, v3):
     return v0, v1, v2, v3
 
 
-@nb.njit(inline="always")
+@inlined
 def _last_word(source, at, size, limit):
-    """The fewer than eight bytes at a position, zeros behind them; nothing at or behind `limit` is read."""
+    """The last bytes of a key, fewer than eight, followed by zeros; no byte at or after `limit` is read."""
     word = nb.uint64(0)
     if limit - at >= 8:
         if size > 0:
@@ -66,7 +67,7 @@ def siphash128(rounds: tuple[int, int] = ROUNDS) -> Any:
     """The hash as an inlined function: (source, position, size, where readable bytes end, key, key) to two uint64."""
     each, final = rounds
 
-    @nb.njit(inline="always")
+    @inlined
     def hashed(source, at, size, limit, key_0, key_1):
         v0, v1 = _V0 ^ key_0, _V1 ^ key_1 ^ nb.uint64(0xEE)
         v2, v3 = _V2 ^ key_0, _V3 ^ key_1
@@ -95,9 +96,9 @@ def siphash128(rounds: tuple[int, int] = ROUNDS) -> Any:
     return hashed
 
 
-@nb.njit(inline="always")
+@inlined
 def hash_rows(source, limit, highs, lows, row, end, key_0, key_1):
-    """Where `highs` has positions of keys and `lows` their sizes, put both halves of their hashes instead."""
+    """Replace positions of keys in `highs` and their sizes in `lows` by both halves of their hashes."""
     while row < end:
         words = nb.int64(load64(lows, row * 8)) >> 3
         together = row + LANES <= end
@@ -122,7 +123,7 @@ _hashed = siphash128()
 
 @intrinsic
 def _hash_lanes(typing, source, words, highs, lows, row, key_0, key_1):
-    """`hash_rows` of LANES rows whose keys have the same number of whole words; eight bytes behind each are readable.
+    """`hash_rows` of LANES rows whose keys have the same number of whole words; eight bytes after each are readable.
 
     A vector is a word of every lane, and a step of the hash one instruction for four of them or so.
     """

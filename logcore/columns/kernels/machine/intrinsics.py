@@ -1,7 +1,7 @@
-"""The few machine operations that Numba has no word for: unaligned loads, vector copies, checksum instructions.
+"""The few machine operations that Numba does not offer: unaligned loads, vector copies, checksum instructions.
 
-Everything here takes raw pointers and checks nothing: the caller has proved that the bytes are there. Imported only
-where kernels are compiled, since it brings Numba.
+All functions use raw pointers without checks: the caller has verified that the bytes exist. Imported only to compile
+kernels, because it imports Numba.
 """
 
 from llvmlite import ir
@@ -38,7 +38,7 @@ def _swapped(builder, value):
 
 @intrinsic
 def pointer(typing, frame, index):
-    """The byte pointer that slot `index` of a call frame holds."""
+    """The byte pointer in slot `index` of a call frame."""
 
     def generate(context, builder, signature, args):
         slot = builder.gep(args[0], [args[1]])
@@ -49,7 +49,7 @@ def pointer(typing, frame, index):
 
 @intrinsic
 def numbers(typing, frame, index):
-    """The array of int64 whose address slot `index` of a call frame holds."""
+    """The array of int64 whose address is in slot `index` of a call frame."""
 
     def generate(context, builder, signature, args):
         slot = builder.gep(args[0], [args[1]])
@@ -256,7 +256,7 @@ def call_checksum(typing, function, start, source, size):
 
 @intrinsic
 def moved(typing, base, distance):
-    """A pointer that many bytes further on."""
+    """A pointer `distance` bytes after `base`."""
 
     def generate(context, builder, signature, args):
         return _at(builder, args[0], args[1])
@@ -266,7 +266,7 @@ def moved(typing, base, distance):
 
 @intrinsic
 def prefetched(typing, base, distance):
-    """Ask for the cache line of the byte that far behind a pointer; it need not exist."""
+    """Prefetch the cache line of the byte `distance` bytes after a pointer; the byte need not exist."""
 
     def generate(context, builder, signature, args):
         char, kind = _I8.as_pointer(), [_I8.as_pointer(), _I32, _I32, _I32]
@@ -289,7 +289,7 @@ def to_bytes(typing, address):
 
 @intrinsic
 def to_address(typing, base):
-    """The address that a byte pointer holds."""
+    """The address in a byte pointer."""
 
     def generate(context, builder, signature, args):
         return builder.ptrtoint(args[0], _I64)
@@ -343,7 +343,7 @@ def store_big64(typing, target, index, value):
 
 @intrinsic
 def call_with_four(typing, function, first, second, third, fourth):
-    """Call a function of four integers or addresses at the address `function`, and take its result as an int64."""
+    """Call a function of four integers or addresses at the address `function`; its result is an int64."""
 
     def generate(context, builder, signature, args):
         kind = ir.FunctionType(_I64, [_I64] * 4)
@@ -354,7 +354,7 @@ def call_with_four(typing, function, first, second, third, fourth):
 
 @intrinsic
 def call_with_five(typing, function, first, second, third, fourth, fifth):
-    """Call a function of five integers or addresses at the address `function`, and take its result as an int64."""
+    """Call a function of five integers or addresses at the address `function`; its result is an int64."""
 
     def generate(context, builder, signature, args):
         kind = ir.FunctionType(_I64, [_I64] * 5)

@@ -1,8 +1,8 @@
-"""What the machine's processor can do, as far as the kernels care.
+"""The kinds of processor that the kernels distinguish.
 
-Two kinds of x86-64 are told apart, so that machines of a cluster that differ in age and make can share compiled code:
-those with AVX2 and the instruction for CRC-32C (sold since about 2013), and all others. Asking LLVM for an instruction
-that is not there would end the process, so it is asked what there is first.
+There are two kinds of x86-64, so that different machines of a cluster can share compiled code: those with AVX2 and the
+instruction for CRC-32C (sold since about 2013), and all others. If LLVM used a missing instruction, the process would
+end. So the processor's features are read first.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _NEEDED = ("sse4.2", "crc32", "avx2", "bmi2", "fma")
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """A kind of processor, in LLVM's words."""
+    """A kind of processor, in LLVM's terms."""
 
     triple: str
     name: str
@@ -30,9 +30,9 @@ def this_processor() -> Processor:
         return Processor(triple, "generic", "", has_crc32c=False)
     try:
         features = llvm.get_host_cpu_features()
-    except RuntimeError:  # LLVM cannot tell on this machine
+    except RuntimeError:  # LLVM does not know the features of this machine
         features = {}
-    # Older LLVMs count the instruction to SSE 4.2 and do not name it.
+    # Older versions of LLVM include the instruction in SSE 4.2 and do not name it.
     if all(features.get(name, name == "crc32" and "crc32" not in features) for name in _NEEDED):
         return Processor(triple, MODERN, "+crc32", has_crc32c=True)
     return Processor(triple, "x86-64", "", has_crc32c=False)

@@ -1,7 +1,7 @@
-"""The numbers that the checksum kernels look up: 1,024 + 2,048 + 2,048 of them, made once a process.
+"""The numbers that the checksum kernels look up: 1,024 + 2,048 + 2,048 of them, made once in each process.
 
 A CRC is linear over GF(2), so running it over a block of zero bytes is a 32 x 32 bit matrix; multiplying by that matrix
-joins two blocks that were summed apart. The tables hold the products for each byte of a 32-bit value.
+joins two blocks with separate checksums. The tables hold the products for each byte of a 32-bit value.
 """
 
 import ctypes

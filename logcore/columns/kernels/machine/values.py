@@ -1,22 +1,24 @@
 """Numbers, bytes and bits, as the kernels read them from records and write them into Arrow's buffers.
 
-What reads is given where the bytes end and never looks behind; what writes relies on SLACK bytes behind each buffer.
+Functions that read get the end of the bytes and never read after it. Functions that write need SLACK bytes after each
+buffer.
 """
 
 import numba as nb
 
 from logcore.columns.kernels import slots
+from logcore.columns.kernels.machine.functions import called, inlined
 from logcore.columns.kernels.machine.intrinsics import byte, copy, copy32, load64, numbers, pointer, store8, store32
 
 _STEPPED = 256
-"""Up to so many bytes, a multiple of 32, copying in steps beats a call of memcpy."""
+"""Up to this many bytes, a multiple of 32, copying in steps is faster than a call of memcpy."""
 
 _HIGH_BITS = nb.uint64(0x8080808080808080)
 
 
-@nb.njit(inline="always")
+@inlined
 def varint(source, at, end):
-    """An int32 in its shortest encoding, and the position behind it; -1 for that if it is not there."""
+    """Read an int32 in its shortest encoding. Returns it and the position after it; -1 if there is no int32."""
     if at >= end:
         return nb.int64(0), nb.int64(-1)
     low = byte(source, at)
@@ -39,9 +41,9 @@ def varint(source, at, end):
     return nb.int64(value >> nb.uint64(1)) ^ -nb.int64(value & nb.uint64(1)), at
 
 
-@nb.njit(inline="always")
+@inlined
 def varlong(source, at, end):
-    """An int64 in its shortest encoding, and the position behind it; -1 for that if it is not there."""
+    """Read an int64 in its shortest encoding. Returns it and the position after it; -1 if there is no int64."""
     if at >= end:
         return nb.int64(0), nb.int64(-1)
     low = byte(source, at)
@@ -64,9 +66,9 @@ def varlong(source, at, end):
     return nb.int64(value >> nb.uint64(1)) ^ -nb.int64(value & nb.uint64(1)), at
 
 
-@nb.njit(inline="always")
+@inlined
 def copy_bytes(target, to, source, at, size, source_end):
-    """Copy in steps of 32 bytes where both sides have room for whole steps, else exactly."""
+    """Copy in steps of 32 bytes if both sides have room for whole steps, else exactly."""
     if size <= _STEPPED and source_end - at >= _STEPPED:
         copy32(target, to, source, at)
         if size > 32:
@@ -81,28 +83,28 @@ def copy_bytes(target, to, source, at, size, source_end):
         copy(target, to, source, at, size)
 
 
-@nb.njit(inline="always")
+@inlined
 def clear_bit(bits, index):
     """Mark element `index` as null."""
     place = index >> 3
     store8(bits, place, nb.int64(byte(bits, place)) & ~(nb.int64(1) << (index & 7)))
 
 
-@nb.njit(inline="always")
+@inlined
 def set_bit(bits, index):
     """Mark element `index` as not null."""
     place = index >> 3
     store8(bits, place, nb.int64(byte(bits, place)) | (nb.int64(1) << (index & 7)))
 
 
-@nb.njit(inline="always")
+@inlined
 def begin_bits(bits, index):
     """Mark eight elements as not null, at the first of them."""
     if index & 7 == 0:
         store8(bits, index >> 3, nb.int64(255))
 
 
-@nb.njit
+@called
 def is_utf8(source, at, end):
     """Whether the bytes are well-formed UTF-8 (no overlong forms, no surrogates, at most U+10FFFF)."""
     while at < end:
@@ -141,7 +143,7 @@ def is_utf8(source, at, end):
     return True
 
 
-@nb.njit
+@called
 def same_bytes(source, at, other, size):
     """Whether the bytes at a position equal `size` bytes elsewhere."""
     for index in range(size):  # noqa: SIM110 - Numba compiles no generators
@@ -150,9 +152,9 @@ def same_bytes(source, at, other, size):
     return True
 
 
-@nb.njit
+@called
 def in_ranges(ranges, count, offset):
-    """Whether an offset lies in one of the ascending half-open ranges."""
+    """Whether an offset is in one of the ascending half-open ranges."""
     low, high = nb.int64(0), count
     while low < high:
         middle = (low + high) >> 1
@@ -163,9 +165,9 @@ def in_ranges(ranges, count, offset):
     return low < count and ranges[2 * low] <= offset
 
 
-@nb.njit
+@called
 def fill_constants(frame, table, row, start, end):
-    """What all rows of a batch share: its position, its leader epoch, its timestamp type."""
+    """Write the values that are the same for all rows of a batch: position, leader epoch, timestamp type."""
     if frame[slots.TO_POSITIONS] != 0:
         positions = numbers(frame, slots.TO_POSITIONS)
         position = frame[slots.POSITION_BASE] + table[row + slots.POSITION]

@@ -1,15 +1,17 @@
-"""The recovery of a segment in one pass: checksums, index entries, and what producers and epochs have to be told.
+"""The recovery of a segment in one pass: checksums, index entries, and events of producers and epochs.
 
-Only batches that are plainly good are taken; in front of any other the kernel stops in doubt, with nothing of it taken,
-and the specification goes on with one batch.
+Only certainly good batches are accepted. Before any other batch the kernel stops with DOUBT and uses nothing of it.
+Then the specification handles one batch.
 """
 
 from typing import Any
 
 import numba as nb
 
+from logcore.columns.kernels import codec_numbers as codecs
 from logcore.columns.kernels import slots
 from logcore.columns.kernels.machine.checksums import crc32, crc32c_by_instruction, crc32c_by_tables
+from logcore.columns.kernels.machine.functions import inlined
 from logcore.columns.kernels.machine.intrinsics import (
     big_int16,
     big_int32,
@@ -37,7 +39,7 @@ def recover_kernel(by_instruction: bool) -> Any:
     """The kernel, for processors with or without an instruction for CRC-32C."""
     crc32c = crc32c_by_instruction if by_instruction else crc32c_by_tables
 
-    @nb.njit(inline="always")
+    @inlined
     def swapped(value):
         low = nb.uint64(value) & nb.uint64(0xFFFFFFFF)
         a = (low & nb.uint64(0xFF)) << nb.uint64(24)
@@ -45,12 +47,12 @@ def recover_kernel(by_instruction: bool) -> Any:
         c = (low >> nb.uint64(8)) & nb.uint64(0xFF00)
         return nb.int64(a | b | c | (low >> nb.uint64(24)))
 
-    @nb.njit(inline="always")
+    @inlined
     def is_plain_marker(source, position):
         """Whether the 78 bytes are a marker as coordinators write it: one ABORT or COMMIT record, nothing unusual."""
         body = position + _V2_HEADER
         return (
-            big_int16(source, position + 21) & 7 == 0
+            big_int16(source, position + 21) & codecs.MASK == codecs.NONE
             and big_int32(source, position + 57) == 1
             and big_int32(source, position + 23) == 0
             and nb.int64(byte(source, body)) == 0x20  # record of 16 bytes; then no timestamp delta, no offset delta
@@ -62,9 +64,9 @@ def recover_kernel(by_instruction: bool) -> Any:
             and nb.int64(byte(source, body + 16)) == 0
         )
 
-    @nb.njit(inline="always")
+    @inlined
     def is_good(source, position, size, magic, tables, faster):
-        """Whether the size can be and the checksum is right."""
+        """Whether the size is possible and the checksum matches."""
         if magic == 2:
             stored = big_int32(source, position + 17) & 0xFFFFFFFF
             return crc32c(source, position + 21, position + size, tables) == stored
@@ -206,3 +208,8 @@ def recover_kernel(by_instruction: bool) -> Any:
         return nb.int64(0)
 
     return recover
+
+
+def kernels(has_crc32c: bool) -> dict[str, Any]:
+    """The kernels of this module by name, for processors with or without an instruction for CRC-32C."""
+    return {"recover": recover_kernel(has_crc32c)}

@@ -1,0 +1,224 @@
+"""A table of the next batches of a segment, about a megabyte: one kernel call fills it, and few calls decompress it.
+
+A batch is a row of the table (`kernels.slots`). Both kernel lanes use it: the one that copies records, and the one that
+only checks them.
+"""
+
+from __future__ import annotations
+
+import weakref
+
+import numpy as np
+import numpy.typing as npt
+
+from logcore.columns.decoding.arena import ARENA_BYTES, Arena, ZstdState, crc32_function, lz4_function
+from logcore.columns.kernels import slots
+from logcore.columns.kernels.library import library
+from logcore.records.compression import Codec
+from logcore.records.model import CODEC_MASK, Limits
+from logcore.records.varint import Buffer
+
+TABLE_BYTES = 2 << 20
+"""Bytes of one table's batches. Smaller tables cost more calls; much larger ones exceed the last-level cache."""
+COMPRESSED_BYTES = 1 << 20
+"""The same for compressed batches, whose records are larger."""
+TABLE_BATCHES = 16_384
+
+Table = npt.NDArray[np.int64]
+
+_SUCCESSOR = 64
+"""Bytes that show whether the next batch claims offsets of the one before, and some more."""
+
+_PASSED, _NATIVE, _FOREIGN = 0, 1, 2
+_STORED_COLUMNS = [slots.ATTRIBUTES, slots.MAGIC, slots.BODY, slots.BODY_END, slots.SOUND]
+_NO_KEY = (-1).to_bytes(4, "big", signed=True)
+
+
+class BatchTable:
+    """The batches of a segment's bytes, one table at a time. The bytes are read in place and must stay there.
+
+    Args:
+        buf: The segment's bytes.
+        ceiling: Greatest last offset of a batch.
+        limits: Limits on decompression.
+        goes_on: The segment has more bytes after `buf`, so the batch after the last one is unknown.
+    """
+
+    def __init__(self, buf: Buffer, ceiling: int, limits: Limits, goes_on: bool = False) -> None:
+        self.library = library()
+        self._buf = buf
+        self.bytes = np.frombuffer(buf, np.uint8) if len(buf) else np.zeros(1, np.uint8)
+        self._limit = limits.decoded_batch_bytes
+        self.arena = Arena()
+        self.table: Table = np.empty((TABLE_BATCHES, slots.WIDTH), np.int64)
+        """Rows of batches; those from `count` on are old."""
+        self.count = 0
+        self.kind = slots.PLAIN
+        self.position = 0
+        """Position after the last batch of the table."""
+        self.next_offset = 0
+        self.records = self.body_bytes = 0
+        """Sums over all batches of the table, as stored; for wrappers, `records` is the number of wrappers."""
+        self.codec = -1
+        """Codec of all batches; -1 if they have several."""
+        self.has_control = False
+        self.is_doubtful = False
+        """Whether a batch that is not certainly good follows the table."""
+        self._sure_end = len(buf) - _SUCCESSOR if goes_on else len(buf)
+        self._walk = np.zeros(slots.WALK_SLOTS, np.int64)
+        self._walk_address = int(self._walk.ctypes.data)
+        self._source = int(self.bytes.ctypes.data), len(buf)
+        self._walk[slots.WALK_SOURCE] = self._source[0]
+        self._walk[slots.WALK_SIZE] = len(buf)
+        self._walk[slots.WALK_CEILING] = ceiling
+        self._walk[slots.WALK_MAX_BATCHES] = TABLE_BATCHES
+        self._walk[slots.WALK_TABLES] = self.library.tables_address
+        self._walk[slots.WALK_TABLE] = self.table.ctypes.data
+        self._walk[slots.WALK_CRC32] = crc32_function()
+        self._inflate = np.zeros(slots.INFLATE_SLOTS, np.int64)
+        self._inflate_address = int(self._inflate.ctypes.data)
+        self._inflate[slots.INFLATE_SOURCE] = self._source[0]
+        self._inflate[slots.INFLATE_TABLE] = self.table.ctypes.data
+        self._inflate[slots.INFLATE_CAP] = self._limit
+        self._scratch = np.zeros(1024, np.uint8)
+        zstd = ZstdState()
+        weakref.finalize(self, zstd.close)
+        for codec, decoder, state in ((Codec.LZ4, lz4_function(), 0), (Codec.ZSTD, zstd.function, zstd.state)):
+            self._inflate[slots.INFLATE_DECODERS + codec] = decoder
+            self._inflate[slots.INFLATE_STATES + codec] = state
+        self._native = [int(codec) for codec in Codec if self._inflate[slots.INFLATE_DECODERS + codec]]
+
+    def fill(self, position: int, next_offset: int, stop: int) -> None:
+        """Fill the table with batches from a position on that begin before `stop`; `next_offset` is the lowest possible
+        offset.
+        """
+        frame = self._walk
+        frame[slots.WALK_POSITION], frame[slots.WALK_EXPECTED] = position, next_offset
+        frame[slots.WALK_MAX_BYTES] = min(TABLE_BYTES, stop - position)
+        frame[slots.WALK_MAX_COMPRESSED] = min(COMPRESSED_BYTES, stop - position)
+        self.library.call("walk", self._walk_address)
+        found = frame.tolist()
+        self.count, self.kind, self.codec = found[slots.WALK_COUNT], found[slots.WALK_KIND], found[slots.WALK_CODEC]
+        self.position, self.next_offset = found[slots.WALK_POSITION], found[slots.WALK_EXPECTED]
+        self.records, self.body_bytes = found[slots.WALK_RECORDS], found[slots.WALK_BODY_BYTES]
+        self.has_control = found[slots.WALK_HAS_CONTROL] != 0
+        self.is_doubtful = found[slots.WALK_STATUS] != slots.DONE
+        if self.count and self.position > self._sure_end:
+            self.count -= 1
+            self.position = int(self.table[self.count, slots.POSITION])
+            if self.count:
+                next_offset = int(self.table[self.count - 1, slots.LAST_OFFSET]) + 1
+            self.next_offset, self.is_doubtful = next_offset, True
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether the records of the table's batches must be decompressed."""
+        return self.kind in (slots.COMPRESSED, slots.COMPRESSED_MESSAGES)
+
+    @property
+    def is_messages(self) -> bool:
+        """Whether the table's batches are of format v0 or v1."""
+        return self.kind >= slots.PLAIN_MESSAGES
+
+    def source(self) -> tuple[int, int]:
+        """(address, size) of the bytes that BODY and BODY_END of the table refer to."""
+        if self.is_compressed:
+            return self.arena.address, self.arena.used
+        return self._source
+
+    def decompress(self, first: int, wanted: npt.NDArray[np.bool_] | None = None) -> int:
+        """Decompress records of the table's batches from `first` on into the arena.
+
+        Args:
+            first: The first batch.
+            wanted: Which batches from `first` on are wanted; None for all.
+
+        Returns:
+            The first batch that is not done; `first` itself if the kernels do not accept it.
+        """
+        table, count = self.table, self.count
+        if wanted is None and self.codec >= 0:
+            self.arena.empty()
+            native = self.codec in self._native
+            return self._inflate_some(first, count) if native else self._add_foreign(first, count)
+        wanted = np.ones(count - first, bool) if wanted is None else wanted
+        codecs = table[first:count, slots.ATTRIBUTES] & CODEC_MASK
+        table[first:count, slots.BODY_END][~wanted] = table[first:count, slots.BODY][~wanted]
+        steps = np.where(wanted, np.where(np.isin(codecs, self._native), _NATIVE, _FOREIGN), _PASSED)
+        # Where the treatment of batches changes.
+        changes = np.append(np.flatnonzero(np.diff(steps)) + 1, count - first)
+        self.arena.empty()
+        at = first
+        for change in changes:
+            end, step = first + int(change), steps[at - first]
+            if step == _NATIVE:
+                at = self._inflate_some(at, end)
+            elif step == _FOREIGN:
+                at = self._add_foreign(at, end)
+            else:
+                at = end
+            if at < end:
+                break
+        return at
+
+    def _inflate_some(self, at: int, end: int) -> int:
+        """Decompress batches in the kernel. Returns the first one that has no room or is not accepted."""
+        frame = self._inflate
+        while True:
+            frame[slots.INFLATE_FIRST], frame[slots.INFLATE_END] = at, end
+            frame[slots.INFLATE_TARGET], frame[slots.INFLATE_ROOM] = self.arena.address, self.arena.size
+            frame[slots.INFLATE_USED] = self.arena.used
+            self.library.call("inflate", self._inflate_address)
+            at, self.arena.used = int(frame[slots.INFLATE_FIRST]), int(frame[slots.INFLATE_USED])
+            if frame[slots.INFLATE_STATUS] != slots.FULL or self.arena.used:
+                return at
+            self.arena.empty(int(frame[slots.INFLATE_NEEDED]))
+
+    def _add_foreign(self, at: int, end: int) -> int:
+        """Decompress batches with the packages' functions. Returns as `_inflate_some`."""
+        arena, frame = self.arena, self._inflate
+        frame[slots.INFLATE_FIRST], frame[slots.INFLATE_END] = at, end
+        frame[slots.INFLATE_TARGET] = self._scratch.ctypes.data
+        self.library.call("judge_gzip", self._inflate_address)
+        rows = self.table[at:end, _STORED_COLUMNS].tolist()
+        view, limit, bounds = memoryview(self._buf), self._limit, [arena.used]
+        for attributes, magic, start, stop, is_sound in rows:
+            if arena.used >= ARENA_BYTES:
+                break
+            if magic < 2:
+                # A wrapper has no key, and its value extends to its end.
+                if stop - start < 8 or view[start : start + 8] != _NO_KEY + (stop - start - 8).to_bytes(4, "big"):
+                    break
+                start += 8
+            if not arena.add(attributes & CODEC_MASK, view[start:stop], limit, magic, is_sound):
+                break
+            bounds.append(arena.used)
+        done = at + len(bounds) - 1
+        self.table[at:done, slots.BODY], self.table[at:done, slots.BODY_END] = bounds[:-1], bounds[1:]
+        return done
+
+    def unfold(self, first: int, end: int, frame: npt.NDArray[np.int64], lowest: int) -> int:
+        """Check the v0 or v1 messages of batches, and find the base offsets of wrappers.
+
+        Args:
+            first: The first batch.
+            end: The exclusive last batch.
+            frame: An emit frame with a source.
+            lowest: Lowest possible base offset.
+
+        Returns:
+            The first batch that is not accepted.
+        """
+        frame[slots.FIRST], frame[slots.END] = first, end
+        frame[slots.WRAPPED] = self.is_compressed
+        frame[slots.PREVIOUS_LAST] = self.table[first - 1, slots.LAST_OFFSET] if first else lowest - 1
+        self.library.call("unfold", frame.ctypes.data)
+        return int(frame[slots.FIRST])
+
+    def emit_frame(self) -> npt.NDArray[np.int64]:
+        """Create a frame for the kernels that read records, with its constant slots set."""
+        frame = np.zeros(slots.SLOTS, np.int64)
+        frame[slots.TABLE] = self.table.ctypes.data
+        frame[slots.CHECKSUM_TABLES] = self.library.tables_address
+        frame[slots.RANGE_COUNT] = frame[slots.WANTED_KEY_SIZE] = -1
+        return frame

@@ -1,0 +1,81 @@
+"""What a read reports: every finding goes to the caller's function, or the first error ends the read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from logcore.cli.reading.shown_logs import Notes
+from logcore.errors import LogError
+from logcore.logs.model.findings import Finding, Severity
+
+T = TypeVar("T")
+
+OnFinding = Callable[[Finding], object]
+"""Called with each finding of a read, as soon as it is known."""
+
+
+class DamageFound(LogError):
+    """A read met damage, or bytes that it could not read, and the caller did not say what to do with findings.
+
+    Attributes:
+        finding: What was found. Its severity is `error`. The error has its `file`, `position` and `offset` too.
+
+    Example:
+        >>> try:
+        ...     count = sum(1 for _ in log.records())
+        ... except logcore.DamageFound as error:
+        ...     print(error.finding.rule)
+    """
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(
+            finding.message,
+            file=finding.file,
+            position=finding.position,
+            offset=finding.start_offset,
+            advice="Pass on_finding to get findings and read on.",
+        )
+        self.finding = finding
+
+    def __str__(self) -> str:
+        # The finding's message names file and position already.
+        return f"{self.message} {self.advice}"
+
+
+class Reports(Notes):
+    """The findings of one read, each reported once.
+
+    Args:
+        on_finding: Gets every finding. None: a finding of severity `error` is raised as `DamageFound`, and others are
+            dropped.
+        known: Findings that are reported first.
+
+    Raises:
+        DamageFound: One of the known findings is an error.
+    """
+
+    def __init__(self, on_finding: OnFinding | None, known: Iterable[Finding] = ()) -> None:
+        super().__init__()
+        self._on_finding = on_finding
+        self._reported: set[Finding] = set()
+        for finding in known:
+            self.say(finding)
+
+    def say(self, finding: Finding) -> None:
+        """Report a finding. Raises DamageFound."""
+        if finding in self._reported:
+            return
+        self._reported.add(finding)
+        self.findings.append(finding)
+        if self._on_finding is not None:
+            self._on_finding(finding)
+        elif finding.severity is Severity.ERROR:
+            raise DamageFound(finding)
+
+
+def reading(
+    on_finding: OnFinding | None, known: Iterable[Finding], begin: Callable[[Reports], Iterator[T]]
+) -> Iterator[T]:
+    """What a read gives; it begins, and reports the known findings, when the first value is requested."""
+    yield from begin(Reports(on_finding, known))

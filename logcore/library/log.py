@@ -1,0 +1,358 @@
+"""One log, opened by the path of its partition directory or of one of its segment files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from logcore.errors import LogError
+from logcore.library.damage import OnFinding, Reports, reading
+from logcore.library.filters import RecordFilter, epoch_ms
+from logcore.library.log_batches import LogBatch, batches_of
+from logcore.library.log_meaning import TransactionReport, ledger_of, transactions_of
+from logcore.library.read_rules import (
+    HighWatermark,
+    IsolationLevel,
+    ReadRules,
+    concerning,
+    logs_at,
+    read_meaning,
+    visible_window,
+)
+from logcore.logs import lookup
+from logcore.logs.lookup import OffsetAnswer
+from logcore.logs.model.findings import Finding
+from logcore.logs.model.offset_ledger import LedgerRange
+from logcore.logs.model.sources import SourceLog
+from logcore.records.model import Record
+from logcore.storage.local import shown
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from logcore.library.validation import ValidationReport
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The log of one topic partition, as it lay on disk when it was opened.
+
+    Nothing is held open: each read opens the files that it needs, and never writes. Reads are lazy, and their memory
+    does not grow with the log. Segments that came after the opening are not seen; open the log again for them.
+
+    Every method that reads, except `validate`, has the argument `on_finding`. It decides what happens to findings:
+
+    - None: the first finding of severity `error` (damage, an unreadable file) is raised as `DamageFound`.
+      Other findings are dropped.
+    - A function: it gets each finding. Bytes that cannot be trusted are left out, and the read goes on.
+
+    Attributes:
+        path: The path that was opened.
+        rules: Which offsets are visible.
+        findings: What was found when the directory was listed. Each read reports them first.
+
+    Example:
+        >>> log = logcore.open_partition("logs/orders-0")
+        >>> for record in log.records(key=b"customer-7"):
+        ...     print(record.offset, record.value)
+    """
+
+    path: str
+    rules: ReadRules
+    findings: tuple[Finding, ...] = ()
+    _source: SourceLog = field(kw_only=True, repr=False)
+
+    @property
+    def topic(self) -> str:
+        """The topic's name."""
+        return self._source.topic_partition.topic
+
+    @property
+    def partition(self) -> int:
+        """The number of the partition."""
+        return self._source.topic_partition.partition
+
+    @property
+    def topic_id(self) -> str | None:
+        """The topic id of `partition.metadata`; None where nothing states it."""
+        return self._source.topic_id
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that a consumer may read."""
+        return self._source.log_start_offset
+
+    @property
+    def high_watermark(self) -> int | None:
+        """The high watermark that the log directory states; None where nothing states it. Of KRaft's metadata log:
+        the end of its latest snapshot, and records from there on are tentative.
+        """
+        return self._source.high_watermark
+
+    @property
+    def segment_paths(self) -> tuple[str, ...]:
+        """The segment files, by base offset."""
+        return tuple(segment.path for segment in self._source.segments)
+
+    def records(
+        self,
+        *,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        since: datetime | int | None = None,
+        until: datetime | int | None = None,
+        key: bytes | None = None,
+        on_finding: OnFinding | None = None,
+    ) -> Iterator[Record]:
+        """Iterate over the visible records, in offset order. Control records are left out.
+
+        Args:
+            start_offset: The lowest offset. Segments that end below it are not opened.
+            end_offset: The first offset that is left out. The read ends there.
+            since: Timestamps from here on: a datetime with a time zone, or epoch milliseconds.
+            until: Timestamps before this.
+            key: Only records with exactly this key.
+            on_finding: Gets what is found; see the class.
+
+        Returns:
+            A lazy iterator. Some megabytes of a segment are decoded at a time.
+
+        Raises:
+            ValueError: A bound is no offset or time.
+            DamageFound: While iterating, without `on_finding`.
+
+        Example:
+            >>> next(log.records(start_offset=1200)).offset
+            1200
+        """
+        from logcore.library.record_columns import records_of_log
+
+        chosen = RecordFilter.of(start_offset, end_offset, since, until, key)
+        return reading(
+            on_finding, self.findings, lambda reports: records_of_log(self._source, self.rules, chosen, reports)
+        )
+
+    def record_batches(
+        self,
+        columns: Iterable[str] | None = None,
+        *,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        since: datetime | int | None = None,
+        until: datetime | int | None = None,
+        key: bytes | None = None,
+        on_finding: OnFinding | None = None,
+    ) -> pa.RecordBatchReader:
+        """The visible records as a stream of Arrow batches, for DuckDB, Polars and every other reader of Arrow.
+
+        Args:
+            columns: Names of `RECORDS_SCHEMA`, in the order in which they are wanted. Other columns are not decoded.
+            start_offset: As for `records`; so are the other filters.
+            end_offset: As for `records`.
+            since: As for `records`.
+            until: As for `records`.
+            key: As for `records`.
+            on_finding: Gets what is found; see the class. It is called in the thread of the query engine.
+
+        Returns:
+            A reader that can be read once.
+
+        Raises:
+            ValueError: There is no such column, or a bound is no offset or time.
+            DamageFound: While reading, without `on_finding`. A query engine may turn it into an error of its own.
+
+        Example:
+            >>> reader = log.record_batches(["offset", "value"], start_offset=1000)
+            >>> duckdb.sql("select max(octet_length(value)) from reader")
+        """
+        from logcore.library.record_columns import reader_of
+
+        chosen = RecordFilter.of(start_offset, end_offset, since, until, key)
+        return reader_of([self._source], self.rules, chosen, columns, on_finding, self.findings)
+
+    def batches(
+        self,
+        *,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        on_finding: OnFinding | None = None,
+    ) -> Iterator[LogBatch]:
+        """Iterate over the record batches in the files, control batches included, whatever of them is visible.
+
+        Args:
+            start_offset: Batches that hold this offset or a later one.
+            end_offset: Batches that begin before this offset.
+            on_finding: Gets what is found; see the class.
+
+        Returns:
+            A lazy iterator. Only headers and checksums are read, and the records of control batches.
+
+        Raises:
+            ValueError: A bound is no offset.
+            DamageFound: While iterating, without `on_finding`.
+        """
+        chosen = RecordFilter.of(start_offset, end_offset, None, None, None)
+        start, end = chosen.start_offset, chosen.end_offset
+        return reading(on_finding, self.findings, lambda reports: batches_of(self._source, start, end, reports))
+
+    def transactions(self, *, compacted: bool = False, on_finding: OnFinding | None = None) -> TransactionReport:
+        """Which transactions committed, aborted or are open, and where readers stop.
+
+        Args:
+            compacted: The topic is compacted, so that gaps between offsets are no losses.
+            on_finding: Gets what is found; see the class.
+
+        Raises:
+            DamageFound: Without `on_finding`.
+            LogError: The batches contradict each other, so that nothing can be said about the log.
+        """
+        reports = Reports(on_finding, self.findings)
+        return transactions_of(read_meaning(self._source, self.rules, compacted, reports), reports)
+
+    def ledger(self, *, compacted: bool = False, on_finding: OnFinding | None = None) -> Iterator[LedgerRange]:
+        """What became of each offset: ranges from 0 to the log end, or to a high watermark above it, without a gap.
+
+        Args:
+            compacted: The topic is compacted, so that gaps between offsets are no losses.
+            on_finding: Gets what is found; see the class.
+
+        Returns:
+            A lazy iterator. The log is read when the first range is requested.
+
+        Raises:
+            DamageFound: While iterating, without `on_finding`; also for missing offsets.
+            LogError: The batches contradict each other, so that nothing can be said about the log.
+
+        Example:
+            >>> for each in log.ledger(on_finding=print):
+            ...     print(each.start_offset, each.end_offset, each.state)
+        """
+        return reading(
+            on_finding,
+            self.findings,
+            lambda reports: ledger_of(read_meaning(self._source, self.rules, compacted, reports), reports),
+        )
+
+    def validate(self, *, compacted: bool = False) -> ValidationReport:
+        """Apply every rule to every byte of the log and of the files beside it, as `loglake verify` does.
+
+        Args:
+            compacted: The topic is compacted, so that gaps between offsets are no losses.
+
+        Returns:
+            The findings, and where all bytes went. Damage is a finding here, and not an error.
+        """
+        from logcore.library.validation import validated
+
+        return validated([self._source], self.findings, compacted)
+
+    def offset_for_time(self, time: datetime | int, *, on_finding: OnFinding | None = None) -> OffsetAnswer | None:
+        """The first record with this timestamp or a later one, as a broker answers ListOffsets.
+
+        Args:
+            time: A datetime with a time zone, or epoch milliseconds from 0 on.
+            on_finding: Gets what is found; see the class.
+
+        Returns:
+            Offset, timestamp in epoch milliseconds and leader epoch of the record; None if there is no such record.
+
+        Raises:
+            ValueError: The time is before 1970, or a datetime has no time zone.
+            DamageFound: Without `on_finding`.
+
+        Example:
+            >>> log.offset_for_time(datetime(2026, 1, 1, tzinfo=UTC)).offset
+            4711
+        """
+        timestamp = epoch_ms(time)
+        if timestamp is None or timestamp < 0:
+            raise ValueError(f"{time} is no time from 1970 on")
+        answer = self._answer(timestamp, on_finding)
+        return None if answer == lookup.NOTHING else answer
+
+    def end_offset(self, *, on_finding: OnFinding | None = None) -> int:
+        """Where a consumer reaches the end: the high watermark or the last stable offset, at most the log end.
+
+        Raises:
+            DamageFound: Without `on_finding`.
+        """
+        return self._answer(lookup.LATEST, on_finding).offset
+
+    def _answer(self, at: int, on_finding: OnFinding | None) -> OffsetAnswer:
+        from logcore.library.offset_lookup import lookup_log
+
+        reports = Reports(on_finding, self.findings)
+        end = visible_window(self._source, self.rules).end
+        return lookup.list_offsets(lookup_log(self._source, at, end, reports), at)
+
+
+def open_partition(
+    path: str | os.PathLike[str],
+    *,
+    isolation_level: IsolationLevel = "read_uncommitted",
+    high_watermark: HighWatermark = "checkpoint",
+    show_all: bool = False,
+) -> Log:
+    """Open the log of a partition directory such as `orders-0`.
+
+    Its log start and high watermark come from the checkpoint files in the directory above, as for a broker.
+
+    Args:
+        path: The directory, of a running or a stopped broker, or a copy.
+        isolation_level: `read_committed` hides records of aborted transactions and ends at the last stable offset.
+        high_watermark: Where records end: `checkpoint`, `log-end`, or an offset. `checkpoint` is what
+            `replication-offset-checkpoint` states; without that file it is the log end.
+        show_all: Also records below the log start and at or above the high watermark.
+
+    Raises:
+        LogError: There is no partition directory at the path, or it cannot be listed.
+        ValueError: One of the rules is none.
+
+    Example:
+        >>> log = logcore.open_partition("logs/orders-0", isolation_level="read_committed")
+    """
+    directory = os.fspath(path)
+    rules = ReadRules(isolation_level, high_watermark, show_all)
+    return _only(directory, rules, lambda log: same_path(log.directory, directory) and not log.named_files, _PARTITION)
+
+
+def open_segment(path: str | os.PathLike[str], *, isolation_level: IsolationLevel = "read_uncommitted") -> Log:
+    """Open one segment file, such as `orders-0/00000000000000000000.log`, as a log of its own.
+
+    All its records are visible, whatever the log start and the high watermark are. The name of the directory tells the
+    topic partition, and the name of the file the base offset.
+
+    Args:
+        path: The file.
+        isolation_level: `read_committed` hides records of transactions that are aborted or open in this file.
+
+    Raises:
+        LogError: There is no segment file at the path, or it cannot be read.
+        ValueError: There is no such isolation level.
+
+    Example:
+        >>> log = logcore.open_segment("logs/orders-0/00000000000000000000.log")
+    """
+    return _only(os.fspath(path), ReadRules(isolation_level), lambda log: log.named_files, _SEGMENT)
+
+
+def same_path(first: str, second: str) -> bool:
+    """Whether two paths are one, written in two ways."""
+    return os.path.abspath(first) == os.path.abspath(second)
+
+
+_PARTITION = "it is no partition directory, which is named <topic>-<partition> and holds segments"
+_SEGMENT = "it is no segment file, which is named by its base offset in 20 digits and ends in .log"
+
+
+def _only(path: str, rules: ReadRules, is_meant: Callable[[SourceLog], bool], otherwise: str) -> Log:
+    logs, findings = logs_at(path, rules)
+    found = [log for log in logs if is_meant(log)]
+    if not found:
+        if logs or not findings:
+            raise LogError(otherwise, file=shown(path))
+        raise LogError(findings[0].message)
+    return Log(path, rules, concerning(found[0], path, findings), _source=found[0])

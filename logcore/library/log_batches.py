@@ -1,0 +1,78 @@
+"""Record batches of a log, as they lie in its files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from logcore.cli.reading.shown_logs import Notes, cannot_read, open_segment, steps
+from logcore.errors import CorruptionReason, CorruptRecordError, LogError
+from logcore.library.shown_segments import segments_among
+from logcore.logs.model.sources import SourceLog
+from logcore.records.batch import crc_matches, read_header
+from logcore.records.control import ControlType
+from logcore.records.model import BatchHeader, Record
+from logcore.records.record import read_records
+from logcore.segments.filenames import MAX_OFFSET
+from logcore.segments.scanning.scan import Stretch
+from logcore.storage.local import read_range, shown
+
+
+@dataclass(frozen=True, slots=True)
+class LogBatch:
+    """A record batch that can be trusted, and where it lies.
+
+    Attributes:
+        path: The segment file.
+        position: Where the batch begins, in bytes from the start of the file.
+        header: Its header. Of a compressed message of format v0 or v1 it has the offsets of the messages inside.
+        control_type: What a control batch says; None for all other batches.
+
+    Example:
+        >>> for batch in log.batches():
+        ...     print(batch.header.base_offset, batch.header.record_count, batch.header.codec.name)
+    """
+
+    path: str
+    position: int
+    header: BatchHeader
+    control_type: ControlType | None = None
+
+    def records(self) -> Iterator[Record]:
+        """The records of the batch, control records included. The bytes are read from the file again.
+
+        Raises:
+            CorruptRecordError: The records cannot be decoded, or the file has other bytes there now.
+            SourceUnreadable: The file cannot be read any more.
+        """
+        content = read_range(self.path, self.position, self.position + self.header.size)
+        try:
+            stored = read_header(content)
+            if stored.crc != self.header.crc or not crc_matches(content, 0, stored):
+                raise CorruptRecordError(CorruptionReason.CRC, "the file has other bytes there now")
+            yield from read_records(content, 0, self.header)
+        except CorruptRecordError as error:
+            file = shown(self.path)
+            raise CorruptRecordError(
+                error.reason, error.message, file=file, position=self.position, offset=self.header.base_offset
+            ) from error
+
+
+def batches_of(log: SourceLog, start: int | None, end: int | None, notes: Notes) -> Iterator[LogBatch]:
+    """The good batches that hold an offset from `start` on and begin below `end`; None: no bound. What is wrong with
+    the files is reported, as far as they are read.
+    """
+    low, high = start or 0, MAX_OFFSET if end is None else end
+    for segment in segments_among(log, ((low, high),) if low < high else ()):
+        try:
+            source, walk = open_segment(log, segment)
+        except LogError as error:
+            cannot_read(segment, error, notes)
+            continue
+        for item in steps(log, segment, source, walk, notes):
+            if isinstance(item, Stretch):
+                continue
+            if item.header.base_offset >= high:
+                return
+            if item.header.last_offset >= low:
+                yield LogBatch(segment.path, item.position, item.header, item.control_type)

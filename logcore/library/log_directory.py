@@ -1,0 +1,152 @@
+"""A broker's log directory: the logs of many topic partitions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from logcore.errors import LogError
+from logcore.library.damage import OnFinding
+from logcore.library.filters import RecordFilter
+from logcore.library.log import Log, same_path
+from logcore.library.read_rules import HighWatermark, IsolationLevel, ReadRules, concerning, logs_at, not_among
+from logcore.logs.model.findings import Finding
+from logcore.storage.local import shown
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from logcore.library.validation import ValidationReport
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirectory:
+    """The logs of a log directory, or those of them that were chosen.
+
+    Attributes:
+        path: The path that was opened.
+        rules: Which offsets of the logs are visible.
+        logs: By topic and partition. Logs that a broker was deleting, moving or had set aside are left out.
+        findings: What was found when the directory was listed. Each read reports them first.
+
+    Example:
+        >>> directory = logcore.open_log_directory("/var/lib/kafka")
+        >>> sorted({log.topic for log in directory.logs})
+        ['orders', 'payments']
+    """
+
+    path: str
+    rules: ReadRules
+    logs: tuple[Log, ...]
+    findings: tuple[Finding, ...] = ()
+
+    def log(self, topic: str, partition: int) -> Log:
+        """The log of one topic partition.
+
+        Raises:
+            LogError: It is not among the logs.
+        """
+        for log in self.logs:
+            if (log.topic, log.partition) == (topic, partition):
+                return log
+        raise LogError(not_among(topic, partition, {log.topic for log in self.logs}), file=shown(self.path))
+
+    def record_batches(
+        self,
+        columns: Iterable[str] | None = None,
+        *,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        since: datetime | int | None = None,
+        until: datetime | int | None = None,
+        key: bytes | None = None,
+        on_finding: OnFinding | None = None,
+    ) -> pa.RecordBatchReader:
+        """The visible records of all logs, one log after another, as a stream of Arrow batches.
+
+        Args:
+            columns: Names of `RECORDS_SCHEMA`, in the order in which they are wanted. Other columns are not decoded.
+            start_offset: As for `Log.records`, in each log; so are the other filters.
+            end_offset: As for `Log.records`.
+            since: As for `Log.records`.
+            until: As for `Log.records`.
+            key: As for `Log.records`.
+            on_finding: Gets what is found; see `Log`. It is called in the thread of the query engine.
+
+        Returns:
+            A reader that can be read once.
+
+        Raises:
+            ValueError: There is no such column, or a bound is no offset or time.
+            DamageFound: While reading, without `on_finding`. A query engine may turn it into an error of its own.
+
+        Example:
+            >>> records = logcore.open_log_directory("/var/lib/kafka").record_batches(["topic", "offset", "timestamp"])
+            >>> duckdb.sql("select topic, count(*) from records group by topic")
+        """
+        from logcore.library.record_columns import reader_of
+
+        chosen = RecordFilter.of(start_offset, end_offset, since, until, key)
+        sources = [log._source for log in self.logs]
+        return reader_of(sources, self.rules, chosen, columns, on_finding, self.findings)
+
+    def validate(self, *, compacted: bool = False) -> ValidationReport:
+        """Apply every rule to every byte of the logs and of the files beside them, as `loglake verify` does.
+
+        Args:
+            compacted: The topics are compacted, so that gaps between offsets are no losses.
+
+        Returns:
+            The findings, and where all bytes went. Damage is a finding here, and not an error.
+        """
+        from logcore.library.validation import validated
+
+        return validated([log._source for log in self.logs], self.findings, compacted)
+
+
+def open_log_directory(
+    path: str | os.PathLike[str],
+    *,
+    topics: Iterable[str] = (),
+    partitions: Iterable[int] = (),
+    isolation_level: IsolationLevel = "read_uncommitted",
+    high_watermark: HighWatermark = "checkpoint",
+    show_all: bool = False,
+) -> LogDirectory:
+    """Open the logs of a broker's log directory (`log.dirs`).
+
+    Args:
+        path: The directory, of a running or a stopped broker, or a copy.
+        topics: Names or patterns such as `orders-*`. Empty: all topics.
+        partitions: Numbers of partitions. Empty: all partitions.
+        isolation_level: As for `open_partition`; so are the other rules. They apply to all logs.
+        high_watermark: As for `open_partition`.
+        show_all: As for `open_partition`.
+
+    Raises:
+        LogError: There is no log directory at the path, or nothing in it is what was chosen.
+        ValueError: One of the rules is none.
+
+    Example:
+        >>> logcore.open_log_directory("/var/lib/kafka", topics=["orders"]).logs
+    """
+    directory = os.fspath(path)
+    rules = ReadRules(isolation_level, high_watermark, show_all)
+    globs = (topics,) if isinstance(topics, str) else tuple(topics)
+    found, findings = logs_at(directory, rules, globs, tuple(partitions))
+    if any(log.named_files or same_path(log.directory, directory) for log in found):
+        raise LogError("it is no log directory", file=shown(directory), advice="Use open_partition or open_segment.")
+    refusal = next((each for each in findings if each.rule in _REFUSALS and each.file == shown(directory)), None)
+    if refusal is not None:
+        raise LogError(refusal.message)
+    logs = (Log(log.directory, rules, concerning(log, directory, findings), _source=log) for log in found)
+    return LogDirectory(directory, rules, tuple(logs), findings)
+
+
+_REFUSALS = frozenset(
+    {"path-not-found", "unreadable", "empty-directory", "not-a-log-directory", "not-a-segment", "illegal-topic-name"}
+)
+"""Rules of findings that leave nothing to be opened at a path."""

@@ -1,0 +1,80 @@
+"""A log as `logcore.logs.lookup` takes it: what a broker's ListOffsets would answer from a directory.
+
+Bounds and timestamps come from batch headers; batches are read only where a timestamp is looked for, piece by piece.
+Index files are not used to find a place, for a wrong one would hide records. A time index only counts for being there:
+without it a broker does not know a segment's timestamps, unless it recovers the segment when it starts.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from logcore.cli.reading.shown_logs import Notes, cannot_read, segment_bytes
+from logcore.errors import LogError
+from logcore.logs import lookup
+from logcore.logs.lookup import LookupLog, LookupSegment
+from logcore.logs.model import readable_end
+from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.segments import filenames
+from logcore.segments.side_files import time_index
+from logcore.storage.local import LocalReader, read_file
+
+_MAX_INDEX_BYTES = 1 << 30
+
+
+def lookup_log(log: SourceLog, at: int, visible_end: int, notes: Notes) -> LookupLog:
+    """A log as a lookup takes it. Only headers are read yet, and only as far as the question needs them.
+
+    Args:
+        at: What will be looked for: a timestamp in epoch milliseconds, or a special value of `logcore.logs.lookup`.
+        visible_end: Where the visible offsets end: the high watermark, or the last stable offset.
+    """
+    timed = at >= 0 or at == lookup.MAX_TIMESTAMP
+    segments = []
+    log_end_offset = log.log_start_offset
+    for segment in log.segments:
+        max_timestamp, next_offset = time_index.NO_TIMESTAMP, segment.base_offset
+        if timed or segment is log.segments[-1]:
+            try:
+                max_timestamp, next_offset = _headers(segment)
+            except LogError as error:
+                cannot_read(segment, error, notes)
+        if not _is_known(log, segment):
+            max_timestamp = time_index.NO_TIMESTAMP
+        log_end_offset = max(log_end_offset, next_offset)
+        segments.append(
+            LookupSegment(segment.base_offset, partial(segment_bytes, log, segment), max_timestamp, segment.modified_ms)
+        )
+    # A broker clamps a checkpoint that says more than there is, or less than the log start.
+    end = readable_end.high_watermark(visible_end, log_start_offset=log.log_start_offset, log_end_offset=log_end_offset)
+    remote = None if log.remote is None else log.remote[0]
+    return LookupLog(segments, log.log_start_offset, end, log.leader_epochs, remote)
+
+
+def _headers(segment: SegmentFile) -> tuple[int, int]:
+    """The greatest timestamp of a segment's batches, -1 without any, and the offset after its last batch."""
+    max_timestamp, next_offset = time_index.NO_TIMESTAMP, segment.base_offset
+    for _, header in LocalReader().headers(segment):
+        if header is not None:
+            max_timestamp = max(max_timestamp, header.max_timestamp)
+            next_offset = max(next_offset, header.next_offset)
+    return max_timestamp, next_offset
+
+
+def _is_known(log: SourceLog, segment: SegmentFile) -> bool:
+    """Whether a broker would know the segment's timestamps: from the time index, or because its start recovers the
+    segment (no offset index, or at and after the recovery point after an unclean stop) and rebuilds it.
+    """
+    path = segment.side_file(filenames.TIME_INDEX_SUFFIX)
+    if log.named_files or segment.side_file(filenames.OFFSET_INDEX_SUFFIX) is None:
+        return True
+    if log.is_clean is False:
+        following = log.next_base_offset(segment)
+        if following is None or following > (log.recovery_point or 0):
+            return True
+    if path is None:
+        return False
+    try:
+        return bool(time_index.parse(read_file(path, _MAX_INDEX_BYTES), segment.base_offset))
+    except LogError:
+        return True  # what a broker makes of junk is of no use to anyone

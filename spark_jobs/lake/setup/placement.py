@@ -1,0 +1,122 @@
+"""Where a lake may be: outside of its sources and of other lakes, in a directory that can be written.
+
+A lake and its sources must be separate. A broker would take a lake in its log directory for a stray folder, and the
+next command would read the archive as if it were the broker's logs. A source inside a lake would be archived into
+itself. Paths are compared after links are resolved. Nothing is created here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+
+from logcore.segments.filenames import parse_partition_directory
+from logcore.storage.local import shown
+from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.lake.setup import identity
+from spark_jobs.lake.store import storage
+
+_ROOT_FILES = ("meta.properties", "replication-offset-checkpoint", "recovery-point-offset-checkpoint")
+"""A directory with one of these is a broker's log directory."""
+
+
+def check_place(lake: str, sources: Iterable[str]) -> None:
+    """Check a lake against all directories that a run reads.
+
+    Args:
+        lake: Absolute: a directory or ``s3://bucket/prefix``.
+        sources: Absolute local paths.
+
+    Raises:
+        UsageError: Lake and sources lie in one another, or the lake lies in another one.
+    """
+    for path in sources:
+        _check_apart(lake, path)
+    _check_outside_other_lakes(lake)
+
+
+def check_writable(lake: str) -> None:
+    """Check that the directory of a lake can be created and written. A store reports this by itself.
+
+    Raises:
+        JobError: It cannot; the text names the directory that prevents it.
+    """
+    if storage.is_remote(lake):
+        return
+    there = next(folder for folder in _upwards(os.path.realpath(lake)) if os.path.lexists(folder))
+    if not os.path.isdir(there):
+        raise JobError(
+            f"The lake {shown(lake)} cannot be written: {shown(there)} is no directory. Name another --lake."
+        )
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise JobError(
+            f"The lake {shown(lake)} cannot be written: no permission to write in {shown(there)}, or its filesystem is "
+            "read-only. Change that, or name another --lake."
+        )
+
+
+def _check_apart(lake: str, source: str) -> None:
+    """Raises UsageError where one lies in the other."""
+    real = os.path.realpath(source)
+    around = next(
+        (folder for folder in _upwards(real) if os.path.lexists(os.path.join(folder, identity.LAKE_FILE))), None
+    )
+    if around is not None:
+        raise UsageError(
+            f"The source {shown(source)} lies inside the lake {shown(around)}. A lake is no source of logs: name the "
+            "directory that its logs came from."
+        )
+    if storage.is_remote(lake):
+        return
+    place = os.path.realpath(lake)
+    if place in _upwards(real):
+        raise UsageError(
+            f"The source {shown(source)} lies inside {shown(lake)}, which will be the lake. Name another --lake."
+        )
+    for root in _directories_of(real):
+        if root in _upwards(place):
+            raise UsageError(
+                f"The lake {shown(lake)} lies inside the source {shown(root)}. Sources are only read, and a broker "
+                "expects only its own folders there: name a --lake outside of it."
+            )
+
+
+def _directories_of(source: str) -> Iterator[str]:
+    """Return the directories that belong to a source: the named one, or that of the file, and the log directory of a
+    partition directory.
+    """
+    if not os.path.lexists(source):
+        return
+    directory = source if os.path.isdir(source) else os.path.dirname(source)
+    yield directory
+    around = os.path.dirname(directory)
+    if parse_partition_directory(os.path.basename(directory)) is not None and _is_log_directory(around):
+        yield around
+
+
+def _is_log_directory(path: str) -> bool:
+    return any(os.path.lexists(os.path.join(path, name)) for name in _ROOT_FILES)
+
+
+def _check_outside_other_lakes(lake: str) -> None:
+    if storage.is_remote(lake):
+        return
+    around = _lake_of(_upwards(os.path.realpath(lake))[1:])
+    if around is not None:
+        raise UsageError(
+            f"The lake {shown(lake)} would lie inside the lake {shown(around)}, whose upkeep removes files that are "
+            "not its own. Name another --lake."
+        )
+
+
+def _lake_of(folders: Sequence[str]) -> str | None:
+    """Return the first of these directories that is a lake."""
+    return next((each for each in folders if os.path.lexists(os.path.join(each, identity.LAKE_FILE))), None)
+
+
+def _upwards(path: str) -> list[str]:
+    """Return the path and all its parents, innermost first."""
+    found = [path]
+    while os.path.dirname(found[-1]) != found[-1]:
+        found.append(os.path.dirname(found[-1]))
+    return found

@@ -1,0 +1,119 @@
+"""Alarms of a lake: all damage, and logs that no longer grow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from logcore.logs.model.findings import Severity
+from logcore.logs.rules import Persistence
+from spark_jobs.lake.ledger.finding_rows import PlacedFinding
+from spark_jobs.lake.ledger.frontier import LedgerRow
+from spark_jobs.lake.view.lake_state import LakeState
+from spark_jobs.lake.view.ledger_states import ALARMING
+from spark_jobs.lake.view.log_state import LogState, natural_order
+from spark_jobs.lake.view.open_findings import have_offsets_in_common, persistence_of
+from spark_jobs.lake.view.registered_lakes import lake_name
+
+_ABOUT_ROWS = frozenset(
+    {
+        Persistence.WHILE_ROWS_DIFFER,
+        Persistence.WHILE_FILE_DIFFERS,
+        Persistence.WHILE_LEDGER_HAS_HOLE,
+        Persistence.UNTIL_EXPECTATIONS_MET,
+    }
+)
+"""Findings about published rows and about the ledger itself: other checks show them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """One reason for a failed check: its place and its kind."""
+
+    lake: str
+    topic_partition: str
+    rule: str
+    """A ledger state, a verdict, or the rule id of a finding."""
+    message: str
+    file: str | None = None
+    position: int | None = None
+    nbytes: int | None = None
+    start_offset: int | None = None
+    end_offset: int | None = None
+    log: str | None = None
+    """Log key."""
+
+    @property
+    def where(self) -> str:
+        """``orders-0 of lake shop, offsets 4..9, file …/0000.log, position 512``; the end is exclusive."""
+        place = [f"{self.topic_partition} of lake {lake_name(self.lake)}"]
+        if self.start_offset is not None:
+            place.append(f"offset{'' if self.end_offset is None else 's'} {self.offsets}")
+        if self.file is not None:
+            place.append(f"file {self.file}" + ("" if self.position is None else f", position {self.position}"))
+        return ", ".join(place)
+
+    @property
+    def offsets(self) -> str:
+        """``4..9``, end exclusive; one offset if the end is not known; empty if it is not about offsets."""
+        if self.start_offset is None:
+            return ""
+        return str(self.start_offset) if self.end_offset is None else f"{self.start_offset}..{self.end_offset}"
+
+
+def damage_of(state: LakeState) -> tuple[Alarm, ...]:
+    """Return the damage of a lake: one alarm per open error, and one per damaged ledger range without such an error."""
+    alarms = [alarm for log in state.logs for alarm in _of_log(log)]
+    alarms += [_of_range(state.lake, row) for row in state.strays]
+    return tuple(sorted(alarms, key=lambda a: (*natural_order(a.topic_partition), a.start_offset or 0)))
+
+
+def stops_of(state: LakeState) -> tuple[Alarm, ...]:
+    """Return logs that no longer grow, and why."""
+    return tuple(
+        Alarm(state.lake, row.topic_partition, row.stopped, row.stopped_because or "", file=row.source, log=row.log)
+        for row in (log.row for log in state.logs)
+        if row.stopped is not None
+    )
+
+
+def _of_log(log: LogState) -> Iterator[Alarm]:
+    ranges = [row for row in log.ledger if row.state in ALARMING]
+    errors = [placed for placed in log.findings if _is_damage(placed, log)]
+    # A finding in bytes has a place; a finding about the ledger's range repeats it without a place.
+    of_bytes = [placed for placed in errors if not _is_about_a_range(placed)]
+    for placed in errors:
+        if _is_about_a_range(placed) and any(_overlap(placed, other) for other in of_bytes):
+            continue
+        f = placed.finding
+        end = f.end_offset
+        if end is None:
+            end = next((row.end_offset for row in ranges if have_offsets_in_common(f, row)), None)
+        place = (f.file, f.position, f.nbytes, f.start_offset, end, log.log)
+        yield Alarm(log.lake, f"{placed.topic}-{placed.partition}", f.rule, f.message, *place)
+    for row in ranges:
+        if not any(have_offsets_in_common(placed.finding, row) for placed in errors):
+            yield _of_range(log.lake, row)
+
+
+def _of_range(lake: str, row: LedgerRow) -> Alarm:
+    what = row.state + (f" ({row.evidence})" if row.evidence else "")
+    place = (None, None, None, row.start_offset, row.end_offset, row.log)
+    return Alarm(lake, f"{row.topic}-{row.partition}", row.state, what, *place)
+
+
+def _is_damage(placed: PlacedFinding, log: LogState) -> bool:
+    f = placed.finding
+    return f.severity is Severity.ERROR and f.rule != log.row.stopped and persistence_of(f.rule) not in _ABOUT_ROWS
+
+
+def _is_about_a_range(placed: PlacedFinding) -> bool:
+    return persistence_of(placed.finding.rule) is Persistence.WHILE_IN_LEDGER
+
+
+def _overlap(one: PlacedFinding, other: PlacedFinding) -> bool:
+    """Return whether two findings of one log have an offset in common; without an end, only the first offset counts."""
+    (start, end), (low, high) = ((f.start_offset, f.end_offset) for f in (one.finding, other.finding))
+    if start is None or low is None:
+        return False
+    return start < (high or low + 1) and low < (end or start + 1)

@@ -1,0 +1,195 @@
+"""The last results of Great Expectations for each log, kept so that a run with nothing new still shows them.
+
+``<home>/expectations/<lake>.json`` has the last results of the job ``expectations``, by log key. It is in the
+operator's home, because the content of a lake must not make a check green. Results count only while all commits to the
+table are our own. Everything is evaluated again after a commit of another engine, and if the file is missing or cannot
+be parsed. Failures are evaluated again as soon as the table or the ledger has another version. Which offsets are not
+checked yet is recorded in the tables (:mod:`spark_jobs.lake.published.checked`).
+Great Expectations is never imported here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from spark_jobs.contracts import JobReport
+from spark_jobs.lake.delta import delta_log, table_state
+from spark_jobs.lake.delta.tables import open_table
+from spark_jobs.lake.published.checked import pending_ranges
+from spark_jobs.lake.setup import registry
+from spark_jobs.lake.store import storage
+
+FOLDER = "expectations"
+DOCS_INDEX = "data_docs/index.html"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LogExpectation:
+    """One expectation on one log."""
+
+    name: str
+    success: bool
+    observed: str
+    severity: str
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The last results of all expectations on one log."""
+
+    start_offset: int
+    end_offset: int
+    outcomes: tuple[LogExpectation, ...]
+
+    @property
+    def is_met(self) -> bool:
+        """Whether there are outcomes, and none that counts has failed."""
+        return bool(self.outcomes) and all(o.success or o.severity == "info" for o in self.outcomes)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsVersion:
+    """The version of ``records`` that results are about."""
+
+    table_id: str
+    version: int
+    ledger_version: int
+    """Version of ``offset_ledger``: a withdrawal changes the expected rows, but no row."""
+
+    @classmethod
+    def now(cls, lake: str) -> RecordsVersion | None:
+        """Return the present version; None if there is no such table."""
+        table = open_table(lake, "records")
+        if table is None:
+            return None
+        ledger = open_table(lake, "offset_ledger")
+        return cls(str(table.metadata().id), table.version(), -1 if ledger is None else ledger.version())
+
+    def is_still_ours(self, lake: str, now: RecordsVersion) -> bool:
+        """Return whether only our own commits are between this and ``now``."""
+        if self.table_id != now.table_id or now.version < self.version:
+            return False
+        if self.version == now.version:
+            return True
+        # A commit that the table's log no longer keeps may be of any program.
+        first = delta_log.read_commit(lake, "records", self.version + 1)
+        return first is not None and not table_state.foreign_commits(lake, "records", self.version)
+
+
+@dataclass(frozen=True, slots=True)
+class DueExpectations:
+    """What has to be evaluated, and the results that still count."""
+
+    ranges: Mapping[str, tuple[int, int]]
+    """Offset ranges by log key; empty: nothing is due."""
+    kept: Mapping[str, Results]
+    version: RecordsVersion | None
+    """The version of ``records`` of both; None if there is no such table."""
+
+
+def due_expectations(lake: str, published: Mapping[str, int], again: Collection[str] = ()) -> DueExpectations:
+    """Return what was published and has no result that still counts.
+
+    Args:
+        published: The end of the published offsets of each log, by log key.
+        again: Logs that are evaluated from the beginning in any case.
+    """
+    version = RecordsVersion.now(lake)
+    kept = read_results(lake, version)
+    ranges = pending_ranges(lake)
+    for log, end in published.items():
+        # A log without results is evaluated from the beginning: a run can die between the job and the storing of its
+        # results, another engine may have changed rows, and after a failure rows may have been replaced.
+        if log in again or log not in kept:
+            ranges[log] = (0, end)
+    return DueExpectations(ranges, kept, version)
+
+
+def keep_evaluated(lake: str, due: DueExpectations, report: JobReport | None) -> dict[str, Results]:
+    """Keep the results that still count together with those of the report; return all of them by log key.
+
+    Args:
+        report: Report of the job ``expectations`` on the ranges that were due; None if there were none.
+    """
+    results = dict(due.kept)
+    if report is not None:
+        results |= _results_of(report, due.ranges)
+    if due.version is not None:
+        _keep(lake, results, due.version)
+    return results
+
+
+def read_results(lake: str, now: RecordsVersion | None) -> dict[str, Results]:
+    """Return the last results that still count, by log key; empty if there are none."""
+    try:
+        content = json.loads(storage.read(results_file(lake)))
+        if content["version"] != VERSION or now is None:
+            return {}
+        before = RecordsVersion(str(content["table_id"]), int(content["table_version"]), int(content["ledger_version"]))
+        if not before.is_still_ours(lake, now):
+            return {}
+        kept = {str(log): _results(found) for log, found in content["logs"].items()}
+        return {log: found for log, found in kept.items() if found.is_met or before == now}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}  # then they are evaluated again
+
+
+def results_file(lake: str) -> str:
+    """Return the path of the results on a lake."""
+    return os.path.join(registry.home(), FOLDER, f"{registry.key_of(lake)}.json")
+
+
+def page_of(lake: str, report: JobReport | None) -> str | None:
+    """Return the HTML page of this run, else the list of all pages of the lake; None if there is none."""
+    made = report.metrics.get("data_docs") if report is not None else None
+    index = storage.join(lake, DOCS_INDEX)
+    return str(made) if made else index if storage.exists(index) else None
+
+
+def _results(found: Mapping[str, object]) -> Results:
+    start, end, outcomes = found["start_offset"], found["end_offset"], found["outcomes"]
+    if not isinstance(start, int) or not isinstance(end, int) or not isinstance(outcomes, list):
+        raise ValueError("not what was written")
+    made = tuple(LogExpectation(**outcome) for outcome in outcomes)
+    if not all(isinstance(o.success, bool) and isinstance(o.severity, str) for o in made):
+        raise ValueError("not what was written")
+    return Results(start, end, made)
+
+
+def _keep(lake: str, kept: Mapping[str, Results], version: RecordsVersion) -> None:
+    """Store only these results, with a version of the table; unchanged results are not written again."""
+    content = {
+        "version": VERSION,
+        "lake": lake,
+        "table_id": version.table_id,
+        "table_version": version.version,
+        "ledger_version": version.ledger_version,
+        "logs": {log: dataclasses.asdict(found) for log, found in sorted(kept.items())},
+    }
+    text = json.dumps(content, indent=1).encode()
+    try:
+        is_new = storage.read(results_file(lake)) != text
+    except OSError:
+        is_new = True
+    if is_new:
+        storage.put(results_file(lake), text)
+
+
+def _results_of(report: JobReport, ranges: Mapping[str, tuple[int, int]]) -> dict[str, Results]:
+    """Return the results in the report, by log.
+
+    An expectation that names no log it fails on fails for all of them. A report without expectations gives each log an
+    empty result, which fails as well.
+    """
+    found: dict[str, list[LogExpectation]] = {log: [] for log in ranges}
+    for item in report.plan.get("expectations", ()):
+        failing = set(item["failing"])
+        for log, outcomes in found.items():
+            success = item["success"] is True or (bool(failing) and log not in failing)
+            outcomes.append(LogExpectation(str(item["name"]), success, str(item["observed"]), str(item["severity"])))
+    return {log: Results(*ranges[log], tuple(outcomes)) for log, outcomes in found.items()}

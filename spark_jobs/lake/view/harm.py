@@ -1,0 +1,138 @@
+"""What other programs did to the files of a lake.
+
+A look lists directories and reads commits. The job ``prove`` compares files of ``records`` from other engines with the
+archive once, and the result is stored as long as they are live. Each harm has the key of its log, so that a run for
+chosen logs shows only these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from logcore.logs.model.findings import Finding, Severity
+from spark_jobs.lake.delta import table_state
+from spark_jobs.lake.delta.live_files import newest_files
+from spark_jobs.lake.delta.tables import table_uri
+from spark_jobs.lake.errors import JobError
+from spark_jobs.lake.ledger.finding_rows import PlacedFinding, record
+from spark_jobs.lake.segments.archive import read_logs, read_segments
+from spark_jobs.lake.store import storage
+
+
+@dataclass(frozen=True, slots=True)
+class Harm:
+    """One thing that is wrong with the files of a lake."""
+
+    what: str
+    """Text for users: the rule, and the message of the finding."""
+    log: str | None
+    """Log key; None if it is not about one log."""
+    topic_partition: str | None
+    offsets: str
+    """``4..9``, end exclusive; empty if it is not about offsets."""
+    severity: Severity
+
+
+@dataclass(frozen=True, slots=True)
+class TablesSeen:
+    """Differences of all table files and of the archive to the last run."""
+
+    lake: str
+    findings: tuple[Finding, ...]
+    needs_proof: bool
+    """Whether another engine wrote files of ``records`` that were not compared with the archive yet."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Findings that are only information: commits of other programs."""
+        return tuple(finding.message for finding in self.findings if finding.severity is Severity.INFO)
+
+    @property
+    def wrong(self) -> tuple[Finding, ...]:
+        """Findings that are more than information."""
+        return tuple(finding for finding in self.findings if finding.severity is not Severity.INFO)
+
+    def record(self, run_id: str, as_of_ms: int) -> None:
+        """Append the harm to the table ``findings``, as a history without log keys.
+
+        Raises:
+            ConcurrentChange: Other runs kept recording findings meanwhile.
+        """
+        if self.wrong:
+            record(self.lake, [PlacedFinding(finding) for finding in self.wrong], run_id, as_of_ms)
+
+    def harm(self) -> tuple[Harm, ...]:
+        """Present harm: what the look found, and files that are not equal to the archive."""
+        differing = differing_files(self.lake)
+        if not self.wrong and not differing:
+            return ()
+        logs = _logs_by_file(self.lake)
+        names = {log: row.topic_partition for log, row in read_logs(self.lake).items()}
+        made = []
+        for finding in self.wrong:
+            log = logs.get(finding.file or "")
+            offsets = _offsets(finding.start_offset, finding.end_offset)
+            what = f"{finding.rule}: {finding.message}"
+            made.append(Harm(what, log, names.get(log or ""), offsets, finding.severity))
+        for path, proof in sorted(differing.items()):
+            log = logs.get(storage.join(table_uri(self.lake, "records"), path))
+            made += _of_proof(path, proof, log, names)
+        return tuple(made)
+
+
+def look_at_tables(lake: str) -> TablesSeen:
+    """Compare tables and archive with the records of the last run; cheap, because no table is read.
+
+    The job ``prove`` records the present tables, so call this before it.
+    """
+    return TablesSeen(
+        lake, tuple(table_state.cheap_check(lake)), needs_proof=bool(table_state.unproven_files(lake, "records"))
+    )
+
+
+def remember_tables(lake: str, run_id: str, as_of_ms: int) -> None:
+    """Record the present tables at the end of a run, for comparison by the next one."""
+    table_state.record_state(lake, run_id, as_of_ms)
+
+
+def differing_files(lake: str) -> dict[str, table_state.Proof]:
+    """Return live files of ``records`` from other engines that the job ``prove`` found to differ from the archive."""
+    proofs = table_state.read_state(lake).foreign.get("records", {})
+    differing = {path: proof for path, proof in proofs.items() if proof != "equal"}
+    if not differing:
+        return {}
+    live = {file.path for file in newest_files(lake, "records")}
+    return {path: proof for path, proof in differing.items() if path in live}
+
+
+def _of_proof(path: str, proof: table_state.Proof, log: str | None, names: Mapping[str, str]) -> Iterator[Harm]:
+    if isinstance(proof, str):
+        text = f"the file {path} of another engine: {proof}"
+        yield Harm(text, log, names.get(log or ""), "", Severity.WARNING)
+        return
+    for of_log, start, end, what in proof:
+        text = f"rows-differ-from-archive: {what} (the file {path} of another engine)"
+        yield Harm(text, of_log or log, names.get(of_log or log or ""), _offsets(start, end), Severity.ERROR)
+
+
+def _offsets(start: int | None, end: int | None) -> str:
+    if start is None:
+        return ""
+    return str(start) if end is None else f"{start}..{end}"
+
+
+def _logs_by_file(lake: str) -> dict[str, str]:
+    """Return log keys by file, for table files of one log and for archived files."""
+    logs = {}
+    try:
+        for name in ("records", "records_uncommitted"):
+            root = table_uri(lake, name)
+            for file in newest_files(lake, name):
+                if file.log_id is not None and file.partition is not None:
+                    logs[storage.join(root, file.path)] = f"{file.log_id}/{file.partition}"
+        for segment in read_segments(lake, live=False):
+            logs[storage.join(lake, segment.path)] = segment.log
+    except JobError:  # the table cannot be read: then its harm counts for every log
+        pass
+    return logs

@@ -1,0 +1,118 @@
+"""One log of a lake: the figures that users see, as values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from logcore.logs.model.findings import Severity
+from logcore.logs.model.offset_ledger import LedgerHole, first_hole
+from spark_jobs.lake.ledger.finding_rows import PlacedFinding
+from spark_jobs.lake.ledger.frontier import LedgerRow
+from spark_jobs.lake.segments.archive import LogRow
+from spark_jobs.lake.view.ledger_states import ALARMING, STATES
+from spark_jobs.lake.view.open_transactions import OpenTransaction
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """One log of a lake."""
+
+    lake: str
+    row: LogRow
+    segments: int
+    """Number of live segments of the archive."""
+    archive_bytes: int
+    ingested: int
+    """Number of segments as taken from the source, with those retired since."""
+    validated: int
+    """Number of ingested segments that have a row in ``validations``."""
+    batches: int
+    records: int
+    """Data records of the validated segments in any state. Control records are not included: the ledger counts those
+    that lie in an undecided range."""
+    quarantined_bytes: int
+    findings: tuple[PlacedFinding, ...]
+    """Open findings of this log."""
+    open_transactions: tuple[OpenTransaction, ...]
+    """Open transactions, oldest first; publishing waits at its beginning."""
+    ledger: tuple[LedgerRow, ...]
+
+    @property
+    def log(self) -> str:
+        """Log key ``<log_id>/<partition>``."""
+        return self.row.log
+
+    @property
+    def topic_partition(self) -> str:
+        """Kafka's directory name, and Dagster's partition key."""
+        return self.row.topic_partition
+
+    @property
+    def label(self) -> str:
+        """The name of the log for users: topic and partition, and the incarnation if there are several."""
+        first = not self.row.incarnation
+        return self.topic_partition if first else f"{self.topic_partition} (incarnation {self.row.incarnation})"
+
+    @property
+    def findings_by_severity(self) -> Mapping[Severity, int]:
+        """Number of open findings; a severity without any is left out."""
+        return Counter(placed.finding.severity for placed in self.findings)
+
+    @property
+    def offsets_by_state(self) -> dict[str, int]:
+        """Offsets by ledger state; a compacted gap inside a range counts as compacted, as its gap state says."""
+        counted: Counter[str] = Counter()
+        for r in self.ledger:
+            gaps = r.gaps if r.gap_state else 0
+            counted[r.state] += r.end_offset - r.start_offset - gaps
+            if gaps:
+                counted[str(r.gap_state)] += gaps
+        return {state: counted[state] for state in STATES if counted[state]}
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether offsets of the log are in a state that means damage."""
+        return any(state in ALARMING for state in self.offsets_by_state)
+
+    @property
+    def hole(self) -> LedgerHole | None:
+        """The first offsets that the ledger leaves out or has twice; None if it covers all up to the log's end."""
+        return first_hole(self.ledger, self.row.next_offset)
+
+    @property
+    def published_to(self) -> int | None:
+        """First offset that is not published; None if nothing is."""
+        ends = [r.end_offset for r in self.ledger if r.published]
+        return max(ends) if ends else None
+
+    @property
+    def not_published(self) -> int:
+        """Number of offsets of the log that are not published yet."""
+        end = self.ledger[-1].end_offset if self.ledger else self.row.next_offset
+        return max(end - (self.published_to or 0), 0)
+
+    @property
+    def came_late(self) -> bool:
+        """Whether there are visible records below offsets that are published already."""
+        to = self.published_to or 0
+        return any(r.shows and not r.published and r.end_offset <= to for r in self.ledger)
+
+    @property
+    def published_records(self) -> int:
+        """Number of rows that ``records`` must have for this log."""
+        return sum(r.records for r in self.ledger if r.has_rows)
+
+
+def states_seen(logs: Iterable[LogState]) -> list[str]:
+    """Return the ledger states that any of the logs has, in the order in which they are shown."""
+    found = {state for log in logs for state in log.offsets_by_state}
+    return [state for state in STATES if state in found]
+
+
+def natural_order(topic_partition: str) -> tuple[str, int, str]:
+    """Return the sort key of a topic partition's name: by topic, then by number (``orders-2`` before ``orders-10``)."""
+    topic, _, number = topic_partition.rpartition("-")
+    is_number = number.isascii() and number.isdigit()
+    return (topic, int(number), topic_partition) if is_number else (topic_partition, -1, topic_partition)

@@ -1,0 +1,140 @@
+"""Open findings: their reports still apply.
+
+A finding is written once and stays in the table ``findings`` as history. The rule catalogue says how long it counts
+(:class:`logcore.logs.rules.Persistence`). Here that is compared with the lake as it is now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from logcore.logs.model.findings import Finding
+from logcore.logs.model.offset_ledger import EVIDENCE_REMOTE, first_hole
+from logcore.logs.rules import RULES, Persistence
+from spark_jobs.contracts import JobReport
+from spark_jobs.lake.delta.tables import table_uri
+from spark_jobs.lake.ledger.finding_rows import PlacedFinding, from_plain, read_findings
+from spark_jobs.lake.ledger.frontier import LedgerRow, read_frontiers
+from spark_jobs.lake.segments.archive import CUT_BACK, FILLED, LogRow, Segment
+from spark_jobs.lake.store import storage
+from spark_jobs.lake.view import expectation_results, harm, ledger_comparison
+from spark_jobs.lake.view.ledger_states import ALARMING
+
+
+def read_open_findings(
+    lake: str,
+    logs: Mapping[str, LogRow],
+    segments: Iterable[Segment],
+    ledger: Mapping[str, Sequence[LedgerRow]],
+) -> dict[str, tuple[PlacedFinding, ...]]:
+    """Return open findings by log key; logs without any are left out.
+
+    Args:
+        logs: The logs to read, by key, with their present segments and ledgers.
+        segments: Segments of these logs, with retired ones.
+        ledger: Offset ledgers by log key.
+
+    Raises:
+        TableUnreadable: A required table cannot be read.
+    """
+    stored = [placed for placed in read_findings(lake) if placed.log in logs]
+    replaced = frozenset(s.segment_id for s in segments if s.retired_because in (CUT_BACK, FILLED))
+    now = _Now(lake, replaced, ledger, stored)
+    found: dict[str, list[PlacedFinding]] = {}
+    for placed in stored:
+        if placed.log is not None and now.is_open(placed, logs[placed.log]):
+            found.setdefault(placed.log, []).append(placed)
+    return {log: tuple(placed) for log, placed in found.items()}
+
+
+def persistence_of(rule: str) -> Persistence:
+    """Return how long findings of a rule count; forever if another version of Loglake wrote them."""
+    known = RULES.get(rule)
+    return Persistence.FOR_GOOD if known is None else known.persistence
+
+
+def have_offsets_in_common(finding: Finding, row: LedgerRow) -> bool:
+    """Return whether a finding is about offsets of a ledger range of its log; without an end it is about one offset."""
+    if finding.start_offset is None:
+        return False
+    end = finding.end_offset or finding.start_offset + 1
+    return finding.start_offset < row.end_offset and row.start_offset < end
+
+
+def path_findings(reports: Iterable[JobReport]) -> tuple[Finding, ...]:
+    """Return the findings of the job ``ingest`` about source paths, each once; reports of other jobs are ignored."""
+    found = [from_plain(finding) for report in reports for finding in report.plan.get("of_paths", ())]
+    return tuple(dict.fromkeys(found))
+
+
+@dataclass(frozen=True)
+class _Now:
+    """The present lake, as far as the stored findings need it: each part is read at its first use."""
+
+    lake: str
+    replaced_segments: frozenset[str]
+    """Segments whose bytes no longer feed a log."""
+    ledger: Mapping[str, Sequence[LedgerRow]]
+    stored: Sequence[PlacedFinding]
+
+    def is_open(self, placed: PlacedFinding, row: LogRow) -> bool:
+        """Return whether the finding still counts; ``row``: its log."""
+        if placed.segment_id in self.replaced_segments:
+            return False
+        finding = placed.finding
+        match persistence_of(finding.rule):
+            case Persistence.ONE_RUN:
+                return False
+            case Persistence.WHILE_STOPPED:
+                return finding.rule == row.stopped
+            case Persistence.WHILE_IN_LEDGER:
+                return any(have_offsets_in_common(finding, each) for each in self._alarming.get(row.log, ()))
+            case Persistence.WHILE_LEDGER_HAS_HOLE:
+                return first_hole(self.ledger.get(row.log, ())) is not None
+            case Persistence.WHILE_REMOTE:
+                return any(why == EVIDENCE_REMOTE for _, _, why in row.gap_evidence)
+            case Persistence.WHILE_ROWS_DIFFER:
+                return (row.log, finding.message) in self._differing_rows
+            case Persistence.WHILE_FILE_DIFFERS:
+                return finding.file in self._differing_files
+            case Persistence.UNTIL_EXPECTATIONS_MET:
+                results = self._expectations.get(row.log)
+                return results is None or not results.is_met
+            case Persistence.UNTIL_PUBLISHED:
+                return finding.end_offset is None or finding.end_offset > (self._frontiers.get(row.log) or 0)
+            case Persistence.UNTIL_HIGH_WATERMARK_PASSED:
+                end = finding.end_offset
+                return end is None or row.high_watermark is None or row.high_watermark <= end
+            case Persistence.UNTIL_LOG_END_PASSED:
+                return finding.end_offset is None or finding.end_offset > row.next_offset
+            case Persistence.FOR_GOOD | Persistence.UNTIL_REPLACED:
+                return True
+
+    def _logs_with(self, persistence: Persistence) -> list[str]:
+        rules = {placed.log for placed in self.stored if persistence_of(placed.finding.rule) is persistence}
+        return sorted(log for log in rules if log is not None)
+
+    @cached_property
+    def _alarming(self) -> dict[str, list[LedgerRow]]:
+        logs = self._logs_with(Persistence.WHILE_IN_LEDGER)
+        return {log: [row for row in self.ledger.get(log, ()) if row.state in ALARMING] for log in logs}
+
+    @cached_property
+    def _frontiers(self) -> dict[str, int | None]:
+        return read_frontiers(self.lake, self._logs_with(Persistence.UNTIL_PUBLISHED))
+
+    @cached_property
+    def _differing_rows(self) -> frozenset[tuple[str, str]]:
+        counts = ledger_comparison.compare_with_ledger(self.lake, self._logs_with(Persistence.WHILE_ROWS_DIFFER))
+        return frozenset((each.log, each.message) for each in counts.differences)
+
+    @cached_property
+    def _differing_files(self) -> frozenset[str]:
+        root = table_uri(self.lake, "records")
+        return frozenset(storage.join(root, path) for path in harm.differing_files(self.lake))
+
+    @cached_property
+    def _expectations(self) -> Mapping[str, expectation_results.Results]:
+        return expectation_results.read_results(self.lake, expectation_results.RecordsVersion.now(self.lake))

@@ -1,0 +1,246 @@
+"""The lakes that a schedule, a sensor or a backfill may work on: those that are registered in the operator's home.
+
+:mod:`spark_jobs.lake.setup.registry` reads and writes the registrations. A lake may be anywhere, also on an object
+store. Here a registered lake is a value, and is found by its name or by its topic partitions.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from logcore.segments.filenames import TopicPartition
+from spark_jobs.contracts import Intake
+from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.lake.segments.archive import read_logs
+from spark_jobs.lake.setup import registry
+from spark_jobs.lake.setup.policies import TopicPolicy, read_policies
+from spark_jobs.lake.store import storage
+
+
+class NoLakeError(UsageError):
+    """No lake, or more than one, fits: the text names the lakes and says how to choose."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredLake:
+    """A lake, and its registration in the operator's home."""
+
+    path: str
+    """Absolute directory, or ``s3://bucket/prefix``."""
+    intakes: tuple[Intake, ...] = ()
+    """The sources that it ingests."""
+    policies: str | None = None
+    """Absolute path of its ``policies.yaml``."""
+    apply_nightly: bool = False
+    """Whether the nightly maintenance may act; without it there is only a plan."""
+
+    @property
+    def name(self) -> str:
+        """The name of the lake for users."""
+        return lake_name(self.path)
+
+    @property
+    def key(self) -> str:
+        """The unique key of the lake in its home."""
+        return lake_key(self.path)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether its directory exists; True for a lake in a store, which is not accessed here."""
+        return storage.is_remote(self.path) or os.path.isdir(self.path)
+
+    @property
+    def longest_delay_ms(self) -> int:
+        """Time after which everything that a run of this lake left for later is due, by its policies.
+
+        Raises:
+            UsageError: The policies cannot be used.
+        """
+        default = TopicPolicy("*", ()).publish_max_delay_ms
+        return max([default, *(each.publish_max_delay_ms for each in read_policies(self.policies).topics)])
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """All lakes that are registered in a home."""
+
+    lakes: tuple[RegisteredLake, ...]
+    """Registered lakes by name."""
+    broken: tuple[str, ...]
+    """A sentence for each registration that cannot be used; it does not hide the others."""
+
+
+def home_folder() -> str:
+    """Return ``$LOGLAKE_HOME``, else ``./.loglake``.
+
+    Raises:
+        UsageError: It lies inside a lake.
+    """
+    return registry.home()
+
+
+def dagster_home() -> str:
+    """Return the folder of Dagster's run history, without ``DAGSTER_HOME``: in the operator's home."""
+    return os.path.join(registry.home(), "dagster")
+
+
+def read_home(folder: str) -> Home:
+    """Return what is registered in a home."""
+    found = registry.registrations(folder)
+    lakes = (_registered(lake, memory) for lake, memory in found.lakes.items())
+    return Home(tuple(sorted(lakes, key=lambda lake: (lake.name, lake.path))), found.broken)
+
+
+def read_registered(lake: str) -> RegisteredLake:
+    """Return the registration of one lake; only its path if it is not registered.
+
+    Raises:
+        UsageError: Its registration cannot be used.
+    """
+    return _registered(lake, registry.recall(lake))
+
+
+def lake_name(lake: str) -> str:
+    """Return the name of a lake for users: its directory's name."""
+    return os.path.basename(os.path.normpath(lake))
+
+
+def lake_key(lake: str) -> str:
+    """Return the key of a lake in the home: its name and a digest of its path."""
+    return registry.key_of(lake)
+
+
+def lake_path(named: str) -> str:
+    """Return the normalized path of a lake: absolute, without a slash at its end.
+
+    Raises:
+        UsageError: An object store address that cannot be used.
+    """
+    return storage.absolute(named)
+
+
+def lake_around(path: str, lake: str | None = None) -> str | None:
+    """Return the lake that contains a local path or is the path; None if there is none.
+
+    Args:
+        lake: A directory that counts as a lake although it may not be one yet.
+    """
+    return registry.lake_around(path, lake)
+
+
+def intakes_of(lake: str) -> tuple[Intake, ...]:
+    """Return what a run of a lake ingests that names no sources of its own.
+
+    Raises:
+        NoLakeError: The lake is not registered, and itself names sources. A lake's own sources are never used.
+        UsageError: Its registration cannot be used.
+    """
+    hinted = unadopted_sources(lake)
+    if hinted:
+        raise NoLakeError(
+            f"The lake {lake} is not registered in {registry.home()}. Its {registry.HINT_FILE} names {_few(hinted)}; "
+            "what a lake says of itself is not acted on. Name the sources yourself: loglake run PATH... --lake "
+            f"{lake}; or take over what it names: loglake upgrade {lake} --adopt-sources."
+        )
+    return read_registered(lake).intakes
+
+
+def unadopted_sources(lake: str) -> tuple[str, ...]:
+    """Return the paths that a lake names as its sources, if it is not registered here."""
+    if registry.is_registered(lake):
+        return ()
+    return tuple(path for intake in registry.hinted(lake) for path in intake.paths)
+
+
+def hint_file(lake: str) -> str:
+    """Return the file in which a lake names its sources, for the next operator."""
+    return storage.join(lake, registry.HINT_FILE)
+
+
+def as_remembered(lake: str, intake: Intake) -> Intake:
+    """Return the intake, completed by the registered options of the same paths.
+
+    Raises:
+        UsageError: The registration of the lake cannot be used.
+    """
+    return registry.as_remembered(lake, intake)
+
+
+def find_lake(home: str, named: str | None, keys: Sequence[str] | None) -> str:
+    """Return the one lake that fits.
+
+    Args:
+        named: Path, or name of a registered lake; None or empty: the lake with the keys, or the only one.
+        keys: Partition keys that the run was launched for.
+
+    Raises:
+        NoLakeError: None or several fit.
+    """
+    lakes = [lake.path for lake in read_home(home).lakes]
+    if named:
+        by_name = [lake for lake in lakes if named in (lake_name(lake), lake_key(lake))]
+        if len(by_name) > 1:
+            keys_of_them = ", ".join(f"{lake_key(lake)} ({lake})" for lake in by_name)
+            raise NoLakeError(f"Several lakes are called {named}: {keys_of_them}. Name one by its path.")
+        return by_name[0] if by_name else lake_path(named)
+    how = 'Name one in the run configuration: resources: {lake: {config: {lake: "NAME"}}}, or by the tag loglake/lake.'
+    if keys:
+        holding = {lake: _topic_partitions(lake) for lake in lakes}
+        fitting = [lake for lake in lakes if set(keys) <= holding[lake]]
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            raise NoLakeError(f"{_few(keys)} is in more than one lake: {_named(fitting)}. {how}")
+        partly = [lake for lake in lakes if set(keys) & holding[lake]]
+        if len(partly) > 1:
+            raise NoLakeError(f"{_few(keys)} lie in different lakes: {_named(partly)}. Launch one run for each lake.")
+        if partly:
+            missing = sorted(set(keys) - holding[partly[0]])
+            raise NoLakeError(f"The lake {_named(partly)} does not hold {_few(missing)}, and no other lake does.")
+        raise NoLakeError(f"No lake of {home} holds {_few(keys)}; it has {_named(lakes) or 'no lake'}. {how}")
+    if len(lakes) == 1:
+        return lakes[0]
+    if not lakes:
+        raise NoLakeError(f"No lake is registered in {home} yet. Register one: loglake run PATH... --lake LAKE")
+    raise NoLakeError(f"{home} has several lakes: {_named(lakes)}. {how}")
+
+
+def held_logs(lake: str) -> dict[str, TopicPartition]:
+    """Return topic and partition of each log of a lake, by log key; several incarnations of a log are several entries.
+
+    Raises:
+        TableUnreadable: The table ``logs`` cannot be read.
+    """
+    return {log: TopicPartition(row.topic, row.partition) for log, row in read_logs(lake).items()}
+
+
+def idle_policies(policies: str | None, topics: Sequence[str]) -> tuple[str, ...]:
+    """Return patterns of a ``policies.yaml`` that match none of these topics.
+
+    Raises:
+        UsageError: The file cannot be used.
+    """
+    stated = read_policies(policies).topics
+    return tuple(policy.pattern for policy in stated if not any(map(policy.matches, topics)))
+
+
+def _registered(lake: str, memory: registry.Memory) -> RegisteredLake:
+    return RegisteredLake(lake, memory.intakes, memory.policies, memory.apply_nightly)
+
+
+def _topic_partitions(lake: str) -> set[str]:
+    """Return a lake's topic partitions; none if it cannot be read, so that others can still be found."""
+    try:
+        return {str(each) for each in held_logs(lake).values()}
+    except (JobError, OSError, ValueError):
+        return set()
+
+
+def _named(lakes: Iterable[str]) -> str:
+    return ", ".join(lake_name(lake) for lake in lakes)
+
+
+def _few(keys: Sequence[str]) -> str:
+    return ", ".join(keys[:5]) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")

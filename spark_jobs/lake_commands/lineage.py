@@ -1,0 +1,322 @@
+"""``loglake lineage TABLE``: from a row to its bytes, and from a version of a table to the segments it came from.
+
+    loglake lineage LAKE/tables/records --offset orders-0:42
+    loglake lineage LAKE/tables/records --version 7
+
+Needs neither a JVM nor Dagster. A jsonl line for each requested offset and each log that has it, with keys in this
+order:
+
+    topic, partition, offset, log, log_id, in_table, explanation (null in the table), damaged, problems [text],
+    row       {file, segment_id, position, transaction_state} or null
+    ledger    {start_offset, end_offset, state, evidence, published, archived, withdrawn} or null; frontier beside it
+    segment   {segment_id, base_offset, next_offset, size, digest, generation, archive_file, archive_start, held,
+               origin_file, origin_position, retired_ms, retired_because, replaced_by} or null
+    successors [segment, …]      what has replaced it
+    batch     {position, archive_position, origin_position, size, magic, base_offset, last_offset, record_count, codec,
+               timestamp_type, max_timestamp, producer_id, producer_epoch, base_sequence, is_transactional, is_control,
+               leader_epoch, crc, crc_computed, holds_offset, crc_ok} or null; crc_ok: computed from the present bytes
+    commit    {version, timestamp_ms, operation, run_id} of the file that has the row; published_by: of the frontier
+    findings  [{rule, severity, file, position, nbytes, start_offset, end_offset, message}, …]
+    withdrawal {start_offset, end_offset, records, table_version, run_id, who, withdrawn_ms, reason} or null
+
+For a version it writes a line for each log in it, then a summary:
+
+    topic, partition, log, log_id, rows, start_offset, end_offset, segments [segment + rows, first_offset, last_offset]
+    {"summary": {version, timestamp_ms, operation, run_id, data_change, files_added, bytes_added, rows_added,
+                 files_removed, rows_removed, application_ids {id: version}, files_gone [path, …]}}
+
+Exit codes: 0 explained, 2 damage (lost or untrusted offsets, a checksum that does not match, tables that disagree),
+3 could not be checked: no lake, or nothing of that name in it; 64 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from logcore.cli.output.record_lines import json_line
+from logcore.cli.reading.arguments import natural
+from logcore.exit_codes import ExitCode
+from spark_jobs.lake_commands.outcome import guarded
+
+if TYPE_CHECKING:
+    from spark_jobs.lake.delta.delta_log import Commit
+    from spark_jobs.lake.lineage.lineage import OffsetLineage
+    from spark_jobs.lake.lineage.version_lineage import LogRows, VersionLineage
+    from spark_jobs.lake.segments.archive import Segment
+
+Place = tuple[str, int, int]
+
+
+class LineageCommand:
+    """``loglake lineage TABLE``."""
+
+    def add_parser(self, subparsers: Any) -> None:
+        """Declare the command and its options."""
+        parser = subparsers.add_parser(
+            "lineage",
+            help="from a row to its bytes; from a table's version to its segments",
+            description="Say of an offset in which segment file and batch it lies, whether the checksum still holds, "
+            "and which commit published it, or why it has no row. Or say of a version of the table what it added and "
+            "which segments that came from. Only reads.",
+        )
+        parser.add_argument("table", metavar="TABLE", help="a lake's table: LAKE/tables/records")
+        wanted = parser.add_mutually_exclusive_group(required=True)
+        wanted.add_argument(
+            "--offset",
+            action="append",
+            type=place,
+            metavar="TOPIC-PARTITION:OFFSET",
+            help="for instance orders-0:42; repeatable",
+        )
+        wanted.add_argument("--version", type=natural, metavar="N", help="a version of the table")
+        parser.add_argument("--format", choices=("text", "jsonl"), default="text")
+        parser.add_argument(
+            "--log-level", choices=("debug", "info", "warning", "error"), default="warning", help="what is logged"
+        )
+        parser.set_defaults(func=self.run)
+
+    def run(self, options: argparse.Namespace) -> int:
+        """Run the command; return the exit code."""
+        return guarded(lambda: _offsets(options) if options.version is None else _version(options))
+
+
+lineage_command = LineageCommand()
+
+
+def place(text: str) -> Place:
+    """``orders-0:42`` as topic, partition and offset."""
+    match = re.fullmatch(r"(.+)-([0-9]{1,10}):([0-9]{1,18})", text, re.ASCII)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no place in a log; write TOPIC-PARTITION:OFFSET, orders-0:42")
+    return match[1], int(match[2]), int(match[3])
+
+
+def _offsets(options: argparse.Namespace) -> int:
+    from spark_jobs.lake.lineage.lineage import offset_lineage, parse_table
+
+    lake, name = parse_table(options.table)
+    code = ExitCode.CLEAN
+    for topic, partition, offset in options.offset:
+        for found in offset_lineage(lake, name, topic, partition, offset):
+            fields = offset_fields(lake, found)
+            sys.stdout.write(json_line(fields) if options.format == "jsonl" else "\n".join(_text(fields)) + "\n")
+            code = ExitCode.DAMAGE if found.is_damaged else code
+    return code
+
+
+def _version(options: argparse.Namespace) -> int:
+    from spark_jobs.lake.lineage.lineage import parse_table
+    from spark_jobs.lake.lineage.version_lineage import version_lineage
+
+    lake, name = parse_table(options.table)
+    found = version_lineage(lake, name, options.version)
+    for log in found.logs:
+        fields = log_fields(lake, log)
+        sys.stdout.write(json_line(fields) if options.format == "jsonl" else "\n".join(_log_text(fields)) + "\n")
+    summary = summary_fields(found)
+    sys.stdout.write(json_line({"summary": summary}) if options.format == "jsonl" else _summary_text(summary))
+    return ExitCode.CLEAN
+
+
+# --- fields: a contract -----------------------------------------------------------------------------------------------
+
+
+def offset_fields(lake: str, found: OffsetLineage) -> dict[str, Any]:
+    """The line of one offset."""
+    ledger, row = found.ledger, found.row
+    return {
+        "topic": found.log.topic,
+        "partition": found.log.partition,
+        "offset": found.offset,
+        "log": found.log.log,
+        "log_id": found.log.log_id,
+        "in_table": row is not None,
+        "explanation": found.why_not,
+        "damaged": found.is_damaged,
+        "problems": list(found.problems),
+        "row": None if row is None else {k: v for k, v in asdict(row).items() if k != "log_id"},
+        "ledger": None
+        if ledger is None
+        else {
+            "start_offset": ledger.start_offset,
+            "end_offset": ledger.end_offset,
+            "state": str(ledger.state),
+            "evidence": ledger.said_by,
+            "published": ledger.published,
+            "archived": ledger.archived,
+            "withdrawn": ledger.withdrawn,
+        },
+        "frontier": found.frontier,
+        "segment": None if found.segment is None else segment_fields(lake, found.segment, held=found.held),
+        "successors": [segment_fields(lake, segment) for segment in found.successors],
+        "batch": None if found.batch is None else asdict(found.batch) | {"crc_ok": found.batch.crc_ok},
+        "commit": _commit_fields(found.commit),
+        "published_by": _commit_fields(found.published_by),
+        "findings": [dict(finding) for finding in found.findings],
+        "withdrawal": None
+        if found.withdrawal is None
+        else {k: v for k, v in asdict(found.withdrawal).items() if k not in ("log", "topic", "log_id", "partition")},
+    }
+
+
+def segment_fields(lake: str, segment: Segment, held: bool | None = None) -> dict[str, Any]:
+    """A segment: where it is stored, and where it was taken from."""
+    from spark_jobs.lake.segments.archived_batch import is_held
+
+    return {
+        "segment_id": segment.segment_id,
+        "base_offset": segment.base_offset,
+        "next_offset": segment.next_offset,
+        "size": segment.size,
+        "digest": segment.digest,
+        "generation": segment.generation,
+        "archive_file": segment.local_path(lake),
+        "archive_start": segment.start,
+        "held": is_held(lake, segment) if held is None else held,
+        "origin_file": segment.origin_file,
+        "origin_position": segment.origin_position,
+        "retired_ms": segment.retired_ms,
+        "retired_because": segment.retired_because,
+        "replaced_by": segment.replaced_by,
+    }
+
+
+def log_fields(lake: str, log: LogRows) -> dict[str, Any]:
+    """The line of one log of a version."""
+    return {
+        "topic": log.topic,
+        "partition": log.partition,
+        "log": log.log,
+        "log_id": log.log_id,
+        "rows": log.rows,
+        "start_offset": log.start_offset,
+        "end_offset": log.end_offset,
+        "segments": [
+            ({"segment_id": each.segment_id} if each.segment is None else segment_fields(lake, each.segment))
+            | {"rows": each.rows, "first_offset": each.first_offset, "last_offset": each.last_offset}
+            for each in log.segments
+        ],
+    }
+
+
+def summary_fields(found: VersionLineage) -> dict[str, Any]:
+    """The last line of a version."""
+    commit = found.commit
+    return {
+        **(_commit_fields(commit) or {}),
+        "data_change": commit.data_change,
+        "files_added": len(commit.added),
+        "bytes_added": sum(added.size for added in commit.added),
+        "rows_added": found.rows_added,
+        "files_removed": len(commit.removed),
+        "rows_removed": found.rows_removed,
+        "application_ids": dict(sorted(commit.application_ids.items())),
+        "files_gone": list(found.gone),
+    }
+
+
+def _commit_fields(commit: Commit | None) -> dict[str, Any] | None:
+    if commit is None:
+        return None
+    return {
+        "version": commit.version,
+        "timestamp_ms": commit.timestamp_ms,
+        "operation": commit.operation,
+        "run_id": commit.run_id,
+    }
+
+
+# --- for a person -----------------------------------------------------------------------------------------------------
+
+
+def _text(line: dict[str, Any]) -> Iterator[str]:
+    head = f"{line['topic']}-{line['partition']} offset {line['offset']}  log {line['log']}"
+    yield f"{head}  {'in the table' if line['in_table'] else 'not in the table: ' + line['explanation']}"
+    for problem in line["problems"]:
+        yield f"  DAMAGE     {problem}"
+    if (row := line["row"]) is not None:
+        yield f"  row        file {row['file']}{_said(' ', row, 'transaction_state')}"
+    yield from _commit_text(line)
+    if (ledger := line["ledger"]) is not None:
+        published = "published" if ledger["published"] else "not published"
+        span = f"[{ledger['start_offset']}, {ledger['end_offset']})"
+        held = ledger["archived"] + (", withdrawn" if ledger["withdrawn"] else "")
+        yield f"  ledger     {span} {ledger['state']} ({ledger['evidence']}), {published}, {held}"
+    if (batch := line["batch"]) is not None:
+        crc = f"crc {batch['crc']:#010x}" + ("" if batch["crc_ok"] else f", computed {batch['crc_computed']:#010x}")
+        text = f"offsets {batch['base_offset']} to {batch['last_offset']}, {batch['size']} bytes, v{batch['magic']}"
+        yield f"  batch      {text}, {batch['codec']}, {crc} {'holds' if batch['crc_ok'] else 'DOES NOT HOLD'}"
+        yield f"             producer {batch['producer_id']} epoch {batch['producer_epoch']}, " + (
+            f"sequence {batch['base_sequence']}, leader epoch {batch['leader_epoch']}"
+        )
+    if (segment := line["segment"]) is not None:
+        yield from _segment_text("segment", segment, batch)
+    for successor in line["successors"]:
+        yield from _segment_text("replaced by", successor, None)
+    for finding in line["findings"]:
+        where = "" if finding["file"] is None else f"{finding['file']}, position {finding['position']}: "
+        yield f"  finding    {finding['severity']} {finding['rule']}: {where}{finding['message']}"
+
+
+def _commit_text(line: dict[str, Any]) -> Iterator[str]:
+    said = None
+    for name in ("commit", "published_by"):
+        if (commit := line[name]) is not None and commit["version"] != said:
+            word = "version" if name == "commit" else "first in"
+            yield f"  {word:<10} {commit['version']}{_at(commit['timestamp_ms'])}, run {commit['run_id']}"
+            said = commit["version"]
+
+
+def _segment_text(word: str, segment: dict[str, Any], batch: dict[str, Any] | None) -> Iterator[str]:
+    at = "" if batch is None else f" position {batch['archive_position']}"
+    gone = "" if segment["held"] else " (gone)"
+    retired = ""
+    if segment["retired_ms"] is not None:
+        why = f", {segment['retired_because']}" if segment["retired_because"] else ""
+        retired = f", retired{_at(segment['retired_ms'])}{why}"
+    span = f"[{segment['base_offset']}, {segment['next_offset']})"
+    yield f"  {word:<10} {segment['segment_id']} {span} {segment['size']} bytes{retired}"
+    yield f"             archived {segment['archive_file']}{at}{gone}"
+    if not segment["generation"]:
+        there = segment["origin_position"] if batch is None else batch["origin_position"]
+        yield f"             from {segment['origin_file']} position {there}"
+
+
+def _log_text(line: dict[str, Any]) -> Iterator[str]:
+    name = f"{line['topic']}-{line['partition']}"
+    yield f"{name}  log {line['log']}  [{line['start_offset']}, {line['end_offset']})  {line['rows']:,} rows"
+    for segment in line["segments"]:
+        if "size" not in segment:
+            yield f"  segment    {segment['segment_id']}: not in the table segments"
+            continue
+        yield from _segment_text("segment", segment, None)
+        span = f"offsets {segment['first_offset']} to {segment['last_offset']}"
+        yield f"             {segment['rows']:,} rows, {span}, sha256 {segment['digest']}"
+
+
+def _summary_text(line: dict[str, Any]) -> str:
+    kind = "" if line["data_change"] else ", the same rows in other files"
+    removed = "an unknown number of" if line["rows_removed"] is None else f"{line['rows_removed']:,}"
+    lines = [
+        f"version {line['version']}{_at(line['timestamp_ms'])}, {line['operation']}, run {line['run_id']}{kind}",
+        f"  added      {line['rows_added']:,} rows in {line['files_added']:,} files",
+        f"  removed    {removed} rows in {line['files_removed']:,} files",
+    ]
+    lines += [f"  gone since {path}" for path in line["files_gone"]]
+    lines += [f"  {name} = {number}" for name, number in line["application_ids"].items()]
+    return "\n".join(lines) + "\n"
+
+
+def _said(before: str, fields: dict[str, Any], name: str) -> str:
+    return "" if fields[name] is None else f"{before}{name.replace('_', ' ')} {fields[name]}"
+
+
+def _at(time_ms: int | None) -> str:
+    from logcore.cli.output.record_lines import time_text
+
+    return "" if time_ms is None else f" at {time_text(time_ms)}"

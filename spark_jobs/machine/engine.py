@@ -1,0 +1,55 @@
+"""What runs the tasks of a job: worker processes of this machine, or Spark.
+
+    local    no JVM: the first task starts after 0.6 s. It uses the cores of this machine.
+    spark    the cluster that LOGLAKE_SPARK_MASTER names, or local Spark (6 s until the first task)
+    auto     spark where LOGLAKE_SPARK_MASTER names a cluster, else local: both would use the same cores
+
+Source of the figures: docs/benchmarks.md.
+"""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+
+from spark_jobs.lake.errors import UsageError
+
+JOB_ENGINE_VARIABLE = "LOGLAKE_JOB_ENGINE"
+SPARK_MASTER_VARIABLE = "LOGLAKE_SPARK_MASTER"
+
+
+class JobEngine(StrEnum):
+    """The engines of jobs; ``auto`` becomes one of the other two."""
+
+    AUTO = "auto"
+    LOCAL = "local"
+    SPARK = "spark"
+
+
+def chosen_engine(named: str | None = None) -> tuple[JobEngine, str]:
+    """The engine for a job, never ``auto``, and the reason in some words.
+
+    Args:
+        named: what the caller requests; None or ``auto``: what LOGLAKE_JOB_ENGINE names, else as this machine is set
+            up.
+
+    Raises:
+        UsageError: no such engine.
+    """
+    asked = _engine(named, "engine")
+    if asked is not JobEngine.AUTO:
+        return asked, "as requested"
+    asked = _engine(os.environ.get(JOB_ENGINE_VARIABLE), JOB_ENGINE_VARIABLE)
+    if asked is not JobEngine.AUTO:
+        return asked, f"as {JOB_ENGINE_VARIABLE} requests"
+    master = os.environ.get(SPARK_MASTER_VARIABLE, "")
+    if master and not master.startswith("local"):
+        return JobEngine.SPARK, f"{SPARK_MASTER_VARIABLE} names a cluster"
+    return JobEngine.LOCAL, "no Spark cluster is configured"
+
+
+def _engine(named: str | None, what: str) -> JobEngine:
+    try:
+        return JobEngine(named or JobEngine.AUTO)
+    except ValueError:
+        raise UsageError(f"{what} {named!r}: use {', '.join(JobEngine)}.") from None

@@ -1,0 +1,213 @@
+"""Independent tasks in worker processes of this machine, without a JVM.
+
+start      a worker is a Python process that imports the function it runs by name: 0.6 s until the first task
+order      large tasks first, results in the order of the tasks
+memory     one task at a time in each worker, one worker for each core; a worker that grew too large is replaced
+death      a task whose worker dies runs once more, when no other task runs: memory may have been short. If its
+           worker dies again, the error names the task. All other tasks run to their end first.
+cancel     an exception in the driver, an interrupt too, kills the workers: tasks may be killed at any moment
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, Pipe, wait
+from pathlib import Path
+from typing import Any
+
+from logcore.columns.kernels.library import ENGINE_VARIABLE, is_chosen
+from spark_jobs.lake.errors import JobError
+from spark_jobs.tasks.executor import Result, Task
+
+WORKER_BYTES = 512 << 20
+"""Resident memory from which an idle worker is replaced by a new one."""
+_MODULE = "spark_jobs.tasks.worker"
+
+
+class WorkerDied(JobError):
+    """The worker process of a task died twice: of its memory, of a signal, or in native code."""
+
+
+class TaskFailed(JobError):
+    """A task ended with an exception that it does not handle: a fault of the machine or of this program."""
+
+
+@dataclass(slots=True)
+class _Worker:
+    process: subprocess.Popen[bytes]
+    pipe: Connection
+
+    @classmethod
+    def start(cls) -> _Worker:
+        ours, theirs = Pipe()
+        # A worker finds the packages where this process does, whatever put them on its path.
+        packages = {"PYTHONPATH": os.pathsep.join(entry or os.getcwd() for entry in sys.path)}
+        if ENGINE_VARIABLE not in os.environ and not is_chosen():
+            packages[ENGINE_VARIABLE] = "reference"  # this process has warned; its workers do not repeat it
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-m", _MODULE, str(theirs.fileno())],
+                stdin=subprocess.PIPE,  # never written to: its end is the end of this process
+                pass_fds=[theirs.fileno()],
+                env=os.environ | packages,
+            )
+        return cls(process, ours)
+
+    def stop(self) -> None:
+        """Kill the process and wait for its end."""
+        self.process.kill()
+        self.process.wait()
+        self.close()
+
+    def close(self) -> None:
+        """Close what connects this process with one that has ended."""
+        self.pipe.close()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+
+    def resident_bytes(self) -> int:
+        """Memory that the process uses now; 0 where the system does not report it."""
+        try:
+            pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        except (OSError, IndexError, ValueError):
+            return 0
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(slots=True)
+class LocalExecutor:
+    """Runs tasks in worker processes, which it starts when they are first needed and keeps for later runs.
+
+    Attributes:
+        processes: the most workers at a time.
+    """
+
+    processes: int
+    _idle: list[_Worker] = field(default_factory=list)
+
+    def run(
+        self, work: Callable[[Task], Result], tasks: Sequence[Task], sizes: Sequence[int] | None = None
+    ) -> list[Result]:
+        """As :meth:`spark_jobs.tasks.executor.Executor.run`.
+
+        Raises:
+            WorkerDied: a task ended its worker twice; all other tasks ran to their end.
+            TaskFailed: a task ended with an exception.
+        """
+        results: dict[int, Any] = {}
+        order = range(len(tasks)) if sizes is None else sorted(range(len(tasks)), key=lambda at: -sizes[at])
+        died = self._run(work, tasks, order, self.processes, results)
+        died = self._run(work, tasks, sorted(died), 1, results)  # once more, each alone
+        if died:
+            raise WorkerDied(
+                " ".join(f"The worker of {_named(tasks[at])} {died[at]}." for at in sorted(died))
+                + " Nothing of this job was committed; what the other tasks wrote is removed as orphans later. Where"
+                " memory is short, run with fewer processes (LOGLAKE_PROCESSES) or on Spark (--engine spark)."
+            )
+        return [results[at] for at in range(len(tasks))]
+
+    def stop(self) -> None:
+        """End all workers."""
+        while self._idle:
+            self._idle.pop().stop()
+
+    def _run(
+        self,
+        work: Callable[[Task], Result],
+        tasks: Sequence[Task],
+        order: Sequence[int],
+        processes: int,
+        results: dict[int, Any],
+    ) -> dict[int, str]:
+        """Run the tasks at ``order`` and put what they return into ``results``.
+
+        Returns:
+            How the worker died, by the position of its task.
+        """
+        waiting = deque(order)
+        busy: dict[Connection, tuple[_Worker, int]] = {}
+        died: dict[int, str] = {}
+        try:
+            while waiting or busy:
+                while waiting and len(busy) < processes:
+                    worker = self._idle.pop() if self._idle else _Worker.start()
+                    at = waiting.popleft()
+                    busy[worker.pipe] = (worker, at)
+                    # Where it died before it could read, reading from it reports that.
+                    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                        worker.pipe.send_bytes(pickle.dumps((work, tasks[at])))
+                for pipe in wait(list(busy)):
+                    worker, at = busy[pipe]  # type: ignore[index]
+                    try:
+                        is_done, answer = pickle.loads(worker.pipe.recv_bytes())
+                    except (EOFError, ConnectionResetError):
+                        del busy[pipe]  # type: ignore[arg-type]
+                        died[at] = _end_of(worker.process.wait())
+                        worker.close()
+                        continue
+                    del busy[worker.pipe]
+                    self._keep(worker)
+                    if not is_done:
+                        message, trace = answer
+                        raise TaskFailed(f"The task for {_named(tasks[at])} failed: {message}") from _Remote(trace)
+                    results[at] = answer
+        finally:
+            for worker, _ in busy.values():
+                worker.stop()
+        return died
+
+    def _keep(self, worker: _Worker) -> None:
+        if worker.resident_bytes() > WORKER_BYTES:
+            worker.stop()
+        else:
+            self._idle.append(worker)
+
+
+class _Remote(Exception):
+    """The traceback of a worker, as text."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+def _end_of(code: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code}"
+    by = signal.Signals(-code).name if -code in signal.Signals._value2member_map_ else f"signal {-code}"
+    cause = ": the system ends processes so when memory runs out" if -code == signal.SIGKILL else ""
+    return f"was ended by {by}{cause}"
+
+
+def _named(task: object) -> str:
+    """What identifies a task for a person: its topic partition and its path, as far as it has them."""
+    topic, partition = getattr(task, "topic", None), getattr(task, "partition", None)
+    names = [] if topic is None or partition is None else [f"{topic}-{partition}"]
+    names += [str(value) for name in ("source", "path", "table") if isinstance(value := getattr(task, name, None), str)]
+    return " ".join(names) or f"a {type(task).__name__}"
+
+
+def processes_here() -> int:
+    """Workers that this machine runs at a time: LOGLAKE_PROCESSES, else its cores."""
+    given = os.environ.get("LOGLAKE_PROCESSES", "")
+    return int(given) if given.isdecimal() and int(given) > 0 else len(os.sched_getaffinity(0))
+
+
+_executor: LocalExecutor | None = None
+
+
+def get_local_executor() -> LocalExecutor:
+    """The one of this process; its workers end with the process."""
+    global _executor
+    if _executor is None:
+        _executor = LocalExecutor(processes_here())
+        atexit.register(_executor.stop)
+    return _executor

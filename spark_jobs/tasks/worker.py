@@ -1,0 +1,59 @@
+"""A worker process of :mod:`spark_jobs.tasks.local_executor`: reads tasks from a pipe, writes results to it.
+
+    driver → worker    (work, task)                             pickled
+    worker → driver    (True, result) or (False, error text)    pickled
+
+Its standard input is a pipe that the driver never writes to. That pipe closes when the driver ends, in whatever way,
+and the worker ends at once, even in the middle of a task. Both sides are the same program on the same machine: each
+trusts what the other sends.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+import threading
+import traceback
+from multiprocessing.connection import Connection
+
+from spark_jobs.tasks.executor import perform
+
+
+def serve(pipe: Connection) -> None:
+    """Run tasks until the driver closes its end of the pipe."""
+    while True:
+        try:
+            work, task = pickle.loads(pipe.recv_bytes())
+        except EOFError:
+            return
+        try:
+            answer = pickle.dumps((True, perform(work, task)))
+        except Exception as error:  # noqa: BLE001 - the driver decides what an error of any kind means for the job
+            trace = "".join(traceback.format_exception(error))
+            answer = pickle.dumps((False, (f"{type(error).__name__}: {error}", trace)))
+        try:
+            pipe.send_bytes(answer)
+        except (BrokenPipeError, ConnectionResetError):
+            return
+
+
+def _end_with_the_driver() -> None:
+    while os.read(0, 1):
+        pass
+    os._exit(1)
+
+
+def main() -> None:
+    """Serve the pipe whose file descriptor is the one argument."""
+    # Ctrl-C reaches the whole process group. The driver ends its workers itself.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_the_driver, daemon=True).start()
+    # What a library prints must not become output of the command.
+    os.dup2(2, 1)
+    serve(Connection(int(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+"""One bad log, file or option: it is told in a line, nothing of it is lost, and everything else goes on."""
+
+from __future__ import annotations
+
+import pytest
+from deltalake import DeltaTable
+
+from logcore.storage import files, partition_files
+from spark_jobs.contracts import IngestConfig
+from spark_jobs.ingest import job as ingest
+from spark_jobs.lake.errors import LakeRefused
+from spark_jobs.lake.segments import archive
+from tests import handmade
+from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory, Partition
+from tests.spark.cycle import AS_OF_MS, states
+
+
+@pytest.fixture
+def orders(source: LogDirectory) -> Partition:
+    """Three segments of ten records each."""
+    orders = source.partition("orders-0")
+    for last in (False, False, True):
+        orders.append(10)
+        if not last:
+            orders.roll()
+    source.high_watermarks(orders_0=30, payments_0=10)
+    return orders
+
+
+@pytest.fixture
+def payments(source: LogDirectory) -> Partition:
+    """The log that has nothing wrong with it."""
+    payments = source.partition("payments-0", OTHER_TOPIC_ID)
+    payments.append(10)
+    return payments
+
+
+@pytest.fixture
+def unreadable(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Files that the operating system refuses to open; root may read everything, so it is said for it."""
+    refused: set[str] = set()
+    opened = files.open_readonly
+
+    def open_readonly(path: str):
+        if path in refused:
+            raise files.SourceUnreadable("permission denied", file=path)
+        return opened(path)
+
+    monkeypatch.setattr(partition_files, "open_readonly", open_readonly)
+    return refused
+
+
+def test_a_last_batch_of_a_closed_segment_that_claims_offsets_of_the_next_is_damage_of_its_log_only(
+    source, lake, orders, payments
+):
+    first = orders.segments()[0]
+    data = first.read_bytes()
+    first.write_bytes(handmade.flip(data, handmade.size_of(data) + 6, 4))  # a bit of its base offset: 4096 too many
+    lake.turn(source.path)
+    assert lake.published("payments") == payments.rows
+    assert set(lake.published("orders")) == set(range(5))
+    assert lake.ledger("orders") == [(0, 5, "present"), (5, 10, "corrupt"), (10, 30, "present")]
+
+
+def test_one_named_segment_is_taken_and_the_directory_goes_on_behind_it(source, lake, orders):
+    lake.turn(orders.segments()[0])
+    assert set(lake.published("orders")) == set(range(10))
+    lake.turn(orders.path)
+    assert lake.published("orders") == orders.rows
+    assert states(lake.ledger("orders")) == {"present": 30}
+
+
+def test_nothing_behind_a_segment_that_was_not_named_is_taken_so_that_it_can_still_come(source, lake, orders):
+    lake.turn(orders.segments()[0], orders.segments()[2])
+    assert set(lake.published("orders")) == set(range(10))
+    assert lake.stopped() == {"orders-0": "segments-not-named"}
+    lake.turn(orders.path)
+    assert lake.published("orders") == orders.rows
+    assert lake.stopped() == {"orders-0": None}
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_a_segment_that_can_be_read_again_is_taken_where_the_log_stopped(
+    source, lake, orders, payments, unreadable, at
+):
+    unreadable.add(str(orders.segments()[at]))
+    lake.turn(source.path, publish=False)
+    assert lake.stopped()["orders-0"] == "unreadable"
+    assert lake.stopped()["payments-0"] is None
+    unreadable.clear()
+    lake.turn(source.path)
+    assert lake.published("orders") == orders.rows
+    assert lake.published("payments") == payments.rows
+    assert states(lake.ledger("orders")) == {"present": 30}
+
+
+def test_a_run_that_died_between_its_two_commits_is_mended_though_the_topic_is_gone_meanwhile(
+    source, lake, orders, payments, monkeypatch
+):
+    lake.turn(source.path)
+    orders.append(5)
+    source.high_watermarks(orders_0=35, payments_0=10)
+    commit = archive.commit_logs
+    monkeypatch.setattr(archive, "commit_logs", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        lake.turn(source.path)
+    monkeypatch.setattr(archive, "commit_logs", commit)
+    (orders.path / "partition.metadata").write_text(f"version: 0\ntopic_id: {OTHER_TOPIC_ID}")
+    payments.append(5)
+    source.high_watermarks(orders_0=35, payments_0=15)
+    lake.turn(source.path)
+    assert lake.stopped() == {"orders-0": "topic-recreated", "payments-0": None}
+    assert lake.published("payments") == payments.rows
+    assert lake.ledger("orders")[-1][1] == 35
+
+
+def test_a_lake_of_internal_topics_alone_publishes_nothing_and_is_no_fault(source, lake):
+    offsets = source.partition("__consumer_offsets-0")
+    offsets.append(10)
+    source.high_watermarks(__consumer_offsets_0=10)
+    lake.turn(source.path)
+    assert states(lake.ledger("__consumer_offsets")) == {"present": 10}
+    assert lake.published("__consumer_offsets") == {}
+
+
+def test_a_batch_whose_crc_is_right_and_whose_record_is_not_holds_back_only_what_lies_behind_it(source, lake, payments):
+    orders = source.partition("orders-0")
+    orders.append(5)
+    liar = handmade.batch([handmade.record(length=3)], base_offset=5, leader_epoch=0)
+    orders.write(liar)
+    orders.next_offset = 6
+    orders.append(5)
+    source.high_watermarks(orders_0=11, payments_0=10)
+    lake.turn(source.path)
+    assert set(lake.published("orders")) == set(range(5))
+    assert lake.ledger("orders") == [(0, 5, "present"), (5, 6, "corrupt"), (6, 11, "present")]
+    assert "output-mismatch" not in lake.rules()
+    assert not any(report.used_executor for report in lake.turn(source.path).values())
+
+
+def test_a_cluster_id_that_is_a_path_is_refused(tmp_path, lake):
+    source = LogDirectory(tmp_path / "source", cluster="x/../../escape")
+    source.partition("orders-0", topic_id=None).append(5)
+    with pytest.raises(LakeRefused, match="cluster id"):
+        lake.turn(source.path)
+    assert not list(tmp_path.rglob("*escape*"))
+
+
+def test_an_archived_file_that_is_gone_keeps_its_log_from_being_judged_and_no_other(source, lake, orders, payments):
+    config = IngestConfig(str(lake.path), (str(source.path),), "run", AS_OF_MS)
+    from spark_jobs.launch import run
+
+    run("ingest", config)
+    lost = next(row for row in lake.rows("segments") if row["topic"] == "orders")
+    (lake.path / lost["path"]).unlink()
+    lake.turn(source.path)
+    assert lake.published("payments") == payments.rows
+    assert lake.published("orders") == {}
+    assert "archive-unreadable" in lake.rules()
+
+
+def test_a_log_that_an_earlier_version_stopped_at_for_its_old_format_goes_on_at_the_next_run(
+    source, lake, payments, unreadable
+):
+    old = source.partition("old-0")
+    old.roll()
+    old.write(handmade.message_v1(0, 1_700_000_000_000, b"k", b"v") + handmade.wrapper_v0([1, 2]))
+    old.roll(3)
+    unreadable.update(map(str, old.segments()))
+    lake.turn(source.path)
+    assert lake.published("old") == {}
+    logs = DeltaTable(str(lake.path / "tables" / "logs"))
+    logs.update(predicate="topic = 'old'", updates={"stopped": "'unsupported-format'"})
+    unreadable.clear()
+    lake.turn(source.path)
+    assert lake.stopped() == {"old-0": None, "payments-0": None}
+    assert lake.published("old") == {0: (b"k", b"v"), 1: (b"k", b"1"), 2: (b"k", b"2")}
+    assert lake.published("payments") == payments.rows
+
+
+def test_a_plan_of_ingest_writes_nothing(source, lake, orders):
+    plan = ingest.plan(IngestConfig(str(lake.path), (str(source.path),), "run", AS_OF_MS))
+    assert plan.needs_executor
+    assert not lake.path.exists()

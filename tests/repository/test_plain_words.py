@@ -1,0 +1,120 @@
+"""Comments, docstrings and texts of the code are free of phrases that have to be read twice.
+
+The phrases are those of the documents: `AVOIDED` in `test_documents.py`.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY
+from tests.repository.test_documents import AVOIDED
+
+FINISHED = [
+    "logcore/cli",
+    "logcore/columns",
+    "logcore/errors.py",
+    "logcore/logs",
+    "logcore/records",
+    "logcore/segments",
+    "logcore/storage",
+    "pipelines",
+    "spark_jobs/__main__.py",
+    "spark_jobs/compaction",
+    "spark_jobs/contracts.py",
+    "spark_jobs/expectations",
+    "spark_jobs/ingest",
+    "spark_jobs/lake",
+    "spark_jobs/lake_commands",
+    "spark_jobs/lake_proof",
+    "spark_jobs/machine/__init__.py",
+    "spark_jobs/machine/class_archive.py",
+    "spark_jobs/machine/home.py",
+    "spark_jobs/machine/jars.py",
+    "spark_jobs/machine/java.py",
+    "spark_jobs/machine/session.py",
+    "spark_jobs/machine/snappy_library.py",
+    "spark_jobs/maintain",
+    "spark_jobs/optimize",
+    "spark_jobs/prove",
+    "spark_jobs/publish",
+    "spark_jobs/rebuild_indexes",
+    "spark_jobs/recover",
+    "spark_jobs/replace",
+    "spark_jobs/retention",
+    "spark_jobs/row_files",
+    "spark_jobs/tasks/archived_recovery.py",
+    "spark_jobs/tasks/batch_stream.py",
+    "spark_jobs/tasks/log_pass.py",
+    "spark_jobs/tasks/merged_segment.py",
+    "spark_jobs/tasks/segment_copy.py",
+    "spark_jobs/tasks/segment_pass.py",
+    "spark_jobs/tasks/segment_slices.py",
+    "spark_jobs/validate",
+    "spark_jobs/verify",
+]
+"""Files and folders whose words are plain."""
+UNFINISHED = {
+    "logcore/records/snappy_encoder.py": "its words change together with its code",
+}
+"""Files in finished folders that are not plain yet, and why."""
+
+_AVOIDED = {re.compile(rf"(?<![\w-])(?:{phrase})(?![\w-])", re.I): instead for phrase, instead in AVOIDED.items()}
+"""A word with a hyphen, such as `source-behind`, is the id of a rule."""
+_IN_BACKTICKS = re.compile(r"`[^`]+`")
+_FIELD = re.compile(r"\{[^{}]*\}")
+
+
+def python_files() -> list[Path]:
+    found = [REPOSITORY / path for path in FINISHED]
+    files = {file for path in found for file in (path.rglob("*.py") if path.is_dir() else [path])}
+    return sorted(files - {REPOSITORY / path for path in UNFINISHED})
+
+
+def texts(source: str) -> Iterator[tuple[int, str]]:
+    """Comments and string literals, each with the line that it begins on; without the fields of f-strings."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT or tokenize.tok_name[token.type] == "FSTRING_MIDDLE":
+            yield token.start[0], token.string
+        elif token.type == tokenize.STRING:
+            is_template = "f" in re.split("['\"]", token.string)[0].lower()
+            yield token.start[0], _FIELD.sub("{}", token.string) if is_template else token.string
+
+
+def phrases_to_avoid(source: str) -> list[str]:
+    found = []
+    for line, text in texts(source):
+        words = re.sub(r"\s+", " ", _IN_BACKTICKS.sub("", text))
+        for phrase, instead in _AVOIDED.items():
+            found += [f"line {line}: {match[0]} ({instead})" for match in phrase.finditer(words)]
+    return found
+
+
+@pytest.mark.parametrize("path", python_files(), ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_no_phrase_that_has_to_be_read_twice(path: Path):
+    assert phrases_to_avoid(path.read_text()) == []
+
+
+def test_every_path_exists():
+    assert [path for path in (*FINISHED, *UNFINISHED) if not (REPOSITORY / path).exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ("x = 1  # it lies behind", 1),
+        ('"""It is in\nfront of."""', 1),
+        ('x = rb"anew"', 1),
+        ('x = f"{behind} is mended"', 1),
+        ('x = "`behind`, source-behind and log-not-judged"', 0),
+        ("behind = judged = 1", 0),
+    ],
+)
+def test_only_texts_are_searched(source: str, count: int):
+    assert len(phrases_to_avoid(source)) == count

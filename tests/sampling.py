@@ -1,0 +1,29 @@
+"""The seed of everything that `make test` draws at random, one for all its processes, printed at the end of a run.
+
+`make test` tries some cases of what is exhaustive: those that stand for a kind each, and a few others by this seed.
+``LOGLAKE_TEST_SEED=<that number>`` draws the same again. `make test-long` tries every case.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Sequence
+from typing import TypeVar
+
+VARIABLE = "LOGLAKE_TEST_SEED"
+SEED = int(os.environ.setdefault(VARIABLE, str(random.SystemRandom().randrange(1 << 32))))
+"""The processes of pytest-xdist and of the tests inherit it."""
+
+Case = TypeVar("Case")
+
+
+def chance(what: str) -> random.Random:
+    """A generator for `what`: the same numbers whichever tests ran before it, and in whichever process."""
+    return random.Random(f"{SEED} {what}")
+
+
+def drawn(cases: Sequence[Case], count: int, what: str) -> list[Case]:
+    """`count` of the cases, or all if they are no more, in their order."""
+    chosen = chance(what).sample(range(len(cases)), min(count, len(cases)))
+    return [cases[number] for number in sorted(chosen)]

@@ -1,0 +1,41 @@
+"""Tasks and results on their way to Spark's workers and back: as they are, in order, however many share a task."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from logcore.logs.compaction.cleaning_round import SourceSegment
+from logcore.segments.side_files.transaction_index import AbortedTransaction
+from spark_jobs.lake.errors import JobError
+from spark_jobs.launch import start_executor
+from spark_jobs.tasks import spark_executor
+
+pytestmark = pytest.mark.spark
+
+
+def task(number: int) -> SourceSegment:
+    """A dataclass with bytes, tuples, dataclasses and None in it."""
+    aborted = (AbortedTransaction(number, 1, 2, 3),)
+    return SourceSegment(number, number + 1, bytes([0, 255, number]), 5, 0, 0, aborted, unreadable=((1, 2),))
+
+
+@pytest.mark.parametrize("sizes", [None, [1] * 250])
+def test_dataclasses_with_bytes_come_back_in_order_with_what_all_tasks_share(tmp_path, monkeypatch, sizes):
+    monkeypatch.setattr(spark_executor, "WAVE_BYTES", 10_000)
+    tasks = [task(number) for number in range(250)]
+    done = start_executor(str(tmp_path)).run(partial(replace, dirty_position=7), tasks, sizes)
+    assert [each.held for each in done] == [bytes([0, 255, number]) for number in range(250)]
+    assert {(type(each), each.dirty_position, each.unreadable) for each in done} == {(SourceSegment, 7, ((1, 2),))}
+    assert [each.aborted[0].producer_id for each in done] == list(range(250))
+
+
+def test_no_task_starts_nothing(tmp_path):
+    assert start_executor(str(tmp_path)).run(bytes.upper, []) == []
+
+
+def test_an_error_out_of_the_work_ends_the_job(tmp_path):
+    with pytest.raises(JobError, match="Spark could not finish the job's 2 tasks: .*not found"):
+        start_executor(str(tmp_path)).run(partial(bytes.index, b"abc"), [b"a", b"x"])

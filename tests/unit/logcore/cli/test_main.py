@@ -1,0 +1,229 @@
+"""The command line keeps its promises: exit codes, one paragraph instead of a traceback, commands by entry point."""
+
+import argparse
+import os
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from logcore.cli import entry_points as installed
+from logcore.cli import main
+from logcore.cli.commands import ls
+from logcore.errors import LogError
+
+REPOSITORY = Path(__file__).parents[4]
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["nonsense"],
+        ["--nonsense"],
+        ["ls"],
+        ["ls", "--format", "xml", "x"],
+        ["dump", "--offsets", "5", "x"],
+        ["dump", "--offsets", "9..5", "x"],
+        ["dump", "--since", "yesterday", "x"],
+        ["dump", "--limit", "-1", "x"],
+        ["dump", "--high-watermark", "low", "x"],
+        ["dump", "--isolation.level", "serializable", "x"],
+        ["dump", "--key", "0xzz", "x"],
+        ["dump", "--batches", "--indexes", "x"],
+        ["dump", "--batches", "--key", "a", "x"],
+        ["dump", "--batches", "--format", "parquet", "x"],
+        ["dump", "--text", "x"],
+        ["dump", "--log-level", "loud", "x"],
+        ["dump", "--partition", "one", "x"],
+    ],
+)
+def test_wrong_usage_is_64_and_says_what_is_wrong(arguments: list[str], capsys: Captured) -> None:
+    assert main.main(arguments) == 64
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("usage: loglake")
+    assert "Traceback" not in captured.err
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["ls", "--help"], ["dump", "--help"]])
+def test_help_is_clean(arguments: list[str], capsys: Captured) -> None:
+    assert main.main(arguments) == 0
+    assert capsys.readouterr().out.startswith("usage: loglake")
+
+
+def test_the_version_is_that_of_the_distribution(capsys: Captured) -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert main.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"loglake {project['version']}\n"
+
+
+def test_help_names_every_command_of_the_contract(capsys: Captured) -> None:
+    main.main(["--help"])
+    shown = capsys.readouterr().out
+    contract = {"run", "ls", "dump", "verify", "ledger", "transactions", "offsets"}
+    contract |= {"recover", "reindex", "retain", "compact"}
+    for command in contract:
+        assert command in shown
+    assert {*main.COMMANDS, *main.JOINED} == contract | {"lineage", "repair", "upgrade", "withdraw"}
+
+
+def test_an_object_store_is_refused_and_the_rest_goes_on(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-0" / "00000000000000000000.log").touch()
+    (tmp_path / "replication-offset-checkpoint").write_text("0\n0\n")
+    assert main.main(["ls", "s3://bucket/logs", str(tmp_path)]) == 3
+    captured = capsys.readouterr()
+    assert "object stores" in captured.err
+    assert "orders-0" in captured.out
+
+
+def test_an_unforeseen_error_is_one_line_without_its_text(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    """Its text may hold bytes of a record."""
+
+    def fail(_: argparse.Namespace) -> int:
+        raise RuntimeError("secret payload")
+
+    monkeypatch.setattr(ls, "run", fail)
+    assert main.main(["ls", "x"]) == 3
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+    assert "RuntimeError" in captured.err
+    assert "test_main.py" in captured.err
+    assert "secret" not in captured.err
+
+
+FAILS = """
+import sys
+from logcore.cli import entry_points as installed
+from logcore.cli import main
+from logcore.cli.commands import ls
+def fails(_):
+    raise RuntimeError("secret payload")
+def run(arguments):
+    try:
+        fails(arguments)
+    except RuntimeError as error:
+        raise ValueError("secret too") from error
+ls.run = run
+sys.exit(main.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("level", ["debug", "info"])
+def test_at_level_debug_an_unforeseen_error_shows_its_trace_without_texts(level: str) -> None:
+    command = [sys.executable, "-c", FAILS, "ls", "--log-level", level, "x"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert "secret" not in done.stderr
+    assert ("in fails" in done.stderr) == (level == "debug")
+    assert ("RuntimeError" in done.stderr) == (level == "debug")
+    assert "ValueError" in done.stderr
+
+
+def test_one_of_our_errors_is_its_paragraph(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    def fail(_: argparse.Namespace) -> int:
+        raise LogError("the batch is broken.", file="x.log", position=7, advice="Look there.")
+
+    monkeypatch.setattr(ls, "run", fail)
+    assert main.main(["ls", "x"]) == 3
+    assert capsys.readouterr().err == "error: file x.log, position 7: the batch is broken. Look there.\n"
+
+
+def test_an_interrupt_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    def interrupt(_: argparse.Namespace) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ls, "run", interrupt)
+    assert main.main(["ls", "x"]) == 130
+    said = capsys.readouterr().err
+    assert said.startswith("interrupted: ")
+    assert said.count("\n") == 1
+
+
+class Joined:
+    """A command as another package would bring it."""
+
+    def add_parser(self, subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+        parser = subparsers.add_parser("run", help="stands in for the main job")
+        parser.add_argument("--code", type=int)
+        parser.set_defaults(func=lambda arguments: arguments.code)
+
+
+JOINED = Joined()
+
+
+def entry_points(monkeypatch: pytest.MonkeyPatch, *points: tuple[str, str]) -> None:
+    made = [metadata.EntryPoint(name, value, installed.COMMANDS) for name, value in points]
+    monkeypatch.setattr(metadata, "entry_points", lambda *, group: made if group == installed.COMMANDS else [])
+
+
+def test_a_command_joins_by_entry_point_and_gives_its_own_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setitem(sys.modules, "joined_command", sys.modules[__name__])
+    entry_points(monkeypatch, ("run", "joined_command:JOINED"))
+    assert main.main(["run", "--code", "2"]) == 2
+    assert main.main(["run", "--code", "many"]) == 64
+    capsys.readouterr()
+    assert main.main(["--help"]) == 0
+    assert "the main job" in capsys.readouterr().out
+
+
+def test_other_packages_are_not_imported_for_the_overview(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    entry_points(monkeypatch, ("run", "package_that_is_not_there:command"))
+    assert main.main(["--help"]) == 0
+    assert "run" in capsys.readouterr().out
+
+
+def test_a_command_whose_package_cannot_be_imported_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    entry_points(monkeypatch, ("run", "package_that_is_not_there:command"))
+    assert main.main(["run"]) == 3
+    assert "package_that_is_not_there" in capsys.readouterr().err
+
+
+def test_run_without_its_package_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    entry_points(monkeypatch)
+    assert main.main(["run", "x", "--lake", "y"]) == 3
+    assert "not installed" in capsys.readouterr().err
+
+
+def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
+    for number in range(3000):
+        directory = tmp_path / f"{'t' * 40}{number}-0"
+        directory.mkdir()
+        (directory / "00000000000000000000.log").touch()
+    (tmp_path / "replication-offset-checkpoint").write_text("0\n0\n")
+    command = [sys.executable, "-m", "logcore.cli.main", "ls", "--format", "jsonl", str(tmp_path)]
+    with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith(b'{"topic"')
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
+def test_any_name_comes_through_where_the_terminal_knows_only_ascii(tmp_path: Path) -> None:
+    (tmp_path / "käse").mkdir()
+    environment = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONPATH": str(REPOSITORY)}
+    command = [sys.executable, "-m", "logcore.cli.main", "ls", str(tmp_path / "käse")]
+    done = subprocess.run(command, capture_output=True, env=environment, check=False)
+    assert done.returncode == 3
+    assert "käse" in done.stderr.decode("utf-8")
+
+
+def test_looking_at_logs_imports_neither_arrow_nor_any_engine() -> None:
+    program = (
+        "import sys; from logcore.cli.main import main; main(['dump', '/nonexistent']);"
+        "print([name for name in ('pyarrow', 'pyspark', 'dagster', 'deltalake') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,89 @@
+"""`reindex` makes side files again and never touches a segment; beside a damaged one everything stays."""
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+
+from logcore.cli.main import main
+from tests import handmade
+from tests.unit.logcore.cli import conftest as made
+from tests.unit.logcore.cli.test_recover import AS_OF, name, recovered
+
+Captured = pytest.CaptureFixture[str]
+
+
+def reindexed(root: Path, out: Path, *arguments: str, code: int = 0) -> dict[str, bytes]:
+    assert main(["reindex", str(root / "orders-0"), "--out", str(out), "--as-of", AS_OF, *arguments]) == code
+    return {path.name: path.read_bytes() for path in out.iterdir()}
+
+
+@pytest.mark.parametrize("interval", ["0", "4096"])
+def test_a_whole_log_gets_what_a_recovery_of_all_of_it_writes(root: Path, tmp_path: Path, interval: str) -> None:
+    config = ("--config", f"index.interval.bytes={interval}")
+    assert reindexed(root, tmp_path / "a", *config) == recovered(root, tmp_path / "b", *config)
+
+
+def test_wrong_side_files_are_replaced_and_strays_go(root: Path, tmp_path: Path, capsys: Captured) -> None:
+    whole = reindexed(root, tmp_path / "whole")
+    orders = root / "orders-0"
+    (orders / name(0, ".txnindex")).write_bytes(b"junk" * 20)
+    (orders / name(5, ".timeindex")).write_bytes(b"junk")
+    (orders / name(3, ".snapshot")).write_bytes(b"junk")
+    assert reindexed(root, tmp_path / "again") == whole
+    capsys.readouterr()
+    assert main(["reindex", str(orders), "--plan", "--as-of", AS_OF]) == 0
+    assert name(3, ".snapshot") in json.loads(capsys.readouterr().out)["dropped"]
+
+
+def test_beside_a_damaged_segment_everything_stays_and_later_ones_get_their_indexes(
+    root: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    orders = root / "orders-0"
+    damaged = handmade.flip(made.SEALED, 80)
+    (orders / name(0)).write_bytes(damaged)
+    (orders / name(5, ".snapshot")).write_bytes(b"whatever")
+    before = {path.name: path.read_bytes() for path in orders.iterdir()}
+    files = reindexed(root, tmp_path / "new", code=2)
+    assert files == before | {
+        name(5, ".index"): b"",
+        name(5, ".timeindex"): struct.pack(">qi", 1_700_000_000_500, 2),
+    }
+    assert "error damaged-segment" in capsys.readouterr().out
+
+
+def test_a_torn_tail_stays_and_is_not_indexed(root: Path, tmp_path: Path) -> None:
+    whole = reindexed(root, tmp_path / "whole")
+    torn = made.ACTIVE + made.LAST[:30]
+    (root / "orders-0" / name(5)).write_bytes(torn)
+    assert reindexed(root, tmp_path / "torn", code=1) == whole | {name(5): torn}
+
+
+def test_a_cleaning_that_did_not_end_is_to_be_recovered_first(root: Path, tmp_path: Path, capsys: Captured) -> None:
+    (root / "orders-0" / f"{name(0)}.swap").write_bytes(made.SEALED)
+    assert main(["reindex", str(root / "orders-0"), "--out", str(tmp_path / "new")]) == 3
+    assert "recover it first" in capsys.readouterr().err
+
+
+def test_a_directory_without_segments_gets_no_indexes(root: Path, tmp_path: Path) -> None:
+    orders = root / "orders-0"
+    for log in orders.glob("*.log"):
+        log.unlink()
+    names = reindexed(root, tmp_path / "new")
+    assert not [each for each in names if "index" in each or each.endswith(".snapshot")]
+
+
+def test_a_transaction_index_without_its_segment_goes(root: Path, tmp_path: Path) -> None:
+    whole = reindexed(root, tmp_path / "whole")
+    (root / "orders-0" / name(3, ".txnindex")).write_bytes(b"")
+    assert reindexed(root, tmp_path / "new") == whole
+
+
+def test_a_segment_too_wide_for_an_index_is_refused_and_gets_no_index_of_a_part(root: Path, tmp_path: Path) -> None:
+    orders = root / "orders-0"
+    far = 1 << 32
+    last = orders / name(5)
+    last.write_bytes(last.read_bytes() + handmade.simple_batch(far, [(b"k", b"v")]))
+    names = reindexed(root, tmp_path / "new", code=2)
+    assert [each for each in names if str(far) in each] == []

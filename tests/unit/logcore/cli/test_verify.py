@@ -1,0 +1,195 @@
+"""`verify` says every finding in a line, and at the end where all bytes went."""
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+
+from logcore.cli.main import main
+from tests import handmade
+from tests.unit.logcore.cli import conftest as made
+
+Captured = pytest.CaptureFixture[str]
+
+
+def verified(capsys: Captured, *arguments: str, code: int = 0) -> tuple[list[dict], dict]:
+    assert main(["verify", "--format", "jsonl", *arguments]) == code
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    *lines, last = [json.loads(line) for line in captured.out.splitlines()]
+    summary = last["summary"]
+    parts = ("valid_bytes", "tail_bytes", "padding_bytes", "quarantined_bytes", "unreadable_bytes")
+    assert sum(summary[part] for part in parts) == summary["bytes"]
+    assert sum(summary["findings"].values()) == len(lines)
+    return lines, summary
+
+
+def logs_of(**verdicts: int) -> dict[str, int]:
+    names = ("clean", "tail only", "warnings only", "damaged", "missing", "not checked")
+    return {name: verdicts.get(name.replace(" ", "_"), 0) for name in names}
+
+
+@pytest.fixture
+def log(root: Path) -> Path:
+    """The log directory with indexes that fit and all a broker keeps beside a log."""
+    orders = root / "orders-0"
+    (orders / f"{0:020d}.index").write_bytes(struct.pack(">ii", 3, len(made.FIRST)))
+    (orders / f"{0:020d}.txnindex").write_bytes(struct.pack(">hqqqq", 0, 9, 3, 4, 5))
+    (orders / f"{5:020d}.index").touch()
+    return root
+
+
+def segment(log: Path, base: int) -> Path:
+    return log / "orders-0" / f"{base:020d}.log"
+
+
+def test_a_log_without_a_fault_is_only_counted(log: Path, capsys: Captured) -> None:
+    size = len(made.SEALED) + len(made.ACTIVE)
+    assert verified(capsys, str(log)) == (
+        [],
+        {
+            "files": 2,
+            "bytes": size,
+            "valid_bytes": size,
+            "tail_bytes": 0,
+            "padding_bytes": 0,
+            "quarantined_bytes": 0,
+            "unreadable_bytes": 0,
+            "batches": 6,
+            "records": 6,
+            "findings": {"info": 0, "warning": 0, "error": 0},
+            "logs": logs_of(clean=1),
+        },
+    )
+
+
+def test_a_finding_has_the_keys_of_the_contract_in_their_order(log: Path, capsys: Captured) -> None:
+    content = handmade.flip(made.SEALED, len(made.FIRST) + 40)
+    segment(log, 0).write_bytes(content)
+    lines, summary = verified(capsys, str(log), code=2)
+    assert list(lines[0]) == ["rule", "severity", "file", "position", "nbytes", "offset", "message"]
+    assert {**lines[0], "message": ""} == {
+        "rule": "corrupt-bytes",
+        "severity": "error",
+        "file": str(segment(log, 0)),
+        "position": len(made.FIRST),
+        "nbytes": len(made.ABORTED),
+        "offset": 3,
+        "message": "",
+    }
+    assert summary["quarantined_bytes"] == len(made.ABORTED)
+    assert summary["findings"]["error"] == 1
+
+
+@pytest.mark.parametrize(("tail", "part", "code"), [(made.UNDER_WAY, "tail_bytes", 0), (bytes(77), "padding_bytes", 0)])
+def test_a_write_under_way_and_room_reserved_are_information(
+    log: Path, capsys: Captured, tail: bytes, part: str, code: int
+) -> None:
+    segment(log, 5).write_bytes(made.ACTIVE + tail)
+    lines, summary = verified(capsys, str(log), code=code)
+    assert [line["severity"] for line in lines] == ["info"]
+    assert summary[part] == len(tail)
+
+
+def test_what_lies_beside_the_log_is_held_against_it(log: Path, capsys: Captured) -> None:
+    orders = log / "orders-0"
+    (orders / f"{0:020d}.index").write_bytes(struct.pack(">ii", 2, len(made.FIRST)))
+    (orders / f"{0:020d}.timeindex").write_bytes(struct.pack(">qi", 1_700_000_000_201, 4))
+    (orders / f"{0:020d}.txnindex").unlink()
+    (orders / f"{5:020d}.snapshot").write_bytes(b"\0\1")
+    (orders / "leader-epoch-checkpoint").write_text("0\n1\n2 0\n")
+    made.write_checkpoint(log, "recovery-point-offset-checkpoint", orders=9)
+    lines, _ = verified(capsys, str(log), code=1)
+    assert {line["rule"] for line in lines} == {
+        "offset-index-differs",
+        "time-index-differs",
+        "transaction-index-differs",
+        "broken-snapshot",
+        "leader-epoch-differs",
+        "checkpoint-beyond-log-end",
+    }
+
+
+def test_a_high_watermark_nobody_states_is_a_warning(log: Path, capsys: Captured) -> None:
+    (log / "replication-offset-checkpoint").unlink()
+    assert [line["rule"] for line in verified(capsys, str(log), code=1)[0]] == ["no-high-watermark"]
+
+
+def test_a_gap_is_legal_where_the_topic_is_cleaned(log: Path, capsys: Captured) -> None:
+    segment(log, 5).write_bytes(made.COMMITTED + made.LAST)
+    assert [line["rule"] for line in verified(capsys, str(log), code=1)[0]] == ["offset-gap"]
+    verified(capsys, str(log), "--config", "cleanup.policy=compact")
+
+
+def test_a_segment_that_cannot_be_read_is_said_and_the_rest_goes_on(log: Path, capsys: Captured) -> None:
+    segment(log, 0).unlink()
+    segment(log, 0).mkdir()
+    lines, summary = verified(capsys, str(log), code=3)
+    assert "not-a-segment" in {line["rule"] for line in lines}
+    assert summary["files"] == 1
+
+
+def test_a_file_named_alone_is_judged_with_what_lies_beside_it(log: Path, capsys: Captured) -> None:
+    verified(capsys, str(segment(log, 5)))
+    (log / "orders-0" / f"{5:020d}.index").write_bytes(struct.pack(">ii", 1, 10_000))
+    assert [line["rule"] for line in verified(capsys, str(segment(log, 5)), code=1)[0]] == ["index-past-end"]
+
+
+def test_the_text_is_for_people(log: Path, capsys: Captured) -> None:
+    segment(log, 0).write_bytes(handmade.flip(made.SEALED, len(made.FIRST) + 40))
+    assert main(["verify", str(log)]) == 2
+    first, totals, verdicts, counts = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"error corrupt-bytes: {segment(log, 0)}, position {len(made.FIRST)}, offset 3: ")
+    size = len(made.SEALED) + len(made.ACTIVE)
+    assert totals == (
+        f"2 files, 5 batches, 5 records; {size} bytes: {size - len(made.ABORTED)} valid, "
+        f"{len(made.ABORTED)} quarantined, 0 unreadable, 0 tail, 0 padding"
+    )
+    assert verdicts == "logs: 1 damaged"
+    assert counts == "findings: 1 error, 0 warning, 0 info"
+
+
+def test_the_summary_counts_logs_by_the_worst_that_was_found(tmp_path: Path, capsys: Captured) -> None:
+    batches = [handmade.simple_batch(offset, [(b"k", b"v")]) for offset in range(4)]
+    good = b"".join(batches)
+    contents = {
+        "clean": {0: good},
+        "idle": {0: b""},
+        "tail": {0: good + handmade.simple_batch(4, [(b"k", b"v")])[:-1]},
+        "padding": {0: good + bytes(100)},
+        "warned": {0: good},
+        "damaged": {0: handmade.flip(good, 65)},
+        "missing": {0: good, 9: b""},
+        "unread": {0: good, 4: None},
+        "worst": {0: handmade.flip(good, 65), 9: b""},
+    }
+    for topic, segments in contents.items():
+        directory = tmp_path / f"{topic}-0"
+        directory.mkdir()
+        (directory / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+        for base, content in segments.items():
+            path = directory / f"{base:020d}.log"
+            path.mkdir() if content is None else path.write_bytes(content)
+            if content is not None:
+                (directory / f"{base:020d}.index").touch()
+    (tmp_path / "warned-0" / f"{0:020d}.index").write_bytes(struct.pack(">ii", 2, 10_000))
+    made.write_checkpoint(tmp_path, "replication-offset-checkpoint", **dict.fromkeys(contents, 0))
+    _, summary = verified(capsys, str(tmp_path), code=3)
+    assert summary["logs"] == logs_of(clean=2, tail_only=2, warnings_only=1, damaged=1, missing=2, not_checked=1)
+
+
+def test_topics_can_be_chosen(log: Path, capsys: Captured) -> None:
+    assert verified(capsys, str(log), "--topic", "ord*")[1]["files"] == 2
+    lines, summary = verified(capsys, str(log), "--topic", "nothing", code=3)
+    assert ([line["rule"] for line in lines], summary["files"]) == (["nothing-chosen"], 0)
+
+
+def test_names_on_disk_reach_no_terminal_unescaped(tmp_path: Path, capsys: Captured) -> None:
+    directory = tmp_path / "evil\x1b[31m" / "orders-0"
+    directory.mkdir(parents=True)
+    (directory / f"{0:020d}.log").write_bytes(handmade.flip(made.FIRST, 40) + made.ABORTED)
+    assert main(["verify", str(directory)]) == 2
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "\\x1b" in out

@@ -1,0 +1,102 @@
+"""Claims on what removals make of ledger ranges: where they are cut, and what each side counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from logcore.logs.model.offset_ledger import OffsetState
+from spark_jobs.lake.ledger.frontier import LedgerRow
+from spark_jobs.lake.segments.archive import Segment
+from spark_jobs.lake.segments.removals import Archived, Removal, _removals, archived_ranges, cut
+
+HELD, RETAINED, COMPACTED = Archived.HELD, Archived.RETAINED_AWAY, Archived.COMPACTED_AWAY
+
+
+def segment(base: int, end: int, replaced_by: str | None = None) -> Segment:
+    values = dict.fromkeys(Segment.__dataclass_fields__)
+    return Segment(**values | {"base_offset": base, "next_offset": end, "retired_ms": 1, "replaced_by": replaced_by})
+
+
+def retained(base: int, end: int) -> Removal:
+    return Removal(segment(base, end), None, 5, 0)
+
+
+def compacted(base: int, end: int, before: int = 5, after: int = 3) -> Removal:
+    return Removal(segment(base, end, "other"), segment(base, end), before, after)
+
+
+def ledger(start: int, end: int, records: int, gaps: int) -> LedgerRow:
+    return LedgerRow(
+        log="a/0",
+        topic="a",
+        log_id="a",
+        partition=0,
+        start_offset=start,
+        end_offset=end,
+        state=OffsetState.PRESENT,
+        records=records,
+        gaps=gaps,
+        gap_state="compacted" if gaps else None,
+    )
+
+
+def never(row: LedgerRow, at: int) -> int:
+    raise AssertionError("counted where counting is not needed")
+
+
+def test_a_range_is_cut_only_where_what_is_held_changes():
+    gone = [retained(0, 10), retained(10, 20)]
+    assert archived_ranges(0, 30, gone) == [(0, 20, RETAINED), (20, 30, HELD)]
+    assert archived_ranges(20, 30, gone) == [(20, 30, HELD)]
+    assert archived_ranges(5, 15, gone) == [(5, 15, RETAINED)]
+    assert archived_ranges(5, 15, []) == [(5, 15, HELD)]
+
+
+def test_a_compacted_segment_that_lost_nothing_is_still_held():
+    assert archived_ranges(0, 20, [compacted(0, 10), compacted(10, 20, 5, 5)]) == [(0, 10, COMPACTED), (10, 20, HELD)]
+
+
+def test_what_was_compacted_and_then_retained_is_retained_away():
+    assert archived_ranges(0, 20, [compacted(0, 10), compacted(10, 20), retained(0, 10)]) == [
+        (0, 10, RETAINED),
+        (10, 20, COMPACTED),
+    ]
+
+
+def test_a_dense_range_is_cut_without_counting():
+    left, right = cut(ledger(10, 30, 20, 0), 17, never)
+    assert (left.start_offset, left.end_offset, left.records, left.gaps) == (10, 17, 7, 0)
+    assert (right.start_offset, right.end_offset, right.records, right.gaps) == (17, 30, 13, 0)
+    assert left.gap_state is right.gap_state is None
+
+
+def test_a_range_that_no_batch_holds_counts_nothing_on_either_side():
+    left, right = cut(ledger(10, 30, 0, 0), 17, never)
+    assert (left.records, left.gaps, right.records, right.gaps) == (0, 0, 0, 0)
+
+
+def test_a_range_of_empty_batches_is_all_gaps_on_both_sides():
+    left, right = cut(ledger(10, 30, 0, 20), 17, never)
+    assert (left.records, left.gaps, right.records, right.gaps) == (0, 7, 0, 13)
+
+
+@pytest.mark.parametrize(("below", "expected"), [(0, (0, 7, 4, 9)), (3, (3, 4, 1, 12)), (4, (4, 3, 0, 13))])
+def test_a_range_with_gaps_is_cut_by_count(below, expected):
+    left, right = cut(ledger(10, 30, 4, 16), 17, lambda row, at: below)
+    assert (left.records, left.gaps, right.records, right.gaps) == expected
+    assert left.gap_state == "compacted"
+
+
+def test_what_was_cut_back_or_filled_is_no_removal_and_older_rows_are_told_by_their_replacement():
+    retired = replace(segment(0, 5), retired_because="retention")
+    cleaned = replace(segment(5, 10, "other"), retired_because="compaction")
+    never = [replace(segment(10, 20), retired_because=why) for why in ("cut-back", "filled")]
+    found = _removals([retired, cleaned, *never, segment(20, 25), segment(25, 30, "other")], {})
+    assert [(r.segment.base_offset, r.action) for r in found] == [
+        (0, "retention"),
+        (5, "compaction"),
+        (20, "retention"),
+        (25, "compaction"),
+    ]

@@ -1,0 +1,130 @@
+"""Tasks in worker processes: all results in order, a dead worker costs its own task only."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.tasks import local_executor
+from spark_jobs.tasks.local_executor import LocalExecutor, TaskFailed, WorkerDied
+from tests.unit.spark_jobs.tasks.worker_tasks import NumberedTask, work
+
+
+@pytest.fixture
+def executor() -> Iterator[LocalExecutor]:
+    made = LocalExecutor(2)
+    yield made
+    made.stop()
+
+
+def tasks(folder: Path, *behaviours: str) -> list[NumberedTask]:
+    return [NumberedTask("orders", at, behaviour, str(folder)) for at, behaviour in enumerate(behaviours)]
+
+
+def attempts(folder: Path) -> dict[int, int]:
+    return {int(mark.name): mark.stat().st_size for mark in folder.iterdir()}
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def ends_within(seconds: float, pids: list[int]) -> bool:
+    end = time.monotonic() + seconds
+    while any(map(is_alive, pids)):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def test_results_come_in_the_order_of_the_tasks_whatever_their_sizes(executor, tmp_path):
+    many = tasks(tmp_path, *["return"] * 25)
+    assert executor.run(work, many, [at * 7 % 5 for at in range(25)]) == list(range(25))
+    assert attempts(tmp_path) == dict.fromkeys(range(25), 1)
+
+
+def test_no_tasks_start_no_worker(monkeypatch, executor):
+    monkeypatch.setattr(sys, "executable", "/does/not/exist")
+    assert executor.run(work, []) == []
+
+
+def test_workers_are_used_again_by_the_next_run(executor, tmp_path):
+    first = executor.run(work, tasks(tmp_path, "pid", "pid", "pid", "pid"))
+    second = executor.run(work, tasks(tmp_path, "pid"))
+    assert len(set(first)) <= 2
+    assert set(second) <= set(first)
+
+
+def test_a_task_whose_worker_died_runs_once_more_and_the_others_once(executor, tmp_path):
+    assert executor.run(work, tasks(tmp_path, "return", "die once", "return", "return")) == [0, 1, 2, 3]
+    assert attempts(tmp_path) == {0: 1, 1: 2, 2: 1, 3: 1}
+
+
+@pytest.mark.parametrize(("behaviour", "how"), [("die", "was ended by SIGKILL"), ("exit", "ended with exit code 7")])
+def test_a_task_that_always_ends_its_worker_is_named_after_all_others_ran(executor, tmp_path, behaviour, how):
+    with pytest.raises(WorkerDied, match=f"The worker of orders-1 {how}") as raised:
+        executor.run(work, tasks(tmp_path, "return", behaviour, "return", "return"))
+    assert "orders-0" not in str(raised.value)
+    assert attempts(tmp_path) == {0: 1, 1: 2, 2: 1, 3: 1}
+    assert executor.run(work, tasks(tmp_path, "return")) == [0]
+
+
+def test_an_exception_of_a_task_ends_the_run_and_its_workers(executor, tmp_path):
+    pids = executor.run(work, tasks(tmp_path, "pid", "pid"))
+    begun = time.monotonic()
+    with pytest.raises(TaskFailed, match=r"task for orders-1 failed: OSError: \[Errno 28\] No space left"):
+        executor.run(work, tasks(tmp_path, "wait", "raise"))
+    assert time.monotonic() - begun < 60
+    executor.stop()
+    assert ends_within(5, pids)
+
+
+def test_what_a_task_prints_is_no_output_of_the_command(executor, tmp_path, capfd):
+    assert executor.run(work, tasks(tmp_path, "print")) == [0]
+    assert "to stdout" not in capfd.readouterr().out
+
+
+def test_a_worker_that_grew_too_large_is_replaced(executor, tmp_path, monkeypatch):
+    monkeypatch.setattr(local_executor, "WORKER_BYTES", 50 << 20)
+    one = LocalExecutor(1)
+    before = one.run(work, tasks(tmp_path, "pid"))
+    one.run(work, tasks(tmp_path, "grow"))
+    after = one.run(work, tasks(tmp_path, "pid"))
+    one.stop()
+    assert before != after
+
+
+DRIVER = """
+import sys
+from spark_jobs.tasks.local_executor import LocalExecutor
+from tests.unit.spark_jobs.tasks.worker_tasks import NumberedTask, work
+executor = LocalExecutor(2)
+print(*executor.run(work, [NumberedTask("orders", at, "pid", sys.argv[1]) for at in range(8)]), flush=True)
+executor.run(work, [NumberedTask("orders", at, "wait", sys.argv[1]) for at in range(2)])
+"""
+
+
+@pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
+def test_no_worker_that_is_idle_or_busy_outlives_a_driver_that_was_ended(tmp_path, ended_by):
+    driver = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert driver.stdout is not None
+    pids = [int(pid) for pid in driver.stdout.readline().split()]
+    assert len(pids) == 8
+    os.kill(driver.pid, ended_by)
+    driver.wait(10)
+    driver.stdout.close()
+    assert ends_within(5, list(set(pids)))

@@ -1,0 +1,50 @@
+"""What the tests' tasks do in their workers, for good and for ill."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedTask:
+    """A task of one log: what it does is in its ``behaviour``."""
+
+    topic: str
+    partition: int
+    behaviour: str
+    folder: str
+
+
+def work(task: NumberedTask) -> int:
+    """Leave a file that counts the attempts, then do as the task says."""
+    mark = Path(task.folder, str(task.partition))
+    attempt = len(mark.read_bytes()) + 1 if mark.exists() else 1
+    mark.write_bytes(bytes(attempt))
+    match task.behaviour:
+        case "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "die once" if attempt == 1:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        case "exit":
+            os._exit(7)
+        case "raise":
+            raise OSError(28, "No space left on device")
+        case "wait":
+            time.sleep(600)
+        case "print":
+            print("to stdout")
+            sys.stdout.flush()
+        case "grow":
+            global kept
+            kept = bytearray(os.urandom(1 << 20) * 64)
+        case "pid":
+            return os.getpid()
+    return task.partition
+
+
+kept = bytearray()
