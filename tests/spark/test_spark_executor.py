@@ -37,5 +37,5 @@ def test_no_task_starts_nothing(tmp_path):
 
 
 def test_an_error_out_of_the_work_ends_the_job(tmp_path):
-    with pytest.raises(JobError, match="Spark could not finish the job's 2 tasks: .*not found"):
+    with pytest.raises(JobError, match=r"Spark could not finish the job's 2 tasks: .*not found"):
         start_executor(str(tmp_path)).run(partial(bytes.index, b"abc"), [b"a", b"x"])

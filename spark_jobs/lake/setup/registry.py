@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from spark_jobs.contracts import Intake
-from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.setup.identity import LAKE_FILE
 from spark_jobs.lake.store import storage
 
@@ -80,6 +80,22 @@ def home() -> str:
             f"to a folder outside of it, or run from another directory; to keep what is there, move {folder} first."
         )
     return folder
+
+
+def put_in_home(path: str, content: bytes) -> None:
+    """Write a file of the home, whole or not at all.
+
+    Raises:
+        JobError: The home is full or cannot be written; the text says how to select another.
+    """
+    try:
+        storage.put(path, content)
+    except OSError as error:
+        raise JobError(
+            f"The home {home()}, where Loglake registers lakes, cannot be written: {error.strerror or error}. Make "
+            "room there, or name a folder of your own with LOGLAKE_HOME; then run again. Commits that were made are "
+            "complete."
+        ) from error
 
 
 def lake_around(path: str, lake: str | None = None) -> str | None:
@@ -202,7 +218,7 @@ def _register(lake: str, before: Memory, after: Memory) -> Memory:
     if after == before and is_registered(lake):
         return after
     content = {"version": REGISTRY_VERSION, "lake": lake, **dataclasses.asdict(after)}
-    storage.put(registration_file(lake), (json.dumps(content, indent=1) + "\n").encode())
+    put_in_home(registration_file(lake), (json.dumps(content, indent=1) + "\n").encode())
     if hinted(lake) in ((), before.intakes):  # another operator's hint stays until it is adopted
         hint = {"version": HINT_VERSION, "intakes": [dataclasses.asdict(intake) for intake in after.intakes]}
         storage.put(storage.join(lake, HINT_FILE), (json.dumps(hint, indent=1) + "\n").encode())

@@ -177,7 +177,7 @@ def _keep(lake: str, kept: Mapping[str, Results], version: RecordsVersion) -> No
     except OSError:
         is_new = True
     if is_new:
-        storage.put(results_file(lake), text)
+        registry.put_in_home(results_file(lake), text)
 
 
 def _results_of(report: JobReport, ranges: Mapping[str, tuple[int, int]]) -> dict[str, Results]:
