@@ -94,26 +94,26 @@ def every_offset_accounted_for(state: LakeState) -> CheckAnswer:
     Args:
         state: The logs of this run.
     """
-    judged = [log for log in state.logs if log.ledger or not log.row.stopped]
-    if not judged:
+    logs = [log for log in state.logs if log.ledger or not log.row.stopped]
+    if not logs:
         return EVERY_OFFSET_ACCOUNTED_FOR.unanswered(f"No log of the lake {state.name} could be validated.")
-    left_out = [log.topic_partition for log in state.logs if log not in judged]
+    left_out = [log.topic_partition for log in state.logs if log not in logs]
     failures = []
-    for log in judged:
+    for log in logs:
         hole = log.hole
         if hole is not None:
             offsets = f"{hole.start_offset}..{hole.end_offset}"
             failures.append(Failure(f"{hole.what} in the offset ledger", log.log, _named(state, log), offsets))
-    offsets_of_all = sum(log.row.next_offset for log in judged)
+    offsets_of_all = sum(log.row.next_offset for log in logs)
     return EVERY_OFFSET_ACCOUNTED_FOR.answer(
         state.lake,
         failures,
-        f"{_count(offsets_of_all, 'offset')} of {_count(len(judged), 'log')} of lake {state.name}",
+        f"{_count(offsets_of_all, 'offset')} of {_count(len(logs), 'log')} of lake {state.name}",
         {
             "lake": dg.MetadataValue.path(state.lake),
-            "ledger": f"{_count(sum(len(log.ledger) for log in judged), 'range')} of {_count(len(judged), 'log')}",
+            "ledger": f"{_count(sum(len(log.ledger) for log in logs), 'range')} of {_count(len(logs), 'log')}",
             **({"never validated": ", ".join(left_out)} if left_out else {}),
-            "picture": picture_metadata(judged),
+            "picture": picture_metadata(logs),
         },
     )
 
@@ -192,7 +192,7 @@ def no_hanging_transaction(state: LakeState, as_of_ms: int) -> CheckAnswer:
     ]
     columns = ["topic partition", "producer id", "epoch", "first offset", "open for"]
     failures = [
-        Failure(oldest.told(as_of_ms), log.log, _named(state, log), severity=Severity.WARNING)
+        Failure(oldest.described(as_of_ms), log.log, _named(state, log), severity=Severity.WARNING)
         for log in waiting
         for oldest in log.open_transactions[:1]
         if oldest.hangs(as_of_ms)

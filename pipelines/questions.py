@@ -36,7 +36,7 @@ class Failure:
     severity: Severity = Severity.ERROR
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """The failure as text: log, offsets and reason."""
         place = [self.topic_partition] if self.topic_partition else []
         if self.offsets:
@@ -44,10 +44,10 @@ class Failure:
         return f"{', '.join(place)}: {self.what}" if place else self.what
 
 
-def sentence(told: Sequence[str], shown: int = 3) -> str:
+def sentence(texts: Sequence[str], shown: int = 3) -> str:
     """Join the first texts, and say how many more there are."""
-    more = len(told) - shown
-    return "; ".join(told[:shown]) + (f"; and {more} more" if more > 0 else "")
+    more = len(texts) - shown
+    return "; ".join(texts[:shown]) + (f"; and {more} more" if more > 0 else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +77,14 @@ class CheckAnswer:
     @property
     def result(self) -> dg.AssetCheckResult:
         """The answer as Dagster's result."""
-        told: dict[str, Any] = {}
+        facts: dict[str, Any] = {}
         if self.is_unanswered:
-            told[UNANSWERED] = True
+            facts[UNANSWERED] = True
         if self.failures:
-            told[WHAT_TO_DO] = self.what_to_do
-            told[FAILING] = dg.MetadataValue.json([dataclasses.asdict(each) for each in self.failures])
+            facts[WHAT_TO_DO] = self.what_to_do
+            facts[FAILING] = dg.MetadataValue.json([dataclasses.asdict(each) for each in self.failures])
         if self.notes:
-            told[NOTES] = dg.MetadataValue.json(list(self.notes))
+            facts[NOTES] = dg.MetadataValue.json(list(self.notes))
         is_error = self.severity is Severity.ERROR
         return dg.AssetCheckResult(
             passed=self.passed,
@@ -92,7 +92,7 @@ class CheckAnswer:
             check_name=self.name,
             severity=dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,
             description=self.description,
-            metadata={**self.metadata, **told},
+            metadata={**self.metadata, **facts},
         )
 
 
@@ -129,7 +129,7 @@ class Question:
             name=self.name,
             asset=self.asset,
             passed=not failures,
-            description=sentence([each.told for each in failures]) if failures else fine,
+            description=sentence([each.text for each in failures]) if failures else fine,
             failures=tuple(failures),
             what_to_do=self.what_to_do.replace("LAKE", lake),
             notes=tuple(notes),

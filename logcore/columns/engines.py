@@ -126,7 +126,7 @@ def decode_segment(
     return SegmentRows(lane, careful, columns, start, begin, part.stop)
 
 
-def judge_segment(
+def check_segment(
     buf: Buffer,
     *,
     base_offset: int,
@@ -136,7 +136,7 @@ def judge_segment(
     checks_sequences: bool = True,
     fetched: FetchedBytes | None = None,
 ) -> SegmentValidation | CheckedSegment:
-    """Validate a segment with the best engine. Iterate over the result: then it is a complete `SegmentJudgement`.
+    """Validate a segment with the best engine. Iterate over the result: then it is a complete `SegmentVerdict`.
 
     It yields verdicts and stretches, and with the kernels also tables of good batches.
 

@@ -1,4 +1,4 @@
-"""The segments of logs, each byte judged: what validation feeds to the rules on whole logs.
+"""The segments of logs, each byte validated: what validation feeds to the rules on whole logs.
 
 With the kernels, threads look at chunks of segments ahead of where the rules have come to; without them each segment is
 walked by the slow validation. Both say the same.
@@ -16,7 +16,7 @@ from logcore.columns.kernels.library import is_chosen
 from logcore.errors import CorruptionReason, LogError
 from logcore.logs.checks.index_check import WalkedSegment, check_indexes
 from logcore.logs.checks.log_check import CheckedBatch
-from logcore.logs.checks.validation import BatchVerdict, SegmentJudgement, validate_segment
+from logcore.logs.checks.validation import BatchVerdict, SegmentVerdict, validate_segment
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.segments.filenames import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, is_coordinator_topic
 from logcore.segments.scanning.scan import ScannedBatch, Stretch, scan
@@ -46,10 +46,10 @@ class ProgressDisplay(Protocol):
 
 
 class CheckedLogs:
-    """Judges the segments of several logs, in order.
+    """Validates the segments of several logs, in order.
 
-    done: told each segment's judgement when it is complete. read: the bytes of a file beside a segment. progress: None:
-    nothing is shown.
+    done: called with the verdict on each segment, when it is complete. read: the bytes of a file beside a segment.
+    progress: None: nothing is shown.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class CheckedLogs:
         logs: tuple[SourceLog, ...],
         notes: Notes,
         read: Read,
-        done: Callable[[SegmentJudgement], None],
+        done: Callable[[SegmentVerdict], None],
         progress: ProgressDisplay | None = None,
     ) -> None:
         self._notes, self._read, self._done = notes, read, done
@@ -118,13 +118,13 @@ class CheckedLogs:
         self._say(log, segment, checked, valid_end, lambda: table_batches.indexed(tables))
         self._refuse_change(segment, source)
 
-    def _given_up(self, segment: SegmentFile, error: LogError, judgement: SegmentJudgement, at: int) -> Stretch:
+    def _given_up(self, segment: SegmentFile, error: LogError, verdict: SegmentVerdict, at: int) -> Stretch:
         """Report why a segment is not validated to its end. Returns the stretch for the rest of it."""
-        for finding in judgement.findings:
+        for finding in verdict.findings:
             self._notes.say(finding)
         cannot_read(segment, error, self._notes)
         left = max(segment.size - at, 0)
-        return Stretch(at, left, CorruptionReason.TRUNCATED, error.message, judgement.next_offset)
+        return Stretch(at, left, CorruptionReason.TRUNCATED, error.message, verdict.next_offset)
 
     def _refuse_change(self, segment: SegmentFile, source: SourceBytes) -> None:
         try:
@@ -174,15 +174,15 @@ class CheckedLogs:
         self,
         log: SourceLog,
         segment: SegmentFile,
-        judgement: SegmentJudgement,
+        verdict: SegmentVerdict,
         valid_end: int,
         batches: Callable[[], Iterator[object]],
     ) -> None:
-        for finding in judgement.findings:
+        for finding in verdict.findings:
             self._notes.say(finding)
-        self._done(judgement)
-        is_damaged = judgement.accounting.quarantined > 0
-        facts = WalkedSegment(valid_end, is_damaged, log.is_sealed(segment), judgement.max_timestamp)
+        self._done(verdict)
+        is_damaged = verdict.accounting.quarantined > 0
+        facts = WalkedSegment(valid_end, is_damaged, log.is_sealed(segment), verdict.max_timestamp)
         for finding in check_indexes(segment, facts, batches, self._read):  # type: ignore[arg-type]
             self._notes.say(finding)
 
@@ -218,7 +218,7 @@ class _Bulk:
             yield from checked.jobs((segment, checked, source))
 
     def of(self, segment: SegmentFile) -> tuple[CheckedSegment, SourceBytes, Iterator[Seen]]:
-        """A segment's judgement and the results to feed it with. Raises LogError if it could not be read."""
+        """A segment's verdict and the results to feed it with. Raises LogError if it could not be read."""
         head = self._results.head()
         if head is None or head[0].owner[0] is not segment:
             raise self._failed[segment.path]

@@ -12,7 +12,7 @@ from logcore.errors import LogError
 from logcore.library.checked_logs import CheckedLogs, ProgressDisplay
 from logcore.library.damage import Reports
 from logcore.logs.checks.log_check import check_log
-from logcore.logs.checks.validation import BatchVerdict, SegmentJudgement, validate_segment
+from logcore.logs.checks.validation import BatchVerdict, SegmentVerdict, validate_segment
 from logcore.logs.model.findings import Finding, Severity, found
 from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.sources import SourceLog
@@ -53,7 +53,7 @@ class ValidationTotals:
     batches: int = 0
     records: int = 0
 
-    def add(self, validation: SegmentJudgement) -> None:
+    def add(self, validation: SegmentVerdict) -> None:
         """Account for a segment that was walked to its end."""
         accounting = validation.accounting
         self.files += 1

@@ -75,7 +75,7 @@ class LoadedFiles:
 
 
 class SourceFile:
-    """One file as it was first seen: a `logcore.logs.model.partition_directory.HeldElsewhere`."""
+    """One file as it was first seen: a `logcore.logs.model.partition_directory.LazyBytes`."""
 
     def __init__(self, path: str, seen: os.stat_result, files: LoadedFiles) -> None:
         self.path = path

@@ -109,7 +109,7 @@ def open_transaction_lines(states: Sequence[LakeState], as_of_ms: int) -> list[s
             for oldest in log.open_transactions[:1]:
                 word = "warning" if oldest.hangs(as_of_ms) else "waits"
                 place = f"{log.label} of lake {state.name}"
-                what = f"the transaction of {oldest.told(as_of_ms)}; nothing from there on is published"
+                what = f"the transaction of {oldest.described(as_of_ms)}; nothing from there on is published"
                 lines.append(f"{word}: {place}: {what}")
     return lines
 
@@ -134,8 +134,8 @@ def check_lines(outcome: RunOutcome, logs: Collection[str] | None) -> list[str]:
         failures = failures_of(answer, logs)
         if failures:
             level = max((failure.severity for failure in failures), key=[*Severity].index)
-            told = sentence([failure.told for failure in failures], LISTED_FAILURES)
-            lines.append(f"failed check {answer.name} ({level}): {told}. What to do: {answer.what_to_do}")
+            texts = sentence([failure.text for failure in failures], LISTED_FAILURES)
+            lines.append(f"failed check {answer.name} ({level}): {texts}. What to do: {answer.what_to_do}")
     return lines
 
 

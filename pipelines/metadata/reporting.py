@@ -92,7 +92,7 @@ def _open_transactions(log: LogState, as_of_ms: int) -> str:
         return "none"
     oldest = log.open_transactions[0]
     warning = " (longer than transaction.max.timeout.ms allows)" if oldest.hangs(as_of_ms) else ""
-    return f"{len(log.open_transactions):,}; the oldest: {oldest.told(as_of_ms)}{warning}"
+    return f"{len(log.open_transactions):,}; the oldest: {oldest.described(as_of_ms)}{warning}"
 
 
 def maintenance_metadata(log: LogState, change: LogChange | None, as_of_ms: int) -> MetadataMap:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from logcore.columns.checking.verified_batches import read_verified
-from logcore.columns.engines import judge_segment, new_cleaner
+from logcore.columns.engines import check_segment, new_cleaner
 from logcore.errors import LogError
 from logcore.logs.compaction.cleaning_round import Uncleanable
 from logcore.logs.compaction.plan import CompactionPlan, NothingToClean, PlannedGroup, plan_compaction
@@ -191,7 +191,7 @@ def _clean(task: CleaningTask) -> CleaningResult:
             if segment is None:
                 for batch in _rows_of(group):
                     before.add(batch)
-                    after.add(batch, is_judged=group.refusal is None)
+                    after.add(batch, refuses_aborted=group.refusal is None)
                 continue
             counts = proven_part(task.lake, group, segment, [before], [after])
             replaced.append(replacement(sources.of(group), segment, counts))
@@ -296,7 +296,7 @@ def _rows_of(group: PlannedGroup) -> Iterator[pa.RecordBatch]:
 
 
 def _counts(segment: Segment, content: memoryview) -> ValidationCounts:
-    judged = judge_segment(
+    validated = check_segment(
         content,
         base_offset=segment.base_offset,
         sealed=True,
@@ -304,6 +304,6 @@ def _counts(segment: Segment, content: memoryview) -> ValidationCounts:
         next_base_offset=segment.next_offset,
         checks_sequences=not is_coordinator_topic(segment.topic),
     )
-    for _ in judged:
+    for _ in validated:
         pass
-    return ValidationCounts.of(judged, len(judged.findings))
+    return ValidationCounts.of(validated, len(validated.findings))

@@ -41,16 +41,16 @@ class NewestByKey(ABC):
         self.aborted: int | None = None
         """An offset of an aborted transaction that was added; None: there was none."""
 
-    def add(self, batch: pa.RecordBatch, *, is_judged: bool = True) -> None:
+    def add(self, batch: pa.RecordBatch, *, refuses_aborted: bool = True) -> None:
         """Add rows; those at and above the end are ignored.
 
         Args:
-            is_judged: Whether an aborted record is an error here.
+            refuses_aborted: Whether an aborted record is an error here.
         """
         offsets = batch.column("offset").to_numpy()
         aborted = self._aborted.holds(offsets)
         wrong = aborted if self._frozen is None else aborted & (offsets < self._frozen)
-        if is_judged and self.aborted is None and wrong.any():
+        if refuses_aborted and self.aborted is None and wrong.any():
             self.aborted = int(offsets[wrong.argmax()])
         keys = batch.column("key")
         chosen = (offsets < self._end) & ~aborted & keys.is_valid().to_numpy(zero_copy_only=False)

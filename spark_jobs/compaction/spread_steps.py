@@ -307,7 +307,7 @@ def clean_group(run: SpreadRun, task: GroupTask) -> Replacement | None:
                 placed = cleaned_files.place(run.lake, file, cleaned, slices)
             del cleaner
         if placed is None:
-            _write_proof(run, task, known, sources, sources, is_judged=group.refusal is None)
+            _write_proof(run, task, known, sources, sources, refuses_aborted=group.refusal is None)
             return None
         counts = proven_part(run.lake, replace(group, segments=tuple(sources)), placed)
         left = replace(
@@ -318,7 +318,7 @@ def clean_group(run: SpreadRun, task: GroupTask) -> Replacement | None:
             unreadable=(),
         )
         with _opened(run.lake, LogSegment((placed,)), left) as new:
-            _write_proof(run, task, known, sources, [new], is_judged=True)
+            _write_proof(run, task, known, sources, [new], refuses_aborted=True)
         return replacement(slices, placed, counts)
 
 
@@ -337,27 +337,27 @@ def _write_proof(
     before: Sequence[SourceSegment],
     after: Sequence[SourceSegment],
     *,
-    is_judged: bool,
+    refuses_aborted: bool,
 ) -> None:
     """Write the newest records by another hash, before and after cleaning, without records that the ledger calls
     aborted.
 
     Args:
-        is_judged: Whether an aborted record after cleaning is an error.
+        refuses_aborted: Whether an aborted record after cleaning is an error.
     """
     aborted = aborted_of(run.lake, task.segments[0].slices[0].log)
 
-    def rows(segments: Sequence[SourceSegment], *, is_judged: bool) -> Iterator[key_hashes.Hashed]:
+    def rows(segments: Sequence[SourceSegment], *, refuses_aborted: bool) -> Iterator[key_hashes.Hashed]:
         for segment in segments:
             for some in keyed_rows(segment, run.proof_key):
                 offsets = some.hashed.offsets
-                if is_judged:
+                if refuses_aborted:
                     _refuse_aborted(aborted, offsets, known.round)
                 chosen = (offsets < known.end_offset) & ~aborted.holds(offsets)
                 words = offsets * 2 + ~some.has_value
                 yield key_hashes.Hashed(some.hashed.high[chosen], some.hashed.low[chosen], words[chosen])
 
-    for side, found in enumerate((rows(before, is_judged=False), rows(after, is_judged=is_judged))):
+    for side, found in enumerate((rows(before, refuses_aborted=False), rows(after, refuses_aborted=refuses_aborted))):
         path = run.proof(side, task.number)
         # Treat all records as dirty: the newest word of each hash is kept.
         key_hashes.write_hashes(run.lake, path, found, 0, known.bits, run.rows, keeps_oldest=False)

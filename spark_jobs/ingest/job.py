@@ -126,7 +126,7 @@ def plan(config: IngestConfig) -> IngestPlan:
     _check_unmoved(config.lake, held, list(versions))
     plans = [replace(p, version=versions.get(p.observed.log)) for p in plans]
     unseen = finding_rows.unseen(config.lake, [*placed, *left_alone])
-    of_paths = (*discovery.findings, *(told.finding for told in left_alone))
+    of_paths = (*discovery.findings, *(path.finding for path in left_alone))
     return IngestPlan(tuple(plans), tuple(unseen), cluster, _taken_back(held, plans), of_paths)
 
 

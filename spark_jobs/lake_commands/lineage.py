@@ -146,7 +146,7 @@ def offset_fields(lake: str, found: OffsetLineage) -> dict[str, Any]:
             "start_offset": ledger.start_offset,
             "end_offset": ledger.end_offset,
             "state": str(ledger.state),
-            "evidence": ledger.said_by,
+            "evidence": ledger.shown_by,
             "published": ledger.published,
             "archived": ledger.archived,
             "withdrawn": ledger.withdrawn,

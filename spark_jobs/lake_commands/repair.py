@@ -111,7 +111,7 @@ def _frontiers(options: argparse.Namespace) -> int:
     if options.apply:
         with lease.hold(lake, "loglake repair"):
             made = frontier_repair.plan(lake)
-            if made.mendable or made.forgetting:
+            if made.repairable or made.forgetting:
                 frontier_repair.apply(lake, made, f"repair-{uuid.uuid4().hex}")
     else:
         made = frontier_repair.plan(lake)

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from logcore.columns.engines import judge_segment
+from logcore.columns.engines import check_segment
 from logcore.errors import LogError
-from logcore.logs.checks.validation import SegmentJudgement
+from logcore.logs.checks.validation import SegmentVerdict
 from logcore.logs.model.log_selection import LogSelection
 from logcore.segments.filenames import PRODUCER_SNAPSHOT_SUFFIX, is_coordinator_topic
 from logcore.segments.scanning.scan import Stretch
@@ -139,8 +139,8 @@ def _changed(place: _Place, content: memoryview) -> LakeFinding:
     return place.finding("archive-file-changed", message, **where)
 
 
-def _stretches(segment: Segment, content: memoryview) -> tuple[SegmentJudgement, list[Stretch]]:
-    validated = judge_segment(
+def _stretches(segment: Segment, content: memoryview) -> tuple[SegmentVerdict, list[Stretch]]:
+    validated = check_segment(
         content,
         base_offset=segment.base_offset,
         sealed=True,
@@ -177,7 +177,7 @@ def _validation_findings(state: StateTables, place: _Place, content: memoryview)
         yield from _quarantined(state, place, stretches, content)
 
 
-def _counted(segment: Segment, validated: SegmentJudgement) -> Mapping[str, Any]:
+def _counted(segment: Segment, validated: SegmentVerdict) -> Mapping[str, Any]:
     accounting, counts = validated.accounting, validated.counts
     return {
         "verdict": str(validated.end),

@@ -102,18 +102,18 @@ def plan_removal(
     files: Iterable[StoredFile],
     policies: Policies,
     clocks: Clocks,
-    untold: Collection[str] = (),
+    unrecorded: Collection[str] = (),
 ) -> RemovalPlan:
     """Plan which of ``files`` can be removed.
 
     Args:
         segments: All rows. Read them after the files were listed, so that they name what was committed in between.
-        untold: Ids of segments for which ``log_actions`` does not yet report what compaction left in them.
+        unrecorded: Ids of segments for which ``log_actions`` does not yet report what compaction left in them.
     """
     folders = _Folders(lake, files)
     retired = [s for s in segments if s.retired_ms is not None and not s.lies_at_source and s.deleted_ms is None]
     due = [s for s in retired if clocks.as_of_ms - (s.retired_ms or 0) > _delay(policies, s)]
-    needs = _Needs(lake, segments, {s.log for s in due}, untold)
+    needs = _Needs(lake, segments, {s.log for s in due}, unrecorded)
     longest = max([clocks.longest_run_ms, *(_delay(policies, s) for s in due)])
     known = None if clocks.is_alone or not due else retired_by(lake, clocks.store_ms - longest)
     going: list[Segment] = []
@@ -231,9 +231,9 @@ class _Folders:
 class _Needs:
     """What retired segments are still needed for."""
 
-    def __init__(self, lake: str, segments: Sequence[Segment], logs: set[str], untold: Collection[str]) -> None:
+    def __init__(self, lake: str, segments: Sequence[Segment], logs: set[str], unrecorded: Collection[str]) -> None:
         wanted = sorted(logs)
-        self._untold = untold
+        self._unrecorded = unrecorded
         self._live = {dirname(s.path) for s in segments if s.retired_ms is None}
         self._frontiers = frontier.read_frontiers(lake, wanted)
         uncommitted = commits.versions(lake, "records_uncommitted", [f"records_uncommitted/{log}" for log in wanted])
@@ -247,7 +247,7 @@ class _Needs:
             return f"its path {segment.path!r} is not in the archive"
         if dirname(segment.path) in self._live:
             return "a live segment has its place"
-        if segment.segment_id in self._untold and segment.deleted_ms is None:
+        if segment.segment_id in self._unrecorded and segment.deleted_ms is None:
             return "log_actions does not report yet what compaction left in it"
         if not segment.feeds or segment.deleted_ms is not None:
             return None

@@ -57,7 +57,7 @@ class MaintainPlan:
 
     removal: RemovalPlan
     merges: tuple[Slices, ...]
-    untold: tuple[Mapping[str, object], ...]
+    unrecorded: tuple[Mapping[str, object], ...]
     """Rows of ``log_actions`` that an earlier run did not write."""
     unmarked: tuple[str, ...]
     """Logs whose ledger does not yet record what left the archive."""
@@ -75,7 +75,7 @@ class MaintainPlan:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to delete, merge or record."""
-        return not (self.removal or self.merges or self.untold or self.unmarked or self.stale)
+        return not (self.removal or self.merges or self.unrecorded or self.unmarked or self.stale)
 
     @property
     def needs_executor(self) -> bool:
@@ -103,7 +103,7 @@ class MaintainPlan:
                     for slices in self.merges[:LISTED_FILES]
                 ],
             },
-            "untold": len(self.untold),
+            "unrecorded": len(self.unrecorded),
         }
 
 
@@ -131,12 +131,12 @@ def plan(config: MaintainConfig) -> MaintainPlan:
     live = [s for s in segments if s.retired_ms is None]
     merges = tuple(mergeable(live, validations, policies))
     unfinished = removals.unfinished(lake)
-    untold = {each.replacement.segment_id for each in unfinished.actions if each.replacement is not None}
-    removal = archive_removal.plan_removal(lake, segments, files, policies, clocks, untold)
+    unrecorded = {each.replacement.segment_id for each in unfinished.actions if each.replacement is not None}
+    removal = archive_removal.plan_removal(lake, segments, files, policies, clocks, unrecorded)
     return MaintainPlan(
         removal=replace(removal, orphans=tuple(f for f in removal.orphans if not _is_taken_up(f, merges))),
         merges=merges,
-        untold=tuple(upkeep_actions.untold(lake, segments)),
+        unrecorded=tuple(upkeep_actions.unrecorded(lake, segments)),
         unmarked=unfinished.ledgers,
         stale=tuple(_stale(lake, segments, validations)),
         versions=versions | {s.log: versions.get(s.log) for s in segments},
@@ -158,16 +158,16 @@ def apply(plan: MaintainPlan, config: MaintainConfig, executor: Executor | None 
         return report
     lake, run_id = config.lake, config.run_id
     removals.mark_ledgers(lake, run_id, plan.unmarked)  # a border inside a batch is counted in the batch itself
-    upkeep_actions.tell(lake, run_id, plan.untold)
+    upkeep_actions.record(lake, run_id, plan.unrecorded)
     # A partial write is not reported.
     going = [(file.path, file.size) for file in plan.removal.orphans if not archive_removal.is_unfinished(file.path)]
-    upkeep_actions.tell(lake, run_id, upkeep_actions.orphans(lake, going, config.as_of_ms))
+    upkeep_actions.record(lake, run_id, upkeep_actions.orphans(lake, going, config.as_of_ms))
     removed, failed = archive_removal.remove(lake, plan.removal, plan.versions, run_id, plan.clocks)
     moved = {segment.log for segment in plan.removal.segments}
     versions = {log: (version or 0) + 1 if log in moved else version for log, version in plan.versions.items()}
     done, placed = _merge(plan, config, executor, versions)
     segments = archive.read_segments(lake, live=False)
-    upkeep_actions.tell(lake, run_id, upkeep_actions.untold(lake, segments))
+    upkeep_actions.record(lake, run_id, upkeep_actions.unrecorded(lake, segments))
     removals.mark_ledgers(lake, run_id, removals.unfinished(lake).ledgers)
     validated = {row["segment_id"]: row for row in read_rows(lake, "validations", ["segment_id"]).to_pylist()}
     _forget(config, list(_stale(lake, segments, validated)))
@@ -279,13 +279,13 @@ def _validated(plan: MaintainPlan, config: MaintainConfig, done: Sequence[tuple[
     expected = TableVersions(plan.table_versions)
     new = [(slices, merged.segment, merged.validated) for slices, merged in done if merged.validated is not None]
     ids = [merged.segment_id for _, merged, _ in new]
-    files = [judged.files["batches"] for _, _, judged in new if "batches" in judged.files]
+    files = [validated.files["batches"] for _, _, validated in new if "batches" in validated.files]
     where: list[tuple[str, str, object]] = [("segment_id", "in", ids)]
     begun = set(read_rows(config.lake, "batches", ["segment_id"], where)["segment_id"].to_pylist()) if ids else set()
     if begun:
         commits.delete(config.lake, "batches", ("segment_id", sorted(begun)), config.run_id, expected)  # type: ignore[arg-type]
     commits.add_files(config.lake, "batches", files, config.run_id, expected=expected)
-    rows = [_validation(slices, merged, judged) for slices, merged, judged in new]
+    rows = [_validation(slices, merged, validated) for slices, merged, validated in new]
     commits.append(
         config.lake,
         "validations",
@@ -295,12 +295,12 @@ def _validated(plan: MaintainPlan, config: MaintainConfig, done: Sequence[tuple[
     )
 
 
-def _validation(slices: Slices, merged: Segment, judged: ValidatedSegment) -> dict[str, object]:
+def _validation(slices: Slices, merged: Segment, validated: ValidatedSegment) -> dict[str, object]:
     row = dict(slices.validations[0]) | {count: slices.total(count) for count in COUNTS}
     return row | {
         "segment_id": merged.segment_id,
         "rules_version": RULES_VERSION,
-        "split_points": judged.counts.split_points,
+        "split_points": validated.counts.split_points,
         "digest": merged.digest,
         # The earliest time: joining must not restart the waiting time before publication.
         "as_of_ms": min(each["as_of_ms"] for each in slices.validations),

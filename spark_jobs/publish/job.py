@@ -123,11 +123,11 @@ def plan(config: PublishConfig) -> PublishPlan:
     holed = {placed.log for placed in not_whole}
     ledger = {log: ranges for log, ranges in ledger.items() if log not in holed}
     frontiers = frontier.read_frontiers(config.lake, list(ledger))
-    told = ledger
+    recorded = ledger
     # Split at the frontier: only the part of a range after it is still to be published.
-    ledger = {log: frontier.with_published(ranges, frontiers[log]) for log, ranges in told.items()}
-    erased = frontier.erased(config.lake, told, frontiers)
-    stale = [log for log in ledger if ledger[log] != told[log] and log not in erased]
+    ledger = {log: frontier.with_published(ranges, frontiers[log]) for log, ranges in recorded.items()}
+    erased = frontier.erased(config.lake, recorded, frontiers)
+    stale = [log for log in ledger if ledger[log] != recorded[log] and log not in erased]
     pending = {}
     for log, ranges in sorted(ledger.items()):
         start = frontiers[log] or 0
@@ -136,7 +136,7 @@ def plan(config: PublishConfig) -> PublishPlan:
             pending[log] = (start, end)
     held = ArchivedBytes.of(config.lake, ledger if config.isolation_level == READ_UNCOMMITTED else pending)
     # The bytes changed after the ledger was made, so the log waits for validation.
-    pending = {log: (start, end) for log, (start, end) in pending.items() if held.is_judged(log, start, end)}
+    pending = {log: (start, end) for log, (start, end) in pending.items() if held.is_validated(log, start, end)}
     waiting = [
         log
         for log, (start, end) in pending.items()

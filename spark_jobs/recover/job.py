@@ -203,8 +203,10 @@ def _tell(config: RecoverConfig, done: Sequence[Done]) -> None:
     """Record in ``log_actions`` what was written and what was lost. What is recorded already is not repeated."""
     rows = [row for log, result in done if result.written for row in _actions(config, log, result)]
     where: list[tuple[str, str, object]] = [("action", "==", RECOVERY)]
-    told = read_rows(config.lake, "log_actions", ["log", "segment_id", "rule", "reason", "as_of_ms"], where).to_pylist()
-    known = {tuple(row.values()) for row in told}
+    recorded = read_rows(
+        config.lake, "log_actions", ["log", "segment_id", "rule", "reason", "as_of_ms"], where
+    ).to_pylist()
+    known = {tuple(row.values()) for row in recorded}
     new = [row for row in rows if tuple(row[name] for name in _TOLD_BY) not in known]
     commits.append(config.lake, "log_actions", pa.Table.from_pylist(new, schema=LOG_ACTIONS), config.run_id)
 

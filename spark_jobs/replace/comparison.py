@@ -114,10 +114,14 @@ def compared(requests: Sequence[LogRequest], lake: str, archived: ArchivedLogs, 
         if isinstance(each, str):
             looked.append(Looked(request, problem=each))
             continue
-        told = {part: next(results) for part in each.parts if part.stretch.ranges}
-        problem = _problem(request, told.values())
-        different = connected(each.parts, [part for part, result in told.items() if not result.equal])
-        gained = sum(told[part].after - told[part].before for part in different if part in told)
+        results_of_parts = {part: next(results) for part in each.parts if part.stretch.ranges}
+        problem = _problem(request, results_of_parts.values())
+        different = connected(each.parts, [part for part, result in results_of_parts.items() if not result.equal])
+        gained = sum(
+            results_of_parts[part].after - results_of_parts[part].before
+            for part in different
+            if part in results_of_parts
+        )
         rewrite = Rewrite(each, tuple(different), gained) if different and problem is None else None
         looked.append(Looked(request, problem, rewrite))
     return looked

@@ -353,9 +353,9 @@ def _rewrite(
     written: dict[str, list[WrittenFile]] = {}
     for rewrite in chosen:
         request = rewrite.laid.request
-        told = [next(results) for _ in rewrite.parts]
-        problem = first_error(told)
-        files = [file for result in told for file in result.files]
+        results_of_parts = [next(results) for _ in rewrite.parts]
+        problem = first_error(results_of_parts)
+        files = [file for result in results_of_parts for file in result.files]
         rows = sum(span.rows for span in rewrite.removed) + rewrite.gained
         if problem is None and sum(file.rows for file in files) != rows:
             problem = f"{sum(file.rows for file in files)} rows were written where {rows} are due"

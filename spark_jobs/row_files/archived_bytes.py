@@ -99,7 +99,7 @@ class ArchivedBytes:
         ]
         return min(clocks, default=None)
 
-    def is_judged(self, log: str, start: int, end: int) -> bool:
+    def is_validated(self, log: str, start: int, end: int) -> bool:
         """Whether the ledger was made from the current bytes of offsets [start, end).
 
         It was not if ingest cut a tail back or filled a gap, and validation has not read the new bytes yet.

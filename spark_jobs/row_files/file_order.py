@@ -69,7 +69,7 @@ class _Held:
     offsets: OffsetCounts | None
 
 
-def told_log(file: LiveFile, log_ids: Mapping[tuple[str, int], Sequence[str]]) -> LogKey | None:
+def log_in_statistics(file: LiveFile, log_ids: Mapping[tuple[str, int], Sequence[str]]) -> LogKey | None:
     """The only log in a file, if its statistics give the log, its offsets and the number of rows.
 
     Args:
@@ -97,7 +97,7 @@ def to_open(
     """
     chosen: set[str] = set()
     for file in files:
-        if file.path not in contents and (told_log(file, log_ids) is None or not is_own_file(file.path)):
+        if file.path not in contents and (log_in_statistics(file, log_ids) is None or not is_own_file(file.path)):
             chosen.add(file.path)
     for held in _by_log(files, log_ids, contents).values():
         for group in _overlapping(held):
@@ -113,7 +113,7 @@ def _by_log(
 ) -> dict[LogKey, list[_Held]]:
     by_log: dict[LogKey, list[_Held]] = {}
     for file in files:
-        opened, key = contents.get(file.path), told_log(file, log_ids)
+        opened, key = contents.get(file.path), log_in_statistics(file, log_ids)
         if opened is not None:
             for each, offsets in opened.logs.items():
                 by_log.setdefault(each, []).append(_Held(file, offsets.start, offsets.end, offsets))
@@ -139,8 +139,8 @@ def orders_of(
     """
     by_log = _by_log(files, log_ids, contents)
     # A file whose statistics do not give its log would prevent merges of small files of its topic.
-    told = {file.path for file in files if told_log(file, log_ids) is not None}
-    disordered = {path for path, held in contents.items() if not held.is_ordered or path not in told}
+    known = {file.path for file in files if log_in_statistics(file, log_ids) is not None}
+    disordered = {path for path, held in contents.items() if not held.is_ordered or path not in known}
     for held in by_log.values():
         for group in _overlapping(held):
             # A file that could not be opened stays, and so do the files that overlap it.

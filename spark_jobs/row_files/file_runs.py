@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from spark_jobs.lake.delta.live_files import LiveFile
-from spark_jobs.row_files.file_order import told_log
+from spark_jobs.row_files.file_order import log_in_statistics
 
 RECORD_TABLES = ("records", "records_uncommitted")
 
@@ -83,7 +83,7 @@ def record_merges(
     for topic, of_topic in groupby(by_topic, key=lambda file: file.partition_values["topic"]):
         logs: dict[tuple[str, int], list[LiveFile]] = {}
         for file in of_topic:
-            place = told_log(file, log_ids)
+            place = log_in_statistics(file, log_ids)
             if place is None:
                 unplaced.append(topic)
                 break

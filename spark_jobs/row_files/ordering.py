@@ -21,7 +21,7 @@ from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.retries import retried
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.store.written_file import WrittenFile, first_error
-from spark_jobs.row_files.file_order import Order, orders_of, to_open, told_log
+from spark_jobs.row_files.file_order import Order, log_in_statistics, orders_of, to_open
 from spark_jobs.row_files.file_runs import Merge
 from spark_jobs.row_files.merged_file import discard
 from spark_jobs.row_files.ordered_files import OrderTask, order_files
@@ -64,7 +64,7 @@ def plan_orders(
                     contents[file.path] = read_contents(lake, name, file.path)
                 except FileUnreadable:
                     unreadable.add(file.path)
-        if all(told_log(file, log_ids) is not None for file in of_topic if file.path in unreadable):
+        if all(log_in_statistics(file, log_ids) is not None for file in of_topic if file.path in unreadable):
             orders += orders_of(name, topic, of_topic, contents, log_ids, target, ends)
         else:
             unplaced.append(topic)
@@ -93,15 +93,15 @@ def put_in_order(lake: str, orders: Sequence[Order], run_id: str, executor: Exec
     written: list[tuple[Order, list[WrittenFile]]] = []
     outcome = Ordered()
     for order in orders:
-        told = [next(results) for _ in order.tasks]
-        files = [file for result in told for file in result.files]
-        problem = first_error(told)
+        results_of_parts = [next(results) for _ in order.tasks]
+        files = [file for result in results_of_parts for file in result.files]
+        problem = first_error(results_of_parts)
         if problem is None:
             written.append((order, files))
             continue
         discard(table_uri(lake, order.table), [file.path for file in files])
         outcome.failed.append(damaged_files(order.table, order.topic, None, order.files, problem))
-        outcome.lost |= {result.lost: result.error or "" for result in told if result.lost is not None}
+        outcome.lost |= {result.lost: result.error or "" for result in results_of_parts if result.lost is not None}
     for (table, _), of_topic in groupby(written, key=lambda each: (each[0].table, each[0].topic)):
         outcome.done += commit_in_place(lake, run_id, table, list(of_topic))
     return outcome

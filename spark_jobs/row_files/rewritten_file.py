@@ -255,10 +255,10 @@ def _may_meet(group: pq.RowGroupMetaData, stretch: RowStretch) -> bool:
     for at in range(group.num_columns):
         column = group.column(at)
         if column.path_in_schema == "offset":
-            told = column.statistics
-            if told is None or not told.has_min_max:
+            statistics = column.statistics
+            if statistics is None or not statistics.has_min_max:
                 return True
-            return bool(told.min < stretch.end and told.max >= stretch.start)  # type: ignore[operator]
+            return bool(statistics.min < stretch.end and statistics.max >= stretch.start)  # type: ignore[operator]
     return True
 
 

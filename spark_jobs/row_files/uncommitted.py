@@ -279,8 +279,8 @@ def _plan_log(
     digest = _digest(tail, end, held, first.log) if end > decided else 0
     if decided == begun and digest == (recorded[of_tail] or 0):
         return None
-    start, removed = _made_again(ranges, begun, files)
-    if not held.is_judged(first.log, start, end):
+    start, removed = _rebuilt(ranges, begun, files)
+    if not held.is_validated(first.log, start, end):
         return None
     states = _states(ranges, start, decided) + tail
     settled = [r for r in ranges if r.end_offset > start and r.end_offset <= end and _is_settled(r)]
@@ -303,7 +303,7 @@ def _plan_log(
     )
 
 
-def _made_again(ranges: Sequence[LedgerRow], begun: int, files: Sequence[LiveFile]) -> tuple[int, list[LiveFile]]:
+def _rebuilt(ranges: Sequence[LedgerRow], begun: int, files: Sequence[LiveFile]) -> tuple[int, list[LiveFile]]:
     """The offset from which rows are rebuilt, and the files that this replaces.
 
     These are the files of the old tail, and whole ranges with each file that another engine merged across its border.

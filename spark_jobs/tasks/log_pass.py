@@ -97,7 +97,7 @@ class ValidatedLog:
     findings: tuple[Finding, ...]
 
 
-def judge_log(task: LogTask) -> ValidatedLog | Finding:
+def validate_log(task: LogTask) -> ValidatedLog | Finding:
     """Compute transactions, ledger ranges and findings of one log.
 
     Returns:
@@ -112,13 +112,13 @@ def pass_over_log(
 ) -> ValidatedLog | Finding:
     """The same from rows of ``batches`` that end above ``facts.resume_offset``, in log order."""
     try:
-        return _judge(facts, chunks, {segment.segment_id: segment for segment in segments})
+        return _validate(facts, chunks, {segment.segment_id: segment for segment in segments})
     except (LogError, ValueError, OSError) as error:
         # A log whose batches contradict what ingest saw must not prevent the validation of other logs.
         return found("log-not-judged", f"{facts.topic_partition} is left as it was: {error}.")
 
 
-def _judge(facts: LogFacts, chunks: Iterable[pa.RecordBatch], segments: Mapping[str, SegmentPlace]) -> ValidatedLog:
+def _validate(facts: LogFacts, chunks: Iterable[pa.RecordBatch], segments: Mapping[str, SegmentPlace]) -> ValidatedLog:
     rules = GapRules(facts.cleaner_checkpoint, facts.compacted_by_policy, facts.gap_evidence)
     chunks = iter(chunks)
     first = next((chunk for chunk in chunks if chunk.num_rows), None)

@@ -74,15 +74,15 @@ def merge_slices(task: SegmentMergeTask) -> MergedSlices | NotMerged:
         if merged.segment_id in task.validated:
             _read_back(task.lake, merged)
             return MergedSlices(merged, None)
-        judged = validate_one(task.lake, merged)
+        validated = validate_one(task.lake, merged)
     except LogError as error:
         return NotMerged(str(error))
     except OSError as error:
         return NotMerged(error.strerror or str(error))  # without the file name: it differs on each run
-    if isinstance(judged, Finding):
-        return NotMerged(judged.message)
-    wrong = _difference(task, merged, judged)
-    return NotMerged(wrong) if wrong else MergedSlices(merged, judged)
+    if isinstance(validated, Finding):
+        return NotMerged(validated.message)
+    wrong = _difference(task, merged, validated)
+    return NotMerged(wrong) if wrong else MergedSlices(merged, validated)
 
 
 def _joined(task: SegmentMergeTask) -> Segment:
@@ -140,12 +140,12 @@ def _read_back(lake: str, merged: Segment) -> None:
         raise LogError("what was written cannot be read back as it was", file=path)
 
 
-def _difference(task: SegmentMergeTask, merged: Segment, judged: ValidatedSegment) -> str | None:
+def _difference(task: SegmentMergeTask, merged: Segment, validated: ValidatedSegment) -> str | None:
     """Which counts differ from those of the slices; None if all are equal."""
-    changed = [finding.message for finding in judged.findings if finding.rule == "archive-changed"]
+    changed = [finding.message for finding in validated.findings if finding.rule == "archive-changed"]
     if changed:
         return changed[0]
-    counts = judged.counts
+    counts = validated.counts
     found = {
         "verdict": counts.verdict,
         "bytes": counts.valid_bytes,

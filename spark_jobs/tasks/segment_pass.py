@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from logcore.columns.checking.batch_columns import batch_columns
-from logcore.columns.engines import judge_segment
+from logcore.columns.engines import check_segment
 from logcore.errors import LogError
 from logcore.logs.checks.validation import BatchVerdict
 from logcore.logs.model.findings import Finding, found
@@ -52,7 +52,7 @@ def validate_one(lake: str, segment: Segment) -> ValidatedSegment | Finding:
         The result, or the finding that says why the archived file cannot be read.
     """
     try:
-        return _judge(lake, segment)
+        return _validate(lake, segment)
     except LogError as error:
         message = f"{segment.topic}-{segment.partition}: {error} This log is not validated until the file is restored."
         return found(
@@ -64,7 +64,7 @@ def validate_one(lake: str, segment: Segment) -> ValidatedSegment | Finding:
         )
 
 
-def _judge(lake: str, segment: Segment) -> ValidatedSegment:
+def _validate(lake: str, segment: Segment) -> ValidatedSegment:
     start, end = segment.start, segment.start + segment.size
     with (
         storage.mapped(segment.local_path(lake), start, end, at_source=segment.lies_at_source) as mapped,
@@ -76,7 +76,7 @@ def _judge(lake: str, segment: Segment) -> ValidatedSegment:
                 f"the file holds {len(content)} bytes where {segment.size} were archived", file=segment.local_path(lake)
             )
         # No bytes may be missing at the end, even in an unsealed segment: ingest archived it up to its last valid CRC.
-        judged = judge_segment(
+        validated = check_segment(
             content,
             base_offset=segment.base_offset,
             sealed=True,
@@ -87,7 +87,7 @@ def _judge(lake: str, segment: Segment) -> ValidatedSegment:
         stretches: list[Stretch] = []
         files = {}
         for table, rows in (
-            ("batches", _rows(segment, judged, stretches)),
+            ("batches", _rows(segment, validated, stretches)),
             ("quarantine", _bytes(segment, stretches, content)),
         ):
             file = write_file(table_uri(lake, table), TABLES[table], rows, {})
@@ -97,7 +97,7 @@ def _judge(lake: str, segment: Segment) -> ValidatedSegment:
         content.release()
     findings = [
         replace(f, position=f.position + segment.origin_position) if f.position is not None else f
-        for f in judged.findings
+        for f in validated.findings
     ]
     if digest != segment.digest:
         findings.append(
@@ -110,14 +110,14 @@ def _judge(lake: str, segment: Segment) -> ValidatedSegment:
                 end_offset=segment.next_offset,
             )
         )
-    return ValidatedSegment(ValidationCounts.of(judged, len(findings)), tuple(findings), files)
+    return ValidatedSegment(ValidationCounts.of(validated, len(findings)), tuple(findings), files)
 
 
 def _rows(
-    segment: Segment, judged: Iterable[Table | BatchVerdict | Stretch], stretches: list[Stretch]
+    segment: Segment, validated: Iterable[Table | BatchVerdict | Stretch], stretches: list[Stretch]
 ) -> Iterator[pa.RecordBatch]:
     rows: list[dict[str, object]] = []
-    for item in judged:
+    for item in validated:
         if isinstance(item, Stretch):
             stretches.append(item)
             rows.append(_stretch_row(item))

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from logcore.logs.ledger.ledger_history import changed_findings, kept_borders, made_again, rebuild_offset
+from logcore.logs.ledger.ledger_history import changed_findings, published_boundaries, rebuild_offset, rebuilt_ledger
 from logcore.logs.model.findings import Finding
 from spark_jobs.contracts import JobReport, LogChange, ValidateConfig
 from spark_jobs.lake.delta import commits
@@ -40,7 +40,7 @@ from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.setup.policies import read_policies
 from spark_jobs.lake.store import storage
 from spark_jobs.tasks.batch_stream import BatchFile, SegmentPlace
-from spark_jobs.tasks.log_pass import LogFacts, LogTask, ValidatedLog, judge_log
+from spark_jobs.tasks.log_pass import LogFacts, LogTask, ValidatedLog, validate_log
 from spark_jobs.tasks.segment_pass import ValidatedSegment, validate_one
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ LOG_FIELDS = ("log", "topic", "log_id", "partition")
 
 WRITTEN = tuple(spec.name for spec in TABLES.values() if spec.of_validation)
 
-Judged = tuple[Segment, ValidatedSegment]
+Validated = tuple[Segment, ValidatedSegment]
 """A segment and the result of its pass."""
 
 
@@ -175,7 +175,7 @@ def _plans(
             resume,
             policy is not None and policy.compacts,
             transactions.ongoing_at(resume),
-            tuple(kept_borders(before, resume, frontiers[row.log] or 0)),
+            tuple(published_boundaries(before, resume, frontiers[row.log] or 0)),
         )
         reaching = tuple(s for s in feeding.get(row.log, ()) if s.next_offset >= resume)
         yield ValidateLogPlan(row, tuple(waiting), reaching, facts, tuple(segment.segment_id for segment in gone))
@@ -207,16 +207,16 @@ def apply(plan: ValidatePlan, config: ValidateConfig, executor: Executor) -> Job
     placed = [_of_segment(segment, result) for segment, result in both if isinstance(result, Finding)]
     unread = {finding.log for finding in placed}
     plan = replace(plan, logs=tuple(log for log in plan.logs if log.row.log not in unread))
-    judged = [(s, result) for s, result in both if not isinstance(result, Finding) and s.log not in unread]
-    placed += [_of_segment(segment, finding) for segment, result in judged for finding in result.findings]
+    validated = [(s, result) for s, result in both if not isinstance(result, Finding) and s.log not in unread]
+    placed += [_of_segment(segment, finding) for segment, result in validated for finding in result.findings]
     for table in ("batches", "quarantine"):
-        files = [result.files[table] for _, result in judged if table in result.files]
+        files = [result.files[table] for _, result in validated if table in result.files]
         commits.add_files(config.lake, table, files, config.run_id, expected=expected)
 
     passes, refused = _log_passes(plan, config, executor)
     placed += refused
     plan = replace(plan, logs=tuple(log for log in plan.logs if log.row.log in passes))
-    judged = [(segment, result) for segment, result in judged if segment.log in passes]
+    validated = [(segment, result) for segment, result in validated if segment.log in passes]
     placed += [_placed(log.row, finding) for log in plan.logs for finding in passes[log.row.log].findings]
     before = frontier.sync_published(config.lake, config.run_id, [log.row.log for log in plan.logs], expected)
     ledger = _ledgers(plan, passes, config, before)
@@ -231,20 +231,20 @@ def apply(plan: ValidatePlan, config: ValidateConfig, executor: Executor) -> Job
     taken_back = [identity for log in plan.logs for identity in log.taken_back]
     if taken_back:
         commits.delete(config.lake, "validations", ("segment_id", taken_back), config.run_id, expected)
-    _commit_validations(judged, config, expected)
+    _commit_validations(validated, config, expected)
     return JobReport(
         job=config.JOB,
         run_id=config.run_id,
         lake=config.lake,
-        changed=tuple(_change(log, judged, ledger[log.row.log]) for log in plan.logs),
+        changed=tuple(_change(log, validated, ledger[log.row.log]) for log in plan.logs),
         findings=tuple(new_findings),
         plan=plan.as_dict(),
         used_executor=True,
         metrics={
-            "segments": len(judged),
-            "batches": sum(result.counts.batches for _, result in judged),
-            "records": sum(result.counts.records for _, result in judged),
-            "quarantined_bytes": sum(result.counts.quarantined_bytes for _, result in judged),
+            "segments": len(validated),
+            "batches": sum(result.counts.batches for _, result in validated),
+            "records": sum(result.counts.records for _, result in validated),
+            "quarantined_bytes": sum(result.counts.quarantined_bytes for _, result in validated),
         },
     )
 
@@ -270,7 +270,7 @@ def _log_passes(
         tasks.append(LogTask(log.facts, tuple(places), opened))
         sizes.append(sum(file.size for file in chosen))
     passes, refused = {}, []
-    for log, result in zip(plan.logs, executor.run(judge_log, tasks, sizes), strict=True):
+    for log, result in zip(plan.logs, executor.run(validate_log, tasks, sizes), strict=True):
         if isinstance(result, Finding):
             refused.append(_placed(log.row, result))
         else:
@@ -330,7 +330,7 @@ def _ledgers(
         ]
         try:
             end = frontiers[log.row.log] or 0
-            ledgers[log.row.log] = made_again(before.get(log.row.log, []), made, log.resume_offset, end)
+            ledgers[log.row.log] = rebuilt_ledger(before.get(log.row.log, []), made, log.resume_offset, end)
         except ValueError as error:
             raise ConcurrentChange(f"{log.row.topic_partition} was published meanwhile: {error}.") from error
     # For a ledger that was lost or rebuilt: withdrawn rows are not late, and are not published again.
@@ -370,14 +370,14 @@ def _of_log_columns(row: LogRow, columns: Mapping[str, Sequence[Any]]) -> dict[s
     return {name: [getattr(row, name)] * count for name in LOG_FIELDS} | dict(columns)
 
 
-def _commit_validations(judged: Sequence[Judged], config: ValidateConfig, expected: TableVersions) -> None:
-    rows = [result.counts.row(segment, config.as_of_ms) for segment, result in judged]
+def _commit_validations(validated: Sequence[Validated], config: ValidateConfig, expected: TableVersions) -> None:
+    rows = [result.counts.row(segment, config.as_of_ms) for segment, result in validated]
     columns = pa.Table.from_pylist(rows, schema=VALIDATIONS)
     commits.append(config.lake, "validations", columns, config.run_id, expected=expected)
 
 
-def _change(log: ValidateLogPlan, judged: Sequence[Judged], ledger: Sequence[LedgerRow]) -> LogChange:
-    mine = [result.counts for segment, result in judged if segment.log == log.row.log]
+def _change(log: ValidateLogPlan, validated: Sequence[Validated], ledger: Sequence[LedgerRow]) -> LogChange:
+    mine = [result.counts for segment, result in validated if segment.log == log.row.log]
     states: dict[str, int] = {}
     for row in ledger:
         states[row.state] = states.get(row.state, 0) + row.end_offset - row.start_offset

@@ -125,7 +125,7 @@ def page(
         ),
         "## What was asked for\n",
         _table([line for line in lines if line.must is not None]),
-        "\n## Told beside it\n",
+        "\n## SegmentFact beside it\n",
         _table([line for line in lines if line.must is None]),
     ]
     if failures:

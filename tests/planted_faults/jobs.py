@@ -135,7 +135,7 @@ FAULTS = (
     Fault(
         "publish trusts a ledger that was made of other bytes",
         "spark_jobs/publish/job.py",
-        " if held.is_judged(log, start, end)}",
+        " if held.is_validated(log, start, end)}",
         "}",
         ("tests/jobs/test_cut_back.py", "-k", "only_as_validation"),
     ),
@@ -172,7 +172,7 @@ FAULTS = (
         "spark_jobs/ingest/source_changes.py",
         "    if any(row.topic_id == source.topic_id for row in earlier):",
         "    if False:",
-        ("tests/jobs/test_incarnations.py", "-k", "made_again"),
+        ("tests/jobs/test_incarnations.py", "-k", "rebuilt_ledger"),
     ),
     Fault(
         "damage that was filled goes on feeding",

@@ -167,8 +167,8 @@ FAULTS = (
     Fault(
         "a proof overlooks aborted records",
         "spark_jobs/compaction/newest_by_key.py",
-        "if is_judged and self.aborted is None and wrong.any():",
-        "if is_judged and self.aborted is not None and wrong.any():",
+        "if refuses_aborted and self.aborted is None and wrong.any():",
+        "if refuses_aborted and self.aborted is not None and wrong.any():",
         JOBS,
     ),
     Fault(

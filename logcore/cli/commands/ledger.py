@@ -72,7 +72,7 @@ def _jsonl(log: SourceLog, each: LedgerRange, committed: bool | None) -> str:
             "state": str(each.state),
             "records": each.records,
             "gaps": each.gaps,
-            "evidence": each.said_by,
+            "evidence": each.shown_by,
             **({} if committed is None else {"committed": committed}),
         }
     )
@@ -85,4 +85,4 @@ def _text(log: SourceLog, each: LedgerRange, committed: bool | None) -> str:
     if committed is not None:
         counts += f"  {committed_word(committed)}"
     span = f"[{each.start_offset}, {each.end_offset})"
-    return f"{log.topic_partition}  {span:<24}  {each.state:<9}  {each.said_by}{counts}\n"
+    return f"{log.topic_partition}  {span:<24}  {each.state:<9}  {each.shown_by}{counts}\n"

@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from logcore.cli.reading.selection import asked_high_watermark
+from logcore.cli.reading.selection import requested_high_watermark
 from logcore.cli.reading.shown_logs import Notes, cannot_read, open_segment, steps
 from logcore.errors import LogError
 from logcore.logs.checks.beyond_log_end import beyond_log_end
@@ -122,7 +122,7 @@ def gap_rules(log: SourceLog, compacted: bool) -> GapRules:
 def read_log(log: SourceLog, arguments: argparse.Namespace, notes: Notes) -> LogReading:
     """Read a log and derive its transactions. Errors in its bytes are reported; the view's findings are not."""
     rules = gap_rules(log, is_compacted(log, arguments.config))
-    stated = asked_high_watermark(log, arguments.high_watermark)
+    stated = requested_high_watermark(log, arguments.high_watermark)
     limit = readable_end.high_watermark(stated)
     first = log.segments[0].base_offset if log.segments else log.log_start_offset
     # Batches below the log start count too: a transaction may begin there.

@@ -100,7 +100,7 @@ def beyond_offsets(arguments: argparse.Namespace, logs: Sequence[SourceLog], *, 
     return found("nothing-chosen", f"--offsets {text} matches nothing: {', '.join(texts)}{more}.")
 
 
-def asked_high_watermark(log: SourceLog, asked: str | int) -> int | None:
+def requested_high_watermark(log: SourceLog, asked: str | int) -> int | None:
     """Return the high watermark by the option --high-watermark; None if the log end replaces it.
 
     A number is used as given, also below the log start or after the log end.
@@ -119,7 +119,7 @@ def shown_high_watermark(log: SourceLog, asked: str | int, *, log_end_offset: in
     """
     if log.is_metadata and asked == "checkpoint":
         asked = "log-end"
-    return readable_end.high_watermark(asked_high_watermark(log, asked), log_end_offset=log_end_offset)
+    return readable_end.high_watermark(requested_high_watermark(log, asked), log_end_offset=log_end_offset)
 
 
 def _log_end(log: SourceLog) -> int | None:

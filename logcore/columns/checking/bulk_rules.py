@@ -12,7 +12,7 @@ import numpy as np
 from logcore.columns.decoding.batch_table import Table
 from logcore.columns.kernels import slots
 from logcore.logs.checks.batch_rules import SEQUENCES, BatchRules, LastBatch, RecordSums
-from logcore.logs.checks.validation import SPLIT_BYTES, BatchVerdict, SegmentJudgement
+from logcore.logs.checks.validation import SPLIT_BYTES, BatchVerdict, SegmentVerdict
 from logcore.records.compression import Codec
 from logcore.records.control import ControlType
 from logcore.records.model import (
@@ -31,11 +31,11 @@ _CONTROL_TYPES = {0: ControlType.ABORT, 1: ControlType.COMMIT}
 _KNOWN_V1, _KNOWN_V0 = 0x0F, 0x07
 
 
-def check_table(judgement: SegmentJudgement, table: Table) -> None:
+def check_table(verdict: SegmentVerdict, table: Table) -> None:
     """Add the good batches of a table, in order; there is at least one."""
-    if not _is_unremarkable(judgement.rules, table):
+    if not _is_unremarkable(verdict.rules, table):
         for row in table.tolist():
-            judgement.take(*batch_of(row))
+            verdict.take(*batch_of(row))
         return
     column = table.T
     is_control = _is_control(table)
@@ -45,14 +45,14 @@ def check_table(judgement: SegmentJudgement, table: Table) -> None:
         records = int(column[slots.RECORD_COUNT][of_codec & ~is_control].sum())
         markers = int(column[slots.RECORD_COUNT][of_codec & is_control].sum())
         nbytes = int(column[slots.SIZE][of_codec].sum())
-        judgement.count(Codec(codec).kafka_name, int(of_codec.sum()), records, markers, nbytes)
+        verdict.count(Codec(codec).kafka_name, int(of_codec.sum()), records, markers, nbytes)
     least = column[slots.LEAST_TIMESTAMP][~is_control]
     least = least[least != slots.NONE]
     greatest = int(column[slots.MAX_TIMESTAMP].max())
-    judgement.see_times(int(least.min()) if least.size else None, greatest)
-    _see_positions(judgement, table)
-    judgement.next_offset = int(table[-1, slots.LAST_OFFSET]) + 1
-    _remember(judgement.rules, table)
+    verdict.see_times(int(least.min()) if least.size else None, greatest)
+    _see_positions(verdict, table)
+    verdict.next_offset = int(table[-1, slots.LAST_OFFSET]) + 1
+    _remember(verdict.rules, table)
 
 
 def batch_of(row: list[int]) -> tuple[ScannedBatch, RecordSums]:
@@ -168,9 +168,9 @@ def _remember(rules: BatchRules, table: Table) -> None:
         rules.remember(row[slots.PRODUCER_ID], last)
 
 
-def _see_positions(judgement: SegmentJudgement, table: Table) -> None:
+def _see_positions(verdict: SegmentVerdict, table: Table) -> None:
     """Add split points: repeatedly the first batch that is far enough after the last split point."""
     positions, at = table[:, slots.POSITION], 0
     while at < len(table):
-        judgement.see_position(int(positions[at]), int(table[at, slots.BASE_OFFSET]))
-        at = int(np.searchsorted(positions, judgement.split_points[-1][0] + SPLIT_BYTES))
+        verdict.see_position(int(positions[at]), int(table[at, slots.BASE_OFFSET]))
+        at = int(np.searchsorted(positions, verdict.split_points[-1][0] + SPLIT_BYTES))

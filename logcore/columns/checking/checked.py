@@ -18,7 +18,7 @@ from logcore.columns.decoding.batch_table import BatchTable, Table
 from logcore.columns.kernels import slots
 from logcore.errors import LogError
 from logcore.logs.checks.batch_rules import RecordSums
-from logcore.logs.checks.validation import BatchVerdict, SegmentJudgement
+from logcore.logs.checks.validation import BatchVerdict, SegmentVerdict
 from logcore.logs.model.partition_directory import PartitionFile
 from logcore.logs.retention.retained_segments import SegmentReading
 from logcore.records.model import DEFAULT_LIMITS, BatchHeader, Limits, Record
@@ -31,7 +31,7 @@ from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET, ScannedBatch, St
 _Item = Table | Stretch | tuple[ScannedBatch, RecordSums]
 
 
-class CheckedSegment(SegmentJudgement):
+class CheckedSegment(SegmentVerdict):
     """Iterates once over a segment: tables of good batches, single ones, stretches of damage.
 
     Afterwards the attributes are complete; they are those of `logcore.logs.checks.validation.SegmentValidation`.

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import cast
 
 from logcore.columns.checking.table_batches import each_batch
-from logcore.columns.engines import judge_segment
+from logcore.columns.engines import check_segment
 from logcore.errors import CorruptionReason
 from logcore.logs.checks.validation import BatchVerdict
 from logcore.records.varint import Buffer
@@ -21,7 +21,7 @@ def read_verified(
 ) -> Iterator[BatchVerdict | Stretch]:
     """As `surveyed_log.read_plainly`, but some batches have only the header fields that maintenance needs."""
     sealed = next_base_offset is not None
-    validated = judge_segment(
+    validated = check_segment(
         content,
         base_offset=base_offset,
         sealed=sealed,

@@ -37,7 +37,7 @@ from logcore.columns.kernels.library import library
 from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, CleanedTransactionState
 from logcore.logs.compaction.cleaner import SegmentCleaner, SegmentOutput
 from logcore.logs.compaction.cleaning_round import CleaningRound, SourceSegment
-from logcore.logs.compaction.retained_batch import Retention, RetentionVerdict, judge, retained
+from logcore.logs.compaction.retained_batch import Retention, RetentionVerdict, retained, retention_verdict
 from logcore.logs.model.partition_directory import ByteSink
 from logcore.records.batch import CONTROL_BIT, DELETE_HORIZON_BIT, TRANSACTIONAL_BIT, BatchHeader, read_header
 from logcore.records.control import ControlType
@@ -153,7 +153,7 @@ class CompiledCleaner(SegmentCleaner["_Output"]):
         fate = _Fate.of(table, round, self._producers)
         for batch in _of_transactions(table):
             header, kind = _header_of(table, batch)
-            verdict, aborted = judge(header, kind, self.transactions, round)
+            verdict, aborted = retention_verdict(header, kind, self.transactions, round)
             fate.record(batch, header, verdict)
             if aborted is not None:
                 output.abort(aborted)

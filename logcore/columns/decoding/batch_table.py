@@ -179,7 +179,7 @@ class BatchTable:
         arena, frame = self.arena, self._inflate
         frame[slots.INFLATE_FIRST], frame[slots.INFLATE_END] = at, end
         frame[slots.INFLATE_TARGET] = self._scratch.ctypes.data
-        self.library.call("judge_gzip", self._inflate_address)
+        self.library.call("validate_gzip", self._inflate_address)
         rows = self.table[at:end, _STORED_COLUMNS].tolist()
         view, limit, bounds = memoryview(self._buf), self._limit, [arena.used]
         for attributes, magic, start, stop, is_sound in rows:

@@ -142,7 +142,7 @@ def validate_segment(
     return SegmentValidation(buf, base_offset, sealed, file, limits, next_base_offset, checks_sequences, fetched)
 
 
-class SegmentJudgement:
+class SegmentVerdict:
     """Collects the results of one segment's scan, in the order of positions."""
 
     def __init__(self, file: str, sealed: bool, base_offset: int, checks_sequences: bool = True) -> None:
@@ -270,7 +270,7 @@ class SegmentJudgement:
         )
 
 
-class SegmentValidation(SegmentJudgement):
+class SegmentValidation(SegmentVerdict):
     """Iterates once over a segment, in the order of positions. The attributes are complete afterwards."""
 
     def __init__(

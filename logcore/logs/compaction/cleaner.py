@@ -20,7 +20,7 @@ from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, Cl
 from logcore.logs.compaction.cleaning_round import CleanedSegment, CleaningRound, SourceSegment
 from logcore.logs.compaction.newest_offsets import NewestOffsets
 from logcore.logs.compaction.output_indexes import OutputIndexes, SegmentIndexes, check_room
-from logcore.logs.compaction.retained_batch import Retention, judge, retained
+from logcore.logs.compaction.retained_batch import Retention, retained, retention_verdict
 from logcore.logs.model.partition_directory import ByteSink
 from logcore.records.batch import BatchHeader, read_header
 from logcore.records.control import ControlType, control_type
@@ -186,7 +186,7 @@ class SegmentCleaner(ABC, Generic[Output]):
     ) -> None:
         """Write what stays of a batch."""
         kind = self._control_type(segment, position, header) if header.is_control else None
-        verdict, aborted = judge(header, kind, self.transactions, round)
+        verdict, aborted = retention_verdict(header, kind, self.transactions, round)
         if aborted is not None:
             output.abort(aborted)
         if verdict.retention is Retention.DELETE:

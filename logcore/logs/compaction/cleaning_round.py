@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from logcore.errors import LogError
 from logcore.logs.model.broker_line import BrokerLine
-from logcore.logs.model.partition_directory import BYTES, HeldElsewhere
+from logcore.logs.model.partition_directory import BYTES, LazyBytes
 from logcore.records.varint import Buffer
 from logcore.segments.side_files.offset_index import DEFAULT_INTERVAL_BYTES
 from logcore.segments.side_files.transaction_index import AbortedTransaction
@@ -47,7 +47,7 @@ class SourceSegment:
 
     base_offset: int
     next_base_offset: int
-    held: Buffer | HeldElsewhere = field(repr=False)
+    held: Buffer | LazyBytes = field(repr=False)
     modified_ms: int
     offset_index_size: int
     time_index_size: int
@@ -57,7 +57,7 @@ class SourceSegment:
 
     @property
     def content(self) -> Buffer:
-        """The segment's bytes; see `HeldElsewhere`."""
+        """The segment's bytes; see `LazyBytes`."""
         return self.held if isinstance(self.held, BYTES) else self.held.content
 
     @property

@@ -68,7 +68,7 @@ class RetentionVerdict:
     is_marker_without_data: bool
 
 
-def judge(
+def retention_verdict(
     header: BatchHeader, kind: ControlType | None, transactions: CleanedTransactions, round: CleaningRound
 ) -> tuple[RetentionVerdict, AbortedTransaction | None]:
     """Decide on a batch. The tracker gets the batch here, so batches must come in order, each once.

@@ -87,8 +87,8 @@ def below(ranges: Iterable[Range], offset: int) -> list[Range]:
     return kept
 
 
-def kept_borders(ranges: Sequence[LedgerRange], start: int, frontier: int) -> list[int]:
-    """Offsets at which a ledger rebuilt from `start` must be cut for `made_again`, ascending."""
+def published_boundaries(ranges: Sequence[LedgerRange], start: int, frontier: int) -> list[int]:
+    """Offsets at which a ledger rebuilt from `start` must be cut for `rebuilt_ledger`, ascending."""
     borders = {border for span in published_spans(ranges, start) for border in span}
     return sorted(border for border in borders | {frontier} if border > start)
 
@@ -111,7 +111,7 @@ def _stays(each: LedgerRange) -> bool:
     return each.published and each.state in _LASTING
 
 
-def made_again(before: Sequence[Range], made: Sequence[Range], start: int, frontier: int) -> list[Range]:
+def rebuilt_ledger(before: Sequence[Range], made: Sequence[Range], start: int, frontier: int) -> list[Range]:
     """The whole ledger: `before` below `start`, then `made`. Published ranges stay as they were published.
 
     A range below the frontier with visible records that it did not have before is not published: it was filled late.
@@ -119,7 +119,7 @@ def made_again(before: Sequence[Range], made: Sequence[Range], start: int, front
 
     Args:
         before: The earlier ledger, with `published` by the frontier.
-        made: The ranges from `start` on, cut at `kept_borders` of the same arguments.
+        made: The ranges from `start` on, cut at `published_boundaries` of the same arguments.
         start: Where the ledger was rebuilt.
         frontier: The next offset to publish.
 
@@ -131,7 +131,7 @@ def made_again(before: Sequence[Range], made: Sequence[Range], start: int, front
     at = 0
     for low, high in spans:
         while at < len(made) and made[at].end_offset <= low:
-            result.append(_judged_again(made[at], frontier))
+            result.append(_above_or_below_frontier(made[at], frontier))
             at += 1
         inside = []
         while at < len(made) and made[at].end_offset <= high:
@@ -140,7 +140,7 @@ def made_again(before: Sequence[Range], made: Sequence[Range], start: int, front
         if not inside or inside[0].start_offset != low or inside[-1].end_offset != high:
             raise ValueError(f"the rebuilt ledger is not cut where published offsets end, at {low} and {high}")
         result += _kept(_above(before, low, high), inside)
-    result += [_judged_again(each, frontier) for each in made[at:]]
+    result += [_above_or_below_frontier(each, frontier) for each in made[at:]]
     return result
 
 
@@ -153,7 +153,7 @@ def _above(ranges: Sequence[Range], low: int, high: int) -> list[Range]:
     return found
 
 
-def _judged_again(each: Range, frontier: int) -> Range:
+def _above_or_below_frontier(each: Range, frontier: int) -> Range:
     if each.start_offset < frontier < each.end_offset:
         raise ValueError(f"the rebuilt ledger is not cut at the frontier {frontier}")
     if each.end_offset > frontier:

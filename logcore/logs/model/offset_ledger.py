@@ -19,7 +19,7 @@
 A range counts its records and, in `gaps`, its offsets without a record. Both are 0 where no batch is read: trimmed,
 remote, compacted, missing, corrupt. Gaps are inside batches, because cleaning keeps a batch's bounds. In an `open`
 range they are between batches too, because undecided offsets have no other state. `missing` and `corrupt` are always
-stated. Where a batch itself is the evidence, the range has none (`LedgerRange.said_by` names it).
+stated. Where a batch itself is the evidence, the range has none (`LedgerRange.shown_by` names it).
 
 Belongs here: the states and questions about ranges. `logcore.logs.ledger.ledger_builder` makes ranges from batches,
 `logcore.logs.model.transactions` has the transactions.
@@ -67,7 +67,7 @@ EVIDENCE_MARKER_LOST = "marker-lost"
 EVIDENCE_FILLED = "filled-late"
 """Visible records that were found below the frontier. They are published as a replacement, or will be."""
 
-_SAID_BY = {
+_SHOWN_BY = {
     OffsetState.PRESENT: "batches",
     OffsetState.CONTROL: "control-batches",
     OffsetState.ABORTED: "abort-marker",
@@ -106,9 +106,9 @@ class LedgerRange:
         return self.end_offset - self.start_offset
 
     @property
-    def said_by(self) -> str | None:
+    def shown_by(self) -> str | None:
         """The evidence, or else the part of the log that shows the state."""
-        return self.evidence or _SAID_BY.get(self.state)
+        return self.evidence or _SHOWN_BY.get(self.state)
 
 
 Range = TypeVar("Range", bound=LedgerRange)

@@ -25,7 +25,7 @@ from logcore.segments.filenames import TopicPartition, segment_base_offset
 from logcore.segments.scanning.fetched_bytes import FetchedBytes
 
 
-class HeldElsewhere(Protocol):
+class LazyBytes(Protocol):
     """Bytes of a file that are read on request, and stay in memory as long as someone refers to them.
 
     Its members raise SourceChanged if the file has changed since it was first seen, and SourceUnreadable.
@@ -49,12 +49,12 @@ class PartitionFile:
     """A file, and its mtime in milliseconds. `held` is its bytes, or an object that reads them."""
 
     name: str
-    held: Buffer | HeldElsewhere
+    held: Buffer | LazyBytes
     modified_ms: int
 
     @property
     def content(self) -> Buffer:
-        """The file's bytes. Raises as `HeldElsewhere` does."""
+        """The file's bytes. Raises as `LazyBytes` does."""
         return self.held if isinstance(self.held, BYTES) else self.held.content
 
     @property
@@ -79,7 +79,7 @@ BYTES = (bytes, bytearray, memoryview, mmap.mmap)
 
 @dataclass(frozen=True, slots=True)
 class _Beginning:
-    whole: HeldElsewhere
+    whole: LazyBytes
     size: int
     fetched: None = None
 

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator
 
 from logcore.logs.model.broker_line import DEFAULT_LINE, BrokerLine
-from logcore.logs.model.partition_directory import BYTES, HeldElsewhere
+from logcore.logs.model.partition_directory import BYTES, LazyBytes
 from logcore.logs.recovery.segment_recovery import RecoveredSegment
 from logcore.records.legacy import unfold
 from logcore.records.model import BatchHeader
@@ -28,7 +28,7 @@ class LoadedSegment:
     """A segment as the start sees it. Its files may change during the start."""
 
     def __init__(
-        self, base_offset: int, held: Buffer | HeldElsewhere, index: bytes, line: BrokerLine = DEFAULT_LINE
+        self, base_offset: int, held: Buffer | LazyBytes, index: bytes, line: BrokerLine = DEFAULT_LINE
     ) -> None:
         self.base_offset, self.held, self.index = base_offset, held, index
         self._line = line
@@ -38,7 +38,7 @@ class LoadedSegment:
 
     @property
     def content(self) -> Buffer:
-        """The segment's bytes; see `HeldElsewhere`."""
+        """The segment's bytes; see `LazyBytes`."""
         return self.held if isinstance(self.held, BYTES) else self.held.content
 
     @property

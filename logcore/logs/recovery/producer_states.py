@@ -129,7 +129,7 @@ class ProducerStates:
             WouldNotStart: The log cannot be replayed.
         """
         at_bases = {segment.base_offset for segment in segments[-2:]}
-        if is_clean and self._known.newest is None:
+        if is_clean and self._known.latest is None:
             self.lost_on_upgrade = True
             for offset in (*sorted(at_bases), end_offset):
                 self.map_end = offset
@@ -150,13 +150,13 @@ class ProducerStates:
         for offset in self._known.outside(log_start, end_offset):
             why = "lies above the rebuilt part" if offset > end_offset else "lies at or below the log's start"
             self._remove(offset, f"it {why}")
-        newest = self._known.newest
+        newest = self._known.latest
         if end_offset == self.map_end:
             self.map_end = max(self.map_end, log_start)
             self._taken_at = log_start if newest is None else newest
             return
         self.replay = ProducerReplay(is_strict=True)
-        while (newest := self._known.newest) is not None:
+        while (newest := self._known.latest) is not None:
             try:
                 entries = parse(self._files.read_snapshot(newest))
             except CorruptIndexError as error:

@@ -24,7 +24,7 @@ class SnapshotOffsets:
         return at < len(self._offsets) and self._offsets[at] == offset
 
     @property
-    def newest(self) -> int | None:
+    def latest(self) -> int | None:
         """The greatest one; None if there is none."""
         return self._offsets[-1] if self._offsets else None
 

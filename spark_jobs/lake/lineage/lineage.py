@@ -245,11 +245,11 @@ def _batch(lake: str, segment: Segment, position: int, offset: int) -> tuple[Arc
     except LogError as error:
         return None, [f"the batch at position {segment.start + position} of {file} cannot be read: {error}"]
     if not batch.crc_ok:
-        told = f"its checksum is {batch.crc:#010x}, its bytes give {batch.crc_computed:#010x}"
-        return batch, [f"the batch at position {batch.archive_position} of {file} has changed: {told}"]
+        found_here = f"its checksum is {batch.crc:#010x}, its bytes give {batch.crc_computed:#010x}"
+        return batch, [f"the batch at position {batch.archive_position} of {file} has changed: {found_here}"]
     if not batch.base_offset <= offset <= batch.last_offset:
-        told = f"holds offsets {batch.base_offset} to {batch.last_offset}, not {offset}"
-        return batch, [f"the batch at position {batch.archive_position} of {file} {told}"]
+        found_here = f"holds offsets {batch.base_offset} to {batch.last_offset}, not {offset}"
+        return batch, [f"the batch at position {batch.archive_position} of {file} {found_here}"]
     return batch, []
 
 
@@ -269,14 +269,14 @@ def _findings(lake: str, log: str, offset: int, ledger: LedgerRow | None) -> tup
     columns = ["rule", "severity", "file", "position", "nbytes", "start_offset", "end_offset", "message"]
     where: list[tuple[str, str, object]] = [("log", "==", log), ("start_offset", "<", offset + 1)]
     rows = read_rows(lake, "findings", columns, where).to_pylist()
-    told = []
+    found_here = []
     for row in rows:
         start, end = row["start_offset"], row["end_offset"]
         if end is None and ledger is not None and ledger.start_offset <= start < ledger.end_offset:
             end = ledger.end_offset if ledger.state in DAMAGED else start + 1
         if row["severity"] != "info" and offset < (end or start + 1):
-            told.append(row)
-    return tuple(sorted(told, key=lambda row: (row["start_offset"], row["rule"])))
+            found_here.append(row)
+    return tuple(sorted(found_here, key=lambda row: (row["start_offset"], row["rule"])))
 
 
 def _lost_end(log: LogRow, offset: int, findings: Iterable[Mapping[str, Any]]) -> LedgerRow | None:
@@ -317,7 +317,7 @@ def _why_not(
     if state is OffsetState.OPEN:
         return _open(lake, log, offset, ledger, batch), []
     if state is not OffsetState.PRESENT:
-        return _SAID[state].format(evidence=ledger.said_by), []
+        return _SAID[state].format(evidence=ledger.shown_by), []
     if recorded is None or offset >= recorded:
         return _held_back(lake, log.log, recorded or 0), []
     if _takes_up(ledger, batch):
@@ -399,6 +399,6 @@ def _held_back(lake: str, log: str, recorded: int) -> str:
         if row.end_offset > recorded and row.state in BLOCKING:
             return (
                 f"above the frontier {recorded}: nothing is published from offset {row.start_offset} on, "
-                f"where the log is {row.state} ({row.said_by})"
+                f"where the log is {row.state} ({row.shown_by})"
             )
     return f"above the frontier {recorded}: final, and not published yet; run loglake run again"

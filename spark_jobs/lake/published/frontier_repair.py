@@ -76,7 +76,7 @@ class FrontierPlan:
     logs: tuple[LostFrontier, ...]
 
     @property
-    def mendable(self) -> tuple[LostFrontier, ...]:
+    def repairable(self) -> tuple[LostFrontier, ...]:
         """Logs whose frontier can be restored."""
         return tuple(log for log in self.logs if not log.disagreements)
 
@@ -138,9 +138,9 @@ def apply(lake: str, made: FrontierPlan, run_id: str) -> None:
             with commits.answered(name):
                 table.alter.set_table_properties({RETENTION: FOR_EVER}, raise_if_not_exists=False)
             expected.moved(name)
-        guards = [Guard(log.application_id, None, log.frontier) for log in made.mendable if log.table == name]
+        guards = [Guard(log.application_id, None, log.frontier) for log in made.repairable if log.table == name]
         commits.add_files(lake, name, [], run_id, guards, expected=expected)
-    frontier.sync_published(lake, run_id, [log.row.log for log in made.mendable if log.table == "records"])
+    frontier.sync_published(lake, run_id, [log.row.log for log in made.repairable if log.table == "records"])
 
 
 def _of_records(row: LogRow, ledger: Sequence[LedgerRow], offsets: PresentOffsets) -> LostFrontier:

@@ -134,11 +134,11 @@ def plan(
     table = open_table(lake, "records")
     if table is None:
         raise JobError("The table records does not exist: the next loglake run writes it again from the archive.")
-    told = frontier.read_ledger(lake, [row.log for row in rows])
-    recorded = frontier.read_frontiers(lake, list(told))
+    ledgers = frontier.read_ledger(lake, [row.log for row in rows])
+    recorded = frontier.read_frontiers(lake, list(ledgers))
     logs = []
-    for row, offsets in present_offsets(table, [row for row in rows if row.log in told]):
-        raw = told[row.log]
+    for row, offsets in present_offsets(table, [row for row in rows if row.log in ledgers]):
+        raw = ledgers[row.log]
         if recorded[row.log] is None and any(each.has_rows for each in raw):
             why = f"its frontier is gone; repair it first: loglake repair {lake} --frontiers"
             logs.append(

@@ -88,8 +88,8 @@ def governed_logs(lake: str, policies: Policies, logs: Sequence[str] | None) -> 
         policy = policies.for_topic(row.topic)
         if policy is None or log not in live:
             continue
-        unjudged = [s.base_offset for s in live[log] if s.segment_id not in validated]
-        validated_to = min(unjudged, default=row.next_offset)
+        unvalidated = [s.base_offset for s in live[log] if s.segment_id not in validated]
+        validated_to = min(unvalidated, default=row.next_offset)
         ranges, recorded = ledger.get(log, []), frontiers[log]
         late = frontier.late_from(ranges, recorded)
         governed.append(

@@ -116,8 +116,8 @@ def read_removals(lake: str, logs: Sequence[str] | None = None) -> dict[str, lis
     where: list[tuple[str, str, object]] = [("log", "in", sorted(by_log))]
     rows = read_rows(lake, "validations", ["segment_id", "records"], where).to_pylist()
     records = {row["segment_id"]: row["records"] for row in rows}
-    told = read_rows(lake, "log_actions", ["segment_id", "action", "records_after"], where).to_pylist()
-    left = {row["segment_id"]: row["records_after"] for row in told if row["action"] == COMPACTION}
+    recorded = read_rows(lake, "log_actions", ["segment_id", "action", "records_after"], where).to_pylist()
+    left = {row["segment_id"]: row["records_after"] for row in recorded if row["action"] == COMPACTION}
 
     def left_of(segment: Segment, replacement: Segment) -> int:
         known = left.get(segment.segment_id)
@@ -183,7 +183,7 @@ def unfinished(lake: str, logs: Sequence[str] | None = None) -> Unfinished:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SegmentFact:
     """Another fact to record about a segment, with the removals of its run."""
 
     segment: Segment
@@ -209,7 +209,7 @@ def finish(
     run_id: str,
     logs: Sequence[str] | None,
     explain: Mapping[str, tuple[str, str]] | None = None,
-    more: Sequence[Told] = (),
+    more: Sequence[SegmentFact] = (),
 ) -> list[Removal]:
     """Update ``log_actions`` and the ledger to match ``segments``; if they match, nothing is written.
 
@@ -227,7 +227,7 @@ def finish(
     mark_ledgers(lake, run_id, todo.ledgers)
     rows_of_actions = [_action_row(r, run_id, (explain or {}).get(r.segment.segment_id)) for r in todo.actions]
     if rows_of_actions:
-        rows_of_actions += [told.row(run_id) for told in more]
+        rows_of_actions += [fact.row(run_id) for fact in more]
     commits.append(lake, "log_actions", pa.Table.from_pylist(rows_of_actions, schema=LOG_ACTIONS), run_id)
     return list(todo.actions)
 

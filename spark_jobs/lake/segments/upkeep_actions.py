@@ -24,7 +24,7 @@ from spark_jobs.lake.store import storage
 MERGE, DELETE, DELETE_ORPHAN = "merge", "delete", "delete-orphan"
 
 
-def untold(lake: str, segments: Iterable[Segment]) -> list[dict[str, object]]:
+def unrecorded(lake: str, segments: Iterable[Segment]) -> list[dict[str, object]]:
     """Return the missing rows of ``log_actions``, without their run id; ``segments``: all rows of the table."""
     done = [(MERGE, s) for s in segments if s.retired_because == archive.MERGED]
     done += [(DELETE, s) for s in segments if s.deleted_ms is not None]
@@ -39,7 +39,7 @@ def untold(lake: str, segments: Iterable[Segment]) -> list[dict[str, object]]:
     return [_merge(s, records.get(s.segment_id, 0)) if action == MERGE else _delete(s) for action, s in left]
 
 
-def tell(lake: str, run_id: str, rows: Sequence[Mapping[str, object]]) -> None:
+def record(lake: str, run_id: str, rows: Sequence[Mapping[str, object]]) -> None:
     """Append rows to ``log_actions``; without rows nothing is written."""
     columns = pa.Table.from_pylist([dict(row) | {"run_id": run_id} for row in rows], schema=LOG_ACTIONS)
     commits.append(lake, "log_actions", columns, run_id)

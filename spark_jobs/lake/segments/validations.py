@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-from logcore.logs.checks.validation import SegmentJudgement
+from logcore.logs.checks.validation import SegmentVerdict
 from spark_jobs.lake.segments.archive import Segment
 
 RULES_VERSION = 1
@@ -29,11 +29,11 @@ class ValidationCounts:
     """JSON ``[[position, base_offset], ...]``."""
 
     @classmethod
-    def of(cls, judged: SegmentJudgement, findings: int) -> ValidationCounts:
+    def of(cls, validated: SegmentVerdict, findings: int) -> ValidationCounts:
         """Return the counts of a segment that was read to its end, with its number of findings."""
-        counts, accounting = judged.counts, judged.accounting
+        counts, accounting = validated.counts, validated.accounting
         return cls(
-            verdict=str(judged.end),
+            verdict=str(validated.end),
             batches=counts.batches,
             records=counts.records,
             control_records=counts.control_records,
@@ -42,7 +42,7 @@ class ValidationCounts:
             tail_bytes=accounting.tail,
             padding_bytes=accounting.padding,
             findings=findings,
-            split_points=json.dumps(judged.split_points),
+            split_points=json.dumps(validated.split_points),
         )
 
     def row(self, segment: Segment, as_of_ms: int) -> dict[str, object]:

@@ -38,7 +38,7 @@ class OpenTransaction:
         age = self.age_ms(as_of_ms)
         return age is not None and age > HANGING_MS
 
-    def told(self, as_of_ms: int) -> str:
+    def described(self, as_of_ms: int) -> str:
         """``producer 7 epoch 0 from offset 21 on, open for 17 min``."""
         age = self.age_ms(as_of_ms)
         since = "since an unknown time" if age is None else f"for {duration(age)}"

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
 from logcore.logs.ledger.ledger_builder import ledger_ranges
-from logcore.logs.ledger.ledger_history import kept_borders, made_again, rebuild_offset
+from logcore.logs.ledger.ledger_history import published_boundaries, rebuild_offset, rebuilt_ledger
 from logcore.logs.model.batch_facts import fold
 from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.offset_ledger import LedgerRange, OffsetState, check_tiling, mark_published
@@ -118,8 +118,8 @@ def test_a_ledger_made_again_over_an_earlier_one_is_the_ledger_of_the_whole_log(
     changed = min((history.entries[i].first for i in late), default=None)
 
     start = rebuild_offset(before, changed, known.earliest_in_progress)
-    now, made = rebuilt(history, start, known, kept_borders(before, start, frontier))
-    after = made_again(before, made, start, frontier)
+    now, made = rebuilt(history, start, known, published_boundaries(before, start, frontier))
+    after = rebuilt_ledger(before, made, start, frontier)
 
     whole_view, whole = derive(history)
     check_tiling(after, 0, history.end)

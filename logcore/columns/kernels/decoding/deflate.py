@@ -134,7 +134,7 @@ def has_sound_tables(source, at, end, scratch):
     )
 
 
-def judge_gzip(frame):
+def validate_gzip(frame):
     """Mark in the column SOUND which of the batches FIRST..END of the table a fast decoder may decode."""
     source, scratch = pointer(frame, slots.INFLATE_SOURCE), pointer(frame, slots.INFLATE_TARGET)
     table = numbers(frame, slots.INFLATE_TABLE)
@@ -151,4 +151,4 @@ def judge_gzip(frame):
 
 def kernels(has_crc32c: bool) -> dict[str, Any]:
     """The kernels of this module by name; they are the same for all processors."""
-    return {"judge_gzip": judge_gzip}
+    return {"validate_gzip": validate_gzip}

@@ -16,10 +16,10 @@ from logcore.columns.checking.batch_columns import batch_columns
 from logcore.columns.checking.checked import CheckedSegment
 from logcore.columns.decoding import batch_table
 from logcore.columns.decoding.batch_table import Table
-from logcore.columns.engines import Engine, judge_segment
+from logcore.columns.engines import Engine, check_segment
 from logcore.columns.kernels import slots
 from logcore.logs.checks import batch_rules, validation
-from logcore.logs.checks.validation import BatchVerdict, SegmentJudgement, SegmentValidation, validate_segment
+from logcore.logs.checks.validation import BatchVerdict, SegmentValidation, SegmentVerdict, validate_segment
 from logcore.segments.scanning.scan import Stretch
 from tests import handmade
 from tests.conftest import Sample
@@ -61,7 +61,7 @@ def opened(fast: CheckedSegment) -> tuple[Items, list[Table]]:
     return items, tables
 
 
-def told(judgement: SegmentJudgement) -> tuple[object, ...]:
+def told(judgement: SegmentVerdict) -> tuple[object, ...]:
     """All that a judgement says in the end."""
     return (
         judgement.findings,
@@ -375,7 +375,7 @@ def test_the_best_engine_judges_and_the_plain_one_where_it_is_named(monkeypatch:
     kinds = []
     for name in Engine:
         monkeypatch.setenv("LOGLAKE_ENGINE", name)
-        judged = judge_segment(good(0), base_offset=0, sealed=True, file="f")
+        judged = check_segment(good(0), base_offset=0, sealed=True, file="f")
         list(judged)
         assert judged.counts.records == 2
         kinds.append(type(judged))

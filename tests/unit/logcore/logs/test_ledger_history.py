@@ -6,10 +6,10 @@ import pytest
 
 from logcore.logs.ledger.ledger_history import (
     changed_findings,
-    kept_borders,
-    made_again,
+    published_boundaries,
     published_spans,
     rebuild_offset,
+    rebuilt_ledger,
 )
 from logcore.logs.model.offset_ledger import LedgerRange, OffsetState
 
@@ -69,9 +69,9 @@ def test_what_is_published_stays_and_what_was_filled_in_is_due() -> None:
         held(50, 60, "open"),
     ]
     assert published_spans(before, 5) == [(5, 10), (20, 30), (40, 50)]
-    assert kept_borders(before, 10, 50) == [20, 30, 40, 50]
+    assert published_boundaries(before, 10, 50) == [20, 30, 40, 50]
     made = [held(10, 20), held(20, 30), held(30, 40, "aborted"), held(40, 50), held(50, 55), held(55, 60, "open")]
-    after = made_again(before, made, 10, 50)
+    after = rebuilt_ledger(before, made, 10, 50)
     assert after == [
         held(0, 10, published=True),
         held(10, 20, evidence="filled-late"),
@@ -82,14 +82,14 @@ def test_what_is_published_stays_and_what_was_filled_in_is_due() -> None:
         held(55, 60, "open"),
     ]
     assert changed_findings(before, after) == ()
-    again = made_again(after, made, 10, 50)
+    again = rebuilt_ledger(after, made, 10, 50)
     assert again == after
 
 
 def test_what_stays_missing_below_the_frontier_stays_passed() -> None:
     before = [held(0, 10, published=True), lost(10, 20, published=True), held(20, 30, published=True)]
     made = [held(10, 13), lost(13, 20), held(20, 30)]
-    assert made_again(before, made, 10, 30)[1:] == [
+    assert rebuilt_ledger(before, made, 10, 30)[1:] == [
         held(10, 13, evidence="filled-late"),
         lost(13, 20, published=True),
         held(20, 30, published=True),
@@ -98,7 +98,7 @@ def test_what_stays_missing_below_the_frontier_stays_passed() -> None:
 
 def test_rows_that_are_published_stay_whatever_becomes_of_their_bytes_and_the_ledger_says_so() -> None:
     before = [held(0, 10, published=True), held(10, 20, published=True), held(20, 30)]
-    after = made_again(before, [held(0, 12), lost(12, 15, "corrupt"), held(15, 20), held(20, 30)], 0, 20)
+    after = rebuilt_ledger(before, [held(0, 12), lost(12, 15, "corrupt"), held(15, 20), held(20, 30)], 0, 20)
     assert after == [
         held(0, 10, published=True),
         held(10, 20, published=True, evidence="changed-after-publishing"),
@@ -107,28 +107,28 @@ def test_rows_that_are_published_stay_whatever_becomes_of_their_bytes_and_the_le
     findings = changed_findings(before, after)
     assert [(f.rule, f.start_offset, f.end_offset) for f in findings] == [("changed-after-publishing", 10, 20)]
     assert changed_findings(after, after) == ()
-    assert made_again(after, [held(0, 20), held(20, 30)], 0, 20) == before, "the bytes are back"
+    assert rebuilt_ledger(after, [held(0, 20), held(20, 30)], 0, 20) == before, "the bytes are back"
 
 
 def test_neighbours_that_were_cut_elsewhere_say_the_same() -> None:
     before = [held(0, 4, published=True), held(4, 10, published=True)]
-    assert made_again(before, [held(0, 10)], 0, 10) == before
+    assert rebuilt_ledger(before, [held(0, 10)], 0, 10) == before
 
 
 def test_a_cut_log_ends_where_it_was_cut_and_goes_on_with_what_came_instead() -> None:
     before = [held(0, 10, published=True), held(10, 40), held(40, 50, "open")]
-    assert made_again(before, [held(25, 28), held(28, 30, "open")], 25, 10) == [
+    assert rebuilt_ledger(before, [held(25, 28), held(28, 30, "open")], 25, 10) == [
         held(0, 10, published=True),
         held(10, 25),
         held(25, 28),
         held(28, 30, "open"),
     ]
-    assert made_again(before, [], 10, 10) == [held(0, 10, published=True)]
+    assert rebuilt_ledger(before, [], 10, 10) == [held(0, 10, published=True)]
 
 
 @pytest.mark.parametrize("made", [[held(10, 30)], [held(10, 12), held(12, 30)]])
 def test_a_ledger_that_was_made_for_another_frontier_is_refused(made) -> None:
     with pytest.raises(ValueError, match="not cut"):
-        made_again([held(0, 10, published=True), held(10, 20, published=True)], made, 10, 20)
+        rebuilt_ledger([held(0, 10, published=True), held(10, 20, published=True)], made, 10, 20)
     with pytest.raises(ValueError, match="not cut"):
-        made_again([held(0, 10, published=True), lost(10, 20, published=True)], made, 10, 20)
+        rebuilt_ledger([held(0, 10, published=True), lost(10, 20, published=True)], made, 10, 20)

@@ -263,9 +263,9 @@ def test_every_range_names_what_says_its_state() -> None:
         OffsetState.ABORTED: "abort-marker",
         OffsetState.EMPTY: "empty-batches",
     }
-    for state, said_by in named.items():
-        assert plain(0, 5, state).said_by == said_by
-    assert plain(0, 5, OffsetState.MISSING, evidence="no-explanation").said_by == "no-explanation"
+    for state, shown_by in named.items():
+        assert plain(0, 5, state).shown_by == shown_by
+    assert plain(0, 5, OffsetState.MISSING, evidence="no-explanation").shown_by == "no-explanation"
 
 
 def test_offsets_that_do_not_rise_are_refused() -> None:

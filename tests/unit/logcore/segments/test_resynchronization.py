@@ -9,7 +9,7 @@ import pytest
 from logcore.columns import engines
 from logcore.columns.engines import Engine, available
 from logcore.errors import CorruptionReason
-from logcore.logs.checks.validation import SegmentJudgement, validate_segment
+from logcore.logs.checks.validation import SegmentVerdict, validate_segment
 from logcore.logs.model.findings import Severity, exit_code
 from logcore.logs.model.partition_directory import Cut, Keep, PartitionDirectory, PartitionFile, Write
 from logcore.logs.model.topic_config import TopicConfig
@@ -38,13 +38,13 @@ def length(data: bytes, stated: int) -> bytes:
     return patch(data, 8, struct.pack(">i", stated))
 
 
-def judged(data: bytes, *, sealed: bool, base_offset: int = 0, next_base: int | None = None) -> SegmentJudgement:
+def judged(data: bytes, *, sealed: bool, base_offset: int = 0, next_base: int | None = None) -> SegmentVerdict:
     """A judgement by every engine there is; all say the same, and every byte is accounted for."""
     found = validate_segment(data, base_offset=base_offset, sealed=sealed, file="f", next_base_offset=next_base)
     for _ in found:
         pass
     if Engine.KERNELS in available():
-        fast = engines.judge_segment(data, base_offset=base_offset, sealed=sealed, file="f", next_base_offset=next_base)
+        fast = engines.check_segment(data, base_offset=base_offset, sealed=sealed, file="f", next_base_offset=next_base)
         for _ in fast:
             pass
         assert (fast.findings, fast.accounting, fast.next_offset) == (
@@ -61,7 +61,7 @@ def judged(data: bytes, *, sealed: bool, base_offset: int = 0, next_base: int | 
 
 
 def assert_same_from_a_file(
-    data: bytes, expected: SegmentJudgement, *, sealed: bool, base_offset: int, next_base: int | None
+    data: bytes, expected: SegmentVerdict, *, sealed: bool, base_offset: int, next_base: int | None
 ) -> None:
     """Bytes that come into memory in pieces of 4 KiB and are searched 64 at a time give the same judgement."""
     with tempfile.NamedTemporaryFile() as file, pytest.MonkeyPatch.context() as patched:
@@ -84,7 +84,7 @@ def assert_same_from_a_file(
     assert (found.findings, found.accounting, found.counts) == (expected.findings, expected.accounting, expected.counts)
 
 
-def rules(judgement: SegmentJudgement) -> list[str]:
+def rules(judgement: SegmentVerdict) -> list[str]:
     return [finding.rule for finding in judgement.findings]
 
 

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from spark_jobs.lake.delta.tables import BATCHES
 from spark_jobs.tasks.batch_stream import BatchFile, SegmentPlace
-from spark_jobs.tasks.log_pass import LogFacts, LogTask, ValidatedLog, judge_log
+from spark_jobs.tasks.log_pass import LogFacts, LogTask, ValidatedLog, validate_log
 
 CHUNK = 65_536
 CLIENTS = 12
@@ -96,7 +96,7 @@ def main(count: int) -> None:
         before = Watch._now()
         start = time.perf_counter()
         with Watch() as watch:
-            result = judge_log(given)
+            result = validate_log(given)
         seconds = time.perf_counter() - start
         told = {"seconds": round(seconds, 2), "peak_mb": watch.peak // 1024, "grown_mb": (watch.peak - before) // 1024}
         judged = isinstance(result, ValidatedLog)
