@@ -19,16 +19,19 @@ from itertools import pairwise
 import dagster as dg
 
 from logcore.errors import LogError
-from pipelines import questions, steps
+from pipelines.events import as_metadata, asset_observation, check_result, check_spec, table_schema
 from pipelines.metadata import reporting
-from pipelines.metadata.reporting import MetadataMap
-from pipelines.partitions import TOPIC_PARTITIONS, chosen_keys
-from pipelines.questions import Question
-from pipelines.resources import LAKE_TAG, JobLauncher, LakeResource, RunListener
-from pipelines.steps import Run, StepResult, Work
+from pipelines.metadata.values import Metadata
+from pipelines.partitions import TOPIC_PARTITIONS, chosen_keys, register
+from pipelines.resources import LAKE_TAG, JobLauncher, LakeResource
+from pipelines.run import questions, steps
+from pipelines.run.outcome import RunListener
+from pipelines.run.questions import Question
+from pipelines.run.steps import Run, StepResult, Work
 from spark_jobs.contracts import LogChange
 from spark_jobs.lake.errors import JobError, LeaseHeld, UsageError
 from spark_jobs.lake.view.log_state import LogState
+from spark_jobs.lake.view.recorded_answers import record_answers
 
 LEASE_RETRIES, LEASE_WAIT_SECONDS = 60, 30
 """How long a run waits for another run on its lake: half an hour."""
@@ -66,7 +69,7 @@ class Product:
     table: str
     """The table of the lake whose columns the UI shows."""
     kinds: tuple[str, ...]
-    metadata: Callable[[LogState, LogChange | None, int], MetadataMap]
+    metadata: Callable[[LogState, LogChange | None, int], Metadata]
     made_from: tuple[str, ...]
 
 
@@ -243,17 +246,17 @@ def _assets(name: str, group: str, chain: tuple[Step, ...], pool: str | None) ->
         backfill_policy=dg.BackfillPolicy.single_run(),
         group_name=group,
         descriptions_by_output_name={p.name: p.description for p in products},
-        metadata_by_output_name={p.name: {"dagster/column_schema": reporting.table_schema(p.table)} for p in products},
+        metadata_by_output_name={p.name: {"dagster/column_schema": table_schema(p.table)} for p in products},
         tags_by_output_name={p.name: {f"dagster/kind/{kind}": "" for kind in p.kinds} for p in products},
         can_subset=True,
-        check_specs=[question.spec for step in chain for question in step.questions],
+        check_specs=[check_spec(question) for step in chain for question in step.questions],
     )
 
 
 def _results(step: Step) -> list[str]:
     """Names of an op's outputs that Dagster may select: its asset, and its checks as Dagster names them."""
     assets = [step.product.name] if step.product is not None else []
-    return assets + [question.spec.get_python_identifier() for question in step.questions]
+    return assets + [check_spec(question).get_python_identifier() for question in step.questions]
 
 
 def _begin_op(name: str, sources: Sequence[str]) -> dg.OpDefinition:
@@ -287,12 +290,14 @@ def _op(step: Step, pool: str | None) -> dg.OpDefinition:
         selected = context.op_execution_context.selected_output_names
         if selected - {"done"}:  # otherwise this step is only between selected ones
             run = _begin(context, lake, launcher, listener)
-            done = _attempt(step, run)
+            done = _attempt(step, run, context.instance)
+            if done.state is not None:
+                register(context.instance, (log.topic_partition for log in done.state.logs))
             if step.product is not None and step.product.name in selected:
                 yield from _tell(context, step.product, run, done)
             for answer in done.answers:
                 listener.answered(answer)
-                yield answer.result
+                yield check_result(answer)
         if "done" in selected:
             yield dg.Output(None, "done")
 
@@ -300,8 +305,9 @@ def _op(step: Step, pool: str | None) -> dg.OpDefinition:
 
 
 def _begin(
-    context: dg.AssetExecutionContext, settings: LakeResource, launcher: JobLauncher, listener: RunListener
+    context: dg.AssetExecutionContext, resource: LakeResource, launcher: JobLauncher, listener: RunListener
 ) -> Run:
+    settings = resource.settings()
     backfilled = chosen_keys(context)
     keys = backfilled or tuple(settings.logs) or None
     try:
@@ -314,12 +320,16 @@ def _begin(
         raise dg.Failure(f"The run {context.run.run_id} is not known to its own instance.")
     as_of_ms = int(record.create_timestamp.timestamp() * 1000) if settings.as_of_ms < 0 else settings.as_of_ms
     is_backfill = backfilled is not None
-    return Run(context.run.run_id, lake, as_of_ms, keys, is_backfill, settings, launcher, listener, context.instance)
+    return Run(context.run.run_id, lake, as_of_ms, keys, is_backfill, settings, launcher, listener)
 
 
-def _attempt(step: Step, run: Run) -> StepResult:
+def _attempt(step: Step, run: Run, instance: dg.DagsterInstance) -> StepResult:
     try:
-        return step.work(run)
+        done = step.work(run)
+        if done.answers and instance.is_persistent:
+            answers = {answer.name: answer.recorded for answer in done.answers}
+            record_answers(run.lake, instance.root_directory, run.run_id, answers)
+        return done
     except LeaseHeld as error:
         # The run that holds the lease will end; until then this run's request must not be lost.
         raise dg.RetryRequested(max_retries=LEASE_RETRIES, seconds_to_wait=LEASE_WAIT_SECONDS) from error
@@ -339,17 +349,18 @@ def _tell(context: dg.AssetExecutionContext, product: Product, run: Run, done: S
     by_key = {log.topic_partition: log for log in state.logs}
     changes = done.changes
     for observation in done.observations:
-        context.log_event(observation)
+        context.log_event(asset_observation(observation))
     if context.has_partition_key or context.has_partition_key_range:
         missing = sorted(set(context.partition_keys) - by_key.keys())
         if missing:
             raise dg.Failure(f"Neither the lake {state.name} nor its sources have {', '.join(missing)}.")
         for key in context.partition_keys:
             log = by_key[key]
-            context.add_asset_metadata(product.metadata(log, changes.get(log.log), run.as_of_ms), asset_key, key)
+            metadata = product.metadata(log, changes.get(log.log), run.as_of_ms)
+            context.add_asset_metadata(as_metadata(metadata), asset_key, key)
         yield dg.Output(None, product.name)
         return
     for log in state.logs:
         if log.log in changes:
-            metadata = product.metadata(log, changes[log.log], run.as_of_ms)
+            metadata = as_metadata(product.metadata(log, changes[log.log], run.as_of_ms))
             context.log_event(dg.AssetMaterialization(asset_key, partition=log.topic_partition, metadata=metadata))

@@ -13,7 +13,8 @@ import dagster as dg
 from pipelines.assets import POOL, build_assets
 from pipelines.jobs import JOBS
 from pipelines.proving import lake_proved, proof
-from pipelines.resources import JobLauncher, LakeResource, RunListener
+from pipelines.resources import JobLauncher, LakeResource
+from pipelines.run.outcome import RunListener
 from pipelines.schedules import nightly_maintenance, nightly_proof
 from pipelines.sensors import new_segments
 

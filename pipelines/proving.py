@@ -9,8 +9,9 @@ from typing import Any
 import dagster as dg
 
 from logcore.logs.model.findings import Severity
-from pipelines.questions import LAKE_PROVED, CheckAnswer, Failure
+from pipelines.events import check_result
 from pipelines.resources import LAKE_TAG, JobLauncher, LakeResource
+from pipelines.run.questions import LAKE_PROVED, CheckAnswer, Failure
 from spark_jobs.contracts import JobReport, VerifyConfig
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.view.registered_lakes import lake_name
@@ -27,7 +28,7 @@ def lake_proved(
     """Prove one part of the lake of this run."""
     record = context.instance.get_run_record_by_id(context.run.run_id)
     try:
-        path = lake.find(context.run.tags.get(LAKE_TAG), None)
+        path = lake.settings().find(context.run.tags.get(LAKE_TAG), None)
         as_of_ms = (
             lake.as_of_ms if record is None or lake.as_of_ms >= 0 else int(record.create_timestamp.timestamp() * 1000)
         )
@@ -35,7 +36,7 @@ def lake_proved(
         report = launcher.run(VerifyConfig(path, context.run.run_id, as_of_ms, part, PARTS))
     except (JobError, UsageError) as error:
         raise dg.Failure(str(error), allow_retries=False) from error
-    return answer(path, report).result
+    return check_result(answer(path, report))
 
 
 def part_of(moment: datetime) -> int:

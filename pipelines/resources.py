@@ -1,25 +1,20 @@
-"""The resources of a run: the launcher of jobs, the lake, and the listener.
+"""The resources of a run in Dagster: the launcher of jobs, and the settings of the run.
 
 :mod:`pipelines.assets` uses them.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import sys
-from argparse import ArgumentTypeError
-from collections.abc import Mapping
 from importlib.machinery import ModuleSpec
-from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
-from logcore.cli.reading.arguments import OffsetRange, offset_range
-from pipelines.questions import CheckAnswer
+from pipelines.run.settings import RunSettings
 from spark_jobs import launch
-from spark_jobs.contracts import Intake, JobConfig, JobReport
-from spark_jobs.lake.errors import UsageError
-from spark_jobs.lake.view import registered_lakes
+from spark_jobs.contracts import JobConfig, JobReport
 
 LAKE_TAG = "loglake/lake"
 """Run tag that names the lake where run configuration does not."""
@@ -49,32 +44,6 @@ def _name_the_main_module() -> None:
     main = sys.modules["__main__"]
     if not hasattr(main, "__file__") and getattr(main, "__spec__", None) is None:
         main.__spec__ = ModuleSpec("__main__", None)
-
-
-class RunListener:
-    """Receives the results of a run as values, in the process of the run. This one ignores everything.
-
-    Dagster stores text of a run: events, metadata, names of errors. A caller that starts a run in its own process and
-    needs the values passes its own listener as the resource ``listener``.
-    """
-
-    def job_begins(self, config: JobConfig) -> None:
-        """A job is about to start."""
-
-    def job_reported(self, report: JobReport) -> None:
-        """A job has ended."""
-
-    def planned(self, asset: str, plan: Mapping[str, Any]) -> None:
-        """A job made a plan for an asset, and was not allowed to execute it."""
-
-    def refused(self, message: str) -> None:
-        """A part of the request was refused."""
-
-    def answered(self, answer: CheckAnswer) -> None:
-        """A check of the run has its answer."""
-
-    def failed(self, error: BaseException) -> None:
-        """A step ends with this error."""
 
 
 class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -124,53 +93,6 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     proof_part: int = Field(default=0, description="Which seventh of the lake the job `proof` proves; 0: today's")
     apply: bool = Field(default=False, description="Let maintenance act; otherwise it only plans")
 
-    def find(self, named: str | None, keys: tuple[str, ...] | None) -> str:
-        """Find the directory of the lake of this run.
-
-        Args:
-            named: The value of the run's tag.
-        """
-        home = self.home or registered_lakes.home_folder()
-        return registered_lakes.find_lake(home, self.lake or named, keys)
-
-    def intakes(self, lake: str) -> tuple[Intake, ...]:
-        """The sources of this run: its own, or those that are registered for the lake.
-
-        Raises:
-            NoLakeError: The lake is not registered, and names sources of its own.
-        """
-        return (self.as_intake(),) if self.sources else registered_lakes.intakes_of(lake)
-
-    def policy_file(self, lake: str) -> str | None:
-        """The policies of this run, or those that are registered for the lake."""
-        return self.policies or registered_lakes.read_registered(lake).policies
-
-    def as_intake(self) -> Intake:
-        """This configuration in its registered form."""
-        return Intake(
-            paths=tuple(self.sources),
-            topics=tuple(self.topics),
-            partitions=tuple(self.partitions),
-            mode=self.mode,
-            high_watermark=self.high_watermark,
-            cluster=self.cluster or None,
-            include_internal=self.include_internal,
-            policies=self.policies or None,
-            isolation_level=self.isolation_level or None,
-            fill_from=tuple(self.fill_from),
-        )
-
-    def replacement(self) -> OffsetRange | None:
-        """Offsets to publish again; None: none.
-
-        Raises:
-            UsageError: ``replace`` is not a range, or times are given without it.
-        """
-        if not self.replace:
-            if self.replace_since_ms is not None or self.replace_until_ms is not None:
-                raise UsageError('replace_since_ms and replace_until_ms bound what is replaced; add replace: ".."')
-            return None
-        try:
-            return offset_range(self.replace)
-        except ArgumentTypeError as error:
-            raise UsageError(f"replace: {error}") from error
+    def settings(self) -> RunSettings:
+        """These fields as plain values."""
+        return RunSettings(**{each.name: getattr(self, each.name) for each in dataclasses.fields(RunSettings)})

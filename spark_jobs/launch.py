@@ -141,6 +141,20 @@ def check_engine(engine: str | None = None) -> None:
         find_java()
 
 
+def report_if_empty(config: JobConfig) -> JobReport | None:
+    """Plan a job and report that it has nothing to do. Nothing is written.
+
+    Returns:
+        The report that :func:`run` would return; None if the plan has work.
+
+    Raises:
+        JobError: The plan cannot be made.
+    """
+    identity.read_identity(config.lake)
+    made = plan(config)
+    return _empty_report(config, made) if made.is_empty else None
+
+
 def run(job: str, config: JobConfig, *, mode: str = "inprocess", engine: str | None = None) -> JobReport:
     """Run one job to its end.
 
@@ -179,10 +193,14 @@ def _run_once(config: JobConfig, engine: str | None) -> JobReport:
     job = _job(config.JOB)
     made = plan(config)
     if made.is_empty:
-        return JobReport(config.JOB, config.run_id, config.lake, plan=made.as_dict())
+        return _empty_report(config, made)
     executor = start_executor(config.lake, engine) if made.needs_executor else None
     report: JobReport = job.apply(made, config, executor)
     return report
+
+
+def _empty_report(config: JobConfig, made: Plan) -> JobReport:
+    return JobReport(config.JOB, config.run_id, config.lake, plan=made.as_dict())
 
 
 def start_executor(lake: str, engine: str | None = None) -> Executor:

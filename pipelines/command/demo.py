@@ -15,10 +15,11 @@ from pathlib import Path
 
 from logcore.exit_codes import ExitCode
 from pipelines.command.instance import open_instance
-from pipelines.command.running import Runner, RunOutcome, announcer
+from pipelines.command.running import Runner, announcer
 from pipelines.command.summary import damage_lines, logs_table, meanings_line, shown_path
 from pipelines.jobs import INTAKE_JOB
 from pipelines.resources import JobLauncher
+from pipelines.run.outcome import RunOutcome
 from spark_jobs import launch
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.errors import JobError, UsageError

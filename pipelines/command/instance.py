@@ -13,8 +13,8 @@ from pathlib import Path
 
 import dagster as dg
 
-from spark_jobs.lake.errors import JobError, UsageError
-from spark_jobs.lake.view.registered_lakes import lake_around
+from pipelines.command.history import check_outside_lakes
+from spark_jobs.lake.errors import JobError
 
 HOST_TAG, PROCESS_TAG = "loglake/host", "loglake/process"
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -52,23 +52,6 @@ def open_instance(default_folder: str, lake: str | None = None) -> dg.DagsterIns
         ) from error
     os.environ["DAGSTER_HOME"] = str(folder)
     return dg.DagsterInstance.from_config(str(folder))
-
-
-def check_outside_lakes(default_folder: str, lake: str | None = None) -> Path:
-    """Return the absolute folder of the instance.
-
-    Raises:
-        UsageError: It is inside a lake.
-    """
-    folder = Path(os.environ.get("DAGSTER_HOME") or default_folder).absolute()
-    around = lake_around(str(folder), lake)
-    if around is not None:
-        raise UsageError(
-            f"Dagster's home {folder} is inside the lake {around}. Its dagster.yaml can name code to run, and a lake "
-            f"is data that may come from anybody. Keep the history elsewhere: mv {folder} OTHER, then set "
-            "DAGSTER_HOME=OTHER; or unset DAGSTER_HOME, and the history is kept in the folder dagster of LOGLAKE_HOME."
-        )
-    return folder
 
 
 def process_tags() -> dict[str, str]:

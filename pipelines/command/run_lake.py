@@ -1,6 +1,6 @@
-"""Executes ``loglake run`` after its options are parsed: one or two Dagster runs, then the output.
+"""Executes ``loglake run`` after its options are parsed: a look for work, Dagster runs if there is some, the output.
 
-This module imports Dagster; :mod:`pipelines.cli` imports it only when a run begins.
+A run with nothing to do does not import Dagster and leaves no Dagster run, if Dagster shows the same answers already.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from logcore.cli.reading.nearest_names import no_such_topic
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.log_selection import LogSelection
-from pipelines.command.instance import check_outside_lakes, open_instance
-from pipelines.command.running import Runner, RunOutcome, announcer
+from pipelines.command.history import check_outside_lakes
 from pipelines.command.summary import (
     check_lines,
     checks_code,
@@ -29,12 +28,14 @@ from pipelines.command.summary import (
     refused_lines,
     tables_lines,
 )
-from pipelines.jobs import INTAKE_JOB, MAINTENANCE_JOB
-from pipelines.resources import JobLauncher
+from pipelines.run.look import outcome_without_work
+from pipelines.run.outcome import RunOutcome
+from pipelines.run.settings import RunSettings
 from spark_jobs import launch
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.view import registered_lakes
 from spark_jobs.lake.view.lake_state import LakeState, read_state
+from spark_jobs.lake.view.recorded_answers import recorded_answers
 
 
 def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str]) -> int:
@@ -52,17 +53,23 @@ def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence
     # before anything is created
     launch.check_run(lake, intake.paths, intake.fill_from, intake.policies, options.engine)
     history = registered_lakes.dagster_home()
-    check_outside_lakes(history, lake)
+    instance = str(check_outside_lakes(history, lake))
     hinted = registered_lakes.unadopted_sources(lake)
     intake = registered_lakes.as_remembered(lake, intake)
     settings = _settings(intake, logs, options)
-    with launch.open_lake(lake, "loglake run"), open_instance(history, lake) as instance:
-        runner = Runner(instance, announcer(), JobLauncher(engine=options.engine))
-        outcomes = [runner.run(INTAKE_JOB, lake, **settings, **_replacement(options))]
-        if not logs and outcomes[0].failure is None:  # a selection of topic partitions by name is not registered
-            launch.register(lake, intake)  # only valid sources: otherwise each later run would fail
-        if options.maintain and outcomes[0].failure is None:
-            outcomes.append(runner.run(MAINTENANCE_JOB, lake, **settings, apply=options.apply))
+    as_of_ms = options.now_ms if options.as_of is None else options.as_of
+    with launch.open_lake(lake, "loglake run"):
+        nothing = (
+            None
+            if options.maintain or options.replace is not None
+            else _nothing_to_do(lake, settings, as_of_ms, instance)
+        )
+        if nothing is None:
+            outcomes = _outcomes(lake, history, settings, intake if not logs else None, options)
+        else:
+            outcomes = [nothing]
+            if not logs:
+                launch.register(lake, intake)
     failure = next((outcome.failure for outcome in outcomes if outcome.failure is not None), None)
     if failure is not None:
         for line in check_lines(outcomes[0], None):
@@ -73,7 +80,6 @@ def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence
     selection = LogSelection.of(options.topic, numbers, logs)
     state = chosen_state(whole, selection)
     chosen = None if selection.is_everything else {log.log for log in state.logs}
-    as_of_ms = options.now_ms if options.as_of is None else options.as_of
     _say(outcomes[0].of_paths)
     _say_of_hint(lake, hinted, intake)
     _show(lake, state, outcomes, chosen, as_of_ms)
@@ -84,6 +90,44 @@ def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence
     for line in unmatched_lines(whole, selection, intake.policies):
         sys.stderr.write(f"note: {line}\n")
     return max(code, checks_code(outcomes[0], chosen))
+
+
+def _nothing_to_do(lake: str, settings: dict[str, Any], as_of_ms: int, instance: str) -> RunOutcome | None:
+    """The outcome if there is nothing to do and Dagster shows it already; else None."""
+    recorded = recorded_answers(lake, instance)
+    if recorded is None:
+        return None
+    outcome = outcome_without_work(lake, RunSettings(lake=lake, **_given(settings)), as_of_ms)
+    if outcome is None or {answer.name: answer.recorded for answer in outcome.answers} != recorded:
+        return None
+    return outcome
+
+
+def _given(settings: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _outcomes(
+    lake: str, history: str, settings: dict[str, Any], intake: Intake | None, options: argparse.Namespace
+) -> list[RunOutcome]:
+    """The Dagster runs: of the intake, then of maintenance where it is requested.
+
+    Args:
+        intake: What to register for later runs; None: nothing.
+    """
+    from pipelines.command.instance import open_instance
+    from pipelines.command.running import Runner, announcer
+    from pipelines.jobs import INTAKE_JOB, MAINTENANCE_JOB
+    from pipelines.resources import JobLauncher
+
+    with open_instance(history, lake) as instance:
+        runner = Runner(instance, announcer(), JobLauncher(engine=options.engine))
+        outcomes = [runner.run(INTAKE_JOB, lake, **settings, **_replacement(options))]
+        if intake is not None and outcomes[0].failure is None:  # chosen topic partitions are not registered
+            launch.register(lake, intake)  # only valid sources: otherwise each later run would fail
+        if options.maintain and outcomes[0].failure is None:
+            outcomes.append(runner.run(MAINTENANCE_JOB, lake, **settings, apply=options.apply))
+    return outcomes
 
 
 def _show(

@@ -9,8 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import dagster as dg
@@ -19,100 +17,19 @@ from logcore.columns.kernels.families import Work
 from logcore.columns.kernels.library import is_chosen
 from logcore.errors import LogError
 from logcore.exit_codes import ExitCode
-from logcore.logs.model.findings import Finding, found
 from pipelines.command.instance import end_dead_runs, process_tags
 from pipelines.command.interrupts import is_interrupt
 from pipelines.definitions import build_definitions
 from pipelines.jobs import run_config
-from pipelines.questions import CheckAnswer
-from pipelines.resources import LAKE_TAG, JobLauncher, RunListener
-from pipelines.steps import REFUSED
+from pipelines.resources import LAKE_TAG, JobLauncher
+from pipelines.run.outcome import Announce, CollectingListener, RunFailure, RunOutcome
 from spark_jobs import launch
-from spark_jobs.contracts import JobConfig, JobReport
+from spark_jobs.contracts import JobConfig
 from spark_jobs.lake.errors import JobError, UsageError
-from spark_jobs.lake.view.open_findings import path_findings
 from spark_jobs.lake.view.registered_lakes import lake_key, lake_path
 
 ENGINE_TAG = "loglake/engine"
 """Run tag: what ran the tasks, and why."""
-Announce = Callable[[JobConfig], None]
-
-
-@dataclass(frozen=True, slots=True)
-class RunFailure:
-    """Why a run did not finish."""
-
-    message: str
-    """A paragraph for the user."""
-    code: ExitCode
-    """Exit code of the command: USAGE if the call was wrong, otherwise NOT_CHECKED."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunOutcome:
-    """The result of a run."""
-
-    run_id: str
-    changed: Mapping[str, tuple[str, ...]]
-    """Partition keys that were materialized, by asset."""
-    plans: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Plans that were made and not executed, by asset."""
-    refused: tuple[Finding, ...] = ()
-    """The refused parts of the request."""
-    of_paths: tuple[Finding, ...] = ()
-    """Findings about the source paths in this run."""
-    answers: tuple[CheckAnswer, ...] = ()
-    """Every check that the run answered."""
-    uncommitted_records: int = 0
-    """Rows that the run wrote to `records_uncommitted`."""
-    failure: RunFailure | None = None
-
-    @property
-    def found_nothing_new(self) -> bool:
-        """Whether the run changed nothing."""
-        return self.failure is None and not any(self.changed.values()) and not self.uncommitted_records
-
-
-class CollectingListener(RunListener):
-    """Collects the results of one run.
-
-    Args:
-        announce: Gets each job before it is started; None without a terminal.
-    """
-
-    def __init__(self, announce: Announce | None = None) -> None:
-        self._announce = announce
-        self.reports: list[JobReport] = []
-        self.plans: dict[str, Mapping[str, Any]] = {}
-        self.refusals: list[str] = []
-        self.answers: list[CheckAnswer] = []
-        self.error: BaseException | None = None
-        """Error of the failed step; no later step begins."""
-
-    def job_begins(self, config: JobConfig) -> None:
-        """Announce the job."""
-        if self._announce is not None:
-            self._announce(config)
-
-    def job_reported(self, report: JobReport) -> None:
-        """Keep the report."""
-        self.reports.append(report)
-
-    def planned(self, asset: str, plan: Mapping[str, Any]) -> None:
-        """Keep the plan."""
-        self.plans[asset] = plan
-
-    def refused(self, message: str) -> None:
-        """Keep what was refused."""
-        self.refusals.append(message)
-
-    def answered(self, answer: CheckAnswer) -> None:
-        """Keep the answer."""
-        self.answers.append(answer)
-
-    def failed(self, error: BaseException) -> None:
-        """Keep the error."""
-        self.error = error
 
 
 class Runner:
@@ -161,15 +78,10 @@ class Runner:
             changed.setdefault(asset, []).append(str(event.partition))
         if not result.success and (is_interrupt(listener.error) or _was_interrupted(result)):
             raise KeyboardInterrupt
-        return RunOutcome(
-            run_id=result.run_id,
-            changed={asset: tuple(keys) for asset, keys in changed.items()},
-            plans=dict(listener.plans),
-            refused=tuple(found(REFUSED, message) for message in listener.refusals),
-            of_paths=path_findings(listener.reports),
-            answers=tuple(listener.answers),
-            uncommitted_records=sum(int(each.metrics.get("uncommitted_records") or 0) for each in listener.reports),
-            failure=None if result.success else _failure(result, listener.error),
+        return listener.outcome(
+            result.run_id,
+            {asset: tuple(keys) for asset, keys in changed.items()},
+            None if result.success else _failure(result, listener.error),
         )
 
 

@@ -10,40 +10,19 @@ import html
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
-
-import dagster as dg
 
 from logcore.logs.model.findings import Severity
 from pipelines.metadata.picture import ledger_picture, most_telling
+from pipelines.metadata.values import MAX_ROWS, MarkdownValue, Metadata, PathValue, TableValue, table_value
 from spark_jobs.contracts import LogChange
 from spark_jobs.lake.view.alarms import Alarm
 from spark_jobs.lake.view.ledger_states import MEANINGS
 from spark_jobs.lake.view.log_state import LogState, states_seen
 from spark_jobs.lake.view.registered_lakes import lake_name
-from spark_jobs.lake.view.shown_tables import columns_of, table_address
-
-MetadataMap = dict[str, Any]
-
-MAX_ROWS = 50
+from spark_jobs.lake.view.shown_tables import table_address
 
 
-def table_schema(name: str) -> dg.TableSchema:
-    """The columns of a table of the lake, as the UI shows them."""
-    return dg.TableSchema(
-        [
-            dg.TableColumn(
-                column.name,
-                column.type,
-                description=column.meaning,
-                tags={"table partition": ""} if column.is_partition else {},
-            )
-            for column in columns_of(name)
-        ]
-    )
-
-
-def segment_metadata(log: LogState, change: LogChange | None, as_of_ms: int) -> MetadataMap:
+def segment_metadata(log: LogState, change: LogChange | None, as_of_ms: int) -> Metadata:
     """Metadata of a topic partition of ``archived_segments``."""
     row = log.row
     return {
@@ -53,13 +32,13 @@ def segment_metadata(log: LogState, change: LogChange | None, as_of_ms: int) -> 
         "archive bytes": log.archive_bytes,
         "next offset": row.next_offset,
         "high watermark": "unknown, the log end is used" if row.high_watermark is None else row.high_watermark,
-        "source": dg.MetadataValue.path(row.source),
+        "source": PathValue(row.source),
         "dagster/partition_row_count": log.segments,
         **_place(log, "segments"),
     }
 
 
-def validation_metadata(log: LogState, change: LogChange | None, as_of_ms: int) -> MetadataMap:
+def validation_metadata(log: LogState, change: LogChange | None, as_of_ms: int) -> Metadata:
     """Metadata of a topic partition of ``validated_segments``."""
     return {
         "this run": _this_run(change, ("segments", "batches")),
@@ -74,7 +53,7 @@ def validation_metadata(log: LogState, change: LogChange | None, as_of_ms: int) 
     }
 
 
-def publish_metadata(log: LogState, change: LogChange | None, as_of_ms: int) -> MetadataMap:
+def publish_metadata(log: LogState, change: LogChange | None, as_of_ms: int) -> Metadata:
     """Metadata of a topic partition of ``records``."""
     return {
         "this run": _this_run(change, ("records", "files", "bytes")),
@@ -95,7 +74,7 @@ def _open_transactions(log: LogState, as_of_ms: int) -> str:
     return f"{len(log.open_transactions):,}; the oldest: {oldest.described(as_of_ms)}{warning}"
 
 
-def maintenance_metadata(log: LogState, change: LogChange | None, as_of_ms: int) -> MetadataMap:
+def maintenance_metadata(log: LogState, change: LogChange | None, as_of_ms: int) -> Metadata:
     """Metadata of a topic partition after retention, compaction or an index rebuild."""
     return {
         "this run": _this_run(change, tuple(change.metrics) if change else ()),
@@ -105,9 +84,9 @@ def maintenance_metadata(log: LogState, change: LogChange | None, as_of_ms: int)
     }
 
 
-def _place(log: LogState, table: str) -> MetadataMap:
+def _place(log: LogState, table: str) -> Metadata:
     return {
-        "lake": dg.MetadataValue.path(log.lake),
+        "lake": PathValue(log.lake),
         "log": log.log,
         "dagster/uri": table_address(log.lake, table),
     }
@@ -121,26 +100,15 @@ def _this_run(change: LogChange | None, names: Sequence[str]) -> str:
     return ", ".join(f"{v:,} {name}" if isinstance(v, int) else f"{name} {v}" for name, v in figures) or "checked again"
 
 
-def ledger_table(log: LogState) -> dg.TableMetadataValue:
+def ledger_table(log: LogState) -> TableValue:
     """Ledger states of one log."""
     offsets, records = log.offsets_by_state, Counter[str]()
     for r in log.ledger:
         records[str(r.state)] += r.records
-    return inline_table(
+    return table_value(
         ["state", "offsets", "records", "means"],
         [[state, offsets[state], records[state], MEANINGS[state]] for state in offsets],
     )
-
-
-def inline_table(names: Sequence[str], rows: Sequence[Sequence[str | int | None]]) -> dg.TableMetadataValue:
-    """A table that the UI shows inline, with at most :data:`MAX_ROWS` rows; the last line says how many are not
-    shown.
-    """
-    shown: list[Mapping[str, str | int | None]] = [dict(zip(names, row, strict=True)) for row in rows[:MAX_ROWS]]
-    if len(rows) > MAX_ROWS:
-        shown.append({**dict.fromkeys(names, "…"), names[0]: f"and {len(rows) - MAX_ROWS:,} more"})
-    records = [dg.TableRecord({name: "" if cell is None else cell for name, cell in row.items()}) for row in shown]
-    return dg.MetadataValue.table(records, dg.TableSchema([dg.TableColumn(name, "string") for name in names]))
 
 
 def findings_text(findings: Mapping[Severity, int]) -> str:
@@ -184,9 +152,9 @@ def markdown_table(names: Sequence[str], rows: Iterable[Sequence[object]]) -> st
     return "\n".join(lines)
 
 
-def alarm_table(alarms: Sequence[Alarm]) -> dg.TableMetadataValue:
+def alarm_table(alarms: Sequence[Alarm]) -> TableValue:
     """Where the damage is, in a narrow table; offset ends are exclusive, files are named by their name in the log."""
-    return inline_table(
+    return table_value(
         ["lake", "topic partition", "offsets", "file, position", "what"],
         [
             [lake_name(a.lake), a.topic_partition, a.offsets, _file_and_position(a), f"{a.rule}: {a.message}"]
@@ -201,7 +169,7 @@ def _file_and_position(alarm: Alarm) -> str:
     return os.path.basename(alarm.file) + ("" if alarm.position is None else f", {alarm.position}")
 
 
-def picture_metadata(logs: Sequence[LogState]) -> dg.MarkdownMetadataValue:
+def picture_metadata(logs: Sequence[LogState]) -> MarkdownValue:
     """The picture as Markdown, followed by the same figures as text for users who cannot see it."""
     rows = [
         [log.topic_partition, *(offsets.get(state, 0) for state in states_seen(logs))]
@@ -209,7 +177,7 @@ def picture_metadata(logs: Sequence[LogState]) -> dg.MarkdownMetadataValue:
         if (offsets := log.offsets_by_state) is not None
     ]
     image = base64.b64encode(ledger_picture(logs).encode()).decode()
-    return dg.MetadataValue.md(
+    return MarkdownValue(
         f"![Offsets of each topic partition by ledger state](data:image/svg+xml;base64,{image})\n\n"
         + markdown_table(["topic partition", *states_seen(logs)], rows)
     )

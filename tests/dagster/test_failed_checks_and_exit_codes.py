@@ -10,9 +10,9 @@ import pytest
 from deltalake import DeltaTable
 
 from logcore.logs.model.findings import RULES, Severity
-from pipelines.command.running import RunOutcome
 from pipelines.command.summary import check_lines, checks_code
-from pipelines.questions import QUESTIONS, RECORDS, CheckAnswer, Failure
+from pipelines.run.outcome import RunOutcome
+from pipelines.run.questions import QUESTIONS, RECORDS, CheckAnswer, Failure
 from spark_jobs.lake.delta.tables import read_rows
 from spark_jobs.lake.view.lake_state import read_state
 from tests.dagster.conftest import Execute, check_of

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import checks
+from pipelines.events import check_result
+from pipelines.run import checks
 from spark_jobs.lake.view.expectation_results import LogExpectation, Results
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from tests.broker_directory import LogDirectory
@@ -55,7 +56,9 @@ def answers(state: LakeState, *failing: str) -> dict[str, Results]:
 
 def test_a_red_check_names_the_lake_and_the_page_that_it_is_about(two):
     first, second = two
-    red = checks.expectations_met(second, answers(second, "a", "b"), f"{second.lake}/data_docs/index.html").result
+    red = check_result(
+        checks.expectations_met(second, answers(second, "a", "b"), f"{second.lake}/data_docs/index.html")
+    )
     assert not red.passed
     assert "of lake second" in str(red.description)
     assert first.lake not in f"{red.description} {red.metadata}"
@@ -65,6 +68,6 @@ def test_a_red_check_names_the_lake_and_the_page_that_it_is_about(two):
 
 @pytest.mark.parametrize("failing", [(), ("a",), ("a", "b")])
 def test_the_number_not_met_is_the_sum_of_the_column_beside_it(two, failing):
-    check = checks.expectations_met(two[0], answers(two[0], *failing), None).result
+    check = check_result(checks.expectations_met(two[0], answers(two[0], *failing), None))
     column = [record.data["not met"] for record in check.metadata["by expectation"].records]
     assert check.metadata["not met"].value == sum(column) == len(failing)

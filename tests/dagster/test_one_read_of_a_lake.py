@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from logcore.cli.main import main
-from pipelines.command.running import Runner, RunOutcome
+from pipelines.command import run_lake
+from pipelines.command.running import Runner
+from pipelines.run.look import outcome_without_work
+from pipelines.run.outcome import RunOutcome
 from spark_jobs import launch
 from spark_jobs.lake.delta import tables
 from tests.broker_directory import LogDirectory
@@ -32,6 +35,7 @@ def test_each_table_is_read_at_most_once_after_a_run_and_not_at_all_after_one_wi
     content[len(content) // 2] ^= 1
     segment.write_bytes(content)
     read: Counter[str] = Counter()
+    looks: list[RunOutcome | None] = []
     open_dataset, run = tables.open_dataset, Runner.run
 
     def counted(lake: str, name: str, *arguments: Any) -> Any:
@@ -43,10 +47,19 @@ def test_each_table_is_read_at_most_once_after_a_run_and_not_at_all_after_one_wi
         read.clear()
         return outcome
 
+    def looked(*arguments: Any) -> RunOutcome | None:
+        outcome = outcome_without_work(*arguments)
+        looks.append(outcome)
+        read.clear()
+        return outcome
+
     monkeypatch.setattr(tables, "open_dataset", counted)
     monkeypatch.setattr(Runner, "run", forgotten)
+    monkeypatch.setattr(run_lake, "outcome_without_work", looked)
     with without_spark():
         assert main(["run", str(source.path), "--lake", str(tmp_path / "lake")]) == 2
         assert read == Counter({"logs", "segments", "validations", "offset_ledger", "findings"})
+        assert looks == []
         assert main(["run", str(source.path), "--lake", str(tmp_path / "lake")]) == 2
+    assert [look is not None for look in looks] == [True]
     assert read == Counter()

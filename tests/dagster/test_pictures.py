@@ -86,7 +86,7 @@ def test_only_alarming_states_have_a_strong_colour() -> None:
 
 
 def test_markdown_of_a_picture_holds_the_svg_and_its_figures() -> None:
-    text = picture_metadata([log("orders", (OffsetState.PRESENT, 1234), (OffsetState.OPEN, 1))]).value
+    text = picture_metadata([log("orders", (OffsetState.PRESENT, 1234), (OffsetState.OPEN, 1))]).text
     assert text is not None
     match = re.match(r"!\[[^\]]+\]\(data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)\)\n\n", text)
     assert match is not None

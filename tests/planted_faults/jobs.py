@@ -30,8 +30,8 @@ FAULTS = (
     Fault(
         "a range through the frontier is passed over",
         "spark_jobs/publish/job.py",
-        "ledger = {log: frontier.with_published(ranges, frontiers[log]) for log, ranges in told.items()}",
-        "ledger = told",
+        "ledger = {log: frontier.with_published(ranges, frontiers[log]) for log, ranges in recorded.items()}",
+        "ledger = recorded",
         ("tests/unit/spark_jobs/publish/test_publish_plan.py",),
     ),
     Fault(
@@ -292,7 +292,7 @@ FAULTS = (
     ),
     Fault(
         "what came late waits for a person",
-        "pipelines/steps.py",
+        "pipelines/run/steps.py",
         "    if run.state().came_late:",
         "    if False:",
         ("tests/dagster/test_published_again.py", "-k", "filled_late"),

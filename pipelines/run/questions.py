@@ -1,25 +1,20 @@
 """The checks by name: the question of each about an asset, what makes it fail, and what to do then.
 
-:mod:`pipelines.checks` answers the checks. Each failure has the key of its log, so that a run for chosen topic
+:mod:`pipelines.run.checks` answers the checks. Each failure has the key of its log, so that a run for chosen topic
 partitions only reports those.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import dagster as dg
-
 from logcore.logs.model.findings import Severity
+from pipelines.metadata.values import Metadata
 
 ARCHIVED, VALIDATED, RECORDS = "archived_segments", "validated_segments", "records"
 WHOLE_LAKE = "whole_lake"
-
-FAILING, UNANSWERED, WHAT_TO_DO, NOTES = "failing", "nothing to look at yet", "what to do", "notes"
-"""Names of check metadata in Dagster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,37 +58,22 @@ class CheckAnswer:
     what_to_do: str = ""
     notes: tuple[str, ...] = ()
     """Notes for people although nothing failed."""
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Metadata = field(default_factory=dict)
     """Metadata for Dagster's pages."""
     is_unanswered: bool = False
     """Whether there was no data to check yet."""
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """The answer for comparison with a later one: values for JSON that do not depend on the clock."""
+        failing = sorted([each.log or "", each.offsets, str(each.severity)] for each in self.failures)
+        return {"passed": self.passed, "is_unanswered": self.is_unanswered, "failing": failing}
 
     @property
     def severity(self) -> Severity:
         """The worst severity of its failures; ERROR where it passed."""
         is_error = self.passed or any(each.severity is Severity.ERROR for each in self.failures)
         return Severity.ERROR if is_error else Severity.WARNING
-
-    @property
-    def result(self) -> dg.AssetCheckResult:
-        """The answer as Dagster's result."""
-        facts: dict[str, Any] = {}
-        if self.is_unanswered:
-            facts[UNANSWERED] = True
-        if self.failures:
-            facts[WHAT_TO_DO] = self.what_to_do
-            facts[FAILING] = dg.MetadataValue.json([dataclasses.asdict(each) for each in self.failures])
-        if self.notes:
-            facts[NOTES] = dg.MetadataValue.json(list(self.notes))
-        is_error = self.severity is Severity.ERROR
-        return dg.AssetCheckResult(
-            passed=self.passed,
-            asset_key=self.asset,
-            check_name=self.name,
-            severity=dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,
-            description=self.description,
-            metadata={**self.metadata, **facts},
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +86,12 @@ class Question:
     what_to_do: str
     """Advice if the check fails; LAKE and SOURCE are placeholders."""
 
-    @property
-    def spec(self) -> dg.AssetCheckSpec:
-        """The check for Dagster. No check stops a run: problems of one log must not delay the others."""
-        return dg.AssetCheckSpec(self.name, asset=self.asset, description=self.description)
-
     def answer(
         self,
         lake: str,
         failures: Sequence[Failure],
         fine: str,
-        metadata: Mapping[str, Any],
+        metadata: Metadata,
         notes: Sequence[str] = (),
     ) -> CheckAnswer:
         """Build the answer: one sentence and its metadata.

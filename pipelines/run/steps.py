@@ -1,7 +1,7 @@
 """The steps of a run: each runs its job, whatever the previous step found, and returns the results to show.
 
 A step never decides by itself that there is nothing to do: a run that was killed may have left work to the next one.
-Each step returns what its job changed; :mod:`pipelines.assets` makes events of it.
+Each step returns what its job changed; :mod:`pipelines.assets` makes Dagster's events of it.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-import dagster as dg
-
 from logcore.cli.reading.arguments import OffsetRange
 from logcore.logs.model.log_selection import LogSelection
-from pipelines import checks, partitions
-from pipelines.questions import RECORDS, CheckAnswer
-from pipelines.resources import JobLauncher, LakeResource, RunListener
+from pipelines.metadata.values import JsonValue, Metadata, Observation, PathValue
+from pipelines.run import checks
+from pipelines.run.outcome import REFUSED, RunListener
+from pipelines.run.questions import RECORDS, CheckAnswer
+from pipelines.run.settings import Launcher, RunSettings
 from spark_jobs.contracts import (
     CompactionConfig,
     ExpectationsConfig,
@@ -42,13 +42,15 @@ from spark_jobs.lake.view.open_findings import path_findings
 from spark_jobs.lake.view.registered_lakes import held_logs
 
 READ_COMMITTED = "read_committed"
-REFUSED = "replacement-refused"
-"""Rule of the findings on ranges that could not be published again."""
+
+
+class WorkFound(Exception):
+    """A run that must not act found work to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A Dagster run from the view of a step."""
+    """A run from the view of a step."""
 
     run_id: str
     lake: str
@@ -58,10 +60,20 @@ class Run:
     """Topic partitions of the run; None: all."""
     is_backfill: bool
     """Whether a user chose these partitions in Dagster. Then existing data is checked again, not only new data."""
-    settings: LakeResource
-    launcher: JobLauncher
+    settings: RunSettings
+    launcher: Launcher
     listener: RunListener
-    instance: dg.DagsterInstance
+    acts: bool = True
+    """Whether the run may change the lake. A run that does not act ends with :class:`WorkFound` where it would."""
+
+    def needs_to_act(self) -> None:
+        """Call this before the run changes something by itself, not through a job.
+
+        Raises:
+            WorkFound: The run must not act.
+        """
+        if not self.acts:
+            raise WorkFound
 
     @property
     def intakes(self) -> tuple[Intake, ...]:
@@ -102,7 +114,7 @@ class StepResult:
 
     reports: list[JobReport] = field(default_factory=list)
     answers: list[CheckAnswer] = field(default_factory=list)
-    observations: list[dg.AssetObservation] = field(default_factory=list)
+    observations: list[Observation] = field(default_factory=list)
     """Observations to show although nothing changed."""
     state: LakeState | None = None
     """The lake after the step, if the step has read it."""
@@ -138,7 +150,6 @@ def ingest(run: Run) -> StepResult:
         )
         done.reports.append(run.start(config))
     done.state = state = run.state()
-    partitions.register(run.instance, (log.topic_partition for log in state.logs))
     done.answers.append(checks.sources_agree(state, stops_of(state), path_findings(done.reports)))
     return done
 
@@ -178,6 +189,8 @@ def publish(run: Run) -> StepResult:
             done.reports.append(run.start(config))
         _replace(run, logs, policies, done)
     counts = compare_with_ledger(run.lake)
+    if counts.differences:
+        run.needs_to_act()
     counts.record(run.run_id, run.as_of_ms)
     done.state = state = run.state()
     done.answers.append(checks.rows_equal_ledger(state, counts))
@@ -213,10 +226,10 @@ def _replace(run: Run, logs: tuple[str, ...] | None, policies: str | None, done:
             run.listener.refused(message)
         if refused:
             done.observations.append(
-                dg.AssetObservation(
+                Observation(
                     RECORDS,
-                    description="A part of the request to publish again was refused; its rows stay as they are.",
-                    metadata={"lake": dg.MetadataValue.path(run.lake), "refused": dg.MetadataValue.json(refused)},
+                    {"lake": PathValue(run.lake), "refused": JsonValue(refused)},
+                    "A part of the request to publish again was refused; its rows stay as they are.",
                 )
             )
     if run.state().came_late:
@@ -227,6 +240,8 @@ def prove(run: Run) -> StepResult:
     """Check what other programs did to tables and archive since the last run."""
     done = StepResult()
     seen = look_at_tables(run.lake)  # before the job, which records the state of the tables
+    if seen.findings:
+        run.needs_to_act()
     if seen.needs_proof:
         done.reports.append(run.start(ProveConfig(run.lake, run.run_id, run.as_of_ms)))
     seen.record(run.run_id, run.as_of_ms)
@@ -282,10 +297,10 @@ def _planned_or_done(run: Run, asset: str, config: Callable[[tuple[str, ...] | N
     if run.settings.apply:
         return StepResult([report])
     run.listener.planned(asset, report.plan)
-    plan = dg.AssetObservation(
+    plan = Observation(
         asset,
-        description="A plan only: nothing was changed. Run with apply to carry it out.",
-        metadata={"lake": dg.MetadataValue.path(run.lake), "plan": dg.MetadataValue.json(dict(report.plan))},
+        {"lake": PathValue(run.lake), "plan": JsonValue(dict(report.plan))},
+        "A plan only: nothing was changed. Run with apply to carry it out.",
     )
     return StepResult(observations=[plan])
 
@@ -300,8 +315,8 @@ def maintain(run: Run) -> StepResult:
     )
     did = {name: count for report in done.reports for name, count in report.metrics.items() if count}
     if did:  # also changes that belong to no log
-        figures = {"lake": dg.MetadataValue.path(run.lake), "did": dg.MetadataValue.json(did)}
-        done.observations.append(dg.AssetObservation("tidy_archive", metadata=figures))
+        figures: Metadata = {"lake": PathValue(run.lake), "did": JsonValue(did)}
+        done.observations.append(Observation("tidy_archive", figures))
     return done
 
 

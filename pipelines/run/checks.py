@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-import dagster as dg
-
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.offset_ledger import OffsetState
-from pipelines.metadata.reporting import alarm_table, inline_table, picture_metadata
-from pipelines.questions import (
+from pipelines.metadata.reporting import alarm_table, picture_metadata
+from pipelines.metadata.values import PathValue, table_value
+from pipelines.run.questions import (
     EVERY_OFFSET_ACCOUNTED_FOR,
     EXPECTATIONS_MET,
     NO_DAMAGE,
@@ -59,7 +58,7 @@ def sources_agree(state: LakeState, stops: Sequence[Alarm], findings: Sequence[F
             "logs": len(state.logs),
             "stopped logs": len(stops),
             "paths with errors": len(errors),
-            **({"what and where": inline_table(["rule", "where", "what"], rows)} if rows else {}),
+            **({"what and where": table_value(["rule", "where", "what"], rows)} if rows else {}),
         },
     )
 
@@ -110,7 +109,7 @@ def every_offset_accounted_for(state: LakeState) -> CheckAnswer:
         failures,
         f"{_count(offsets_of_all, 'offset')} of {_count(len(logs), 'log')} of lake {state.name}",
         {
-            "lake": dg.MetadataValue.path(state.lake),
+            "lake": PathValue(state.lake),
             "ledger": f"{_count(sum(len(log.ledger) for log in logs), 'range')} of {_count(len(logs), 'log')}",
             **({"never validated": ", ".join(left_out)} if left_out else {}),
             "picture": picture_metadata(logs),
@@ -167,7 +166,7 @@ def rows_equal_ledger(state: LakeState, counts: LedgerComparison) -> CheckAnswer
         {
             "records published by the ledger": published,
             **(
-                {"differences": inline_table(["topic partition", "offsets", "rows", "ledger", "what"], rows)}
+                {"differences": table_value(["topic partition", "offsets", "rows", "ledger", "what"], rows)}
                 if rows
                 else {}
             ),
@@ -204,7 +203,7 @@ def no_hanging_transaction(state: LakeState, as_of_ms: int) -> CheckAnswer:
         {
             "open transactions": sum(len(log.open_transactions) for log in waiting),
             "logs that wait for one": len(waiting),
-            **({"oldest of each log": inline_table(columns, rows)} if rows else {}),
+            **({"oldest of each log": table_value(columns, rows)} if rows else {}),
         },
     )
 
@@ -265,10 +264,10 @@ def expectations_met(state: LakeState, results: Mapping[str, Results], data_docs
         {
             "expectations": len(outcomes),
             "not met": len(not_met),
-            "not met, by severity": inline_table(["severity", "not met"], _by_severity(not_met)),
-            **({"not met, and where": inline_table(columns, listed)} if listed else {}),
-            "by expectation": inline_table(["expectation", "met", "not met"], _by_name(outcomes)),
-            **({"data docs": dg.MetadataValue.path(data_docs)} if data_docs else {}),
+            "not met, by severity": table_value(["severity", "not met"], _by_severity(not_met)),
+            **({"not met, and where": table_value(columns, listed)} if listed else {}),
+            "by expectation": table_value(["expectation", "met", "not met"], _by_name(outcomes)),
+            **({"data docs": PathValue(data_docs)} if data_docs else {}),
         },
     )
 

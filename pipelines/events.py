@@ -1,0 +1,86 @@
+"""Plain values of a run as Dagster's metadata, check results and observations."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import dagster as dg
+
+from logcore.logs.model.findings import Severity
+from pipelines.metadata.values import JsonValue, MarkdownValue, Metadata, Observation, PathValue, TableValue, Value
+from pipelines.run.questions import CheckAnswer, Question
+from spark_jobs.lake.view.shown_tables import columns_of
+
+FAILING, UNANSWERED, WHAT_TO_DO, NOTES = "failing", "nothing to look at yet", "what to do", "notes"
+"""Names of check metadata in Dagster."""
+
+
+def as_metadata(metadata: Metadata) -> dict[str, Any]:
+    """Metadata as Dagster's values."""
+    return {name: _metadata_value(value) for name, value in metadata.items()}
+
+
+def check_spec(question: Question) -> dg.AssetCheckSpec:
+    """The check for Dagster. No check stops a run: problems of one log must not delay the others."""
+    return dg.AssetCheckSpec(question.name, asset=question.asset, description=question.description)
+
+
+def check_result(answer: CheckAnswer) -> dg.AssetCheckResult:
+    """The answer to a check as Dagster's result."""
+    facts: dict[str, Any] = {}
+    if answer.is_unanswered:
+        facts[UNANSWERED] = True
+    if answer.failures:
+        facts[WHAT_TO_DO] = answer.what_to_do
+        facts[FAILING] = dg.MetadataValue.json([dataclasses.asdict(each) for each in answer.failures])
+    if answer.notes:
+        facts[NOTES] = dg.MetadataValue.json(list(answer.notes))
+    is_error = answer.severity is Severity.ERROR
+    return dg.AssetCheckResult(
+        passed=answer.passed,
+        asset_key=answer.asset,
+        check_name=answer.name,
+        severity=dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,
+        description=answer.description,
+        metadata={**as_metadata(answer.metadata), **facts},
+    )
+
+
+def asset_observation(observation: Observation) -> dg.AssetObservation:
+    """The observation as Dagster's event."""
+    return dg.AssetObservation(
+        observation.asset, description=observation.description, metadata=as_metadata(observation.metadata)
+    )
+
+
+def table_schema(name: str) -> dg.TableSchema:
+    """The columns of a table of the lake, as the UI shows them."""
+    return dg.TableSchema(
+        [
+            dg.TableColumn(
+                column.name,
+                column.type,
+                description=column.meaning,
+                tags={"table partition": ""} if column.is_partition else {},
+            )
+            for column in columns_of(name)
+        ]
+    )
+
+
+def _metadata_value(value: Value) -> Any:
+    match value:
+        case PathValue(path):
+            return dg.MetadataValue.path(path)
+        case MarkdownValue(text):
+            return dg.MetadataValue.md(text)
+        case JsonValue(content):
+            return dg.MetadataValue.json(content)
+        case TableValue(columns, rows):
+            records = [dg.TableRecord(dict(zip(columns, row, strict=True))) for row in rows]
+            return dg.MetadataValue.table(
+                records, dg.TableSchema([dg.TableColumn(column, "string") for column in columns])
+            )
+        case _:
+            return value

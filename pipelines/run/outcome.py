@@ -1,0 +1,140 @@
+"""What a run did, as values: collected by a listener while its steps run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from logcore.exit_codes import ExitCode
+from logcore.logs.model.findings import Finding, found
+from pipelines.run.questions import CheckAnswer
+from spark_jobs.contracts import JobConfig, JobReport
+from spark_jobs.lake.view.open_findings import path_findings
+
+Announce = Callable[[JobConfig], None]
+
+REFUSED = "replacement-refused"
+"""Rule of the findings on ranges that could not be published again."""
+
+
+class RunListener:
+    """Receives the results of a run as values, in the process of the run. This one ignores everything.
+
+    Dagster stores text of a run: events, metadata, names of errors. A caller that starts a run in its own process and
+    needs the values passes its own listener as the resource ``listener``.
+    """
+
+    def job_begins(self, config: JobConfig) -> None:
+        """A job is about to start."""
+
+    def job_reported(self, report: JobReport) -> None:
+        """A job has ended."""
+
+    def planned(self, asset: str, plan: Mapping[str, Any]) -> None:
+        """A job made a plan for an asset, and was not allowed to execute it."""
+
+    def refused(self, message: str) -> None:
+        """A part of the request was refused."""
+
+    def answered(self, answer: CheckAnswer) -> None:
+        """A check of the run has its answer."""
+
+    def failed(self, error: BaseException) -> None:
+        """A step ends with this error."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFailure:
+    """Why a run did not finish."""
+
+    message: str
+    """A paragraph for the user."""
+    code: ExitCode
+    """Exit code of the command: USAGE if the call was wrong, otherwise NOT_CHECKED."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """The result of a run."""
+
+    run_id: str
+    changed: Mapping[str, tuple[str, ...]]
+    """Partition keys that were materialized, by asset."""
+    plans: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Plans that were made and not executed, by asset."""
+    refused: tuple[Finding, ...] = ()
+    """The refused parts of the request."""
+    of_paths: tuple[Finding, ...] = ()
+    """Findings about the source paths in this run."""
+    answers: tuple[CheckAnswer, ...] = ()
+    """Every check that the run answered."""
+    uncommitted_records: int = 0
+    """Rows that the run wrote to `records_uncommitted`."""
+    failure: RunFailure | None = None
+
+    @property
+    def found_nothing_new(self) -> bool:
+        """Whether the run changed nothing."""
+        return self.failure is None and not any(self.changed.values()) and not self.uncommitted_records
+
+
+class CollectingListener(RunListener):
+    """Collects the results of one run.
+
+    Args:
+        announce: Gets each job before it is started; None without a terminal.
+    """
+
+    def __init__(self, announce: Announce | None = None) -> None:
+        self._announce = announce
+        self.reports: list[JobReport] = []
+        self.plans: dict[str, Mapping[str, Any]] = {}
+        self.refusals: list[str] = []
+        self.answers: list[CheckAnswer] = []
+        self.error: BaseException | None = None
+        """Error of the failed step; no later step begins."""
+
+    def job_begins(self, config: JobConfig) -> None:
+        """Announce the job."""
+        if self._announce is not None:
+            self._announce(config)
+
+    def job_reported(self, report: JobReport) -> None:
+        """Keep the report."""
+        self.reports.append(report)
+
+    def planned(self, asset: str, plan: Mapping[str, Any]) -> None:
+        """Keep the plan."""
+        self.plans[asset] = plan
+
+    def refused(self, message: str) -> None:
+        """Keep what was refused."""
+        self.refusals.append(message)
+
+    def answered(self, answer: CheckAnswer) -> None:
+        """Keep the answer."""
+        self.answers.append(answer)
+
+    def failed(self, error: BaseException) -> None:
+        """Keep the error."""
+        self.error = error
+
+    def outcome(self, run_id: str, changed: Mapping[str, tuple[str, ...]], failure: RunFailure | None) -> RunOutcome:
+        """What the run did.
+
+        Args:
+            run_id: The run's identity.
+            changed: Partition keys that were materialized, by asset.
+            failure: Why the run did not finish; None: it finished.
+        """
+        return RunOutcome(
+            run_id=run_id,
+            changed=changed,
+            plans=dict(self.plans),
+            refused=tuple(found(REFUSED, message) for message in self.refusals),
+            of_paths=path_findings(self.reports),
+            answers=tuple(self.answers),
+            uncommitted_records=sum(int(each.metrics.get("uncommitted_records") or 0) for each in self.reports),
+            failure=failure,
+        )

@@ -1,0 +1,105 @@
+"""What a run works on, and how: the settings that :class:`pipelines.resources.LakeResource` has as Dagster's fields."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from logcore.cli.reading.arguments import OffsetRange, offset_range
+from spark_jobs.contracts import Intake, JobConfig, JobReport
+from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake.view import registered_lakes
+
+
+class Launcher(Protocol):
+    """Starts one job of :mod:`spark_jobs` and waits for its report."""
+
+    def run(self, config: JobConfig) -> JobReport:
+        """Run the job of this configuration. An empty plan starts nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """The settings of a run; :class:`pipelines.resources.LakeResource` describes each field.
+
+    A run without ``sources`` reads the sources that are registered for its lake in the operator's home, never those
+    that only the lake itself names. A run without ``lake`` works on the lake that has its partition keys, or on the
+    only lake.
+    """
+
+    lake: str = ""
+    home: str = ""
+    sources: Sequence[str] = ()
+    topics: Sequence[str] = ()
+    partitions: Sequence[int] = ()
+    logs: Sequence[str] = ()
+    mode: str = "copy"
+    high_watermark: str = "checkpoint"
+    cluster: str = ""
+    include_internal: bool = False
+    policies: str = ""
+    isolation_level: str = ""
+    fill_from: Sequence[str] = ()
+    move_source: bool = False
+    at_once: bool = True
+    replace: str = ""
+    replace_since_ms: int | None = None
+    replace_until_ms: int | None = None
+    replace_withdrawn: bool = False
+    as_of_ms: int = -1
+    proof_part: int = 0
+    apply: bool = False
+
+    def find(self, named: str | None, keys: tuple[str, ...] | None) -> str:
+        """Find the directory of the lake of this run.
+
+        Args:
+            named: The lake that the run's tag names.
+            keys: The partition keys of the run.
+        """
+        home = self.home or registered_lakes.home_folder()
+        return registered_lakes.find_lake(home, self.lake or named, keys)
+
+    def intakes(self, lake: str) -> tuple[Intake, ...]:
+        """The sources of this run: its own, or those that are registered for the lake.
+
+        Raises:
+            NoLakeError: The lake is not registered, and names sources of its own.
+        """
+        return (self.as_intake(),) if self.sources else registered_lakes.intakes_of(lake)
+
+    def policy_file(self, lake: str) -> str | None:
+        """The policies of this run, or those that are registered for the lake."""
+        return self.policies or registered_lakes.read_registered(lake).policies
+
+    def as_intake(self) -> Intake:
+        """These settings in their registered form."""
+        return Intake(
+            paths=tuple(self.sources),
+            topics=tuple(self.topics),
+            partitions=tuple(self.partitions),
+            mode=self.mode,
+            high_watermark=self.high_watermark,
+            cluster=self.cluster or None,
+            include_internal=self.include_internal,
+            policies=self.policies or None,
+            isolation_level=self.isolation_level or None,
+            fill_from=tuple(self.fill_from),
+        )
+
+    def replacement(self) -> OffsetRange | None:
+        """Offsets to publish again; None: none.
+
+        Raises:
+            UsageError: ``replace`` is not a range, or times are given without it.
+        """
+        if not self.replace:
+            if self.replace_since_ms is not None or self.replace_until_ms is not None:
+                raise UsageError('replace_since_ms and replace_until_ms bound what is replaced; add replace: ".."')
+            return None
+        try:
+            return offset_range(self.replace)
+        except ArgumentTypeError as error:
+            raise UsageError(f"replace: {error}") from error

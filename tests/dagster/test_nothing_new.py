@@ -1,0 +1,102 @@
+"""A command with nothing to do loads no Dagster and leaves no run, unless Dagster shows something else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from deltalake import DeltaTable
+
+from pipelines.command.instance import open_instance
+from tests.broker_directory import LogDirectory
+
+pytestmark = pytest.mark.dagster
+
+PROGRAM = """
+import sys
+from logcore.cli.main import main
+code = main(sys.argv[1:])
+print("loaded:", *sorted({"dagster", "great_expectations", "pyspark"} & sys.modules.keys()))
+sys.exit(code)
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> LogDirectory:
+    made = LogDirectory(tmp_path / "kafka-logs")
+    made.partition("orders-0").append(20)
+    made.high_watermarks(orders_0=20, orders_1=5)
+    return made
+
+
+def run(tmp_path: Path, source: LogDirectory, *options: str, history: str = "history") -> tuple[int, list[str], bool]:
+    """One command in a process of its own: exit code, what was loaded, and whether it printed "nothing new"."""
+    places = {"LOGLAKE_HOME": str(tmp_path / "home"), "DAGSTER_HOME": str(tmp_path / history)}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, "run", str(source.path), "--lake", str(tmp_path / "lake"), *options],
+        env=os.environ | places,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    lines = done.stdout.splitlines()
+    assert lines, done.stderr
+    return done.returncode, lines[-1].split()[1:], "nothing new" in lines
+
+
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, history: str = "history") -> int:
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / history))
+    with open_instance(str(tmp_path / history)) as instance:
+        assert isinstance(instance, dg.DagsterInstance)
+        return instance.get_runs_count()
+
+
+def test_a_run_with_nothing_to_do_loads_no_dagster_and_leaves_no_run(tmp_path, source, monkeypatch):
+    first = run(tmp_path, source)
+    assert (first[0], "dagster" in first[1], first[2]) == (0, True, False)
+    again = run(tmp_path, source)
+    assert again == (0, [], True)
+    assert runs(tmp_path, monkeypatch) == 1
+
+
+def test_growth_is_found_and_recorded(tmp_path, source, monkeypatch):
+    run(tmp_path, source)
+    partition = source.partition("orders-1")
+    partition.append(5)
+    code, loaded, is_nothing = run(tmp_path, source)
+    assert (code, "dagster" in loaded, is_nothing) == (0, True, False)
+    assert runs(tmp_path, monkeypatch) == 2
+
+
+def test_a_lasting_failure_is_printed_each_time_and_recorded_once(tmp_path, source, monkeypatch):
+    (segment,) = (source.path / "orders-0").glob("*.log")
+    content = bytearray(segment.read_bytes())
+    content[-1] ^= 1
+    segment.write_bytes(content)
+    source.partition("orders-0").roll(20)
+    assert run(tmp_path, source)[0] == 2
+    assert run(tmp_path, source) == (2, [], True)
+    assert runs(tmp_path, monkeypatch) == 1
+
+
+def test_what_another_engine_did_and_its_repair_are_both_recorded(tmp_path, source, monkeypatch):
+    run(tmp_path, source)
+    DeltaTable(str(tmp_path / "lake" / "tables" / "records")).delete('"offset" = 4')
+    code, loaded, _ = run(tmp_path, source)
+    assert (code, "dagster" in loaded) == (2, True)
+    assert run(tmp_path, source, "--replace", "..")[0] == 0
+    assert runs(tmp_path, monkeypatch) == 3
+    assert run(tmp_path, source) == (0, [], True)
+
+
+def test_another_history_does_not_have_the_answers(tmp_path, source, monkeypatch):
+    run(tmp_path, source)
+    code, loaded, is_nothing = run(tmp_path, source, history="another")
+    assert (code, "dagster" in loaded, is_nothing) == (0, True, True)
+    assert runs(tmp_path, monkeypatch, "another") == 1
+    assert run(tmp_path, source, history="another") == (0, [], True)
