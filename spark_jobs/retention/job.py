@@ -23,7 +23,7 @@ from spark_jobs.contracts import JobReport, RetentionConfig
 from spark_jobs.lake.segments import archive, removals
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.log_segments import GovernedLog, LogSegment, governed_logs, log_segments
-from spark_jobs.lake.segments.removals import SegmentFact, Unfinished
+from spark_jobs.lake.segments.removals import RecordedAction, Unfinished
 from spark_jobs.lake.setup.policies import TopicPolicy, read_policies
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ def _why_it_stays(
     return decision.stays[0].why
 
 
-def _explain(config: RetentionConfig) -> tuple[dict[str, tuple[str, str]], list[SegmentFact]]:
+def _explain(config: RetentionConfig) -> tuple[dict[str, tuple[str, str]], list[RecordedAction]]:
     """Rule and reason of every retired segment that is not recorded yet, and the reason why each log's first segment
     stayed.
 
@@ -239,7 +239,7 @@ def _explain(config: RetentionConfig) -> tuple[dict[str, tuple[str, str]], list[
     segments = archive.read_segments(config.lake, sorted(rows), live=False)
     governed = {log.row.log: log for log in governed_logs(config.lake, policies, sorted(rows))} if rows else {}
     explained: dict[str, tuple[str, str]] = {}
-    stays: list[SegmentFact] = []
+    stays: list[RecordedAction] = []
     for log, retired_ms in sorted({(r.segment.log, r.segment.retired_ms or 0) for r in pending}):
         policy = policies.for_topic(rows[log].topic)
         if policy is None:
@@ -255,6 +255,6 @@ def _explain(config: RetentionConfig) -> tuple[dict[str, tuple[str, str]], list[
             now = _plan_log(left, retired_ms)
             if now.staying is not None and not now.leaving:
                 stays.append(
-                    SegmentFact(now.staying.slices[0], "keep", "retention", "; ".join(now.why_it_stays), retired_ms)
+                    RecordedAction(now.staying.slices[0], "keep", "retention", "; ".join(now.why_it_stays), retired_ms)
                 )
     return explained, stays

@@ -46,7 +46,7 @@ took turns.
 """
 _FIGURES = """\
 - **Figures.** Medians, extremes in brackets. *noisy*: a contender's slowest round took more than 1.3 times its fastest,
-  though such sets were thrown away and taken anew; it is void.
+  though such sets were thrown away and repeated; it is void.
 """
 _READING = """\
 - **What is read.** Generated segments, seeded, at least {mib} MiB of records each, the file in the page cache: `small`
@@ -85,7 +85,7 @@ _MAINTENANCE = """\
 - **Linear.** The same on a log eight times as large, against our own speed on the small one; what stays is held against
   a count that was made when the log was drawn.
 - **The map.** As many different keys of 16 bytes as `SkimpyOffsetMap` takes at its load of 0.9, hashing included.
-  Both have their room already, as a broker's cleaner has it; told beside it is ours when it makes its room, at once or
+  Both have their room already, as a broker's cleaner has it. Also measured: ours when it makes its room, at once or
   growing, while the clock runs. Cleaning fills it growing.
 - **One huge log.** The job `compaction`, spread over many tasks, on one processor and on two: warm sessions, the lake
   in memory, the same files.
@@ -123,9 +123,9 @@ def page(
             java_warm_ups=java_warm_ups,
             kafka=KAFKA,
         ),
-        "## What was asked for\n",
+        "## Targets\n",
         _table([line for line in lines if line.must is not None]),
-        "\n## SegmentFact beside it\n",
+        "\n## Also measured\n",
         _table([line for line in lines if line.must is None]),
     ]
     if failures:

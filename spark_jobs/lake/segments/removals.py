@@ -183,7 +183,7 @@ def unfinished(lake: str, logs: Sequence[str] | None = None) -> Unfinished:
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentFact:
+class RecordedAction:
     """Another fact to record about a segment, with the removals of its run."""
 
     segment: Segment
@@ -209,7 +209,7 @@ def finish(
     run_id: str,
     logs: Sequence[str] | None,
     explain: Mapping[str, tuple[str, str]] | None = None,
-    more: Sequence[SegmentFact] = (),
+    more: Sequence[RecordedAction] = (),
 ) -> list[Removal]:
     """Update ``log_actions`` and the ledger to match ``segments``; if they match, nothing is written.
 

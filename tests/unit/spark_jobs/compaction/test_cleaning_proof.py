@@ -27,11 +27,11 @@ def batches(kept: dict[int, Row]) -> list[pa.RecordBatch]:
 ALL = dict(enumerate(BEFORE))
 
 
-SegmentFact = Callable[..., NewestByKey]
+MakeNewest = Callable[..., NewestByKey]
 
 
 @pytest.fixture(params=["exact", "hashed"])
-def newest(request) -> SegmentFact:
+def newest(request) -> MakeNewest:
     """Tells the newest of some rows by either way."""
     secret = HashKey.random()
 
@@ -83,21 +83,21 @@ def test_a_record_between_those_that_were_there_is_named():
         ({1: ALL[1], 2: ALL[2]}, "offset 5 is the newest of its key, and offset 1 is left"),
     ],
 )
-def test_the_newest_of_every_key_has_to_be_left(newest: SegmentFact, left, said):
+def test_the_newest_of_every_key_has_to_be_left(newest: MakeNewest, left, said):
     wrong = not_newest(newest(ALL), newest(left))
     assert wrong is None if said is None else said in str(wrong)
 
 
-def test_a_value_that_shows_again_because_its_tombstone_left_is_named(newest: SegmentFact):
+def test_a_value_that_shows_again_because_its_tombstone_left_is_named(newest: MakeNewest):
     before = {0: (b"a", b"1"), 1: (b"a", None)}
     assert "offset 0 is left" in str(not_newest(newest(before), newest({0: before[0]})))
 
 
-def test_what_lies_behind_the_end_makes_nothing_obsolete(newest: SegmentFact):
+def test_what_lies_behind_the_end_makes_nothing_obsolete(newest: MakeNewest):
     assert "offset 2 is the newest" in str(not_newest(newest(ALL, end=3), newest({1: ALL[1], 5: ALL[5]}, end=3)))
 
 
-def test_aborted_records_are_no_last_word_and_may_not_be_left(newest: SegmentFact):
+def test_aborted_records_are_no_last_word_and_may_not_be_left(newest: MakeNewest):
     aborted = Aborted.of([(5, 6), (2, 3)])
     assert not_newest(newest(ALL, aborted=aborted), newest({0: ALL[0], 1: ALL[1], 4: ALL[4]}, aborted=aborted)) is None
     said = not_newest(newest(ALL, aborted=aborted), newest({0: ALL[0], 1: ALL[1], 2: ALL[2]}, aborted=aborted))
