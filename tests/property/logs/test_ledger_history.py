@@ -91,7 +91,7 @@ def records(ranges: list[LedgerRange]) -> Counter[OffsetState]:
     return +counted
 
 
-@settings(derandomize=True, max_examples=500, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(derandomize=True, max_examples=2_500, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(histories(), st.data())
 def test_a_ledger_made_again_over_an_earlier_one_is_the_ledger_of_the_whole_log(
     drawn: History, data: st.DataObject
