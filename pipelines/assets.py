@@ -24,7 +24,8 @@ from pipelines.metadata import reporting
 from pipelines.metadata.values import Metadata
 from pipelines.partitions import TOPIC_PARTITIONS, chosen_keys, register
 from pipelines.resources import LAKE_TAG, JobLauncher, LakeResource
-from pipelines.run import questions, steps
+from pipelines.run import chains, questions
+from pipelines.run.chains import Link
 from pipelines.run.outcome import RunListener
 from pipelines.run.questions import Question
 from pipelines.run.steps import Run, StepResult, Work
@@ -77,16 +78,24 @@ class Product:
 class Step:
     """An op: what it does, the asset that it makes (if any), and its checks."""
 
-    name: str
-    work: Work
+    link: Link
     product: Product | None = None
     questions: tuple[Question, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the op."""
+        return self.link.name
+
+    @property
+    def work(self) -> Work:
+        """What the op does."""
+        return self.link.work
 
 
 INTAKE = (
     Step(
-        "ingest",
-        steps.ingest,
+        chains.INTAKE[0],
         Product(
             "archived_segments",
             "**The archive**: our copy of each log, immutable segment files and the table `segments` that says which "
@@ -99,8 +108,7 @@ INTAKE = (
         (questions.SOURCES_AGREE,),
     ),
     Step(
-        "validate",
-        steps.validate,
+        chains.INTAKE[1],
         Product(
             "validated_segments",
             "**Every byte validated**: batches, findings, quarantined bytes, transactions, and the ledger that gives "
@@ -113,8 +121,7 @@ INTAKE = (
         (questions.NO_DAMAGE, questions.EVERY_OFFSET_ACCOUNTED_FOR, questions.NOTHING_REMOTE),
     ),
     Step(
-        "publish",
-        steps.publish,
+        chains.INTAKE[2],
         Product(
             "records",
             "**The table to query**: every record that a read-committed consumer sees, exactly once. Columns are those "
@@ -126,14 +133,13 @@ INTAKE = (
         ),
         (questions.ROWS_EQUAL_LEDGER, questions.NO_HANGING_TRANSACTION),
     ),
-    Step("prove", steps.prove, None, (questions.TABLES_UNHARMED,)),
-    Step("expectations", steps.expect, None, (questions.EXPECTATIONS_MET,)),
+    Step(chains.INTAKE[3], None, (questions.TABLES_UNHARMED,)),
+    Step(chains.INTAKE[4], None, (questions.EXPECTATIONS_MET,)),
 )
 
 MAINTENANCE = (
     Step(
-        "retention",
-        steps.retain,
+        chains.MAINTENANCE[0],
         Product(
             "retained_log",
             "**The archive after retention** by `retention.ms` and `retention.bytes`, as a broker would do it. Only "
@@ -145,8 +151,7 @@ MAINTENANCE = (
         ),
     ),
     Step(
-        "compaction",
-        steps.compact,
+        chains.MAINTENANCE[1],
         Product(
             "compacted_log",
             "**The archive after cleaning by key**. Only topics whose policy says `compact`; checked before it is "
@@ -158,8 +163,7 @@ MAINTENANCE = (
         ),
     ),
     Step(
-        "maintain",
-        steps.maintain,
+        chains.MAINTENANCE[2],
         Product(
             "tidy_archive",
             "**The archive without unneeded files**: files of segments that were retired long enough ago, and "
@@ -172,8 +176,7 @@ MAINTENANCE = (
         ),
     ),
     Step(
-        "rebuild_indexes",
-        steps.rebuild_indexes,
+        chains.MAINTENANCE[3],
         Product(
             "rebuilt_indexes",
             "**Offset and time indexes** beside every live segment of the archive, as a broker's recovery writes them.",
@@ -184,8 +187,7 @@ MAINTENANCE = (
         ),
     ),
     Step(
-        "optimize",
-        steps.optimize,
+        chains.MAINTENANCE[4],
         Product(
             "optimized_tables",
             "**The tables in files of the right size**: small ones are merged in their order, so that a look-up opens "
@@ -325,7 +327,7 @@ def _begin(
 
 def _attempt(step: Step, run: Run, instance: dg.DagsterInstance) -> StepResult:
     try:
-        done = step.work(run)
+        done = run.listener.result_of(step.name) or step.work(run)
         if done.answers and instance.is_persistent:
             answers = {answer.name: answer.recorded for answer in done.answers}
             record_answers(run.lake, instance.root_directory, run.run_id, answers)

@@ -89,7 +89,7 @@ class DemoCommand:
 
     def run(self, options: argparse.Namespace) -> int:
         """Do it; returns the exit code."""
-        return _guarded(lambda: _run_demo(options.samples))
+        return _guarded(lambda: _run_demo(options.now_ms, options.samples))
 
 
 run_command = RunCommand()
@@ -103,11 +103,11 @@ def _run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequenc
     return run_lake(options, numbers, logs)
 
 
-def _run_demo(samples: str | None) -> int:
+def _run_demo(now_ms: int, samples: str | None) -> int:
     with _uncollected("pipelines.command.demo"):
         from pipelines.command.demo import run_demo
 
-    return run_demo(samples)
+    return run_demo(now_ms, samples)
 
 
 @contextmanager

@@ -6,8 +6,7 @@ from typing import Any
 
 import dagster as dg
 
-INTAKE_JOB = "loglake"
-MAINTENANCE_JOB = "maintenance"
+from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
 
 loglake = dg.define_asset_job(
     INTAKE_JOB,

@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
-from importlib.machinery import ModuleSpec
 
 import dagster as dg
 from pydantic import Field
@@ -32,18 +30,7 @@ class JobLauncher(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     def run(self, config: JobConfig) -> JobReport:
         """Run the job of this configuration. An empty plan starts nothing."""
-        _name_the_main_module()
         return launch.run(config.JOB, config, mode=self.mode, engine=self.engine)
-
-
-def _name_the_main_module() -> None:
-    """Give the main module of this process a spec if it has neither a spec nor a file.
-
-    This is the case in Dagster's run workers. pyspark.sql.connect takes such a process for a doctest and ends it.
-    """
-    main = sys.modules["__main__"]
-    if not hasattr(main, "__file__") and getattr(main, "__spec__", None) is None:
-        main.__spec__ = ModuleSpec("__main__", None)
 
 
 class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]

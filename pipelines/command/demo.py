@@ -14,11 +14,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from logcore.exit_codes import ExitCode
-from pipelines.command.instance import open_instance
-from pipelines.command.running import Runner, announcer
+from pipelines.command.history import prepare_history
+from pipelines.command.running import (
+    EngineLauncher,
+    HistoryInBackground,
+    Runner,
+    announcer,
+    open_dagster_history,
+)
 from pipelines.command.summary import damage_lines, logs_table, meanings_line, shown_path
-from pipelines.jobs import INTAKE_JOB
-from pipelines.resources import JobLauncher
+from pipelines.run.chains import INTAKE_JOB
 from pipelines.run.outcome import RunOutcome
 from spark_jobs import launch
 from spark_jobs.contracts import Intake
@@ -29,18 +34,20 @@ from spark_jobs.lake.view.registered_lakes import home_folder, lake_name
 SUFFIX = ".tar.xz"
 
 
-def run_demo(samples: str | None = None) -> int:
+def run_demo(now_ms: int, samples: str | None = None) -> int:
     """Run the demo. The exit code is 0 although a sample is damaged, because the demo shows that damage on purpose."""
     begun = time.monotonic()
     home = Path(home_folder())
     os.environ["LOGLAKE_HOME"] = str(home)
     archives = _archives(Path(samples) if samples else Path(__file__).resolve().parents[2] / "samples")
     outcomes: dict[str, RunOutcome] = {}
-    with open_instance(str(home / "dagster")) as instance:
+    folder = str(home / "dagster")
+    prepare_history(folder)
+    with HistoryInBackground(lambda: open_dagster_history(folder)) as history:
         # The last lake goes through Spark, as on a cluster; the others through processes of this machine.
         engines = ["auto"] * (len(archives) - 1) + ["spark"]
         for archive, engine in zip(archives, engines, strict=True):
-            runner = Runner(instance, announcer(), JobLauncher(engine=engine))
+            runner = Runner(history, now_ms, EngineLauncher(engine), engine, announcer())
             logdir = _unpack(archive, home / "samples")
             lake = str(home / "lakes" / logdir.parent.name)
             with launch.open_lake(lake, "loglake demo"):

@@ -5,8 +5,43 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.view.registered_lakes import lake_around
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def settings_file() -> Path:
+    """Path of our ``dagster.yaml``: in the package if it was installed from a wheel, otherwise in ``deploy/``."""
+    packaged = _PACKAGE / "dagster.yaml"
+    return packaged if packaged.exists() else _PACKAGE.parent / "deploy" / "dagster.yaml"
+
+
+def prepare_history(default_folder: str, lake: str | None = None) -> Path:
+    """Create the folder of the instance with its ``dagster.yaml`` where they do not exist.
+
+    Args:
+        default_folder: The folder, unless ``DAGSTER_HOME`` names another.
+        lake: A directory that is a lake, or becomes one in this run.
+
+    Raises:
+        UsageError: The folder is inside a lake.
+        JobError: It cannot be written.
+    """
+    folder = check_outside_lakes(default_folder, lake)
+    target = folder / "dagster.yaml"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not target.exists():
+            temporary = folder / "dagster.yaml.tmp"
+            temporary.write_bytes(settings_file().read_bytes())
+            os.replace(temporary, target)
+    except OSError as error:
+        raise JobError(
+            f"Dagster's home {folder} cannot be written: {error.strerror or error}. Make room or change the "
+            "permissions there, or name another folder with DAGSTER_HOME. The lake is as it was."
+        ) from error
+    return folder
 
 
 def check_outside_lakes(default_folder: str, lake: str | None = None) -> Path:

@@ -13,17 +13,9 @@ from pathlib import Path
 
 import dagster as dg
 
-from pipelines.command.history import check_outside_lakes
-from spark_jobs.lake.errors import JobError
+from pipelines.command.history import prepare_history
 
 HOST_TAG, PROCESS_TAG = "loglake/host", "loglake/process"
-_PACKAGE = Path(__file__).resolve().parent.parent
-
-
-def settings_file() -> Path:
-    """Path of our ``dagster.yaml``: in the package if it was installed from a wheel, otherwise in ``deploy/``."""
-    packaged = _PACKAGE / "dagster.yaml"
-    return packaged if packaged.exists() else _PACKAGE.parent / "deploy" / "dagster.yaml"
 
 
 def open_instance(default_folder: str, lake: str | None = None) -> dg.DagsterInstance:
@@ -37,19 +29,7 @@ def open_instance(default_folder: str, lake: str | None = None) -> dg.DagsterIns
     Raises:
         UsageError: The folder is inside a lake.
     """
-    folder = check_outside_lakes(default_folder, lake)
-    target = folder / "dagster.yaml"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if not target.exists():
-            temporary = folder / "dagster.yaml.tmp"
-            temporary.write_bytes(settings_file().read_bytes())
-            os.replace(temporary, target)
-    except OSError as error:
-        raise JobError(
-            f"Dagster's home {folder} cannot be written: {error.strerror or error}. Make room or change the "
-            "permissions there, or name another folder with DAGSTER_HOME. The lake is as it was."
-        ) from error
+    folder = prepare_history(default_folder, lake)
     os.environ["DAGSTER_HOME"] = str(folder)
     return dg.DagsterInstance.from_config(str(folder))
 

@@ -16,7 +16,14 @@ from logcore.cli.reading.nearest_names import no_such_topic
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.log_selection import LogSelection
-from pipelines.command.history import check_outside_lakes
+from pipelines.command.history import check_outside_lakes, prepare_history
+from pipelines.command.running import (
+    EngineLauncher,
+    HistoryInBackground,
+    Runner,
+    announcer,
+    open_dagster_history,
+)
 from pipelines.command.summary import (
     check_lines,
     checks_code,
@@ -28,6 +35,7 @@ from pipelines.command.summary import (
     refused_lines,
     tables_lines,
 )
+from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
 from pipelines.run.look import outcome_without_work
 from pipelines.run.outcome import RunOutcome
 from pipelines.run.settings import RunSettings
@@ -115,13 +123,11 @@ def _outcomes(
     Args:
         intake: What to register for later runs; None: nothing.
     """
-    from pipelines.command.instance import open_instance
-    from pipelines.command.running import Runner, announcer
-    from pipelines.jobs import INTAKE_JOB, MAINTENANCE_JOB
-    from pipelines.resources import JobLauncher
-
-    with open_instance(history, lake) as instance:
-        runner = Runner(instance, announcer(), JobLauncher(engine=options.engine))
+    prepare_history(history, lake)
+    launch.prepare(options.engine)
+    engine = options.engine
+    with HistoryInBackground(lambda: open_dagster_history(history)) as in_background:
+        runner = Runner(in_background, options.now_ms, EngineLauncher(engine), engine, announcer())
         outcomes = [runner.run(INTAKE_JOB, lake, **settings, **_replacement(options))]
         if intake is not None and outcomes[0].failure is None:  # chosen topic partitions are not registered
             launch.register(lake, intake)  # only valid sources: otherwise each later run would fail

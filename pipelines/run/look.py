@@ -8,15 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from logcore.errors import LogError
-from pipelines.run import steps
+from pipelines.run.chains import INTAKE
 from pipelines.run.outcome import CollectingListener, RunOutcome
 from pipelines.run.settings import RunSettings
-from pipelines.run.steps import Run, Work, WorkFound
+from pipelines.run.steps import Run, WorkFound
 from spark_jobs import launch
 from spark_jobs.contracts import JobConfig, JobReport
 from spark_jobs.lake.errors import JobError, UsageError
-
-STEPS: tuple[Work, ...] = (steps.ingest, steps.validate, steps.publish, steps.prove, steps.expect)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +47,8 @@ def outcome_without_work(lake: str, settings: RunSettings, as_of_ms: int) -> Run
     listener = CollectingListener()
     run = Run("", lake, as_of_ms, tuple(settings.logs) or None, False, settings, PlansOnly(), listener, acts=False)
     try:
-        for step in STEPS:
-            for answer in step(run).answers:
+        for link in INTAKE:
+            for answer in link.work(run).answers:
                 listener.answered(answer)
     except (WorkFound, JobError, UsageError, LogError, OSError):
         return None

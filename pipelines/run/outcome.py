@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, found
 from pipelines.run.questions import CheckAnswer
 from spark_jobs.contracts import JobConfig, JobReport
 from spark_jobs.lake.view.open_findings import path_findings
+
+if TYPE_CHECKING:
+    from pipelines.run.steps import StepResult
 
 Announce = Callable[[JobConfig], None]
 
@@ -42,6 +45,10 @@ class RunListener:
 
     def failed(self, error: BaseException) -> None:
         """A step ends with this error."""
+
+    def result_of(self, step: str) -> StepResult | None:
+        """The result of a step that has already run, or its error; None: run it now."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +84,10 @@ class RunOutcome:
     def found_nothing_new(self) -> bool:
         """Whether the run changed nothing."""
         return self.failure is None and not any(self.changed.values()) and not self.uncommitted_records
+
+    def failed(self, failure: RunFailure) -> RunOutcome:
+        """The same with a failure."""
+        return replace(self, failure=failure)
 
 
 class CollectingListener(RunListener):

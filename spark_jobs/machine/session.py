@@ -53,6 +53,10 @@ _REDACTION = "spark.redaction.regex"
 _session: SparkSession | None = None
 
 
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return record.module != "java_gateway"
+
+
 def get_session(lake: str | Path | None = None, *, conf: Mapping[str, str] | None = None) -> SparkSession:
     """The session of this process, started on first use (5 s); a later call gets the same one.
 
@@ -77,6 +81,8 @@ def get_session(lake: str | Path | None = None, *, conf: Mapping[str, str] | Non
 
     # pyspark prints every failed query as JSON with the whole Java stack, in addition to the exception that it raises.
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    # py4j logs with the root logger, and a traceback, what it raises.
+    logging.getLogger().addFilter(_is_not_of_py4j)
     secret = {name for name in settings if re.search(REDACTED, name)}
     # pyspark starts its JVM with an argument for each setting known by then; the context gets the rest when it runs.
     visible = SparkConf().setAll([(name, value) for name, value in settings.items() if name not in secret])

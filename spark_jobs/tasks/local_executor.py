@@ -115,6 +115,11 @@ class LocalExecutor:
             )
         return [results[at] for at in range(len(tasks))]
 
+    def start(self) -> None:
+        """Start the workers before they are needed; returns at once."""
+        while len(self._idle) < self.processes:
+            self._idle.append(_Worker.start())
+
     def stop(self) -> None:
         """End all workers."""
         while self._idle:

@@ -12,7 +12,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from pipelines.command.instance import settings_file
+from pipelines.command.history import settings_file
 from pipelines.definitions import build_definitions
 from pipelines.jobs import run_config
 from tests.dagster.fake_jobs import WORLDS, FakeLauncher, World

@@ -11,7 +11,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from pipelines.command.instance import settings_file
+from pipelines.command.history import settings_file
 from pipelines.definitions import defs
 from tests.conftest import REPOSITORY
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from pipelines.command.instance import HOST_TAG, PROCESS_TAG, end_dead_runs, open_instance, process_tags, settings_file
+from pipelines.command.history import settings_file
+from pipelines.command.instance import HOST_TAG, PROCESS_TAG, end_dead_runs, open_instance, process_tags
 from spark_jobs.lake.errors import UsageError
 from tests.conftest import REPOSITORY
 

@@ -46,6 +46,7 @@ def run(tmp_path: Path, source: LogDirectory, *options: str, history: str = "his
     )
     lines = done.stdout.splitlines()
     assert lines, done.stderr
+    assert done.returncode != 3, done.stderr
     return done.returncode, lines[-1].split()[1:], "nothing new" in lines
 
 

@@ -10,14 +10,18 @@ import pytest
 
 from logcore.errors import UnsupportedFormatError
 from logcore.exit_codes import ExitCode
-from pipelines.command.running import Runner
-from pipelines.jobs import INTAKE_JOB, MAINTENANCE_JOB
+from pipelines.command.dagster_history import DagsterHistory
+from pipelines.command.running import HistoryInBackground, Runner
+from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
+from pipelines.run.outcome import Announce
 from spark_jobs.contracts import JobConfig
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.setup.registry import RegistryError
 from tests.dagster.fake_jobs import FakeLauncher, World, log_of
 
 pytestmark = pytest.mark.dagster
+
+NOW_MS = 1_700_000_000_000
 
 CHECKS = [
     *("sources_agree", "no_damage", "every_offset_accounted_for", "nothing_remote"),
@@ -28,7 +32,12 @@ CHECKS = [
 @pytest.fixture
 def runner(instance: dg.DagsterInstance, world: World, tmp_path: Path) -> Runner:
     """A runner with fake jobs."""
-    return Runner(instance, launcher=FakeLauncher(world=str(tmp_path)))
+    return made(instance, tmp_path)
+
+
+def made(instance: dg.DagsterInstance, tmp_path: Path, announce: Announce | None = None) -> Runner:
+    history = HistoryInBackground(lambda: DagsterHistory(instance))
+    return Runner(history, NOW_MS, FakeLauncher(world=str(tmp_path)), announce=announce)
 
 
 @pytest.fixture
@@ -80,7 +89,7 @@ def test_each_job_is_announced_before_it_is_started(
     def announce(config: JobConfig) -> None:
         announced.append((config.JOB, len(world.asked)))
 
-    Runner(instance, announce, FakeLauncher(world=str(tmp_path))).run(INTAKE_JOB, str(tmp_path / "lake"), **settings)
+    made(instance, tmp_path, announce).run(INTAKE_JOB, str(tmp_path / "lake"), **settings)
     assert announced == [("ingest", 0), ("validate", 1), ("publish", 2), ("expectations", 3)]
 
 
@@ -88,7 +97,7 @@ def test_two_runners_of_one_process_keep_what_is_theirs(
     instance: dg.DagsterInstance, world: World, source: Path, tmp_path: Path
 ) -> None:
     world.ends = {"orders-0": 10}
-    first, second = (Runner(instance, launcher=FakeLauncher(world=str(tmp_path))) for _ in range(2))
+    first, second = (made(instance, tmp_path) for _ in range(2))
     missing = str(tmp_path / "not-there")
     with_finding = first.run(INTAKE_JOB, str(tmp_path / "a"), sources=[str(source), missing])
     without = second.run(INTAKE_JOB, str(tmp_path / "b"), sources=[str(source)])

@@ -53,6 +53,7 @@ def turns_red(fault: Fault) -> tuple[bool, str]:
         edited.write_text(text.replace(fault.old, fault.new))
         home = str(_home(Path(scratch, "home")))
         environment = os.environ | {"PYTHONPATH": str(tree), "LOGLAKE_HOME": home, "PYTHONDONTWRITEBYTECODE": "1"}
+        environment["LOGLAKE_TEST_EVERY_KILL"] = "1"  # a sample of the kills may miss the one that notices
         command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *fault.tests]
         done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False)
     lines = done.stdout.strip().splitlines() or [done.stderr.strip()[-200:]]

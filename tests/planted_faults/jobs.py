@@ -172,7 +172,7 @@ FAULTS = (
         "spark_jobs/ingest/source_changes.py",
         "    if any(row.topic_id == source.topic_id for row in earlier):",
         "    if False:",
-        ("tests/jobs/test_incarnations.py", "-k", "rebuilt_ledger"),
+        ("tests/jobs/test_incarnations.py", "-k", "made_again"),
     ),
     Fault(
         "damage that was filled goes on feeding",

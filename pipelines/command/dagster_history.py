@@ -1,0 +1,112 @@
+"""Records runs of the command line in Dagster: the same job as in the UI, with steps that have already run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import dagster as dg
+
+from logcore.exit_codes import ExitCode
+from pipelines.command.instance import end_dead_runs, open_instance, process_tags
+from pipelines.definitions import build_definitions
+from pipelines.jobs import run_config
+from pipelines.resources import LAKE_TAG
+from pipelines.run.direct import FinishedSteps
+from pipelines.run.outcome import RunFailure
+from spark_jobs import launch
+from spark_jobs.lake.view.registered_lakes import lake_key, lake_path
+
+ENGINE_TAG = "loglake/engine"
+"""Run tag: what ran the tasks, and why."""
+
+
+@dataclass(slots=True)
+class DagsterHistory:
+    """Dagster's history of runs, in a persistent instance.
+
+    Attributes:
+        instance: The open instance; closed by :meth:`close`.
+    """
+
+    instance: dg.DagsterInstance
+    _definitions: dg.Definitions = field(init=False)
+
+    def __post_init__(self) -> None:
+        _quiet()
+        # No pools: a run of one lake must not wait for one of another that hangs. The lease limits each lake to one
+        # run.
+        self._definitions = build_definitions(None, {"console": _silent}, pool=None)
+        end_dead_runs(self.instance)
+
+    @classmethod
+    def open(cls, folder: str) -> DagsterHistory:
+        """Open the history in this folder, which has its ``dagster.yaml``."""
+        return cls(open_instance(folder))
+
+    def close(self) -> None:
+        """Close the instance."""
+        self.instance.dispose()
+
+    def record(
+        self,
+        job: str,
+        run_id: str,
+        lake: str,
+        as_of_ms: int,
+        settings: Mapping[str, Any],
+        engine: str,
+        finished: FinishedSteps,
+    ) -> RunFailure | None:
+        """Record a run whose steps have run.
+
+        Args:
+            job: Name of the job.
+            run_id: Identity of the run, in the lake and in Dagster.
+            lake: Path or address of the lake.
+            as_of_ms: The clock of the run.
+            settings: Fields of :class:`pipelines.resources.LakeResource`.
+            engine: What ran the tasks, as the command line names it.
+            finished: The results of the steps.
+
+        Returns:
+            Why the record is not complete; None: it is, or a step had failed.
+        """
+        config = run_config(**{**settings, "lake": lake_path(lake), "as_of_ms": as_of_ms})
+        result = self._definitions.resolve_job_def(job).execute_in_process(
+            instance=self.instance,
+            # Set explicitly, because otherwise Dagster adds a console logger of its own.
+            run_config={**config, "loggers": {"console": {}}},
+            tags={LAKE_TAG: lake_key(lake), ENGINE_TAG: launch.engine_and_reason(engine), **process_tags()},
+            resources={"listener": finished},
+            run_id=run_id,
+            raise_on_error=False,
+        )
+        if result.success or finished.errors:
+            return None
+        failures = [event for event in result.all_events if event.is_step_failure]
+        innermost = failures[0].step_failure_data.error if failures else None
+        while innermost is not None and innermost.cause is not None:
+            innermost = innermost.cause
+        what = innermost.message.strip() if innermost is not None else "no reason was recorded"
+        message = f"The run {run_id} is complete, but Dagster could not record it: {what}"
+        return RunFailure(message, ExitCode.NOT_CHECKED)
+
+
+def _quiet() -> None:
+    """Filter log lines by the level of the console: libraries set their own levels when they are imported."""
+    root = logging.getLogger()
+    for handler in root.handlers:
+        handler.setLevel(root.level)
+    # If an interrupt arrives while a connection closes, it is logged there as an error with its trace, and then raised.
+    logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
+
+
+@dg.logger
+def _silent(_: dg.InitLoggerContext) -> logging.Logger:
+    """A silent logger: Dagster's pages have these lines; stdout and stderr belong to the command."""
+    made = logging.Logger("loglake.silent")
+    made.addHandler(logging.NullHandler())
+    return made

@@ -1,0 +1,36 @@
+"""The steps of a run in their order: of the intake, and of maintenance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pipelines.run import steps
+from pipelines.run.steps import Work
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A step of a chain, and the asset that it makes."""
+
+    name: str
+    work: Work
+    asset: str | None = None
+
+
+INTAKE = (
+    Link("ingest", steps.ingest, "archived_segments"),
+    Link("validate", steps.validate, "validated_segments"),
+    Link("publish", steps.publish, "records"),
+    Link("prove", steps.prove),
+    Link("expectations", steps.expect),
+)
+MAINTENANCE = (
+    Link("retention", steps.retain, "retained_log"),
+    Link("compaction", steps.compact, "compacted_log"),
+    Link("maintain", steps.maintain, "tidy_archive"),
+    Link("rebuild_indexes", steps.rebuild_indexes, "rebuilt_indexes"),
+    Link("optimize", steps.optimize, "optimized_tables"),
+)
+INTAKE_JOB, MAINTENANCE_JOB = "loglake", "maintenance"
+CHAINS = {INTAKE_JOB: INTAKE, MAINTENANCE_JOB: MAINTENANCE}
+"""By name of Dagster's job."""

@@ -1,0 +1,85 @@
+"""Runs the steps of a chain one after another in this process, without Dagster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from logcore.errors import LogError
+from logcore.exit_codes import ExitCode
+from pipelines.run.chains import Link
+from pipelines.run.outcome import CollectingListener, RunFailure, RunListener, RunOutcome
+from pipelines.run.steps import Run, StepResult
+from spark_jobs.lake.errors import JobError, UsageError
+
+
+@dataclass(slots=True)
+class FinishedSteps(RunListener):
+    """What the steps of a run did. As a listener it gives Dagster's steps these results instead of new ones."""
+
+    results: dict[str, StepResult] = field(default_factory=dict)
+    """By name of the step."""
+    errors: dict[str, BaseException] = field(default_factory=dict)
+    """The error of the failed step, by its name; no later step has run."""
+
+    def result_of(self, step: str) -> StepResult | None:
+        """The result of a step.
+
+        Raises:
+            BaseException: The error of the step, if it failed.
+        """
+        if step in self.errors:
+            raise self.errors[step]
+        return self.results[step]
+
+    def changed(self, chain: Sequence[Link]) -> dict[str, tuple[str, ...]]:
+        """Topic partitions that changed, by asset."""
+        changed: dict[str, tuple[str, ...]] = {}
+        for link in chain:
+            done = self.results.get(link.name)
+            if link.asset is None or done is None or not done.changes:
+                continue
+            changes = done.changes
+            names = [f"{change.topic}-{change.partition}" for change in changes.values()]
+            changed[link.asset] = tuple(names)
+        return changed
+
+
+def run_steps(chain: Sequence[Link], run: Run, listener: CollectingListener) -> FinishedSteps:
+    """Run the steps in their order, up to the first that fails.
+
+    Args:
+        chain: The steps.
+        run: The run; its listener is ``listener``.
+        listener: Collects answers and errors.
+
+    Raises:
+        KeyboardInterrupt: The user interrupted the run.
+    """
+    finished = FinishedSteps()
+    for link in chain:
+        try:
+            done = link.work(run)
+        except Exception as error:  # noqa: BLE001 - Dagster shows an error of any kind on the page of the run
+            listener.failed(error)
+            finished.errors[link.name] = error
+            break
+        finished.results[link.name] = done
+        for answer in done.answers:
+            listener.answered(answer)
+    return finished
+
+
+def outcome_of(chain: Sequence[Link], run_id: str, listener: CollectingListener, finished: FinishedSteps) -> RunOutcome:
+    """What the run did, for the command line."""
+    return listener.outcome(run_id, finished.changed(chain), _failure(run_id, finished))
+
+
+def _failure(run_id: str, finished: FinishedSteps) -> RunFailure | None:
+    for step, error in finished.errors.items():
+        if isinstance(error, JobError | UsageError | LogError):  # written for users
+            return RunFailure(str(error), ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.NOT_CHECKED)
+        message = f"The step {step} of run {run_id} failed: {type(error).__name__}: {error}"
+        message += " Dagster's page of the run has the details."
+        return RunFailure(message.replace("\n", " "), ExitCode.NOT_CHECKED)
+    return None
