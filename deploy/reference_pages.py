@@ -17,7 +17,16 @@ from pathlib import Path
 from logcore.logs.model.findings import Finding, exit_code
 from logcore.logs.rules import RULE_GROUPS, Rule
 from spark_jobs.lake.setup.policies import TopicPolicy
-from spark_jobs.lake.setup.policy_settings import INT64_MAX, SETTINGS, OneOf, Ratio, Setting, SomeOf, WholeNumber
+from spark_jobs.lake.setup.policy_settings import (
+    INT64_MAX,
+    SETTINGS,
+    FilePath,
+    OneOf,
+    Ratio,
+    Setting,
+    SomeOf,
+    WholeNumber,
+)
 from spark_jobs.lake.table_specs import FIRST_OF_SEGMENT, TABLES, TableSpec
 from spark_jobs.lake.view.ledger_states import ALARMING, MEANINGS
 
@@ -150,6 +159,8 @@ def _setting(setting: Setting) -> list[str]:
             values = f"at least {least}" if greatest == INT64_MAX else f"{least} to {greatest}"
         case Ratio():
             values = "0 to 1"
+        case FilePath():
+            values = "a path, relative to this file"
         case OneOf(words) | SomeOf(words):
             values = ", ".join(f"`{word}`" for word in words)
             values += ", both or none" if isinstance(setting.values, SomeOf) else ""

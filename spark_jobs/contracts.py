@@ -214,6 +214,8 @@ class ExpectationsConfig(LakeJob):
     JOB: ClassVar[str] = "expectations"
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Log key to the half-open offset range that was published by this run."""
+    policies: str | None = None
+    """Path of a ``policies.yaml``, whose ``expectations.suite`` names a user's own suite."""
 
 
 @dataclass(frozen=True, slots=True)

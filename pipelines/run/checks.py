@@ -3,7 +3,7 @@
 A check answers one question about the lake of its run. If it cannot be answered, an exception fails the step, never the
 check. If there is no data yet, the check fails without counting as an error.
 
-The job ``expectations`` runs Great Expectations; here its results become a check.
+The job ``expectations`` checks the table; here its results become a check.
 """
 
 from __future__ import annotations

@@ -177,7 +177,8 @@ TABLES_UNHARMED = Question(
 EXPECTATIONS_MET = Question(
     "expectations_met",
     RECORDS,
-    "Great Expectations, on figures of the published offsets computed in one Spark pass.",
+    "Plain checks of counts of the published rows, read from the table, and the suites of Great Expectations that "
+    "policies name.",
     "see LAKE/data_docs for the figures; then publish again from the archive: loglake run SOURCE --lake LAKE "
     "--replace .. (--topic and --partition choose logs).",
 )

@@ -1,1 +1,1 @@
-"""The job `expectations`: Great Expectations over what was published."""
+"""The job `expectations`: checks of what was published, in the table itself."""

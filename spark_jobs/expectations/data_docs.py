@@ -12,7 +12,7 @@ import urllib.parse
 from collections.abc import Iterable, Sequence
 
 from spark_jobs.contracts import Scalar
-from spark_jobs.expectations.suite import CHECKS, CRITICAL, SUITE, ExpectationResult, FrameRow
+from spark_jobs.expectations.range_checks import CHECKS, CRITICAL, SUITE, ExpectationResult, FrameRow
 from spark_jobs.lake.store import storage
 
 INDEX, VALIDATIONS = "index.html", "validations"
@@ -66,7 +66,7 @@ def run_page(run_id: str, as_of: str, outcomes: Sequence[ExpectationResult], fra
     places = {row["log"]: f"{row['topic_partition']} [{row['start_offset']}, {row['end_offset']})" for row in frame}
     expectations = []
     for outcome in outcomes:
-        test, says = tests[outcome.name]
+        test, says = tests.get(outcome.name, ("-", "An expectation of a suite that a policy names."))
         at = ", ".join(str(places.get(log, log)) for log in outcome.failing)
         cells = [_cell(text) for text in (outcome.name, says, test, outcome.severity, outcome.observed)]
         expectations.append([*cells, _result(outcome.success), _cell(at)])

@@ -2,7 +2,8 @@
 
     measure   counts of every range, over the files of `records` that may have it              (workers)
     join      with the ledger, the batches' verdicts and the frontier                          (driver)
-    check     by Great Expectations, with a page under `<lake>/data_docs`                      (driver)
+    check     plain comparisons, and Great Expectations for the suites of policies             (driver)
+    show      a page under `<lake>/data_docs`                                                  (driver)
 
 Neither the number of rows nor their order is taken from a file's statistics: rows are read.
 """
@@ -18,7 +19,17 @@ from logcore.errors import CorruptionReason
 from logcore.logs.model.findings import found
 from logcore.logs.model.offset_ledger import publish_end
 from spark_jobs.contracts import ExpectationsConfig, JobReport, LogChange
+from spark_jobs.expectations.data_docs import write_pages
 from spark_jobs.expectations.published_rows import ByPlace, CountTask, RowCounts, count_rows
+from spark_jobs.expectations.range_checks import (
+    CHECKS,
+    COMPLETENESS,
+    ROW_COUNT,
+    Evaluation,
+    ExpectationResult,
+    FrameRow,
+    evaluate,
+)
 from spark_jobs.lake.delta.live_files import newest_files
 from spark_jobs.lake.delta.tables import read_rows, table_uri
 from spark_jobs.lake.errors import UsageError
@@ -29,13 +40,15 @@ from spark_jobs.lake.published import checked
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.segments.removals import count_records, cut
+from spark_jobs.lake.setup.policies import read_policies
 from spark_jobs.lake.store import storage
 
 if TYPE_CHECKING:
-    from spark_jobs.expectations.suite import Evaluation, FrameRow
     from spark_jobs.tasks.executor import Executor
 
 DOCS = "data_docs"
+OWN = frozenset((*(check.name for check in CHECKS), ROW_COUNT, COMPLETENESS))
+"""Names of our own expectations; others are of a user's suite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +126,9 @@ def plan(config: ExpectationsConfig) -> ExpectationsPlan:
 
 def apply(plan: ExpectationsPlan, config: ExpectationsConfig, executor: Executor) -> JobReport:
     """Measure, check and report. Ranges that were due are recorded as checked whatever the result."""
-    from spark_jobs.expectations.data_docs import write_pages
-    from spark_jobs.expectations.suite import evaluate
-
     counted = _measure(executor, config.lake, plan.ranges)
     frame = _frame(plan.ranges, counted)
-    evaluation = evaluate(frame, len(plan.ranges))
+    evaluation = evaluate(frame, len(plan.ranges)).with_results(_of_suites(config, plan.ranges))
     outcomes = evaluation.outcomes
     page = write_pages(storage.join(config.lake, DOCS), config.run_id, config.as_of_ms, outcomes, frame)
     new = finding_rows.record(config.lake, _findings(plan, evaluation), config.run_id, config.as_of_ms)
@@ -140,6 +150,17 @@ def apply(plan: ExpectationsPlan, config: ExpectationsConfig, executor: Executor
             "data_docs": page,
         },
     )
+
+
+def _of_suites(config: ExpectationsConfig, ranges: Sequence[RangePlan]) -> list[ExpectationResult]:
+    """Results of the suites that the policies name; without one, Great Expectations is not imported."""
+    policies = read_policies(config.policies)
+    suites = {each.topic: policy.expectations_suite for each in ranges if (policy := policies.for_topic(each.topic))}
+    if not any(suites.values()):
+        return []
+    from spark_jobs.expectations.user_suites import evaluate_suites
+
+    return evaluate_suites(config.lake, ranges, suites)
 
 
 def _range(
@@ -228,7 +249,7 @@ def _findings(plan: ExpectationsPlan, evaluation: Evaluation) -> list[PlacedFind
             r = ranges[log]
             message = (
                 f"{r.topic}-{r.partition}: offsets [{r.start_offset}, {r.end_offset}) of the table records do not "
-                f"meet the expectation {outcome.name}."
+                f"meet the expectation {outcome.name}{'' if outcome.name in OWN else f': {outcome.observed}'}."
             )
             finding = found("expectation-failed", message, start_offset=r.start_offset, end_offset=r.end_offset)
             placed.append(PlacedFinding(finding, r.log, r.topic, r.partition))

@@ -13,7 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from spark_jobs import launch
 from spark_jobs.contracts import ExpectationsConfig, JobReport
-from spark_jobs.expectations.suite import CHECKS, evaluate
+from spark_jobs.expectations.range_checks import CHECKS, evaluate
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.published import checked

@@ -28,6 +28,7 @@ This module reads and checks the file. Other modules apply a policy (``logcore.l
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
@@ -45,6 +46,7 @@ from spark_jobs.lake.setup.policy_settings import (
     INT64_MAX,
     SETTINGS,
     UNLIMITED,
+    FilePath,
     OneOf,
     Ratio,
     Setting,
@@ -93,6 +95,8 @@ class TopicPolicy:
     """Final bytes from which a run of the sensor publishes a log at once."""
     publish_max_delay_ms: int = 600_000
     """Time after which a run of the sensor ingests and publishes a log, however little there is."""
+    expectations_suite: str | None = None
+    """Path of a suite of Great Expectations for the published rows; None: none."""
 
     @property
     def compacts(self) -> bool:
@@ -219,8 +223,15 @@ class _Reader:
                 return self._cleanup_policy(node)
             case OneOf(words):
                 return self._choice(setting.name, node, words)
+            case FilePath():
+                return self._path(setting.name, node)
             case WholeNumber() | Ratio() as values:
                 return self._number(setting.name, node, values.parse)
+
+    def _path(self, name: str, node: yaml.Node) -> str:
+        if not isinstance(node, yaml.ScalarNode) or _is_null(node):
+            self._refuse(node, f"{name} must be one path")
+        return os.path.join(os.path.dirname(self._name), node.value)
 
     def _choice(self, name: str, node: yaml.Node, words: tuple[str, ...]) -> str:
         if not isinstance(node, yaml.ScalarNode) or node.value not in words:

@@ -73,6 +73,11 @@ class SomeOf:
 
 
 @dataclass(frozen=True, slots=True)
+class FilePath:
+    """Values of a setting: a path, relative to the folder of the policies' file."""
+
+
+@dataclass(frozen=True, slots=True)
 class Setting:
     """One setting of a policy."""
 
@@ -80,7 +85,7 @@ class Setting:
     """Name in the file."""
     field: str
     """Field of ``policies.TopicPolicy``."""
-    values: WholeNumber | Ratio | OneOf | SomeOf
+    values: WholeNumber | Ratio | OneOf | SomeOf | FilePath
     meaning: str
     """Description in one or two sentences, with the unit of a number."""
     is_kafkas: bool = True
@@ -237,6 +242,15 @@ SETTINGS: Mapping[str, Setting] = {
             "salvage",
             OneOf(("strict", "permissive")),
             "`strict` publishes a log up to its first damage; `permissive` also publishes what follows the damage.",
+            is_kafkas=False,
+            removes_nothing=True,
+        ),
+        Setting(
+            "expectations.suite",
+            "expectations_suite",
+            FilePath(),
+            "A suite of Great Expectations as JSON, evaluated on the published rows, in chunks of 100,000. An "
+            "expectation on each row is met when it is met in every chunk.",
             is_kafkas=False,
             removes_nothing=True,
         ),

@@ -1,4 +1,4 @@
-"""The last results of Great Expectations for each log, kept so that a run with nothing new still shows them.
+"""The last results of the job ``expectations`` for each log, kept so that a run with nothing new still shows them.
 
 ``<home>/expectations/<lake>.json`` has the last results of the job ``expectations``, by log key. It is in the
 operator's home, because the content of a lake must not make a check green. Results count only while all commits to the

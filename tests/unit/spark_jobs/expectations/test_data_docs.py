@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import pytest
 
 from spark_jobs.expectations.data_docs import index_page, run_page, write_pages
-from spark_jobs.expectations.suite import CHECKS, COMPLETENESS, ROW_COUNT, ExpectationResult
+from spark_jobs.expectations.range_checks import CHECKS, COMPLETENESS, ROW_COUNT, ExpectationResult
 
 AS_OF_MS = 1_700_000_000_000  # 2023-11-14 22:13:20 UTC
 FOLDER = "20231114T221320.000000Z"

@@ -1,0 +1,163 @@
+"""The expectations on published ranges: plain comparisons of the counts of each range.
+
+The frame has a row for each range, with counts, never keys or values of records, so the pages of ``data_docs`` can be
+shown to anyone. A check that examined nothing is a failure: the last result says whether every expectation was
+evaluated on every range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeGuard
+
+from spark_jobs.contracts import Scalar
+
+FrameRow = dict[str, Scalar]
+"""A range: its counts and its expected values."""
+
+CRITICAL, WARNING, INFO = "critical", "warning", "info"
+SUITE = "published_records"
+COMPLETENESS = "every_check_was_made"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One expectation: two columns that are equal, or a column that is zero."""
+
+    name: str
+    severity: str
+    says: str
+    """The expectation in words, for the pages."""
+    column: str
+    equals: str | None = None
+    at_least_zero: bool = False
+    """Zero or more, instead of zero."""
+
+    @property
+    def test(self) -> str:
+        """The test as a formula."""
+        return f"{self.column} = {self.equals or 0}" if not self.at_least_zero else f"{self.column} ≥ 0"
+
+    def is_met(self, row: FrameRow) -> bool | None:
+        """Whether a range meets the expectation; None if the row lacks a count, so that nothing was checked."""
+        found = row.get(self.column)
+        wanted = 0 if self.equals is None else row.get(self.equals)
+        if not _is_count(found) or not _is_count(wanted):
+            return None
+        return found >= wanted if self.at_least_zero else found == wanted
+
+
+CHECKS: tuple[Check, ...] = (
+    Check(
+        "rows_match_ledger",
+        CRITICAL,
+        "The table has as many rows as the ledger counts visible records.",
+        "rows",
+        equals="expected_rows",
+    ),
+    Check(
+        "offsets_are_unique",
+        CRITICAL,
+        "Every offset of a range is in the table once.",
+        "rows",
+        equals="distinct_offsets",
+    ),
+    Check("offsets_rise_within_files", CRITICAL, "Offsets rise from row to row in each file.", "non_rising_offsets"),
+    Check(
+        "timestamps_are_null_only_where_they_must",
+        CRITICAL,
+        "A timestamp is null only where the record has none that a table can hold.",
+        "unexpected_null_timestamps",
+    ),
+    Check(
+        "no_crc_failures_in_range",
+        CRITICAL,
+        "No batch of a published range failed its checksum.",
+        "crc_failures",
+    ),
+    Check(
+        "frontier_is_within_log",
+        CRITICAL,
+        "What is published ends at or before the log does.",
+        "lag",
+        at_least_zero=True,
+    ),
+    Check(
+        "everything_decided_is_published",
+        WARNING,
+        "No offset that could be published is left.",
+        "unpublished_decided_offsets",
+    ),
+    Check("no_crc_failures_in_log", WARNING, "No batch of the whole log failed its checksum.", "crc_failures_of_log"),
+    Check("no_lag_behind_log", INFO, "Everything up to the log's end is published.", "lag"),
+)
+"""Checks of every row of the frame. One more expectation checks the number of rows."""
+
+ROW_COUNT = "one_frame_row_per_range"
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectationResult:
+    """The result of one expectation."""
+
+    name: str
+    success: bool
+    severity: str
+    observed: str
+    failing: tuple[str, ...] = ()
+    """Logs on whose row it fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """All outcomes."""
+
+    outcomes: tuple[ExpectationResult, ...]
+
+    @property
+    def success(self) -> bool:
+        """Whether no critical expectation failed."""
+        return all(outcome.success for outcome in self.outcomes if outcome.severity == CRITICAL)
+
+    def with_results(self, more: Sequence[ExpectationResult]) -> Evaluation:
+        """The evaluation with the results of a user's own suites."""
+        return Evaluation((*self.outcomes, *more))
+
+
+def evaluate(frame: Sequence[FrameRow], ranges: int) -> Evaluation:
+    """Evaluate the suite.
+
+    Args:
+        frame: One row per range.
+        ranges: Number of ranges to check.
+    """
+    counted = ExpectationResult(ROW_COUNT, len(frame) == ranges, CRITICAL, str(len(frame)))
+    outcomes = [counted, *(_outcome(check, frame) for check in CHECKS)]
+    problem = _what_was_not_checked(frame, ranges)
+    outcomes.append(
+        ExpectationResult(COMPLETENESS, problem is None, CRITICAL, problem or f"{len(CHECKS) + 1} on {ranges} ranges")
+    )
+    return Evaluation(tuple(outcomes))
+
+
+def _outcome(check: Check, frame: Sequence[FrameRow]) -> ExpectationResult:
+    """The result of a check on every range. A range that could not be checked does not meet it."""
+    failing = sorted({str(row["log"]) for row in frame if not check.is_met(row)})
+    unmet = sum(not check.is_met(row) for row in frame)
+    observed = f"{unmet} of {len(frame)} ranges fail"
+    return ExpectationResult(check.name, not unmet and bool(frame), check.severity, observed, tuple(failing))
+
+
+def _what_was_not_checked(frame: Sequence[FrameRow], ranges: int) -> str | None:
+    """Why these results prove nothing; None where they do."""
+    if ranges == 0 or len(frame) != ranges:
+        return f"the frame has {len(frame)} rows for {ranges} ranges"
+    for check in CHECKS:
+        if any(check.is_met(row) is None for row in frame):
+            return f"{check.name} did not check every range"
+    return None
+
+
+def _is_count(value: Scalar) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)

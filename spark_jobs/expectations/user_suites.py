@@ -1,0 +1,225 @@
+"""Suites of Great Expectations that a user wrote, evaluated on the published rows of a range.
+
+The policy ``expectations.suite`` names the file of a topic: a suite in the JSON form of Great Expectations. Rows are
+given to it in chunks, so that memory stays bounded. So an expectation should be one on each row: it is met when it is
+met in every chunk. Results have counts, never keys or values of records.
+
+Great Expectations is imported only where a policy names a suite: the import takes 2.5 s and 300 MB.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from spark_jobs.expectations.range_checks import CRITICAL, INFO, WARNING, ExpectationResult
+from spark_jobs.lake.delta.tables import open_dataset, open_table
+
+CHUNK_ROWS = 100_000
+
+
+class PublishedRange(Protocol):
+    """A range of a log in ``records``."""
+
+    @property
+    def log(self) -> str:
+        """Log key."""
+
+    @property
+    def topic(self) -> str:
+        """Topic of the log."""
+
+    @property
+    def log_id(self) -> str:
+        """Identity of the topic's incarnation."""
+
+    @property
+    def partition(self) -> int:
+        """Partition of the log."""
+
+    @property
+    def start_offset(self) -> int:
+        """First offset."""
+
+    @property
+    def end_offset(self) -> int:
+        """Offset after the last."""
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What one expectation of a suite found so far."""
+
+    name: str
+    severity: str
+    unmet: int = 0
+    """Rows that do not meet it, where it is one on each row."""
+    checked: int = 0
+    failing: set[str] = field(default_factory=set)
+    is_raised: bool = False
+
+    def result(self) -> ExpectationResult:
+        """The result over all ranges."""
+        observed = f"{self.unmet} of {self.checked} rows do not meet it"
+        if self.is_raised:
+            observed = "it could not be evaluated: does the table records have its column?"
+        is_met = not self.failing and not self.is_raised
+        return ExpectationResult(self.name, is_met, self.severity, observed, tuple(sorted(self.failing)))
+
+
+def evaluate_suites(
+    lake: str, ranges: Sequence[PublishedRange], suites: Mapping[str, str | None]
+) -> list[ExpectationResult]:
+    """Evaluate the suites on the ranges of their topics.
+
+    Args:
+        lake: The lake.
+        ranges: Ranges of published offsets.
+        suites: The file of the suite of each topic; topics without one are left out or None.
+
+    Returns:
+        A result for each expectation of each suite. A file that cannot be used is one critical result that is not met.
+    """
+    by_file: dict[str, list[PublishedRange]] = {}
+    for each in ranges:
+        file = suites.get(each.topic)
+        if file is not None:
+            by_file.setdefault(file, []).append(each)
+    return [result for file, mine in sorted(by_file.items()) for result in _evaluate(lake, file, mine)]
+
+
+def _evaluate(lake: str, file: str, ranges: Sequence[PublishedRange]) -> list[ExpectationResult]:
+    name = os.path.basename(file)
+    logs = tuple(sorted({each.log for each in ranges}))
+    try:
+        with open(file, encoding="utf-8") as opened:
+            content = json.load(opened)
+        suite = _Suite(name, content)
+    except OSError as error:
+        return [_unusable(name, f"{file} cannot be read: {error.strerror}", logs)]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        return [_unusable(name, f"{file} is not a suite of Great Expectations: {error}", logs)]
+    for each in ranges:
+        for chunk in _chunks(lake, each):
+            suite.add(each.log, chunk)
+    return suite.results()
+
+
+def _unusable(name: str, why: str, logs: tuple[str, ...]) -> ExpectationResult:
+    text = " ".join(f"{why}. Correct the file, or the policy expectations.suite that names it.".split())
+    return ExpectationResult(f"suite {name}", success=False, severity=CRITICAL, observed=text, failing=logs)
+
+
+class _Suite:
+    """A suite, and what it found so far.
+
+    Args:
+        name: Name of its file.
+        content: The suite as parsed JSON.
+
+    Raises:
+        ValueError: Great Expectations does not know an expectation or its arguments.
+    """
+
+    def __init__(self, name: str, content: Any) -> None:
+        os.environ["GX_ANALYTICS_ENABLED"] = "false"
+        import great_expectations as gx
+        from great_expectations.data_context.types.base import ProgressBarsConfig
+        from great_expectations.exceptions.exceptions import GreatExpectationsError
+
+        expectations = content["expectations"]
+        if not isinstance(expectations, list) or not expectations:
+            raise ValueError("it has no list 'expectations' with at least one entry")
+        context = gx.get_context(mode="ephemeral")
+        context.variables.progress_bars = ProgressBarsConfig(globally=False)
+        rows = context.data_sources.add_pandas("records").add_dataframe_asset("rows")
+        try:
+            # Results come back in an order of their own.
+            numbered = [dict(each) | {"meta": {"number": at}} for at, each in enumerate(expectations)]
+            # It logs an expectation that it cannot build, and goes on without it.
+            logging.getLogger("great_expectations.core.expectation_suite").setLevel(logging.CRITICAL)
+            suite = gx.ExpectationSuite(name=name, expectations=numbered)
+            known = {(each.meta or {}).get("number") for each in suite.expectations}
+            for at, each in enumerate(expectations):
+                if at not in known:
+                    raise ValueError(
+                        f"its expectation {at + 1}, {each['type']}, is not known or its arguments are wrong"
+                    )
+            context.suites.add(suite)
+            self._definition = context.validation_definitions.add(
+                gx.ValidationDefinition(name=name, data=rows.add_batch_definition_whole_dataframe("chunk"), suite=suite)
+            )
+        except GreatExpectationsError as error:
+            raise ValueError(str(error)) from error
+        self._tallies = [
+            _Tally(_label(name, at, each), _severity(each)) for at, each in enumerate(expectations, start=1)
+        ]
+
+    def add(self, log: str, rows: pa.Table) -> None:
+        """Evaluate the suite on some rows of a log."""
+        found = self._definition.run(
+            batch_parameters={"dataframe": rows.to_pandas()},
+            result_format={"result_format": "BASIC", "partial_unexpected_count": 0},
+        )
+        for result in found.results:
+            meta = None if result.expectation_config is None else result.expectation_config.meta
+            tally, details = self._tallies[(meta or {})["number"]], result.result
+            tally.is_raised |= bool((result.exception_info or {}).get("raised_exception")) or not details
+            tally.checked += int(details.get("element_count") or rows.num_rows)
+            tally.unmet += int(details.get("unexpected_count") or 0)
+            if not result.success:
+                tally.failing.add(log)
+
+    def results(self) -> list[ExpectationResult]:
+        """The results over all rows so far. An expectation that saw no row is not met."""
+        return [
+            tally.result()
+            if tally.checked
+            else ExpectationResult(tally.name, success=False, severity=tally.severity, observed="there was no row")
+            for tally in self._tallies
+        ]
+
+
+def _label(suite: str, number: int, expectation: Mapping[str, Any]) -> str:
+    """``orders.json 2: expect_column_values_to_not_be_null key``."""
+    kwargs = expectation.get("kwargs") or {}
+    column = kwargs.get("column") if isinstance(kwargs, dict) else None
+    return " ".join(filter(None, [f"{suite} {number}:", str(expectation.get("type")), column and str(column)]))
+
+
+def _severity(expectation: Mapping[str, Any]) -> str:
+    severity = str(expectation.get("severity") or CRITICAL)
+    return severity if severity in (CRITICAL, WARNING, INFO) else CRITICAL
+
+
+def _chunks(lake: str, each: PublishedRange) -> Iterator[pa.Table]:
+    """The published rows of a range, at most :data:`CHUNK_ROWS` at a time."""
+    table = open_table(lake, "records")
+    if table is None:
+        return
+    offset = ds.field("offset")
+    chosen = (
+        (ds.field("topic") == each.topic)
+        & (ds.field("partition") == each.partition)
+        & (ds.field("log_id") == each.log_id)
+        & (offset >= each.start_offset)
+        & (offset < each.end_offset)
+    )
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in open_dataset(lake, "records", table).to_batches(filter=chosen, batch_size=CHUNK_ROWS):
+        if rows and rows + batch.num_rows > CHUNK_ROWS:
+            yield pa.Table.from_batches(waiting)
+            waiting, rows = [], 0
+        if batch.num_rows:
+            waiting.append(batch)
+            rows += batch.num_rows
+    if waiting:
+        yield pa.Table.from_batches(waiting)
