@@ -124,19 +124,15 @@ def copy_segment(task: CopyTask) -> CopyResult:
 def _copy(task: CopyTask, *, reads_around: bool) -> tuple[Segment | None, list[Finding]]:
     with storage.staged(storage.join(task.lake, archive.log_folder(task.log))) as copy:
         gone: tuple[tuple[int, int], ...] = ()
+        sha256: str | None = None
         if storage.is_remote(task.source):
             _fetch(task, copy.path)
         else:
-            gone = copy_range(
-                task.source,
-                task.start,
-                task.end,
-                copy.path,
-                sealed=task.sealed,
-                is_summed=False,
-                reads_around=reads_around,
-            ).unreadable
-        segment, findings = _describe(task, copy.path)
+            copied = copy_range(
+                task.source, task.start, task.end, copy.path, sealed=task.sealed, reads_around=reads_around
+            )
+            gone, sha256 = copied.unreadable, copied.sha256
+        segment, findings = _describe(task, copy.path, sha256=sha256)
         findings = [*(_unreadable(task, low, high, segment) for low, high in gone), *findings]
         if segment is None:
             return None, findings
@@ -172,10 +168,17 @@ def _register(task: CopyTask) -> tuple[Segment | None, list[Finding]]:
 
 
 def _describe(
-    task: CopyTask, path: str, start: int = 0, stop: int | None = None
+    task: CopyTask, path: str, start: int = 0, stop: int | None = None, sha256: str | None = None
 ) -> tuple[Segment | None, list[Finding]]:
     """Build the row of the bytes of ``path`` from ``start``, and findings about the bytes after the last
     archived byte.
+
+    Args:
+        task: The task.
+        path: The file.
+        start: Its first byte that counts.
+        stop: The end of the bytes that count; None: the end of the file.
+        sha256: Digest of all these bytes, if it is known; a part of them is digested again.
     """
     if storage.stat(path).size <= start:
         return None, []
@@ -199,7 +202,7 @@ def _describe(
                 return None, findings
         elif task.next_base_offset is not None:
             next_offset = task.next_base_offset
-        digest = _sha256(content, end, fetched)
+        digest = sha256 if sha256 is not None and end == len(content) else _sha256(content, end, fetched)
     identity = archive.segment_id(task.log, task.first_offset, digest)
     in_place = task.in_place
     return (
