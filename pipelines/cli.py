@@ -28,18 +28,7 @@ class RunCommand:
             description="Archive what is new of each log, validate it, publish final offsets, and check the result. "
             "It can run at any time: with nothing new it changes nothing.",
         )
-        parser.add_argument(
-            "paths",
-            nargs="+",
-            metavar="PATH",
-            help="a log directory, a partition directory (orders-0) or a .log file; several may be given; only read",
-        )
-        parser.add_argument(
-            "--lake",
-            required=True,
-            metavar="DIR",
-            help="where the tables are, created if it does not exist: a directory, or s3://bucket/prefix",
-        )
+        _add_places(parser)
         _add_choice(parser)
         _add_meaning(parser)
         _add_sources(parser)
@@ -69,6 +58,44 @@ class RunCommand:
         return _guarded(lambda: _run_lake(options, numbers, logs))
 
 
+class WatchCommand:
+    """``loglake watch PATH... --lake DIR``."""
+
+    def add_parser(self, subparsers: Any) -> None:
+        """Declare the command and its options."""
+        parser = subparsers.add_parser(
+            "watch",
+            help="growth of log directories is in the tables within seconds",
+            description="Do what `loglake run` does whenever a source has grown, until SIGTERM or Ctrl-C. The lake is "
+            "held for one round at a time, so other runs and maintenance wait for one round at most. Each round with "
+            "new records is a line on stdout, each new error a line on stderr.",
+        )
+        _add_places(parser)
+        _add_choice(parser)
+        _add_meaning(parser)
+        _add_sources(parser)
+        parser.add_argument(
+            "--interval", type=_seconds, default=1.0, metavar="SECONDS", help="from one look to the next (default 1)"
+        )
+        _add_log_level(parser)
+        parser.set_defaults(func=self.run, replace=None, maintain=False, apply=False)
+
+    def run(self, options: argparse.Namespace) -> int:
+        """Do it; returns the exit code."""
+        refused = _refusal(options)
+        if refused is not None:
+            _complain(refused)
+            return ExitCode.NOT_CHECKED
+        try:
+            numbers, logs = _partitions(options.partition)
+            if options.as_of is not None:
+                raise ValueError("--as-of: a watch follows the clock; give it to loglake run.")
+        except ValueError as error:
+            _complain(str(error))
+            return ExitCode.USAGE
+        return _guarded(lambda: _watch_lake(options, numbers, logs))
+
+
 class DemoCommand:
     """``loglake demo``."""
 
@@ -93,6 +120,7 @@ class DemoCommand:
 
 
 run_command = RunCommand()
+watch_command = WatchCommand()
 demo_command = DemoCommand()
 
 
@@ -101,6 +129,13 @@ def _run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequenc
         from pipelines.command.run_lake import run_lake
 
     return run_lake(options, numbers, logs)
+
+
+def _watch_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str]) -> int:
+    with _uncollected("pipelines.command.run_lake"):
+        from pipelines.command.run_lake import watch
+
+    return watch(options, numbers, logs)
 
 
 def _run_demo(now_ms: int, samples: str | None) -> int:
@@ -131,6 +166,31 @@ def _uncollected(module: str) -> Iterator[None]:
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
+
+
+def _add_places(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="a log directory, a partition directory (orders-0) or a .log file; several may be given; only read",
+    )
+    parser.add_argument(
+        "--lake",
+        required=True,
+        metavar="DIR",
+        help="where the tables are, created if it does not exist: a directory, or s3://bucket/prefix",
+    )
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.05 <= seconds <= 86_400:
+        raise argparse.ArgumentTypeError(f"{text}: give seconds from 0.05 to 86400")
+    return seconds
 
 
 def _add_choice(parser: argparse.ArgumentParser) -> None:

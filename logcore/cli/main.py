@@ -40,6 +40,8 @@ COMMANDS = {
 
 JOINED = {
     "run": "the main job: ingest, validate, publish, checks",
+    "watch": "the same whenever a source has grown, until it is stopped",
+    "demo": "the bundled samples become tables",
     "lineage": "from a row of a table to its bytes; from a table's version to its segments",
     "repair": "repair frontiers, tables and archived files of a lake",
     "upgrade": "bring a lake of an earlier version to the latest layout",

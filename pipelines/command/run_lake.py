@@ -35,6 +35,7 @@ from pipelines.command.summary import (
     refused_lines,
     tables_lines,
 )
+from pipelines.command.watch import watch_lake
 from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
 from pipelines.run.look import outcome_without_work
 from pipelines.run.outcome import RunOutcome
@@ -98,6 +99,22 @@ def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence
     for line in unmatched_lines(whole, selection, intake.policies):
         sys.stderr.write(f"note: {line}\n")
     return max(code, checks_code(outcomes[0], chosen))
+
+
+def watch(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str]) -> int:
+    """Execute ``loglake watch``.
+
+    Args:
+        numbers: Selected partition numbers; empty: all.
+        logs: Selected topic partitions; empty: all.
+
+    Returns:
+        The exit code.
+    """
+    lake = registered_lakes.lake_path(options.lake)
+    intake = registered_lakes.as_remembered(lake, _intake(options, numbers))
+    settings = RunSettings(lake=lake, **_given(_settings(intake, logs, options)))
+    return watch_lake(lake, settings, None if logs else intake, options.engine, options.interval)
 
 
 def _nothing_to_do(lake: str, settings: dict[str, Any], as_of_ms: int, instance: str) -> RunOutcome | None:

@@ -29,7 +29,8 @@ from deltalake.exceptions import DeltaError
 
 from logcore.logs.model.offset_ledger import restart_offset
 from spark_jobs.lake.delta import commits, delta_log
-from spark_jobs.lake.delta.tables import open_dataset, open_table
+from spark_jobs.lake.delta.tables import open_dataset, open_version
+from spark_jobs.lake.errors import TableUnreadable
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.published.checked import pending_ranges
 from spark_jobs.lake.segments import archive
@@ -190,17 +191,14 @@ def retired_by(lake: str, at_ms: int) -> dict[str, int]:
     """
     commits = delta_log.log_files(lake, "segments").commits
     stood = max((version for version, file in commits.items() if file.placed_ms <= at_ms), default=-1)
-    table = open_table(lake, "segments") if stood >= 0 else None
-    if table is None:
-        return {}
     try:
-        return _retired_in(lake, table, stood)
-    except (DeltaError, FileNotFoundError):
+        table = open_version(lake, "segments", stood) if stood >= 0 else None
+        return {} if table is None else _retired_in(lake, table)
+    except (DeltaError, FileNotFoundError, TableUnreadable):
         return {}
 
 
-def _retired_in(lake: str, table: DeltaTable, version: int) -> dict[str, int]:
-    table.load_as_version(version)
+def _retired_in(lake: str, table: DeltaTable) -> dict[str, int]:
     rows = open_dataset(lake, "segments", table).to_table(columns=["segment_id", "retired_ms"]).to_pylist()
     return {row["segment_id"]: row["retired_ms"] for row in rows if row["retired_ms"] is not None}
 

@@ -129,7 +129,13 @@ def _copy(task: CopyTask, *, reads_around: bool) -> tuple[Segment | None, list[F
             _fetch(task, copy.path)
         else:
             copied = copy_range(
-                task.source, task.start, task.end, copy.path, sealed=task.sealed, reads_around=reads_around
+                task.source,
+                task.start,
+                task.end,
+                copy.path,
+                sealed=task.sealed,
+                is_summed=task.sealed,  # an active segment may end with a terabyte of reserved zeros
+                reads_around=reads_around,
             )
             gone, sha256 = copied.unreadable, copied.sha256
         segment, findings = _describe(task, copy.path, sha256=sha256)

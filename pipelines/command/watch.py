@@ -1,0 +1,207 @@
+"""Executes ``loglake watch``: rounds of the same steps as ``loglake run``, in a process that stays.
+
+    look     a digest of the source's listing; a round follows if it changed, or if the last round failed
+    round    ingest, validate, publish, prove, expectations, with the lease of the lake for the round only
+    upkeep   after many rounds that published, small table files are merged
+
+A round that fails is one line on stderr; the next one tries again, later each time, at most a minute later. The same
+error is not printed twice in a row. Rounds are not recorded in Dagster: the next ``loglake run`` or a schedule is.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+
+from logcore.errors import LogError
+from logcore.exit_codes import ExitCode
+from logcore.logs.model.findings import Severity
+from pipelines.command.running import EngineLauncher
+from pipelines.run.chains import INTAKE
+from pipelines.run.direct import run_steps
+from pipelines.run.outcome import CollectingListener
+from pipelines.run.settings import Launcher, RunSettings
+from pipelines.run.source_listing import listing_digest
+from pipelines.run.steps import Run
+from spark_jobs import launch
+from spark_jobs.contracts import Intake, OptimizeConfig
+from spark_jobs.lake.errors import JobError, LeaseHeld, UsageError
+from spark_jobs.lake.view.lake_state import LakeState, read_state
+from spark_jobs.lake.view.open_findings import path_findings
+
+OPTIMIZE_ROUNDS = 50
+"""Rounds with new rows after which small files of the tables are merged."""
+MOST_WAIT_S = 60.0
+"""The longest wait between two tries after failures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What a round did."""
+
+    records: int = 0
+    logs: int = 0
+    lag: int = 0
+    """Offsets from the frontiers to the ends of the logs."""
+    seconds: float = 0.0
+    error: str | None = None
+    """Why it did not finish; None: it did."""
+
+    @property
+    def line(self) -> str:
+        """One line for a person."""
+        what = f"{self.records:,} records of {self.logs:,} logs"
+        return f"published {what} in {self.seconds:.1f} s, lag {self.lag:,} offsets"
+
+
+@dataclass(slots=True)
+class Watch:
+    """Publishes growth of sources into a lake until it is stopped.
+
+    Attributes:
+        lake: Absolute path or address of the lake.
+        settings: The settings of each round.
+        now_ms: Reads the clock, epoch milliseconds. A clock that steps back is ignored until it is ahead again.
+        say: Gets a line for a person.
+        complain: Gets a line about an error.
+        launcher: Starts the jobs.
+        interval_s: Seconds from one look to the next.
+        intake: What to register after the first complete round; None: nothing.
+    """
+
+    lake: str
+    settings: RunSettings
+    now_ms: Callable[[], int]
+    say: Callable[[str], None]
+    complain: Callable[[str], None]
+    launcher: Launcher = field(default_factory=EngineLauncher)
+    interval_s: float = 1.0
+    intake: Intake | None = None
+    _clock_ms: int = 0
+    _seen: str | None = None
+    _failures: int = 0
+    _last_error: str | None = None
+    _since_upkeep: int = 0
+
+    def run(self, stop: threading.Event) -> None:
+        """Look and publish until ``stop`` is set; a round that has begun ends first."""
+        while not stop.is_set():
+            made = self.look()
+            if made is not None and made.error is None and made.records:
+                self.say(made.line)
+            stop.wait(self.wait_s)
+
+    @property
+    def wait_s(self) -> float:
+        """Seconds until the next look; twice as long after each failure in a row."""
+        doubled: float = self.interval_s * 2 ** min(self._failures, 16)
+        return min(doubled, max(MOST_WAIT_S, self.interval_s))
+
+    def look(self) -> Round | None:
+        """Run a round if the listing of the sources changed or the last round failed; None: there was nothing to do."""
+        listing = listing_digest([*self.settings.sources, *self.settings.fill_from])
+        if listing == self._seen and not self._failures:
+            return None
+        made = self.round()
+        if made.error is None:
+            if self._last_error is not None:
+                self.say("going on")
+            self._failures, self._last_error, self._seen = 0, None, listing
+            return made
+        self._failures += 1
+        if made.error != self._last_error:
+            self.complain(made.error)
+        self._last_error = made.error
+        return made
+
+    def round(self) -> Round:
+        """Run all steps once and return what they did. Errors of ours are returned, not raised."""
+        begun = time.monotonic()
+        self._clock_ms = max(self._clock_ms, self.now_ms())
+        listener = CollectingListener()
+        run = Run(str(uuid.uuid4()), self.lake, self._clock_ms, None, False, self.settings, self.launcher, listener)
+        try:
+            with launch.open_lake(self.lake, "loglake watch"):
+                finished = run_steps(INTAKE, run, listener)
+                for error in finished.errors.values():
+                    raise error
+                if self.intake is not None:
+                    launch.register(self.lake, self.intake)
+                    self.intake = None
+                published = [report for report in listener.reports if report.job == "publish"]
+                records = sum(int(report.metrics.get("records") or 0) for report in published)
+                self._keep_up(records)
+            errors = [f for f in path_findings(listener.reports) if f.severity is Severity.ERROR]
+        except LeaseHeld as error:
+            return Round(error=f"waiting: {error}")
+        except (JobError, UsageError, LogError, OSError) as error:
+            return Round(error=f"error: {error}")
+        if errors:  # a source is away; the others were read
+            return Round(error=f"error: {errors[0].message}")
+        logs = len({change.log for report in published for change in report.changed})
+        return Round(records, logs, _lag(read_state(self.lake)), time.monotonic() - begun)
+
+    def _keep_up(self, records: int) -> None:
+        """Merge small table files after many rounds that published."""
+        self._since_upkeep += bool(records)
+        if self._since_upkeep >= OPTIMIZE_ROUNDS:
+            self.launcher.run(OptimizeConfig(self.lake, str(uuid.uuid4()), self._clock_ms, apply=True))
+            self._since_upkeep = 0
+
+
+def _lag(state: LakeState) -> int:
+    return sum(max(log.row.next_offset - (log.published_to or 0), 0) for log in state.logs)
+
+
+def watch_lake(lake: str, settings: RunSettings, intake: Intake | None, engine: str, interval_s: float) -> int:
+    """Watch until SIGTERM or SIGINT; the round that runs then is finished.
+
+    Args:
+        lake: Absolute path or address of the lake.
+        settings: The settings of each round.
+        intake: What to register after the first complete round; None: nothing.
+        engine: The engine of the jobs.
+        interval_s: Seconds from one look to the next.
+
+    Returns:
+        The exit code: CLEAN.
+    """
+    launch.check_run(lake, settings.sources, settings.fill_from, settings.policies or None, engine)
+    launch.prepare(engine)
+    with _stopped_by_signals() as stop:
+        Watch(
+            lake,
+            settings,
+            lambda: time.time_ns() // 1_000_000,
+            lambda text: print(text, flush=True),
+            lambda text: print(text, file=sys.stderr, flush=True),
+            EngineLauncher(engine),
+            interval_s,
+            intake,
+        ).run(stop)
+    return ExitCode.CLEAN
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[threading.Event]:
+    """An event that SIGTERM or SIGINT sets; a second one ends the process at once."""
+    stop = threading.Event()
+
+    def handle(number: int, _: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
