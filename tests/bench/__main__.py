@@ -24,6 +24,7 @@ from tests.bench import (
     commands,
     compaction,
     decoding,
+    journey,
     offset_maps,
     processes,
     publishing,
@@ -53,6 +54,8 @@ def cases(arguments: argparse.Namespace) -> dict[str, Callable[[], Iterator[Line
     found[processes.MEMORY] = partial(processes.memory_lines, 64 if quick else 1024, 1 if quick else 3)
     for each in publishing.CASES:
         found[each.name] = partial(publishing.lines, each, arguments.publish_mib, arguments.publish_rounds)
+    for whole in journey.CASES:
+        found[whole.name] = partial(journey.lines, whole, arguments.publish_mib, arguments.publish_rounds)
     found[compaction.HUGE] = partial(compaction.lines, arguments.publish_mib, arguments.publish_rounds)
     found[whole_runs.NOOP] = partial(whole_runs.noop_lines, 200 if quick else 10_000, 1 if quick else 5)
     found[whole_runs.SMALL] = partial(whole_runs.small_lines, 1 if quick else 3)

@@ -3,11 +3,11 @@
     A   Spark's Kafka source, live broker, into Spark's Delta writer, both at their defaults
     C   the same, tuned: larger fetches, no dictionary for what does not repeat
     E   our decoder inside Spark into Spark's Delta writer, dictionaries as in C
-    F   the job `publish` as users run it: workers write Parquet files, one commit, the ledger
-    G   the same job with its tasks handed to processes, as many as there are cores, instead of to Spark's workers
+    F   the job `publish` as users run it: worker processes write Parquet files, one commit, the ledger
+    G   the same job with its tasks on Spark's workers
 
 A, C and E write six columns, F and G all fourteen of `records`. For F and G the segments were registered where they
-lie and validated beforehand. Spark's session, the broker, the processes of G and all code are warm.
+lie and validated beforehand. Spark's session, the broker, the workers of F and all code are warm.
 
 python -m tests.bench.routes TOPIC MIB ROUNDS
 """
@@ -15,18 +15,15 @@ python -m tests.bench.routes TOPIC MIB ROUNDS
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from multiprocessing.pool import Pool
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from unittest import mock
 
 import pyarrow as pa
 
@@ -43,7 +40,7 @@ from tests.kafka import distribution
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-A, C, E, F, G = "Kafka source", "tuned Kafka source", "our decode, Spark's writer", "publish", "without Spark"
+A, C, E, F, G = "Kafka source", "tuned Kafka source", "our decode, Spark's writer", "publish", "publish on Spark"
 
 AS_OF_MS = 1_800_000_000_000
 FETCHES = {
@@ -62,8 +59,8 @@ _CONTENT = "sum(cast(xxhash64(partition, offset, unix_millis(timestamp), key, va
 class Routes:
     """One topic, and a folder whose tables are made anew for every time that is taken."""
 
-    def __init__(self, spark: SparkSession, servers: str, made: Topics, topic: Topic, folder: Path, pool: Pool) -> None:
-        self.spark, self.servers, self.made, self.topic, self.pool = spark, servers, made, topic, pool
+    def __init__(self, spark: SparkSession, servers: str, made: Topics, topic: Topic, folder: Path) -> None:
+        self.spark, self.servers, self.made, self.topic = spark, servers, made, topic
         self.validated = folder / "validated"
         self.table, self.lake = folder / "table", folder / "lake"
 
@@ -107,20 +104,14 @@ class Routes:
         _settle()
         return seconds
 
-    def seconds_of_publish(self) -> float:
+    def seconds_of_publish(self, engine: str = "local") -> float:
         """Of the whole job: plan, files, commit, ledger."""
         shutil.rmtree(self.lake, ignore_errors=True)
         shutil.copytree(self.validated, self.lake)
-        seconds = clocked(lambda: launch.run("publish", PublishConfig(str(self.lake), "publish", AS_OF_MS)))()
+        config = PublishConfig(str(self.lake), "publish", AS_OF_MS)
+        seconds = clocked(lambda: launch.run("publish", config, engine=engine))()
         _settle()
         return seconds
-
-    def seconds_without_spark(self) -> float:
-        def run(_: object, work: Callable[..., Any], tasks: Sequence[Any], *_more: object) -> list[Any]:
-            return self.pool.map(work, tasks, 1)
-
-        with mock.patch("spark_jobs.tasks.spark_executor.SparkExecutor.run", run):
-            return self.seconds_of_publish()
 
     def contenders(self) -> dict[str, tuple[Callable[[], float], Path]]:
         """What takes part, and where each leaves its table."""
@@ -130,7 +121,7 @@ class Routes:
             C: (lambda: self.seconds_of_spark(lambda: self.kafka_source(**FETCHES), NO_DICTIONARY), self.table),
             E: (lambda: self.seconds_of_spark(self.decoded, NO_DICTIONARY), self.table),
             F: (self.seconds_of_publish, ours),
-            G: (self.seconds_without_spark, ours),
+            G: (lambda: self.seconds_of_publish("spark"), ours),
         }
 
     def content(self, table: Path) -> list[Any]:
@@ -180,12 +171,11 @@ def measured(name: str, mib: int, rounds: int) -> dict[str, Any]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="publishing-", dir=home())))
         broker = stack.enter_context(made.broker())
-        pool = stack.enter_context(multiprocessing.get_context("spawn").Pool(cores))
         begun = time.perf_counter()
         spark = get_session(conf=conf)
         session_seconds = time.perf_counter() - begun
         stack.callback(stop_session)
-        routes = Routes(spark, broker.servers, made, topic, folder, pool)
+        routes = Routes(spark, broker.servers, made, topic, folder)
         prepare_seconds = routes.prepare()
         contenders = routes.contenders()
         tables: dict[str, dict[str, int]] = {}

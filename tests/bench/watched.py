@@ -29,7 +29,9 @@ class Watched:
     """Of the command's own process."""
     jvm: int
     worker: int
-    """Of the largest Python process below a JVM."""
+    """Of the largest process of another kind: a Python worker."""
+    together: int
+    """Of all processes at one time."""
     stdout: str
 
 
@@ -38,7 +40,7 @@ def watched(command: Sequence[str], cwd: Path, variables: Mapping[str, str], cod
 
     :raises Differ: it ended otherwise than in one of `codes`.
     """
-    peaks = {"driver": 0, "jvm": 0, "worker": 0}
+    peaks = {"driver": 0, "jvm": 0, "worker": 0, "together": 0}
     done = threading.Event()
     begun = time.perf_counter()
     process = subprocess.Popen(
@@ -47,7 +49,8 @@ def watched(command: Sequence[str], cwd: Path, variables: Mapping[str, str], cod
 
     def watch() -> None:
         while not done.wait(_EVERY_SECONDS):
-            for kind, size in _sizes(process.pid):
+            sizes = _sizes(process.pid)
+            for kind, size in (*sizes, ("together", sum(size for _, size in sizes))):
                 peaks[kind] = max(peaks[kind], size)
 
     watcher = threading.Thread(target=watch)
@@ -84,10 +87,9 @@ def _sizes(root: int) -> list[tuple[str, int]]:
         pid, above = waiting.pop()
         kind = above
         if pid != root:
-            kind = "jvm" if _is_java(pid) else "worker" if above in ("jvm", "worker") else ""
-        if kind:
-            found.append((kind, _anonymous_bytes(pid)))
-        waiting += [(child, kind or above) for child in children.get(pid, ())]
+            kind = "jvm" if _is_java(pid) else "worker"
+        found.append((kind, _anonymous_bytes(pid)))
+        waiting += [(child, kind) for child in children.get(pid, ())]
     return found
 
 
