@@ -1,4 +1,4 @@
-"""What runs the tasks of a job. Jobs know this interface alone; its implementations are worker processes of this machine, and Spark.
+"""What runs the tasks of a job: worker processes of this machine, or Spark. Jobs know this interface alone.
 
 A task is a small frozen dataclass and its result another: bytes go from the worker to files, never through the driver.
 How they travel is the executor's business; both have to be picklable.

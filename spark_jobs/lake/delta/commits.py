@@ -29,7 +29,16 @@ from spark_jobs.lake.delta import delta_log, row_digest, table_features
 from spark_jobs.lake.delta.carried_rows import Matching, as_declared, by_partition, key_of
 from spark_jobs.lake.delta.live_files import LiveFile, live_files
 from spark_jobs.lake.delta.parquet_files import write_file
-from spark_jobs.lake.delta.tables import TABLES, TableSpec, ensure_table, open_table, reading, spec_of, table_uri
+from spark_jobs.lake.delta.tables import (
+    TABLES,
+    TableSpec,
+    ensure_table,
+    latest_snapshot,
+    open_table,
+    reading,
+    spec_of,
+    table_uri,
+)
 from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, OutputMismatch, said
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WrittenFile
@@ -87,13 +96,13 @@ class TableVersions:
 
 def table_versions(lake: str, *names: str) -> dict[str, int | None]:
     """Return versions of tables; None for a table that was never created."""
-    opened = {name: open_table(lake, name) for name in names}
+    opened = {name: latest_snapshot(lake, name) for name in names}
     return {name: None if table is None else table.version() for name, table in opened.items()}
 
 
 def versions(lake: str, name: str, application_ids: Sequence[str]) -> dict[str, int | None]:
     """Return recorded versions of application ids in table ``name``; None if there is none."""
-    table = open_table(lake, name)
+    table = latest_snapshot(lake, name)
     return dict.fromkeys(application_ids) if table is None else _versions(lake, name, table, application_ids)
 
 

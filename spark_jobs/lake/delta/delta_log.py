@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_jobs.lake.delta.delta_location import LOG_DIRECTORY
-from spark_jobs.lake.delta.tables import open_table, reading, table_uri
+from spark_jobs.lake.delta.tables import latest_snapshot, reading, table_uri
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.storage import StoredFile
 
@@ -177,7 +177,7 @@ def read_checkpoint(lake: str, name: str, version: int, kind: str | None = None)
 
 def newest_version(lake: str, name: str) -> int | None:
     """Return the latest version of the table; None if it was never created."""
-    table = open_table(lake, name)
+    table = latest_snapshot(lake, name)
     return None if table is None else table.version()
 
 

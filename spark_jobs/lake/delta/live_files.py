@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 
 from spark_jobs.lake.delta.delta_location import LOG_DIRECTORY
 from spark_jobs.lake.delta.delta_log import History, read_history
-from spark_jobs.lake.delta.tables import open_table, reading, table_uri
+from spark_jobs.lake.delta.tables import latest_snapshot, open_table, reading, table_uri
 from spark_jobs.lake.store import storage
 
 
@@ -110,7 +110,7 @@ def newest_files(lake: str, name: str) -> list[LiveFile]:
     Raises:
         TableUnreadable: The table is damaged.
     """
-    table = open_table(lake, name)
+    table = latest_snapshot(lake, name)
     if table is None:
         return []
     with reading(lake, name):

@@ -30,7 +30,7 @@ from typing import Any
 
 from deltalake import DeltaTable, Schema
 
-from spark_jobs.lake.delta.tables import TABLES, TableSpec, open_table, table_uri
+from spark_jobs.lake.delta.tables import TABLES, TableSpec, latest_snapshot, table_uri
 from spark_jobs.lake.errors import TableRefused
 
 READER_VERSION = 1
@@ -79,7 +79,7 @@ def refuse_unsupported(lake: str, names: Sequence[str] | None = None, *, rewrite
         StorageError: The object store failed.
     """
     for name in TABLES if names is None else names:
-        table = open_table(lake, name)
+        table = latest_snapshot(lake, name)
         if table is not None:
             refuse_table(lake, name, table, rewrites=rewrites)
 

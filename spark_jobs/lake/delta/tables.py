@@ -119,8 +119,25 @@ def reading(lake: str, name: str, path: str | None = None) -> Iterator[None]:
 def open_table(lake: str, name: str) -> DeltaTable | None:
     """Return the table at its latest version, or None if it was never created.
 
-    A table on a local disk that this process has opened is returned again while its last commit is the latest: opening
-    it costs 2 ms, and a round of all jobs opens tables some 180 times.
+    Raises:
+        TableUnreadable: The table's log is damaged.
+        StorageError: The object store failed.
+    """
+    uri = table_uri(lake, name)
+    with reading(lake, name):
+        try:
+            return DeltaTable(delta_uri(uri), storage_options=storage.delta_options(uri))
+        except TableNotFoundError:
+            _refuse_half_swapped(lake, name)
+            return None
+
+
+def latest_snapshot(lake: str, name: str) -> DeltaTable | None:
+    """Return the table at its latest version for one look; None if it was never created.
+
+    The same object is returned while its last commit is the latest: opening a table costs 2 ms, and a round of all jobs
+    looks at tables some 180 times. So the caller must not commit through it, nor keep it: a commit moves the object on,
+    and a plan that holds it would no longer see that another commit came between. For that, use :func:`open_table`.
 
     Raises:
         TableUnreadable: The table's log is damaged.
@@ -131,19 +148,14 @@ def open_table(lake: str, name: str) -> DeltaTable | None:
         known = _opened.get(uri)
         if known is not None and known.is_latest(uri):
             return known.table
-        _opened.pop(uri, None)
-        try:
-            table = DeltaTable(delta_uri(uri), storage_options=storage.delta_options(uri))
-        except TableNotFoundError:
-            _refuse_half_swapped(lake, name)
-            return None
-        if not storage.is_remote(uri):
-            opened = _OpenedTable.of(table, uri)
-            if opened is not None:
-                if len(_opened) >= _MOST_OPENED:
-                    _opened.clear()
-                _opened[uri] = opened
-        return table
+    _opened.pop(uri, None)
+    table = open_table(lake, name)
+    opened = None if table is None or storage.is_remote(uri) else _OpenedTable.of(table, uri)
+    if opened is not None:
+        if len(_opened) >= _MOST_OPENED:
+            _opened.clear()
+        _opened[uri] = opened
+    return table
 
 
 def open_version(lake: str, name: str, version: int) -> DeltaTable | None:
@@ -274,7 +286,7 @@ def read_rows(
     """
     spec = TABLES[name]
     schema = spec.schema if columns is None else pa.schema([spec.schema.field(c) for c in columns])
-    table = open_table(lake, name)
+    table = latest_snapshot(lake, name)
     if table is None:
         return schema.empty_table()
     condition = None
