@@ -5,9 +5,9 @@
 and their other names may change.
 
 The package's parts: `records` says what a batch is, `segments` what a segment and its side files are, `logs` what a
-partition's log means, `columns` turns records into Arrow, `storage` is the only place that opens a file, and `library`
-is the public API. There is no Spark, no scheduler and no clock in here. Importing the package imports nothing else:
-each public name is loaded when it is first used (PEP 562).
+partition's log means. `columns` turns records into Arrow, and `storage` is the only place that opens a file. `reading`
+finds logs and their visible offsets, and `library` is the public API. There is no Spark, no scheduler and no clock in
+here. Importing the package imports nothing else: each public name is loaded when it is first used (PEP 562).
 
 Example:
     >>> import logcore
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from logcore.library.log_batches import LogBatch
     from logcore.library.log_directory import LogDirectory, open_log_directory
     from logcore.library.log_meaning import TransactionReport
-    from logcore.library.read_rules import ReadRules
     from logcore.library.validation import ValidationReport, ValidationTotals
     from logcore.logs.lookup import OffsetAnswer
     from logcore.logs.model.broker_line import BrokerLine
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from logcore.logs.model.topic_config import TopicConfig
     from logcore.logs.model.transactions import Transaction, TransactionState
     from logcore.logs.writer.writer import LogWriter
+    from logcore.reading.read_options import ReadRules
     from logcore.records.builder import build_batch
     from logcore.records.compression import Codec
     from logcore.records.control import ControlType
@@ -101,7 +101,7 @@ _MODULES = {
     "LogWriter": "logs.writer.writer",
     "OffsetAnswer": "logs.lookup",
     "OffsetState": "logs.model.offset_ledger",
-    "ReadRules": "library.read_rules",
+    "ReadRules": "reading.read_options",
     "Record": "records.model",
     "Severity": "logs.model.findings",
     "SourceChanged": "storage.files",

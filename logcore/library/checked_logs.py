@@ -1,7 +1,7 @@
-"""The segments of logs, each byte validated: what validation feeds to the rules on whole logs.
+"""The segments of logs, each byte validated, for the rules about whole logs.
 
-With the kernels, threads look at chunks of segments ahead of where the rules have come to; without them each segment is
-walked by the slow validation. Both say the same.
+With the kernels, threads check chunks of segments before the rules need them. Without kernels the slow validation reads
+each segment. Both have the same results.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from logcore.cli.reading.shown_logs import Notes, cannot_read, segment_bytes, walked
 from logcore.columns.kernels.families import Work
 from logcore.columns.kernels.library import is_chosen
 from logcore.errors import CorruptionReason, LogError
@@ -18,6 +17,8 @@ from logcore.logs.checks.index_check import WalkedSegment, check_indexes
 from logcore.logs.checks.log_check import CheckedBatch
 from logcore.logs.checks.validation import BatchVerdict, SegmentVerdict, validate_segment
 from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.reading.notes import Notes
+from logcore.reading.segment_reading import cannot_read, segment_bytes, walked
 from logcore.segments.filenames import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, is_coordinator_topic
 from logcore.segments.scanning.scan import ScannedBatch, Stretch, scan
 from logcore.storage.local import SourceChanged, SourceUnreadable
@@ -36,20 +37,30 @@ _T = TypeVar("_T")
 
 
 class ProgressDisplay(Protocol):
-    """Shows how far a file has been read."""
+    """Shows the progress of a validation."""
 
     def at(self, path: str, position: int, size: int) -> None:
-        """So many bytes of a file are done."""
+        """Show the progress in a file.
+
+        Args:
+            path: The file.
+            position: The bytes before this position are done.
+            size: Of the file, in bytes.
+        """
 
     def close(self) -> None:
-        """Remove what was shown."""
+        """Remove the display."""
 
 
 class CheckedLogs:
     """Validates the segments of several logs, in order.
 
-    done: called with the verdict on each segment, when it is complete. read: the bytes of a file beside a segment.
-    progress: None: nothing is shown.
+    Args:
+        logs: The logs.
+        notes: Gets the findings.
+        read: Returns the bytes of a file beside a segment.
+        done: Called with the verdict on each segment that was read to its end.
+        progress: Shows the progress; None: nothing is shown.
     """
 
     def __init__(
@@ -64,8 +75,15 @@ class CheckedLogs:
         self._bulk = _Bulk(logs, progress) if is_chosen(Work.CHECK) else None
 
     def segments(self, log: SourceLog) -> Iterator[tuple[SegmentFile, Items]]:
-        """The segments of a log with what becomes of their bytes, each to be consumed before the next is asked for. To
-        be called for the logs in their order. What is wrong with a segment is said when it is done.
+        """Yield the segments of a log, each with its batches and stretches. Call it for the logs in their order.
+
+        The findings about a segment are reported at its end.
+
+        Args:
+            log: The log.
+
+        Yields:
+            A segment and its items. Consume the items before you take the next segment.
         """
         for segment in log.segments:
             try:
@@ -119,7 +137,7 @@ class CheckedLogs:
         self._refuse_change(segment, source)
 
     def _given_up(self, segment: SegmentFile, error: LogError, verdict: SegmentVerdict, at: int) -> Stretch:
-        """Report why a segment is not validated to its end. Returns the stretch for the rest of it."""
+        """Report why a segment is not validated to its end, and return the stretch for the rest of it."""
         for finding in verdict.findings:
             self._notes.say(finding)
         cannot_read(segment, error, self._notes)
@@ -188,7 +206,7 @@ class CheckedLogs:
 
 
 class _Bulk:
-    """Results of threads that look at all segments of all logs, asked for in the same order."""
+    """Results of threads that check all segments of all logs. Take them in the same order."""
 
     def __init__(self, logs: tuple[SourceLog, ...], progress: ProgressDisplay | None) -> None:
         from logcore.columns.checking.chunks import in_order, processors
@@ -218,7 +236,11 @@ class _Bulk:
             yield from checked.jobs((segment, checked, source))
 
     def of(self, segment: SegmentFile) -> tuple[CheckedSegment, SourceBytes, Iterator[Seen]]:
-        """A segment's verdict and the results to feed it with. Raises LogError if it could not be read."""
+        """Return a segment's verdict, its bytes, and the results to add to the verdict.
+
+        Raises:
+            LogError: The segment could not be opened.
+        """
         head = self._results.head()
         if head is None or head[0].owner[0] is not segment:
             raise self._failed[segment.path]
@@ -235,18 +257,18 @@ class _Bulk:
 
 
 class _Peekable(Generic[_T]):
-    """An iterator whose next value can be looked at."""
+    """An iterator whose next value is available before it is taken."""
 
     def __init__(self, values: Iterator[_T]) -> None:
         self._values = values
         self._held: list[_T] = []
 
     def head(self) -> _T | None:
-        """The next value; None at the end."""
+        """Return the next value; None at the end."""
         if not self._held:
             self._held.extend(value for value in [next(self._values, None)] if value is not None)
         return self._held[0] if self._held else None
 
     def pop(self) -> None:
-        """Go on behind it."""
+        """Take the next value."""
         self._held.clear()

@@ -1,13 +1,13 @@
-"""What a read reports: every finding goes to the caller's function, or the first error ends the read."""
+"""The findings of a read: each is passed to the caller's function, or the first error ends the read."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from logcore.cli.reading.shown_logs import Notes
 from logcore.errors import LogError
 from logcore.logs.model.findings import Finding, Severity
+from logcore.reading.notes import Notes
 
 T = TypeVar("T")
 
@@ -16,10 +16,10 @@ OnFinding = Callable[[Finding], object]
 
 
 class DamageFound(LogError):
-    """A read met damage, or bytes that it could not read, and the caller did not say what to do with findings.
+    """A read found damage, or bytes that it could not read, and the caller passed no function for findings.
 
     Attributes:
-        finding: What was found. Its severity is `error`. The error has its `file`, `position` and `offset` too.
+        finding: The finding. Its severity is `error`. The error has its `file`, `position` and `offset` too.
 
     Example:
         >>> try:
@@ -63,7 +63,14 @@ class Reports(Notes):
             self.say(finding)
 
     def say(self, finding: Finding) -> None:
-        """Report a finding. Raises DamageFound."""
+        """Report a finding, once.
+
+        Args:
+            finding: The finding.
+
+        Raises:
+            DamageFound: It is an error, and the caller passed no function for findings.
+        """
         if finding in self._reported:
             return
         self._reported.add(finding)
@@ -74,8 +81,17 @@ class Reports(Notes):
             raise DamageFound(finding)
 
 
-def reading(
+def read_lazily(
     on_finding: OnFinding | None, known: Iterable[Finding], begin: Callable[[Reports], Iterator[T]]
 ) -> Iterator[T]:
-    """What a read gives; it begins, and reports the known findings, when the first value is requested."""
+    """Yield the values of a read. It begins, and reports the known findings, when the first value is requested.
+
+    Args:
+        on_finding: As for `Reports`.
+        known: As for `Reports`.
+        begin: Begins the read.
+
+    Raises:
+        DamageFound: As `Reports`.
+    """
     yield from begin(Reports(on_finding, known))

@@ -1,4 +1,4 @@
-"""Which records of the visible ones a reader wants."""
+"""Which of the visible records a reader wants."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class RecordFilter:
 
     Attributes:
         start_offset: The lowest wanted offset.
-        end_offset: The first offset that is not wanted any more.
+        end_offset: The offset after the last wanted one.
         since_ms: The earliest wanted timestamp, epoch milliseconds.
-        until_ms: The first timestamp that is not wanted any more, epoch milliseconds.
-        key: Exactly these bytes.
+        until_ms: Wanted timestamps are before this one, epoch milliseconds.
+        key: The key of a wanted record, exactly.
     """
 
     start_offset: int | None = None
@@ -37,7 +37,14 @@ class RecordFilter:
         until: datetime | int | None,
         key: bytes | None,
     ) -> RecordFilter:
-        """The filter that a caller states.
+        """Return the filter by the parameters of a caller.
+
+        Args:
+            start_offset: As the attribute.
+            end_offset: As the attribute.
+            since: The earliest wanted timestamp: a datetime with a time zone, or epoch milliseconds.
+            until: Wanted timestamps are before this one.
+            key: As the attribute.
 
         Raises:
             ValueError: An offset or a time does not fit, or a datetime has no time zone.
@@ -51,7 +58,12 @@ class RecordFilter:
         return cls(start_offset, end_offset, epoch_ms(since), epoch_ms(until), key)
 
     def wanted(self, visible: tuple[tuple[int, int], ...], columns: tuple[str, ...] | None) -> Wanted:
-        """The same for the engines. visible: the ranges of offsets that the log shows of the wanted ones."""
+        """Return the filter for the decoding engines.
+
+        Args:
+            visible: The ranges of wanted offsets that are visible.
+            columns: The columns to decode; None: all.
+        """
         return Wanted(
             columns=columns,
             visible=visible,
@@ -63,9 +75,14 @@ class RecordFilter:
 
 
 def epoch_ms(moment: datetime | int | None) -> int | None:
-    """A time in epoch milliseconds; a time between two milliseconds is the later one, so that nothing before it counts.
+    """Return a time in epoch milliseconds.
 
-    Raises ValueError for a datetime without a time zone, and for a number of more than 64 bits.
+    Args:
+        moment: A datetime, epoch milliseconds, or None. A datetime between two milliseconds is rounded up, so that the
+            result is never before it.
+
+    Raises:
+        ValueError: A datetime has no time zone, or a number has more than 64 bits.
     """
     if not isinstance(moment, datetime):
         if moment is not None and not -MAX_INT64 <= moment <= MAX_INT64:

@@ -9,24 +9,18 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from logcore.errors import LogError
-from logcore.library.damage import OnFinding, Reports, reading
+from logcore.library.damage import OnFinding, Reports, read_lazily
 from logcore.library.filters import RecordFilter, epoch_ms
 from logcore.library.log_batches import LogBatch, batches_of
-from logcore.library.log_meaning import TransactionReport, ledger_of, transactions_of
-from logcore.library.read_rules import (
-    HighWatermark,
-    IsolationLevel,
-    ReadRules,
-    concerning,
-    logs_at,
-    read_meaning,
-    visible_window,
-)
+from logcore.library.log_meaning import TransactionReport, ledger_of, read_meaning, transactions_of
+from logcore.library.opened_logs import concerning, logs_at
 from logcore.logs import lookup
 from logcore.logs.lookup import OffsetAnswer
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.offset_ledger import LedgerRange
 from logcore.logs.model.sources import SourceLog
+from logcore.reading.read_options import HighWatermark, IsolationLevel, ReadRules
+from logcore.reading.visible_offsets import visible_window
 from logcore.records.model import Record
 from logcore.storage.local import shown
 
@@ -38,21 +32,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """The log of one topic partition, as it lay on disk when it was opened.
+    """The log of one topic partition, with the files that it had when it was opened.
 
-    Nothing is held open: each read opens the files that it needs, and never writes. Reads are lazy, and their memory
-    does not grow with the log. Segments that came after the opening are not seen; open the log again for them.
+    No file stays open: each read opens the files that it needs, and never writes. Reads are lazy, and their memory
+    does not grow with the log. Later segments are not read; open the log again for them.
 
     Every method that reads, except `validate`, has the argument `on_finding`. It decides what happens to findings:
 
     - None: the first finding of severity `error` (damage, an unreadable file) is raised as `DamageFound`.
       Other findings are dropped.
-    - A function: it gets each finding. Bytes that cannot be trusted are left out, and the read goes on.
+    - A function: it gets each finding. Bytes that cannot be trusted are left out, and the read continues.
 
     Attributes:
         path: The path that was opened.
         rules: Which offsets are visible.
-        findings: What was found when the directory was listed. Each read reports them first.
+        findings: The findings of the directory listing. Each read reports them first.
 
     Example:
         >>> log = logcore.open_partition("logs/orders-0")
@@ -77,7 +71,7 @@ class Log:
 
     @property
     def topic_id(self) -> str | None:
-        """The topic id of `partition.metadata`; None where nothing states it."""
+        """The topic id in `partition.metadata`; None without one."""
         return self._source.topic_id
 
     @property
@@ -87,8 +81,9 @@ class Log:
 
     @property
     def high_watermark(self) -> int | None:
-        """The high watermark that the log directory states; None where nothing states it. Of KRaft's metadata log:
-        the end of its latest snapshot, and records from there on are tentative.
+        """The high watermark in the files of the log directory; None without one.
+
+        For KRaft's metadata log it is the end of its latest snapshot; later records are tentative.
         """
         return self._source.high_watermark
 
@@ -111,17 +106,18 @@ class Log:
 
         Args:
             start_offset: The lowest offset. Segments that end below it are not opened.
-            end_offset: The first offset that is left out. The read ends there.
-            since: Timestamps from here on: a datetime with a time zone, or epoch milliseconds.
-            until: Timestamps before this.
+            end_offset: The offset after the last one. The read ends there.
+            since: Only records with this timestamp or a later one: a datetime with a time zone, or epoch milliseconds.
+            until: Only records with an earlier timestamp.
             key: Only records with exactly this key.
-            on_finding: Gets what is found; see the class.
+            on_finding: Gets the findings; see the class.
 
         Returns:
             A lazy iterator. Some megabytes of a segment are decoded at a time.
 
         Raises:
             ValueError: A bound is no offset or time.
+            TypeError: The key is not bytes.
             DamageFound: While iterating, without `on_finding`.
 
         Example:
@@ -131,7 +127,7 @@ class Log:
         from logcore.library.record_columns import records_of_log
 
         chosen = RecordFilter.of(start_offset, end_offset, since, until, key)
-        return reading(
+        return read_lazily(
             on_finding, self.findings, lambda reports: records_of_log(self._source, self.rules, chosen, reports)
         )
 
@@ -146,22 +142,23 @@ class Log:
         key: bytes | None = None,
         on_finding: OnFinding | None = None,
     ) -> pa.RecordBatchReader:
-        """The visible records as a stream of Arrow batches, for DuckDB, Polars and every other reader of Arrow.
+        """Return the visible records as a stream of Arrow batches, for DuckDB, Polars and every other reader of Arrow.
 
         Args:
-            columns: Names of `RECORDS_SCHEMA`, in the order in which they are wanted. Other columns are not decoded.
+            columns: Names of `RECORDS_SCHEMA`, in the wanted order; None: all. Other columns are not decoded.
             start_offset: As for `records`; so are the other filters.
             end_offset: As for `records`.
             since: As for `records`.
             until: As for `records`.
             key: As for `records`.
-            on_finding: Gets what is found; see the class. It is called in the thread of the query engine.
+            on_finding: Gets the findings; see the class. It is called in the thread of the query engine.
 
         Returns:
             A reader that can be read once.
 
         Raises:
             ValueError: There is no such column, or a bound is no offset or time.
+            TypeError: The columns are one string, or the key is not bytes.
             DamageFound: While reading, without `on_finding`. A query engine may turn it into an error of its own.
 
         Example:
@@ -180,12 +177,12 @@ class Log:
         end_offset: int | None = None,
         on_finding: OnFinding | None = None,
     ) -> Iterator[LogBatch]:
-        """Iterate over the record batches in the files, control batches included, whatever of them is visible.
+        """Iterate over the record batches in the files, control batches and invisible records included.
 
         Args:
-            start_offset: Batches that hold this offset or a later one.
-            end_offset: Batches that begin before this offset.
-            on_finding: Gets what is found; see the class.
+            start_offset: Only batches that contain this offset or a later one.
+            end_offset: Only batches that begin before this offset.
+            on_finding: Gets the findings; see the class.
 
         Returns:
             A lazy iterator. Only headers and checksums are read, and the records of control batches.
@@ -196,41 +193,43 @@ class Log:
         """
         chosen = RecordFilter.of(start_offset, end_offset, None, None, None)
         start, end = chosen.start_offset, chosen.end_offset
-        return reading(on_finding, self.findings, lambda reports: batches_of(self._source, start, end, reports))
+        return read_lazily(on_finding, self.findings, lambda reports: batches_of(self._source, start, end, reports))
 
     def transactions(self, *, compacted: bool = False, on_finding: OnFinding | None = None) -> TransactionReport:
-        """Which transactions committed, aborted or are open, and where readers stop.
+        """Return the transactions with their states, and where readers stop.
 
         Args:
             compacted: The topic is compacted, so that gaps between offsets are no losses.
-            on_finding: Gets what is found; see the class.
+            on_finding: Gets the findings; see the class.
 
         Raises:
             DamageFound: Without `on_finding`.
-            LogError: The batches contradict each other, so that nothing can be said about the log.
+            LogError: The batches contradict each other, so that the log cannot be checked.
         """
         reports = Reports(on_finding, self.findings)
         return transactions_of(read_meaning(self._source, self.rules, compacted, reports), reports)
 
     def ledger(self, *, compacted: bool = False, on_finding: OnFinding | None = None) -> Iterator[LedgerRange]:
-        """What became of each offset: ranges from 0 to the log end, or to a high watermark above it, without a gap.
+        """Iterate over the outcome of all offsets, as ranges without a gap.
+
+        The first range begins at 0. The last one ends at the log end, or at a high watermark above it.
 
         Args:
             compacted: The topic is compacted, so that gaps between offsets are no losses.
-            on_finding: Gets what is found; see the class.
+            on_finding: Gets the findings; see the class.
 
         Returns:
             A lazy iterator. The log is read when the first range is requested.
 
         Raises:
             DamageFound: While iterating, without `on_finding`; also for missing offsets.
-            LogError: The batches contradict each other, so that nothing can be said about the log.
+            LogError: The batches contradict each other, so that the log cannot be checked.
 
         Example:
             >>> for each in log.ledger(on_finding=print):
             ...     print(each.start_offset, each.end_offset, each.state)
         """
-        return reading(
+        return read_lazily(
             on_finding,
             self.findings,
             lambda reports: ledger_of(read_meaning(self._source, self.rules, compacted, reports), reports),
@@ -243,18 +242,18 @@ class Log:
             compacted: The topic is compacted, so that gaps between offsets are no losses.
 
         Returns:
-            The findings, and where all bytes went. Damage is a finding here, and not an error.
+            The findings, and the sums of all bytes. Damage is a finding here, and not an error.
         """
         from logcore.library.validation import validated
 
         return validated([self._source], self.findings, compacted)
 
     def offset_for_time(self, time: datetime | int, *, on_finding: OnFinding | None = None) -> OffsetAnswer | None:
-        """The first record with this timestamp or a later one, as a broker answers ListOffsets.
+        """Find the first record with this timestamp or a later one, as a broker's ListOffsets does.
 
         Args:
             time: A datetime with a time zone, or epoch milliseconds from 0 on.
-            on_finding: Gets what is found; see the class.
+            on_finding: Gets the findings; see the class.
 
         Returns:
             Offset, timestamp in epoch milliseconds and leader epoch of the record; None if there is no such record.
@@ -274,7 +273,10 @@ class Log:
         return None if answer == lookup.NOTHING else answer
 
     def end_offset(self, *, on_finding: OnFinding | None = None) -> int:
-        """Where a consumer reaches the end: the high watermark or the last stable offset, at most the log end.
+        """Return where a consumer reaches the end: the high watermark or the last stable offset, at most the log end.
+
+        Args:
+            on_finding: Gets the findings; see the class.
 
         Raises:
             DamageFound: Without `on_finding`.
@@ -301,15 +303,15 @@ def open_partition(
     Its log start and high watermark come from the checkpoint files in the directory above, as for a broker.
 
     Args:
-        path: The directory, of a running or a stopped broker, or a copy.
+        path: The directory of a running or stopped broker, or a copy of it.
         isolation_level: `read_committed` hides records of aborted transactions and ends at the last stable offset.
-        high_watermark: Where records end: `checkpoint`, `log-end`, or an offset. `checkpoint` is what
-            `replication-offset-checkpoint` states; without that file it is the log end.
-        show_all: Also records below the log start and at or above the high watermark.
+        high_watermark: The end of the visible records: `checkpoint`, `log-end`, or an offset. `checkpoint` is the value
+            in `replication-offset-checkpoint`; without that file it is the log end.
+        show_all: Also records below the log start and from the high watermark on.
 
     Raises:
         LogError: There is no partition directory at the path, or it cannot be listed.
-        ValueError: One of the rules is none.
+        ValueError: There is no such isolation level or high watermark.
 
     Example:
         >>> log = logcore.open_partition("logs/orders-0", isolation_level="read_committed")
@@ -322,8 +324,8 @@ def open_partition(
 def open_segment(path: str | os.PathLike[str], *, isolation_level: IsolationLevel = "read_uncommitted") -> Log:
     """Open one segment file, such as `orders-0/00000000000000000000.log`, as a log of its own.
 
-    All its records are visible, whatever the log start and the high watermark are. The name of the directory tells the
-    topic partition, and the name of the file the base offset.
+    All its records are visible, for any log start and high watermark. The topic partition is the name of the directory,
+    and the base offset is the name of the file.
 
     Args:
         path: The file.
@@ -340,7 +342,7 @@ def open_segment(path: str | os.PathLike[str], *, isolation_level: IsolationLeve
 
 
 def same_path(first: str, second: str) -> bool:
-    """Whether two paths are one, written in two ways."""
+    """Whether two paths are the same, possibly written in two ways."""
     return os.path.abspath(first) == os.path.abspath(second)
 
 

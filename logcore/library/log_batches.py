@@ -1,14 +1,15 @@
-"""Record batches of a log, as they lie in its files."""
+"""Record batches of a log, as they are in its files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from logcore.cli.reading.shown_logs import Notes, cannot_read, open_segment, steps
 from logcore.errors import CorruptionReason, CorruptRecordError, LogError
 from logcore.library.shown_segments import segments_among
 from logcore.logs.model.sources import SourceLog
+from logcore.reading.notes import Notes
+from logcore.reading.segment_reading import cannot_read, open_segment, steps
 from logcore.records.batch import crc_matches, read_header
 from logcore.records.control import ControlType
 from logcore.records.model import BatchHeader, Record
@@ -20,13 +21,13 @@ from logcore.storage.local import read_range, shown
 
 @dataclass(frozen=True, slots=True)
 class LogBatch:
-    """A record batch that can be trusted, and where it lies.
+    """A record batch that can be trusted, and its place.
 
     Attributes:
         path: The segment file.
         position: Where the batch begins, in bytes from the start of the file.
         header: Its header. Of a compressed message of format v0 or v1 it has the offsets of the messages inside.
-        control_type: What a control batch says; None for all other batches.
+        control_type: The kind of a control batch; None for all other batches.
 
     Example:
         >>> for batch in log.batches():
@@ -39,11 +40,11 @@ class LogBatch:
     control_type: ControlType | None = None
 
     def records(self) -> Iterator[Record]:
-        """The records of the batch, control records included. The bytes are read from the file again.
+        """Yield the records of the batch, control records included. The bytes are read from the file again.
 
         Raises:
             CorruptRecordError: The records cannot be decoded, or the file has other bytes there now.
-            SourceUnreadable: The file cannot be read any more.
+            SourceUnreadable: The file can no longer be read.
         """
         content = read_range(self.path, self.position, self.position + self.header.size)
         try:
@@ -59,8 +60,13 @@ class LogBatch:
 
 
 def batches_of(log: SourceLog, start: int | None, end: int | None, notes: Notes) -> Iterator[LogBatch]:
-    """The good batches that hold an offset from `start` on and begin below `end`; None: no bound. What is wrong with
-    the files is reported, as far as they are read.
+    """Yield the batches that can be trusted. Damage in the files is reported, as far as they are read.
+
+    Args:
+        log: The log.
+        start: Only batches that contain this offset or a later one; None: no lower bound.
+        end: Only batches that begin before this offset; None: no upper bound.
+        notes: Gets the findings.
     """
     low, high = start or 0, MAX_OFFSET if end is None else end
     for segment in segments_among(log, ((low, high),) if low < high else ()):

@@ -12,8 +12,9 @@ from logcore.errors import LogError
 from logcore.library.damage import OnFinding
 from logcore.library.filters import RecordFilter
 from logcore.library.log import Log, same_path
-from logcore.library.read_rules import HighWatermark, IsolationLevel, ReadRules, concerning, logs_at, not_among
+from logcore.library.opened_logs import concerning, logs_at, not_among
 from logcore.logs.model.findings import Finding
+from logcore.reading.read_options import HighWatermark, IsolationLevel, ReadRules
 from logcore.storage.local import shown
 
 if TYPE_CHECKING:
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LogDirectory:
-    """The logs of a log directory, or those of them that were chosen.
+    """The logs of a log directory, or the chosen ones of them.
 
     Attributes:
         path: The path that was opened.
         rules: Which offsets of the logs are visible.
         logs: By topic and partition. Logs that a broker was deleting, moving or had set aside are left out.
-        findings: What was found when the directory was listed. Each read reports them first.
+        findings: The findings of the directory listing. Each read reports them first.
 
     Example:
         >>> directory = logcore.open_log_directory("/var/lib/kafka")
@@ -44,7 +45,11 @@ class LogDirectory:
     findings: tuple[Finding, ...] = ()
 
     def log(self, topic: str, partition: int) -> Log:
-        """The log of one topic partition.
+        """Return the log of one topic partition.
+
+        Args:
+            topic: Its topic.
+            partition: Its number.
 
         Raises:
             LogError: It is not among the logs.
@@ -65,22 +70,23 @@ class LogDirectory:
         key: bytes | None = None,
         on_finding: OnFinding | None = None,
     ) -> pa.RecordBatchReader:
-        """The visible records of all logs, one log after another, as a stream of Arrow batches.
+        """Return the visible records of all logs, one log after another, as a stream of Arrow batches.
 
         Args:
-            columns: Names of `RECORDS_SCHEMA`, in the order in which they are wanted. Other columns are not decoded.
+            columns: Names of `RECORDS_SCHEMA`, in the wanted order; None: all. Other columns are not decoded.
             start_offset: As for `Log.records`, in each log; so are the other filters.
             end_offset: As for `Log.records`.
             since: As for `Log.records`.
             until: As for `Log.records`.
             key: As for `Log.records`.
-            on_finding: Gets what is found; see `Log`. It is called in the thread of the query engine.
+            on_finding: Gets the findings; see `Log`. It is called in the thread of the query engine.
 
         Returns:
             A reader that can be read once.
 
         Raises:
             ValueError: There is no such column, or a bound is no offset or time.
+            TypeError: The columns are one string, or the key is not bytes.
             DamageFound: While reading, without `on_finding`. A query engine may turn it into an error of its own.
 
         Example:
@@ -100,7 +106,7 @@ class LogDirectory:
             compacted: The topics are compacted, so that gaps between offsets are no losses.
 
         Returns:
-            The findings, and where all bytes went. Damage is a finding here, and not an error.
+            The findings, and the sums of all bytes. Damage is a finding here, and not an error.
         """
         from logcore.library.validation import validated
 
@@ -119,7 +125,7 @@ def open_log_directory(
     """Open the logs of a broker's log directory (`log.dirs`).
 
     Args:
-        path: The directory, of a running or a stopped broker, or a copy.
+        path: The directory of a running or stopped broker, or a copy of it.
         topics: Names or patterns such as `orders-*`. Empty: all topics.
         partitions: Numbers of partitions. Empty: all partitions.
         isolation_level: As for `open_partition`; so are the other rules. They apply to all logs.
@@ -127,8 +133,8 @@ def open_log_directory(
         show_all: As for `open_partition`.
 
     Raises:
-        LogError: There is no log directory at the path, or nothing in it is what was chosen.
-        ValueError: One of the rules is none.
+        LogError: There is no log directory at the path, or none of its logs is chosen.
+        ValueError: There is no such isolation level or high watermark.
 
     Example:
         >>> logcore.open_log_directory("/var/lib/kafka", topics=["orders"]).logs
@@ -149,4 +155,4 @@ def open_log_directory(
 _REFUSALS = frozenset(
     {"path-not-found", "unreadable", "empty-directory", "not-a-log-directory", "not-a-segment", "illegal-topic-name"}
 )
-"""Rules of findings that leave nothing to be opened at a path."""
+"""Rules of findings that mean that there is nothing to open at a path."""

@@ -1,24 +1,26 @@
-"""What a log means, after one pass over it: its transactions, and what became of each offset."""
+"""The transactions of a log and the outcome of each offset, from one pass over it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from logcore.cli.reading.log_reading import LogReading, records_from
-from logcore.cli.reading.shown_logs import Notes
 from logcore.logs.ledger.ledger_builder import ledger_ranges
 from logcore.logs.model.offset_ledger import LedgerRange, ledger_findings
+from logcore.logs.model.sources import SourceLog
 from logcore.logs.model.transactions import Transaction
+from logcore.reading.log_reading import LogReading, read_log, records_from
+from logcore.reading.notes import Notes
+from logcore.reading.read_options import ReadOptions, ReadRules
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionReport:
-    """The transactions of a log, and where its readers stop. Offsets of ends are exclusive.
+    """The transactions of a log, and where its readers stop. The three ends are exclusive.
 
     Attributes:
         transactions: By first offset. A transaction that ended below the log start is left out.
-        high_watermark: Where committed offsets end, at most the log end.
+        high_watermark: The end of committed offsets, at most the log end.
         last_stable_offset: Where readers with `read_committed` stop.
         log_end_offset: The offset after the last batch.
     """
@@ -29,8 +31,28 @@ class TransactionReport:
     log_end_offset: int
 
 
+def read_meaning(log: SourceLog, rules: ReadRules, compacted: bool, notes: Notes) -> LogReading:
+    """Read a whole log.
+
+    Args:
+        log: The log.
+        rules: The high watermark.
+        compacted: The topic is compacted, so that gaps between offsets are no losses.
+        notes: Gets the findings about the log's bytes.
+
+    Raises:
+        LogError: The batches contradict each other.
+    """
+    return read_log(log, ReadOptions(rules=rules, is_compacted=True if compacted else None), notes)
+
+
 def transactions_of(reading: LogReading, notes: Notes) -> TransactionReport:
-    """The transactions that a pass found; its findings about them are reported."""
+    """Return the transactions of a pass.
+
+    Args:
+        reading: The pass.
+        notes: Gets the findings about the transactions.
+    """
     for finding in reading.view.findings:
         notes.say(finding)
     return TransactionReport(
@@ -39,8 +61,9 @@ def transactions_of(reading: LogReading, notes: Notes) -> TransactionReport:
 
 
 def listed_transactions(reading: LogReading) -> tuple[Transaction, ...]:
-    """All transactions but those that ended below the log start: their batches are there only by chance, and a broker
-    shows nothing of them.
+    """Return all transactions without those that ended below the log start.
+
+    The batches of those exist only by chance, and a broker shows nothing of them.
     """
     return tuple(
         each
@@ -50,8 +73,14 @@ def listed_transactions(reading: LogReading) -> tuple[Transaction, ...]:
 
 
 def ledger_of(reading: LogReading, notes: Notes) -> Iterator[LedgerRange]:
-    """The ranges of a log's ledger, in order, from 0 to the log end, or to a high watermark above it. What is wrong
-    with a range is reported after it was given. Raises LogError.
+    """Yield the ranges of a log's ledger, in order, from 0 to the log end, or to a high watermark above it.
+
+    Args:
+        reading: The pass over the log.
+        notes: Gets the findings; those about a range after the range.
+
+    Raises:
+        LogError: A batch at the log start cannot be read or decoded.
     """
     for finding in reading.view.findings:
         notes.say(finding)

@@ -1,20 +1,21 @@
 """A log as `logcore.logs.lookup` takes it: what a broker's ListOffsets would answer from a directory.
 
-Bounds and timestamps come from batch headers; batches are read only where a timestamp is looked for, piece by piece.
-Index files are not used to find a place, for a wrong one would hide records. A time index only counts for being there:
-without it a broker does not know a segment's timestamps, unless it recovers the segment when it starts.
+Bounds and timestamps come from batch headers. Batches are read only to find a timestamp, piece by piece. Index files
+are not used to find a place: a wrong one would hide records. Of a time index only its presence counts: without it a
+broker does not know a segment's timestamps, unless it recovers the segment when it starts.
 """
 
 from __future__ import annotations
 
 from functools import partial
 
-from logcore.cli.reading.shown_logs import Notes, cannot_read, segment_bytes
 from logcore.errors import LogError
 from logcore.logs import lookup
 from logcore.logs.lookup import LookupLog, LookupSegment
 from logcore.logs.model import readable_end
 from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.reading.notes import Notes
+from logcore.reading.segment_reading import cannot_read, segment_bytes
 from logcore.segments import filenames
 from logcore.segments.side_files import time_index
 from logcore.storage.local import LocalReader, read_file
@@ -23,11 +24,13 @@ _MAX_INDEX_BYTES = 1 << 30
 
 
 def lookup_log(log: SourceLog, at: int, visible_end: int, notes: Notes) -> LookupLog:
-    """A log as a lookup takes it. Only headers are read yet, and only as far as the question needs them.
+    """Return a log as a lookup takes it. Only headers are read yet, and only those that the lookup needs.
 
     Args:
-        at: What will be looked for: a timestamp in epoch milliseconds, or a special value of `logcore.logs.lookup`.
-        visible_end: Where the visible offsets end: the high watermark, or the last stable offset.
+        log: The log.
+        at: The target of the lookup: a timestamp in epoch milliseconds, or a special value of `logcore.logs.lookup`.
+        visible_end: The end of the visible offsets: the high watermark, or the last stable offset.
+        notes: Gets the findings about segments that cannot be read.
     """
     timed = at >= 0 or at == lookup.MAX_TIMESTAMP
     segments = []
@@ -45,14 +48,14 @@ def lookup_log(log: SourceLog, at: int, visible_end: int, notes: Notes) -> Looku
         segments.append(
             LookupSegment(segment.base_offset, partial(segment_bytes, log, segment), max_timestamp, segment.modified_ms)
         )
-    # A broker clamps a checkpoint that says more than there is, or less than the log start.
+    # As a broker does, which moves a checkpoint into the range from log start to log end.
     end = readable_end.high_watermark(visible_end, log_start_offset=log.log_start_offset, log_end_offset=log_end_offset)
     remote = None if log.remote is None else log.remote[0]
     return LookupLog(segments, log.log_start_offset, end, log.leader_epochs, remote)
 
 
 def _headers(segment: SegmentFile) -> tuple[int, int]:
-    """The greatest timestamp of a segment's batches, -1 without any, and the offset after its last batch."""
+    """Return the greatest timestamp of a segment's batches, -1 without any, and the offset after its last batch."""
     max_timestamp, next_offset = time_index.NO_TIMESTAMP, segment.base_offset
     for _, header in LocalReader().headers(segment):
         if header is not None:
@@ -77,4 +80,4 @@ def _is_known(log: SourceLog, segment: SegmentFile) -> bool:
     try:
         return bool(time_index.parse(read_file(path, _MAX_INDEX_BYTES), segment.base_offset))
     except LogError:
-        return True  # what a broker makes of junk is of no use to anyone
+        return True  # the entries that a broker would read from random bytes are useless

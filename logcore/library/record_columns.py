@@ -6,31 +6,35 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from logcore.cli.reading.shown_logs import Notes
 from logcore.columns.schema import RECORDS_SCHEMA
-from logcore.library.damage import OnFinding, Reports, reading
+from logcore.library.damage import OnFinding, Reports, read_lazily
 from logcore.library.filters import RecordFilter
-from logcore.library.read_rules import ReadRules, visible_ranges
 from logcore.library.shown_segments import columns_of, shown_segments
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.sources import SourceLog
+from logcore.reading.notes import Notes
+from logcore.reading.read_options import OffsetRange, ReadRules
+from logcore.reading.visible_offsets import visible_window
 from logcore.records.model import Record, TimestampType
 
 LEAST_ROWS = 4096
 """Smaller batches are joined, so that a query engine does not get very many."""
 MOST_JOINED = 32
-"""Batches held to be joined. A small batch may keep the memory that was made for a large one."""
+"""Most batches that are joined at once. A small batch may keep the memory that was allocated for a large one."""
 
 _RECORD_COLUMNS = ("offset", "key", "value", "headers", "timestamp_ms", "timestampType", "header_keys_raw")
 _TIMESTAMP_TYPES = {int(kind): kind for kind in TimestampType}
 
 
 def schema_of_columns(columns: Iterable[str] | None) -> pa.Schema:
-    """The Arrow schema of some columns of `RECORDS_SCHEMA`, in the caller's order; None: all of them.
+    """Return the Arrow schema of some columns of `RECORDS_SCHEMA`.
+
+    Args:
+        columns: Their names, in the order of the schema to return; None: all.
 
     Raises:
         ValueError: There is no such column, a column is named twice, or none is named.
-        TypeError: One string instead of several.
+        TypeError: It is one string instead of several.
     """
     if columns is None:
         return RECORDS_SCHEMA
@@ -53,15 +57,20 @@ def reader_of(
     on_finding: OnFinding | None,
     findings: Iterable[Finding],
 ) -> pa.RecordBatchReader:
-    """The chosen records of logs, one log after another, as a stream that can be read once.
+    """Return the chosen records of logs, one log after another, as a stream that can be read once.
 
     Args:
+        logs: The logs.
+        rules: Which offsets are visible.
+        chosen: Which visible records are wanted.
         columns: Names of `RECORDS_SCHEMA`; None: all.
         on_finding: Gets the findings; None: the first error is raised.
-        findings: What is known before.
+        findings: Findings that are reported first.
 
     Raises:
         ValueError: As `schema_of_columns`.
+        TypeError: As `schema_of_columns`.
+        DamageFound: While reading, without `on_finding`.
     """
     schema = schema_of_columns(columns)
 
@@ -70,23 +79,36 @@ def reader_of(
         for log in logs:
             yield from joined(batches_of_log(log, rules, chosen, names, reports), schema)
 
-    return pa.RecordBatchReader.from_batches(schema, reading(on_finding, findings, batches))
+    return pa.RecordBatchReader.from_batches(schema, read_lazily(on_finding, findings, batches))
 
 
 def batches_of_log(
     log: SourceLog, rules: ReadRules, chosen: RecordFilter, columns: tuple[str, ...] | None, notes: Notes
 ) -> Iterator[pa.RecordBatch]:
-    """The chosen records of a log in offset order, as the engine cuts them; columns in the order of RECORDS_SCHEMA.
+    """Yield the chosen records of a log in offset order, in batches of the decoding engine's size.
+
     Without an upper bound of offsets each segment is read to its end, so that damage there is reported.
+
+    Args:
+        log: The log.
+        rules: Which offsets are visible.
+        chosen: Which visible records are wanted.
+        columns: Names of `RECORDS_SCHEMA`; None: all. The batches have them in the order of the schema.
+        notes: Gets the findings.
     """
-    visible = visible_ranges(log, rules, chosen.start_offset, chosen.end_offset)
-    wanted = chosen.wanted(visible, columns)
+    offsets = OffsetRange(chosen.start_offset, chosen.end_offset)
+    wanted = chosen.wanted(visible_window(log, rules).ranges(offsets), columns)
     for shows in shown_segments(log, wanted, notes):
         yield from columns_of(shows, notes, to_the_end=chosen.end_offset is None)
 
 
 def joined(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The same rows in fewer batches, with the columns of the schema in its order. Large batches are not copied."""
+    """Yield the same rows in fewer batches. Large batches are not copied.
+
+    Args:
+        batches: The batches.
+        schema: The columns of the result, in its order.
+    """
     held: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
@@ -110,13 +132,20 @@ def _one(batches: list[pa.RecordBatch], schema: pa.Schema) -> list[pa.RecordBatc
 
 
 def records_of_log(log: SourceLog, rules: ReadRules, chosen: RecordFilter, notes: Notes) -> Iterator[Record]:
-    """The chosen records of a log as values, in offset order."""
+    """Yield the chosen records of a log as values, in offset order.
+
+    Args:
+        log: The log.
+        rules: Which offsets are visible.
+        chosen: Which visible records are wanted.
+        notes: Gets the findings.
+    """
     for batch in batches_of_log(log, rules, chosen, _RECORD_COLUMNS, notes):
         yield from records_in(batch)
 
 
 def records_in(batch: pa.RecordBatch) -> Iterator[Record]:
-    """The rows of an Arrow batch that has the columns of a record."""
+    """Yield the rows of an Arrow batch that has the columns of a record."""
     columns = (batch.column(name).to_pylist() for name in _RECORD_COLUMNS)
     for offset, key, value, headers, timestamp_ms, kind, raw_names in zip(*columns, strict=True):
         pairs: tuple[tuple[bytes, bytes | None], ...] = ()

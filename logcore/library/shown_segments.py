@@ -1,7 +1,4 @@
-"""The segments of a log of which something is wanted, and their records as Arrow columns.
-
-`loglake dump` and the library read through here.
-"""
+"""The segments of a log that may have wanted records, and their records as Arrow columns."""
 
 from __future__ import annotations
 
@@ -9,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from logcore.cli.reading.shown_logs import Notes, cannot_read, padding_finding, segment_bytes, stretch_finding
 from logcore.columns.wanted import Place, Wanted
 from logcore.errors import LogError
 from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.reading.notes import Notes
+from logcore.reading.segment_reading import cannot_read, padding_finding, segment_bytes, stretch_finding
 from logcore.records.varint import Buffer
 from logcore.segments.filenames import MAX_OFFSET
 from logcore.segments.scanning.scan import Stretch
@@ -23,13 +21,20 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FIRST_BYTES = 1 << 20
-"""Bytes that a read with a known end looks at first; each following look is twice as long, up to `MOST_BYTES`."""
+"""Size of the first piece of a read with a known end. Each next piece has twice the size, up to `MOST_BYTES`."""
 MOST_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class ShownSegment:
-    """A segment, its bytes, and what is wanted of it."""
+    """A segment whose wanted records are read.
+
+    Attributes:
+        log: The log of the segment.
+        segment: The segment.
+        source: Its bytes.
+        wanted: Which records and columns are wanted.
+    """
 
     log: SourceLog
     segment: SegmentFile
@@ -38,19 +43,25 @@ class ShownSegment:
 
     @property
     def content(self) -> Buffer:
-        """The segment's bytes, of which only those that were fetched are there."""
+        """The segment's bytes; only the fetched ones are present."""
         return self.source.content
 
 
 def place_of(log: SourceLog, segment: SegmentFile) -> Place:
-    """What rows of a segment say of where they are from."""
+    """Return the origin of a segment's rows, for their columns."""
     topic, partition = log.topic_partition.topic, log.topic_partition.partition
     log_id = f"{topic}@{log.cluster_id or 'unknown'}.0" if log.topic_id is None else f"{log.topic_id}.0"
     return Place(topic, partition, log_id, f"{segment.base_offset:020d}")
 
 
 def shown_segments(log: SourceLog, wanted: Wanted, notes: Notes) -> Iterator[ShownSegment]:
-    """The segments that can hold a wanted offset, opened one by one. A file that cannot be opened is reported."""
+    """Yield the segments that may contain a wanted offset, opened one by one.
+
+    Args:
+        log: The log.
+        wanted: Which records and columns are wanted.
+        notes: Gets a finding for each file that cannot be opened.
+    """
     for segment in segments_among(log, wanted.visible):
         try:
             yield ShownSegment(log, segment, segment_bytes(log, segment), wanted)
@@ -59,7 +70,12 @@ def shown_segments(log: SourceLog, wanted: Wanted, notes: Notes) -> Iterator[Sho
 
 
 def segments_among(log: SourceLog, visible: tuple[tuple[int, int], ...] | None) -> Iterator[SegmentFile]:
-    """The segments whose offsets may lie between the first and the last visible offset. No file is opened."""
+    """Yield the segments that may contain an offset from the first to the last visible one. No file is opened.
+
+    Args:
+        log: The log.
+        visible: Ascending half-open ranges of offsets; None: all offsets.
+    """
     if visible is None:
         yield from log.segments
         return
@@ -70,11 +86,13 @@ def segments_among(log: SourceLog, visible: tuple[tuple[int, int], ...] | None) 
 
 
 def columns_of(shows: ShownSegment, notes: Notes, *, to_the_end: bool = True) -> Iterator[pa.RecordBatch]:
-    """The wanted records of a segment as Arrow columns, in order. What is wrong with the segment is reported.
+    """Yield the wanted records of a segment as Arrow columns, in order, and report damage.
 
     Args:
-        to_the_end: Look at the whole segment, so that damage at its end is reported. Else the read ends after the last
-            visible offset, and damage from there on is not reported.
+        shows: The segment.
+        notes: Gets the findings.
+        to_the_end: Read the whole segment, so that damage at its end is reported. Else the read ends after the last
+            visible offset, and later damage is not reported.
     """
     from logcore.columns.engines import decode_segment
 

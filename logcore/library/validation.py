@@ -1,4 +1,4 @@
-"""Every rule over every byte of logs, and where all bytes went: the work of `loglake verify` on logs."""
+"""Every rule over every byte of logs, and the sums of all bytes: the work of `loglake verify` on logs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from logcore.cli.reading.log_reading import gap_rules, is_compacted
-from logcore.cli.reading.shown_logs import Notes
 from logcore.errors import LogError
 from logcore.library.checked_logs import CheckedLogs, ProgressDisplay
 from logcore.library.damage import Reports
@@ -16,26 +14,28 @@ from logcore.logs.checks.validation import BatchVerdict, SegmentVerdict, validat
 from logcore.logs.model.findings import Finding, Severity, found
 from logcore.logs.model.gaps import GapRules
 from logcore.logs.model.sources import SourceLog
+from logcore.reading.log_reading import gap_rules, is_compacted
+from logcore.reading.notes import Notes
 from logcore.records.control import ControlType
 from logcore.segments.filenames import BOOTSTRAP_FILE
 from logcore.storage.local import read_file, shown
 
 MAX_SIDE_FILE = 1 << 30
-"""Bytes of an index or a snapshot, at most: brokers preallocate 10 MiB."""
+"""Most bytes of an index or a snapshot: brokers preallocate 10 MiB."""
 
 
 @dataclass(slots=True)
 class ValidationTotals:
-    """What a validation read.
+    """The sums of a validation.
 
-    `bytes` is the sum of valid, tail, padding, quarantined and unreadable bytes, of segments that were read to their
-    end.
+    `bytes` is the sum of valid, tail, padding, quarantined and unreadable bytes. Only files that were read to their end
+    count.
 
     Attributes:
         files: Segment files, and snapshots of KRaft's metadata log.
-        bytes: Of those files.
-        valid_bytes: In batches that can be trusted.
-        tail_bytes: Of an unfinished batch at the end of a segment that is still written.
+        bytes: Bytes of those files.
+        valid_bytes: Bytes in batches that can be trusted.
+        tail_bytes: Bytes of an unfinished batch at the end of a segment that is still written.
         padding_bytes: Zeros at the end of files.
         quarantined_bytes: Bytes that cannot be trusted.
         unreadable_bytes: Bytes that the disk failed to read.
@@ -54,7 +54,11 @@ class ValidationTotals:
     records: int = 0
 
     def add(self, validation: SegmentVerdict) -> None:
-        """Account for a segment that was walked to its end."""
+        """Add a file that was read to its end.
+
+        Args:
+            validation: Its verdict.
+        """
         accounting = validation.accounting
         self.files += 1
         self.bytes += accounting.file_size
@@ -69,11 +73,11 @@ class ValidationTotals:
 
 @dataclass(frozen=True, slots=True)
 class ValidationReport:
-    """What a validation found.
+    """The result of a validation.
 
     Attributes:
         findings: In the order of the files. docs/findings.md explains each rule.
-        totals: What was read.
+        totals: The sums.
 
     Example:
         >>> report = logcore.open_partition("logs/orders-0").validate()
@@ -94,8 +98,12 @@ class LogValidation:
     """Validates several logs, in their order.
 
     Args:
+        logs: The logs.
         notes: Gets the findings.
-        progress: Shows how far it is; None: nothing is shown.
+        progress: Shows the progress; None: nothing is shown.
+
+    Attributes:
+        totals: The sums of the logs that were validated.
     """
 
     def __init__(self, logs: tuple[SourceLog, ...], notes: Notes, progress: ProgressDisplay | None = None) -> None:
@@ -104,7 +112,12 @@ class LogValidation:
         self._checked = CheckedLogs(logs, notes, _read, self.totals.add, progress)
 
     def validate(self, log: SourceLog, rules: GapRules) -> None:
-        """Validate the next log. rules: what explains gaps between its offsets."""
+        """Validate the next log.
+
+        Args:
+            log: The log.
+            rules: What explains gaps between its offsets.
+        """
         for finding in check_log(log, self._checked.segments(log), _read, rules=rules):
             self._notes.say(finding)
         if log.is_metadata and not log.named_files:
@@ -112,8 +125,10 @@ class LogValidation:
                 self._validate_snapshot(path)
 
     def validate_bootstrap_files(self, *, is_choice: bool) -> None:
-        """Validate what the log directories were formatted with. is_choice: only certain topics were chosen, so that
-        the metadata log's directory alone counts.
+        """Validate the files with which the log directories were formatted.
+
+        Args:
+            is_choice: Only certain logs were chosen, so that only the directory of the metadata log counts.
         """
         of_metadata = [log for log in self._logs if log.is_metadata and not log.named_files]
         counted = of_metadata if is_choice else self._logs
@@ -123,7 +138,11 @@ class LogValidation:
                 self._validate_snapshot(path)
 
     def _validate_snapshot(self, path: str) -> None:
-        """A KRaft snapshot: batches of format v2 from offset 0 on, the first with its header, the last its footer."""
+        """Validate a KRaft snapshot: batches of format v2 from offset 0 on, with the header first and the footer last.
+
+        Args:
+            path: The file.
+        """
         try:
             content = _read(path)
         except LogError as error:
@@ -145,13 +164,18 @@ class LogValidation:
 
 
 def validated(logs: Sequence[SourceLog], known: Iterable[Finding], compacted: bool) -> ValidationReport:
-    """The report on some logs. known: findings that were made before. compacted: gaps are no losses in any of them."""
+    """Validate some logs.
+
+    Args:
+        logs: The logs.
+        known: Findings that are reported first.
+        compacted: The topics are compacted, so that gaps between offsets are no losses.
+    """
     findings: list[Finding] = []
     reports = Reports(findings.append, known)
     validation = LogValidation(tuple(logs), reports)
-    settings = [("cleanup.policy", "compact")] if compacted else []
     for log in logs:
-        validation.validate(log, gap_rules(log, is_compacted(log, settings)))
+        validation.validate(log, gap_rules(log, is_compacted(log, True if compacted else None)))
     validation.validate_bootstrap_files(is_choice=False)
     return ValidationReport(tuple(findings), validation.totals)
 

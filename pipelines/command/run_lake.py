@@ -12,10 +12,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from logcore.cli.reading.nearest_names import no_such_topic
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.log_selection import LogSelection
+from logcore.reading.nearest_names import no_such_topic
 from pipelines.command.history import check_outside_lakes, prepare_history
 from pipelines.command.running import (
     EngineLauncher,

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from logcore.cli.reading.arguments import OffsetRange, offset_range
+from logcore.cli.reading.arguments import offset_range
+from logcore.reading.read_options import OffsetRange
 from spark_jobs.contracts import Intake, JobConfig, JobReport
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.view import registered_lakes

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from logcore.cli.reading.arguments import OffsetRange
 from logcore.logs.model.log_selection import LogSelection
+from logcore.reading.read_options import OffsetRange
 from pipelines.metadata.values import JsonValue, Metadata, Observation, PathValue
 from pipelines.run import checks
 from pipelines.run.outcome import REFUSED, RunListener
@@ -200,11 +200,11 @@ def publish(run: Run) -> StepResult:
 
 def _replace(run: Run, logs: tuple[str, ...] | None, policies: str | None, done: StepResult) -> None:
     """Publish again what a user requested, and what was filled late."""
-    asked = run.settings.replacement()
-    if asked is not None:
+    offsets = run.settings.replacement()
+    if offsets is not None:
         since, until = run.settings.replace_since_ms, run.settings.replace_until_ms
-        start = asked.start
-        if asked == OffsetRange() and since is None and until is None:
+        start = offsets.start
+        if offsets == OffsetRange() and since is None and until is None:
             start = 0  # a request without any bound would mean only what came late
         config = ReplaceConfig(
             run.lake,
@@ -212,7 +212,7 @@ def _replace(run: Run, logs: tuple[str, ...] | None, policies: str | None, done:
             run.as_of_ms,
             logs,
             start,
-            asked.end,
+            offsets.end,
             since,
             until,
             policies=policies,

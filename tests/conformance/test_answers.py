@@ -6,16 +6,17 @@ transaction open; the aborted transactions that a broker's index lists.
 
 from __future__ import annotations
 
-import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from logcore.cli.reading.shown_logs import Notes, window
+from logcore.cli.output.command_notes import CommandNotes
 from logcore.library.offset_lookup import lookup_log
 from logcore.logs import lookup
 from logcore.logs.model.transactions import TransactionState
+from logcore.reading.read_options import ReadRules
+from logcore.reading.visible_offsets import visible_window
 from logcore.segments.filenames import DirectoryKind
 from logcore.segments.side_files import producer_state, transaction_index
 from tests.conformance.snapshots import BOTH, SNAPSHOTS, Snapshot
@@ -52,12 +53,10 @@ def test_every_answer_to_list_offsets_is_what_we_say(corpus: Corpus, snapshot: S
                 continue
             for asked, answer in of_log.items():
                 at = NAMES[asked] if asked in NAMES else int(asked)
-                arguments = argparse.Namespace(
-                    at=at, isolation_level=isolation_level, high_watermark="checkpoint", all=False
-                )
-                notes = Notes()
+                rules = ReadRules(isolation_level)
+                notes = CommandNotes()
                 log = logs[name].source
-                found = lookup.list_offsets(lookup_log(log, at, window(log, arguments).end, notes), at)
+                found = lookup.list_offsets(lookup_log(log, at, visible_window(log, rules).end, notes), at)
                 place = (name, isolation_level, asked)
                 assert (found.offset, found.timestamp) == (answer["offset"], answer["timestamp"]), place
                 if asked == "latest" or (asked == "earliest" and not list(logs[name].batches())):

@@ -3,19 +3,19 @@ every offset what a read_committed consumer found there."""
 
 from __future__ import annotations
 
-import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from logcore.cli.main import main
-from logcore.cli.reading.log_reading import read_log, records_from
-from logcore.cli.reading.shown_logs import Notes
 from logcore.logs.checks.validation import BatchVerdict, validate_segment
 from logcore.logs.ledger.ledger_builder import ledger_ranges
 from logcore.logs.model.offset_ledger import check_tiling
 from logcore.logs.model.producers.producer_state import ProducerReplay
+from logcore.reading.log_reading import read_log, records_from
+from logcore.reading.notes import Notes
+from logcore.reading.read_options import ReadOptions
 from logcore.segments.side_files import producer_state
 from logcore.storage.local import discover, read_file
 from tests.conformance.snapshots import SNAPSHOTS, Snapshot
@@ -135,13 +135,12 @@ ASKED = [
 def test_present_is_what_a_read_committed_consumer_found(corpus: Corpus, snapshot: Snapshot):
     received = corpus.consumed(snapshot, "read_committed")
     ends = corpus.summary(snapshot, "read_committed")
-    options = argparse.Namespace(config=[], high_watermark="checkpoint")
     compared = 0
     for log in discover([str(corpus.directory(snapshot))]).logs:
         name = str(log.topic_partition)
         if name not in ends:
             continue
-        reading = read_log(log, options, Notes())
+        reading = read_log(log, ReadOptions(), Notes())
         ranges = list(
             ledger_ranges(
                 reading.facts,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from logcore.cli.maintenance import maintenance
 from logcore.cli.maintenance.maintenance import DirectoryPlan, NewDirectory
-from logcore.cli.reading.shown_logs import Notes
+from logcore.cli.output.command_notes import CommandNotes
 from logcore.errors import LogError
 from logcore.logs.compaction.plan import (
     CompactionOutcome,
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
     config = maintenance.check_arguments(arguments)
 
-    def plan_of(directory: PartitionDirectory, read: Sequence[Finding], notes: Notes) -> DirectoryPlan:
+    def plan_of(directory: PartitionDirectory, read: Sequence[Finding], notes: CommandNotes) -> DirectoryPlan:
         maintenance.say_source_findings(read, arguments, notes)
         # For many partitions this import takes longer than the cleaning.
         from logcore.cli.entry_points import load_snappy_java
@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
         return DirectoryPlan(plan.as_dict(), clean, plan.findings)
 
     try:
-        return maintenance.run(arguments, plan_of, Notes())
+        return maintenance.run(arguments, plan_of, CommandNotes())
     except LogError as error:
         raise error.at(file=shown(arguments.source)) from error.__cause__
 

@@ -15,27 +15,38 @@ from itertools import groupby
 from typing import Protocol, TextIO
 
 from logcore.cli.output.bulk import can_write_lines, write_lines
-from logcore.cli.output.record_lines import CSV_COLUMNS, csv_line, json_line, record_fields, text_line
-from logcore.cli.output.side_files import checkpoint_lines, index_lines, snapshot_lines
-from logcore.cli.reading import arguments as options
-from logcore.cli.reading.selection import beyond_offsets
-from logcore.cli.reading.shown_logs import (
-    Notes,
-    Window,
-    cannot_read,
-    committed_end,
+from logcore.cli.output.command_notes import CommandNotes
+from logcore.cli.output.record_lines import (
+    CSV_COLUMNS,
     committed_word,
-    find_logs,
-    one_of_each,
-    open_segment,
-    steps,
-    window,
+    csv_line,
+    json_line,
+    record_fields,
+    text_line,
+)
+from logcore.cli.output.side_files import checkpoint_lines, index_lines, snapshot_lines
+from logcore.cli.reading.arguments import (
+    add_choice,
+    add_paths,
+    binary,
+    header_match,
+    high_watermark,
+    natural,
+    offset_range,
+    read_options,
+    time_ms,
 )
 from logcore.columns.wanted import Wanted
 from logcore.errors import CorruptionReason, LogError
 from logcore.library.shown_segments import ShownSegment, columns_of, shown_segments
 from logcore.logs.model.findings import Severity
 from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.reading.chosen_logs import find_logs, one_of_each
+from logcore.reading.notes import Notes
+from logcore.reading.read_options import OffsetRange, ReadOptions
+from logcore.reading.segment_reading import cannot_read, open_segment, steps
+from logcore.reading.unmatched_options import beyond_offsets
+from logcore.reading.visible_offsets import Window, committed_end, visible_window
 from logcore.records.batch import BatchHeader, read_header
 from logcore.records.record import Record
 from logcore.segments.filenames import DirectoryKind
@@ -73,8 +84,8 @@ def add_parser(
         description="Print the content of logs. Like a broker to a consumer, a directory shows the records from its "
         "log start to its high watermark; --all, or the name of a single file, shows everything.",
     )
-    options.add_paths(parser)
-    options.add_choice(parser)
+    add_paths(parser)
+    add_choice(parser)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--batches", action="store_true", help="batch headers instead of records")
     what.add_argument("--indexes", action="store_true", help="entries of offset, time and transaction indexes")
@@ -90,19 +101,19 @@ def add_parser(
     )
     parser.add_argument(
         "--high-watermark",
-        type=options.high_watermark,
+        type=high_watermark,
         default="checkpoint",
         metavar="checkpoint|log-end|N",
         help="where a directory's records end (default: its replication-offset-checkpoint)",
     )
     parser.add_argument("--all", action="store_true", help="also below the log start and above the high watermark")
-    parser.add_argument("--offsets", type=options.offset_range, default=options.OffsetRange(), metavar="A..B")
-    parser.add_argument("--since", type=options.time_ms, metavar="TIME", help="timestamps from here on")
-    parser.add_argument("--until", type=options.time_ms, metavar="TIME", help="timestamps before this")
-    parser.add_argument("--key", type=options.binary, metavar="STRING|0xHEX")
-    parser.add_argument("--header", type=options.header_match, metavar="NAME[=VALUE]")
+    parser.add_argument("--offsets", type=offset_range, default=OffsetRange(), metavar="A..B")
+    parser.add_argument("--since", type=time_ms, metavar="TIME", help="timestamps from here on")
+    parser.add_argument("--until", type=time_ms, metavar="TIME", help="timestamps before this")
+    parser.add_argument("--key", type=binary, metavar="STRING|0xHEX")
+    parser.add_argument("--header", type=header_match, metavar="NAME[=VALUE]")
     parser.add_argument("--producer-id", type=int, metavar="N")
-    parser.add_argument("--limit", type=options.natural, metavar="N", help="end after this many lines")
+    parser.add_argument("--limit", type=natural, metavar="N", help="end after this many lines")
     parser.add_argument("--control", action="store_true", help="also control records")
     parser.add_argument("--text", action="store_true", help="jsonl: keys and values as strings where they are UTF-8")
     parser.set_defaults(func=run, parser=parser)
@@ -110,27 +121,27 @@ def add_parser(
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
-    notes = Notes()
+    notes, options = CommandNotes(), read_options(arguments)
     side = arguments.batches or arguments.indexes or arguments.snapshots or arguments.checkpoints
     _refuse_nonsense(arguments, side)
-    unasked = side or arguments.all or arguments.high_watermark != "checkpoint"
-    quiet = ["no-high-watermark"] if unasked else []
+    uses_checkpoint = not (side or arguments.all) and arguments.high_watermark == "checkpoint"
+    quiet = [] if uses_checkpoint else ["no-high-watermark"]
     if arguments.checkpoints:  # root files may name partitions whose directories are gone
         quiet.append("nothing-chosen")
-    logs = find_logs(arguments, notes, quiet=quiet)
+    logs = find_logs(options, notes, quiet=quiet)
     logs = one_of_each(tuple(log for log in logs if log.kind is DirectoryKind.LIVE), notes)
-    beyond = None if arguments.checkpoints else beyond_offsets(arguments, logs, everything=side or arguments.all)
+    beyond = None if arguments.checkpoints else beyond_offsets(options, logs, everything=side or arguments.all)
     if beyond is not None:
         notes.say(replace(beyond, severity=Severity.INFO))
     with _output(arguments) as out:
         if side:
-            lines = _side_lines(arguments, logs, notes)
+            lines = _side_lines(arguments, options, logs, notes)
             for number, line in enumerate(lines):
                 if number == arguments.limit:
                     break
                 out.write(json_line(line) if arguments.format == "jsonl" else _plain(line))
         else:
-            _dump_records(arguments, logs, notes, out)
+            _dump_records(arguments, options, logs, notes, out)
     return notes.exit_code
 
 
@@ -213,7 +224,9 @@ class _LineSink:
         """Nothing is in memory."""
 
 
-def _dump_records(arguments: argparse.Namespace, logs: tuple[SourceLog, ...], notes: Notes, out: TextIO) -> None:
+def _dump_records(
+    arguments: argparse.Namespace, options: ReadOptions, logs: tuple[SourceLog, ...], notes: Notes, out: TextIO
+) -> None:
     shows_committed = any(log.is_metadata for log in logs)
     looks_at_records = arguments.control or arguments.header or arguments.producer_id is not None
     if arguments.limit is None and not looks_at_records and not arguments.text:
@@ -222,9 +235,9 @@ def _dump_records(arguments: argparse.Namespace, logs: tuple[SourceLog, ...], no
             for is_metadata, group in groupby(logs, lambda log: log.is_metadata):
                 out.flush()
                 if is_metadata:
-                    _dump_one_by_one(arguments, tuple(group), notes, _sink(arguments, out, shows_committed))
+                    _dump_one_by_one(arguments, options, tuple(group), notes, _sink(arguments, out, shows_committed))
                 else:
-                    write_lines(_shown_segments(arguments, tuple(group), notes), notes, out.buffer.write)
+                    write_lines(_shown_segments(arguments, options, tuple(group), notes), notes, out.buffer.write)
             return
         if arguments.format in ("arrow", "parquet"):
             from logcore.cli.output.column_files import ColumnSink  # imports pyarrow
@@ -232,30 +245,34 @@ def _dump_records(arguments: argparse.Namespace, logs: tuple[SourceLog, ...], no
             from logcore.library.record_columns import joined
 
             columns = ColumnSink(out.buffer, arguments.format, shows_committed)
-            for shows in _shown_segments(arguments, logs, notes):
+            for shows in _shown_segments(arguments, options, logs, notes):
                 for rows in joined(columns_of(shows, notes), RECORDS_SCHEMA):
                     columns.add(rows, _committed_end(shows.log, arguments))
             columns.close()
             return
     sink = _sink(arguments, out, shows_committed)
-    _dump_one_by_one(arguments, logs, notes, sink)
+    _dump_one_by_one(arguments, options, logs, notes, sink)
     sink.close()
 
 
-def _shown_segments(arguments: argparse.Namespace, logs: tuple[SourceLog, ...], notes: Notes) -> Iterator[ShownSegment]:
+def _shown_segments(
+    arguments: argparse.Namespace, options: ReadOptions, logs: tuple[SourceLog, ...], notes: Notes
+) -> Iterator[ShownSegment]:
     """Yield segments that may have records to show."""
     for log in logs:
-        visible = window(log, arguments).ranges(arguments.offsets)
+        visible = visible_window(log, options.rules).ranges(options.offsets)
         wanted = Wanted(visible=visible, since=arguments.since, until=arguments.until, key=arguments.key)
         yield from shown_segments(log, wanted, notes)
 
 
-def _dump_one_by_one(arguments: argparse.Namespace, logs: tuple[SourceLog, ...], notes: Notes, sink: Sink) -> None:
+def _dump_one_by_one(
+    arguments: argparse.Namespace, options: ReadOptions, logs: tuple[SourceLog, ...], notes: Notes, sink: Sink
+) -> None:
     left = sys.maxsize if arguments.limit is None else arguments.limit
     for log in logs:
         if left == 0:
             return
-        shows = window(log, arguments)
+        shows = visible_window(log, options.rules)
         for segment, batch, records in _shown_batches(log, shows, arguments, notes):
             chosen = [record for record in records if _is_wanted(record, arguments, shows)][:left]
             left -= len(chosen)
@@ -309,14 +326,14 @@ def _is_wanted(record: Record, arguments: argparse.Namespace, shows: Window) -> 
 
 
 def _side_lines(
-    arguments: argparse.Namespace, logs: tuple[SourceLog, ...], notes: Notes
+    arguments: argparse.Namespace, options: ReadOptions, logs: tuple[SourceLog, ...], notes: Notes
 ) -> Iterator[dict[str, object]]:
     if arguments.indexes:
         return index_lines(logs, arguments.offsets, notes)
     if arguments.snapshots:
         return snapshot_lines(logs, arguments.offsets, arguments.producer_id, notes)
     if arguments.checkpoints:
-        return checkpoint_lines(arguments, logs, notes)
+        return checkpoint_lines(options, logs, notes)
     return _batch_lines(arguments, logs, notes)
 
 

@@ -6,15 +6,19 @@ import argparse
 import sys
 from collections.abc import Iterator
 
-from logcore.cli.output.record_lines import json_line
-from logcore.cli.reading import arguments as options
-from logcore.cli.reading import log_reading
-from logcore.cli.reading.shown_logs import Notes, committed_end, committed_word, find_logs
+from logcore.cli.output.command_notes import CommandNotes
+from logcore.cli.output.record_lines import committed_word, json_line
+from logcore.cli.reading.arguments import add_choice, add_meaning, add_paths, read_options
 from logcore.errors import LogError
 from logcore.library.log_meaning import ledger_of
 from logcore.logs.model.findings import found
 from logcore.logs.model.offset_ledger import LedgerRange
 from logcore.logs.model.sources import SourceLog
+from logcore.reading.chosen_logs import find_logs
+from logcore.reading.log_reading import read_log
+from logcore.reading.notes import Notes
+from logcore.reading.read_options import ReadOptions
+from logcore.reading.visible_offsets import committed_end
 from logcore.segments.filenames import DirectoryKind
 from logcore.storage.local import shown
 
@@ -31,32 +35,32 @@ def add_parser(
         "present, aborted, compacted away, lost. Gaps are losses unless the cleaner's checkpoint beside the log, or "
         "--config cleanup.policy=compact, shows that the log is cleaned.",
     )
-    options.add_paths(parser)
-    options.add_choice(parser)
-    log_reading.add_meaning(parser)
+    add_paths(parser)
+    add_choice(parser)
+    add_meaning(parser)
     parser.add_argument("--format", choices=("text", "jsonl"), default="text")
     parser.set_defaults(func=run, parser=parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
-    notes = Notes()
-    quiet = () if arguments.high_watermark == "checkpoint" else ("no-high-watermark",)
+    notes, options = CommandNotes(), read_options(arguments)
+    quiet = () if options.rules.high_watermark == "checkpoint" else ("no-high-watermark",)
     write = _jsonl if arguments.format == "jsonl" else _text
-    for log in find_logs(arguments, notes, quiet=quiet):
+    for log in find_logs(options, notes, quiet=quiet):
         if log.kind is DirectoryKind.LIVE:
-            for each in _ranges(log, arguments, notes):
+            for each in _ranges(log, options, notes):
                 committed = None
                 if log.is_metadata:
-                    committed = each.end_offset <= committed_end(log, arguments.high_watermark)
+                    committed = each.end_offset <= committed_end(log, options.rules.high_watermark)
                 sys.stdout.write(write(log, each, committed))
     return notes.exit_code
 
 
-def _ranges(log: SourceLog, arguments: argparse.Namespace, notes: Notes) -> Iterator[LedgerRange]:
+def _ranges(log: SourceLog, options: ReadOptions, notes: Notes) -> Iterator[LedgerRange]:
     """Yield the ranges of a log, in order, and report findings. A log that cannot be checked is reported."""
     try:
-        yield from ledger_of(log_reading.read_log(log, arguments, notes), notes)
+        yield from ledger_of(read_log(log, options, notes), notes)
     except LogError as error:
         message = f"{log.topic_partition} cannot be checked: {error}"
         notes.say(found("log-not-judged", message, file=shown(log.directory)))

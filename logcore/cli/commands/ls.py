@@ -7,12 +7,15 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.output.record_lines import json_line, time_text
-from logcore.cli.reading import arguments as options
-from logcore.cli.reading.shown_logs import Notes, cannot_read, find_logs
+from logcore.cli.reading.arguments import add_choice, add_paths, read_options
 from logcore.errors import LogError
 from logcore.logs.model.findings import found
 from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.reading.chosen_logs import find_logs
+from logcore.reading.notes import Notes
+from logcore.reading.segment_reading import cannot_read
 from logcore.records.batch import MAGIC_AT, BatchHeader
 from logcore.segments.filenames import DirectoryKind
 from logcore.storage.local import LocalReader, read_range, shown
@@ -59,16 +62,16 @@ def add_parser(
         help="topic partitions with segments, offsets, bytes, formats, codecs, time range",
         description="List the topic partitions at some paths, from directory entries and batch headers alone.",
     )
-    options.add_paths(parser)
-    options.add_choice(parser)
+    add_paths(parser)
+    add_choice(parser)
     parser.add_argument("--format", choices=("text", "jsonl"), default="text")
     parser.set_defaults(func=run, parser=parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
-    notes = Notes()
-    logs = find_logs(arguments, notes, with_aside=True)
+    notes = CommandNotes()
+    logs = find_logs(read_options(arguments), notes, with_aside=True)
     rows = [_fields(log, summarize(log, notes)) for log in logs]
     if arguments.format == "jsonl":
         for row in rows:

@@ -6,21 +6,16 @@ import argparse
 import sys
 from dataclasses import replace
 
-from logcore.cli.output.record_lines import json_line, time_text
-from logcore.cli.reading import arguments as options
-from logcore.cli.reading.shown_logs import (
-    Notes,
-    committed_end,
-    committed_word,
-    find_logs,
-    one_of_each,
-    window,
-)
+from logcore.cli.output.command_notes import CommandNotes
+from logcore.cli.output.record_lines import committed_word, json_line, time_text
+from logcore.cli.reading.arguments import add_choice, add_paths, high_watermark, read_options, time_ms
 from logcore.errors import LogError
 from logcore.library.offset_lookup import lookup_log
 from logcore.logs import lookup
 from logcore.logs.lookup import OffsetAnswer
 from logcore.logs.model.sources import SourceLog
+from logcore.reading.chosen_logs import find_logs, one_of_each
+from logcore.reading.visible_offsets import committed_end, visible_window
 from logcore.segments.filenames import DirectoryKind
 from logcore.segments.side_files import time_index
 from logcore.segments.side_files.leader_epochs import epoch_for_offset
@@ -36,7 +31,7 @@ NAMES = {
 def moment(text: str) -> int:
     """Parse a name of `NAMES`, its number in Kafka's protocol, or a time."""
     numbers = {str(number): number for number in NAMES.values()}
-    at = (NAMES | numbers)[text] if text in NAMES or text in numbers else options.time_ms(text)
+    at = (NAMES | numbers)[text] if text in NAMES or text in numbers else time_ms(text)
     if at < 0 and at not in NAMES.values():
         raise argparse.ArgumentTypeError(f"{text!r} is neither a time from 1970 on nor one of {', '.join(NAMES)}")
     return at
@@ -54,8 +49,8 @@ def add_parser(
         "timestamp or a later one, -1 if there is none. If a broker does not know the timestamps of a segment (format "
         "v0, a lost time index), the modification time of its file counts, as for a broker.",
     )
-    options.add_paths(parser)
-    options.add_choice(parser)
+    add_paths(parser)
+    add_choice(parser)
     parser.add_argument(
         "--at", type=moment, required=True, metavar="TIME|" + "|".join(NAMES), help="what to find in each log"
     )
@@ -69,25 +64,26 @@ def add_parser(
     )
     parser.add_argument(
         "--high-watermark",
-        type=options.high_watermark,
+        type=high_watermark,
         default="checkpoint",
         metavar="checkpoint|log-end|N",
         help="where a directory's records end (default: its replication-offset-checkpoint)",
     )
-    parser.set_defaults(func=run, parser=parser, all=False)
+    parser.set_defaults(func=run, parser=parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
-    notes = Notes()
-    quiet = ["no-high-watermark"] if arguments.high_watermark != "checkpoint" else []
+    notes, options = CommandNotes(), read_options(arguments)
+    choice = options.rules.high_watermark
+    quiet = ["no-high-watermark"] if choice != "checkpoint" else []
     if arguments.at < 0:  # a broker finds these in local segments, or knows them without a search
         quiet.append("remote-tier")
-    logs = tuple(log for log in find_logs(arguments, notes, quiet=quiet) if log.kind is DirectoryKind.LIVE)
+    logs = tuple(log for log in find_logs(options, notes, quiet=quiet) if log.kind is DirectoryKind.LIVE)
     for log in one_of_each(logs, notes):
-        end = committed_end(log, arguments.high_watermark)
+        end = committed_end(log, choice)
         try:
-            looked = lookup_log(log, arguments.at, window(log, arguments).end, notes)
+            looked = lookup_log(log, arguments.at, visible_window(log, options.rules).end, notes)
             answer = lookup.list_offsets(looked, arguments.at)
         except LogError as error:
             # An error in one log does not stop the others.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from logcore.cli.maintenance import maintenance
 from logcore.cli.maintenance.maintenance import DirectoryPlan, NewDirectory
-from logcore.cli.reading.shown_logs import Notes
+from logcore.cli.output.command_notes import CommandNotes
 from logcore.errors import LogError
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.partition_directory import PartitionDirectory
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
     config = maintenance.check_arguments(arguments)
 
-    def plan_of(directory: PartitionDirectory, read: Sequence[Finding], notes: Notes) -> DirectoryPlan:
+    def plan_of(directory: PartitionDirectory, read: Sequence[Finding], notes: CommandNotes) -> DirectoryPlan:
         maintenance.say_source_findings(read, arguments, notes)
         from logcore.columns.engines import segment_reading  # this import is often slower than the reading
 
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
             plan.findings,
         )
 
-    return maintenance.run(arguments, plan_of, Notes())
+    return maintenance.run(arguments, plan_of, CommandNotes())
 
 
 def _summary(plan: RetentionPlan, out: str) -> str:

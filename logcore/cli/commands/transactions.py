@@ -6,15 +6,16 @@ import argparse
 import sys
 from collections import Counter
 
+from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.output.record_lines import json_line, time_text
-from logcore.cli.reading import arguments as options
-from logcore.cli.reading import log_reading
-from logcore.cli.reading.shown_logs import Notes, find_logs
+from logcore.cli.reading.arguments import add_choice, add_meaning, add_paths, read_options, time_ms
 from logcore.errors import LogError
 from logcore.library.log_meaning import listed_transactions
 from logcore.logs.model.findings import found
 from logcore.logs.model.sources import SourceLog
 from logcore.logs.model.transactions import Transaction, TransactionState
+from logcore.reading.chosen_logs import find_logs
+from logcore.reading.log_reading import LogReading, read_log
 from logcore.segments.filenames import DirectoryKind
 from logcore.storage.local import shown
 
@@ -32,9 +33,9 @@ def add_parser(
         description="List the transactions of logs, only from the markers below the high watermark. Then report for "
         "each log the number of transactions in each state and its last stable offset.",
     )
-    options.add_paths(parser)
-    options.add_choice(parser)
-    log_reading.add_meaning(parser)
+    add_paths(parser)
+    add_choice(parser)
+    add_meaning(parser)
     parser.add_argument(
         "--state",
         action="append",
@@ -42,7 +43,7 @@ def add_parser(
         help="list only transactions in this state; repeatable",
     )
     parser.add_argument(
-        "--as-of", type=options.time_ms, metavar="TIME", help="the clock for the age of open transactions (now)"
+        "--as-of", type=time_ms, metavar="TIME", help="the clock for the age of open transactions (now)"
     )
     parser.add_argument("--format", choices=("text", "jsonl"), default="text")
     parser.set_defaults(func=run, parser=parser)
@@ -50,14 +51,14 @@ def add_parser(
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
-    notes = Notes()
+    notes, options = CommandNotes(), read_options(arguments)
     now = arguments.now_ms if arguments.as_of is None else arguments.as_of
-    quiet = () if arguments.high_watermark == "checkpoint" else ("no-high-watermark",)
-    for log in find_logs(arguments, notes, quiet=quiet):
+    quiet = () if options.rules.high_watermark == "checkpoint" else ("no-high-watermark",)
+    for log in find_logs(options, notes, quiet=quiet):
         if log.kind is not DirectoryKind.LIVE:
             continue
         try:
-            reading = log_reading.read_log(log, arguments, notes)
+            reading = read_log(log, options, notes)
         except LogError as error:
             message = f"{log.topic_partition} cannot be checked: {error}"
             notes.say(found("log-not-judged", message, file=shown(log.directory)))
@@ -68,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     return notes.exit_code
 
 
-def _write(reading: log_reading.LogReading, arguments: argparse.Namespace, now: int) -> None:
+def _write(reading: LogReading, arguments: argparse.Namespace, now: int) -> None:
     log = reading.log
     listed = listed_transactions(reading)
     for transaction in listed:
@@ -93,7 +94,7 @@ def _place(log: SourceLog) -> _Line:
     return {"topic": log.topic_partition.topic, "partition": log.topic_partition.partition}
 
 
-def _fields(log: SourceLog, transaction: Transaction, reading: log_reading.LogReading, now: int) -> _Line:
+def _fields(log: SourceLog, transaction: Transaction, reading: LogReading, now: int) -> _Line:
     since = None
     if transaction.state is TransactionState.OPEN:
         times = reading.opened.get((transaction.producer_id, transaction.first_offset))

@@ -18,13 +18,14 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
 from logcore.cli.output.bulk import Progress
+from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.output.record_lines import json_line
-from logcore.cli.reading import arguments as options
-from logcore.cli.reading.log_reading import gap_rules, is_compacted, topic_setting
-from logcore.cli.reading.shown_logs import Notes, find_logs
+from logcore.cli.reading.arguments import add_choice, add_paths, add_topic_settings, read_options
 from logcore.errors import LogError
 from logcore.library.validation import LogValidation, ValidationTotals
 from logcore.logs.model.findings import RULES, Finding, Outcome, Severity
+from logcore.reading.chosen_logs import find_logs
+from logcore.reading.log_reading import gap_rules, is_compacted
 from logcore.segments.filenames import DirectoryKind
 from logcore.storage.local import shown
 
@@ -59,7 +60,7 @@ def verdict_of(finding: Finding) -> Verdict:
 
 
 @dataclass(slots=True)
-class Lines(Notes):
+class Lines(CommandNotes):
     """Findings of the command. Each is a line on stdout as soon as it is known."""
 
     form: str = "text"
@@ -98,16 +99,9 @@ def add_parser(
         description="Check every byte of segments and of their side files, and report the sums of all bytes. "
         "For a lake: prove its archive, its tables and its offset ledger.",
     )
-    options.add_paths(parser, also="; or one LAKE: a directory with lake.json, or s3://bucket/prefix")
-    options.add_choice(parser)
-    parser.add_argument(
-        "--config",
-        action="append",
-        default=[],
-        type=topic_setting,
-        metavar="NAME=VALUE",
-        help="topic configuration by Kafka's names; cleanup.policy=compact makes gaps legal",
-    )
+    add_paths(parser, also="; or one LAKE: a directory with lake.json, or s3://bucket/prefix")
+    add_choice(parser)
+    add_topic_settings(parser)
     parser.add_argument("--format", choices=("text", "jsonl"), default="text")
     parser.add_argument(
         "--sample",
@@ -134,15 +128,15 @@ def run(arguments: argparse.Namespace) -> int:
         return _verify_lake(arguments)
     if arguments.sample or arguments.resume:
         arguments.parser.error("--sample and --resume are for a lake; none of these paths is one")
-    lines = Lines(form=arguments.format)
-    logs = tuple(log for log in find_logs(arguments, lines, is_check=True) if log.kind is DirectoryKind.LIVE)
+    lines, options = Lines(form=arguments.format), read_options(arguments)
+    logs = tuple(log for log in find_logs(options, lines, is_check=True) if log.kind is DirectoryKind.LIVE)
     validation = LogValidation(logs, lines, Progress())
     verdicts: Counter[Verdict] = Counter()
     for log in logs:
         lines.verdict = lines.verdict_at(shown(log.directory))
-        validation.validate(log, gap_rules(log, is_compacted(log, arguments.config)))
+        validation.validate(log, gap_rules(log, is_compacted(log, options.is_compacted)))
         verdicts[lines.verdict] += 1
-    validation.validate_bootstrap_files(is_choice=bool(arguments.topic or arguments.partition))
+    validation.validate_bootstrap_files(is_choice=not options.selection.is_everything)
     totals = validation.totals
     summary: dict[str, object] = {each.name: getattr(totals, each.name) for each in fields(totals)}
     summary["findings"] = {str(severity): lines.severities[severity] for severity in Severity}

@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from logcore.cli.reading import arguments as options
-from logcore.cli.reading.shown_logs import Notes
+from logcore.cli.output.command_notes import CommandNotes
+from logcore.cli.reading.arguments import add_choice, natural, time_ms
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.broker_line import DEFAULT_LINE, BrokerLine
 from logcore.logs.model.findings import Finding
@@ -51,7 +51,7 @@ class DirectoryPlan:
     exit_code: ExitCode = ExitCode.CLEAN
 
 
-Planner = Callable[[PartitionDirectory, Sequence[Finding], Notes], DirectoryPlan]
+Planner = Callable[[PartitionDirectory, Sequence[Finding], CommandNotes], DirectoryPlan]
 """Decides about a directory, and reports through the notes those findings about its root files that matter."""
 
 
@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> 
         )
         out = "the new partition directory, which must not exist yet; for log directories DST/<topic-partition>"
         parser.add_argument("--out", metavar="DST", help=out)
-        options.add_choice(parser)
+        add_choice(parser)
     else:
         parser.add_argument("source", metavar="SRC", help="a partition directory (orders-0); it is only read")
         parser.add_argument("--out", metavar="DST", help="the new partition directory; it must not exist yet")
@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> 
         metavar="NAME=VALUE",
         help="topic configuration by Kafka's name; repeatable",
     )
-    parser.add_argument("--as-of", type=options.time_ms, metavar="TIME", help="the clock (default: now)")
+    parser.add_argument("--as-of", type=time_ms, metavar="TIME", help="the clock (default: now)")
     parser.add_argument(
         "--compat",
         type=BrokerLine,
@@ -96,7 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> 
         ("--cleaner-upper-bound", "offsets from here on are not cleaned"),
     ):
         parser.add_argument(
-            option, type=options.natural, metavar="N", help=f"{meaning} (default: from the root files beside SRC)"
+            option, type=natural, metavar="N", help=f"{meaning} (default: from the root files beside SRC)"
         )
     parser.add_argument(
         "--checkpoints-out",
@@ -142,14 +142,14 @@ def source(arguments: argparse.Namespace, findings: list[Finding]) -> Iterator[P
         yield replace(directory, **stated)
 
 
-def say_source_findings(findings: Iterable[Finding], arguments: argparse.Namespace, notes: Notes) -> None:
+def say_source_findings(findings: Iterable[Finding], arguments: argparse.Namespace, notes: CommandNotes) -> None:
     """Report the findings about the source. A high watermark in the arguments replaces a missing one."""
     for finding in findings:
         if finding.rule != "no-high-watermark" or arguments.high_watermark is None:
             notes.say(finding)
 
 
-def run(arguments: argparse.Namespace, plan_of: Planner, notes: Notes) -> int:
+def run(arguments: argparse.Namespace, plan_of: Planner, notes: CommandNotes) -> int:
     """Run a command on one partition directory: read it, plan, report, write.
 
     Args:

@@ -20,15 +20,17 @@ from dataclasses import dataclass
 
 from logcore.cli.maintenance import maintenance
 from logcore.cli.maintenance.maintenance import DirectoryPlan, NewDirectory
+from logcore.cli.output.command_notes import CommandNotes
 from logcore.cli.reading.arguments import selection_of
-from logcore.cli.reading.selection import nothing_chosen
-from logcore.cli.reading.shown_logs import Notes, find_logs
 from logcore.errors import LogError
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.partition_directory import PartitionDirectory, RootLines
 from logcore.logs.model.sources import SourceLog
 from logcore.logs.recovery.proposal import RecoveryPlan
+from logcore.reading.chosen_logs import find_logs
+from logcore.reading.read_options import ReadOptions
+from logcore.reading.unmatched_options import nothing_chosen
 from logcore.segments.filenames import TopicPartition, parse_partition_directory
 from logcore.storage.broker_state import StateReader
 from logcore.storage.local import discover, shown
@@ -73,11 +75,11 @@ def _is_one_partition(sources: Sequence[str]) -> bool:
 
 
 def _run_one(arguments: argparse.Namespace, plan_of: RecoveryPlanner, advice: str) -> int:
-    notes = Notes()
+    notes = CommandNotes()
     if not _is_the_chosen_one(arguments, notes):
         return notes.exit_code
 
-    def directory_plan(directory: PartitionDirectory, read: Sequence[Finding], notes: Notes) -> DirectoryPlan:
+    def directory_plan(directory: PartitionDirectory, read: Sequence[Finding], notes: CommandNotes) -> DirectoryPlan:
         plan = plan_of(directory, read)
         _say_read(read, plan, notes)
         return DirectoryPlan(
@@ -90,18 +92,18 @@ def _run_one(arguments: argparse.Namespace, plan_of: RecoveryPlanner, advice: st
     return maintenance.run(arguments, directory_plan, notes)
 
 
-def _is_the_chosen_one(arguments: argparse.Namespace, notes: Notes) -> bool:
+def _is_the_chosen_one(arguments: argparse.Namespace, notes: CommandNotes) -> bool:
     selection = selection_of(arguments)
     if selection.is_everything:
         return True
     discovery = discover([arguments.source])
     logs = (*discovery.logs, *discovery.set_aside)
-    for finding in nothing_chosen(arguments, logs):
+    for finding in nothing_chosen(selection, logs):
         notes.say(finding)
     return all(selection.matches(log.topic_partition.topic, log.topic_partition.partition) for log in logs)
 
 
-def _say_read(read: Sequence[Finding], plan: RecoveryPlan, notes: Notes) -> None:
+def _say_read(read: Sequence[Finding], plan: RecoveryPlan, notes: CommandNotes) -> None:
     for finding in read:
         if finding.rule != "no-high-watermark" and plan.refusal is None:
             notes.say(finding)
@@ -158,9 +160,9 @@ class _Copy:
 
 
 def _run_several(arguments: argparse.Namespace, plan_of: RecoveryPlanner, advice: str) -> int:
-    notes = Notes()
-    arguments.paths = arguments.sources
-    logs = find_logs(arguments, notes, quiet=("no-high-watermark", "broken-root-file", "remote-tier"), is_check=True)
+    notes = CommandNotes()
+    options = ReadOptions(paths=tuple(arguments.sources), selection=selection_of(arguments))
+    logs = find_logs(options, notes, quiet=("no-high-watermark", "broken-root-file", "remote-tier"), is_check=True)
     by_name: dict[TopicPartition, list[SourceLog]] = {}
     for log in logs:
         if log.named_files:
@@ -195,7 +197,7 @@ def _refuse_outputs(arguments: argparse.Namespace, logs: Sequence[SourceLog]) ->
         check_root_files(root, arguments.checkpoints_out)
 
 
-def _are_of_one_topic(name: TopicPartition, copies: Sequence[SourceLog], notes: Notes) -> bool:
+def _are_of_one_topic(name: TopicPartition, copies: Sequence[SourceLog], notes: CommandNotes) -> bool:
     """Whether logs of one name may be copies of each other; if not, it is reported."""
     for what, known in (
         ("topic ids", {log.topic_id for log in copies} - {None}),
@@ -214,7 +216,7 @@ def _run_log(
     advice: str,
     name: TopicPartition,
     logs: Sequence[SourceLog],
-    notes: Notes,
+    notes: CommandNotes,
     lines: dict[TopicPartition, RootLines],
     states: dict[str, StateReader],
 ) -> ExitCode:
@@ -259,7 +261,7 @@ def _copies(
     stack: ExitStack,
     logs: Sequence[SourceLog],
     plan_of: RecoveryPlanner,
-    notes: Notes,
+    notes: CommandNotes,
     states: dict[str, StateReader],
     *,
     reads_around: bool,

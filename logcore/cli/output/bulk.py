@@ -14,9 +14,10 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from logcore.cli.output.record_lines import json_line, record_fields
-from logcore.cli.reading.shown_logs import Notes, cannot_read, padding_finding, stretch_finding
 from logcore.errors import LogError
 from logcore.library.shown_segments import ShownSegment, place_of
+from logcore.reading.notes import Notes
+from logcore.reading.segment_reading import cannot_read, padding_finding, stretch_finding
 from logcore.records.model import DEFAULT_LIMITS, BatchHeader, Record
 from logcore.segments.scanning.scan import Stretch
 from logcore.storage.local import shown

@@ -131,3 +131,8 @@ def _readable(content: bytes | None) -> str:
         return "null"
     text = _utf8(content)
     return "0x" + content.hex() if text is None or not text.isprintable() else json.dumps(text, ensure_ascii=False)
+
+
+def committed_word(is_committed: bool) -> str:
+    """Return the word for people that describes a line of KRaft's metadata log."""
+    return "committed" if is_committed else "tentative"

@@ -5,18 +5,17 @@ Files are shown as they are on disk; whether they match their segment is not che
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TypeVar
 
-from logcore.cli.reading.arguments import OffsetRange, selection_of
-from logcore.cli.reading.shown_logs import Notes
 from logcore.errors import CorruptIndexError, LogError, UnsupportedFormatError
 from logcore.logs.model.findings import found
 from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.reading.notes import Notes
+from logcore.reading.read_options import OffsetRange, ReadOptions
 from logcore.segments import filenames
 from logcore.segments.filenames import TopicPartition
 from logcore.segments.side_files import checkpoints, offset_index, producer_state, time_index, transaction_index
@@ -73,7 +72,7 @@ def snapshot_lines(
                     yield place | {"snapshot": end_offset, **asdict(entry)}
 
 
-def checkpoint_lines(arguments: argparse.Namespace, logs: Sequence[SourceLog], notes: Notes) -> Iterator[_Line]:
+def checkpoint_lines(options: ReadOptions, logs: Sequence[SourceLog], notes: Notes) -> Iterator[_Line]:
     """Yield the content of the files in log directories, then in each log's directory.
 
     These are checkpoints, properties, marks and KRaft's files. A file whose content is not shown is a line with its
@@ -81,13 +80,18 @@ def checkpoint_lines(arguments: argparse.Namespace, logs: Sequence[SourceLog], n
 
     For a named log directory these are all lines that the options choose, also of missing partitions. For the log
     directory of a named partition these are that partition's lines.
+
+    Args:
+        options: The paths and the selection.
+        logs: The chosen logs.
+        notes: Gets the findings.
     """
     held = {log.topic_partition for log in logs}
     beside = {os.path.abspath(log.directory) for log in logs}
-    named = [path for path in map(os.path.abspath, arguments.paths) if os.path.isdir(path) and path not in beside]
+    named = [path for path in map(os.path.abspath, options.paths) if os.path.isdir(path) and path not in beside]
     holding = [os.path.dirname(path) for path in map(os.path.abspath, (log.directory for log in logs))]
     for root in dict.fromkeys((*named, *holding)):
-        yield from _root_lines(root, selection_of(arguments), None if root in named else held, notes)
+        yield from _root_lines(root, options.selection, None if root in named else held, notes)
     for log in logs:
         place: _Line = {"topic": log.topic_partition.topic, "partition": log.topic_partition.partition}
         if log.topic_id is not None:

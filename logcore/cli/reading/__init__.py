@@ -1,1 +1,1 @@
-"""The input of commands: arguments, selections, logs."""
+"""The options of commands, and the read options that they mean."""

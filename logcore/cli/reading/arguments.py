@@ -1,4 +1,4 @@
-"""Values of options (times, ranges of offsets, keys, globs) and the options that commands share.
+"""Values of options (times, ranges of offsets, keys, globs), and the options that commands share, as `ReadOptions`.
 
 An invalid value raises `argparse.ArgumentTypeError`, which is reported as wrong usage (64).
 """
@@ -7,31 +7,20 @@ from __future__ import annotations
 
 import argparse
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from logcore.logs.model.log_selection import LogSelection
+from logcore.reading.read_options import OffsetRange, ReadOptions, ReadRules
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetRange:
-    """Offsets start..end, end exclusive; None is open."""
-
-    start: int | None = None
-    end: int | None = None
-
-    def __contains__(self, offset: int) -> bool:
-        return (self.start is None or offset >= self.start) and (self.end is None or offset < self.end)
-
-    def overlaps(self, first: int, last: int) -> bool:
-        """Whether any offset of first..last (inclusive) is in the range."""
-        return (self.start is None or last >= self.start) and (self.end is None or first < self.end)
-
-
 def offset_range(text: str) -> OffsetRange:
-    """Parse `A..B`, `A..` or `..B`."""
+    """Parse `A..B`, `A..` or `..B`.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none of them, or it ends before it begins.
+    """
     match = re.fullmatch(r"([0-9]*)\.\.([0-9]*)", text, re.ASCII)
     if match is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not a range of offsets; write A..B, A.. or ..B (B is exclusive)")
@@ -45,6 +34,9 @@ def time_ms(text: str) -> int:
     """Parse a time: ISO-8601, also a year or a date without dashes, or epoch milliseconds.
 
     Milliseconds have 13 digits or more, or the suffix `ms`. A time without a zone is in UTC.
+
+    Raises:
+        argparse.ArgumentTypeError: It is no time.
     """
     number = re.fullmatch(r"([0-9]{13,18})|(-?[0-9]{1,18})ms", text, re.ASCII)
     if number is not None:
@@ -63,7 +55,11 @@ def time_ms(text: str) -> int:
 
 
 def binary(text: str) -> bytes:
-    """Parse `0x` and hex digits, or return the text's UTF-8 bytes."""
+    """Parse `0x` and hex digits, or return the text's UTF-8 bytes.
+
+    Raises:
+        argparse.ArgumentTypeError: `0x` is not before hex digits.
+    """
     if not text.startswith("0x"):
         return text.encode("utf-8", "surrogateescape")
     try:
@@ -75,20 +71,32 @@ def binary(text: str) -> bytes:
 
 
 def header_match(text: str) -> tuple[bytes, bytes | None]:
-    """Parse `NAME` or `NAME=VALUE`, where the value may be 0xHEX; None means any value."""
+    """Parse `NAME` or `NAME=VALUE`, where the value may be 0xHEX; None means any value.
+
+    Raises:
+        argparse.ArgumentTypeError: The value is not hex after `0x`.
+    """
     name, equals, value = text.partition("=")
     return name.encode("utf-8", "surrogateescape"), binary(value) if equals else None
 
 
 def natural(text: str) -> int:
-    """Parse a number that is not negative."""
+    """Parse a number that is not negative.
+
+    Raises:
+        argparse.ArgumentTypeError: It is no such number.
+    """
     if not re.fullmatch(r"[0-9]{1,18}", text, re.ASCII):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
     return int(text)
 
 
 def high_watermark(text: str) -> str | int:
-    """Parse `checkpoint`, `log-end` or an offset."""
+    """Parse `checkpoint`, `log-end` or an offset.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none of them.
+    """
     if text in ("checkpoint", "log-end"):
         return text
     if re.fullmatch(r"[0-9]{1,18}", text, re.ASCII):
@@ -96,8 +104,28 @@ def high_watermark(text: str) -> str | int:
     raise argparse.ArgumentTypeError(f"{text!r} is neither checkpoint, nor log-end, nor an offset")
 
 
+def topic_setting(text: str) -> tuple[str, str]:
+    """Parse `cleanup.policy=` compact, delete, or both with a comma.
+
+    Raises:
+        argparse.ArgumentTypeError: It is another setting, or another policy.
+    """
+    name, _, value = text.partition("=")
+    if name != "cleanup.policy":
+        raise argparse.ArgumentTypeError(f"{name!r} has no effect here; use cleanup.policy")
+    policies = {part.strip() for part in value.split(",")}
+    if not policies or not policies <= {"compact", "delete"}:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a cleanup.policy: compact, delete, or compact,delete")
+    return name, value
+
+
 def add_paths(parser: argparse.ArgumentParser, also: str = "") -> None:
-    """Add the PATH arguments of a command that reads. also: What else a path may be, for the help text."""
+    """Add the PATH arguments of a command that reads.
+
+    Args:
+        parser: The parser of the command.
+        also: What else a path may be, for the help text.
+    """
     parser.add_argument(
         "paths",
         nargs="+",
@@ -114,6 +142,57 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_meaning(parser: argparse.ArgumentParser) -> None:
+    """Add the options that decide about gaps and committed offsets."""
+    parser.add_argument(
+        "--high-watermark",
+        type=high_watermark,
+        default="checkpoint",
+        metavar="checkpoint|log-end|N",
+        help="the end of committed offsets (default: a directory's replication-offset-checkpoint)",
+    )
+    add_topic_settings(parser)
+
+
+def add_topic_settings(parser: argparse.ArgumentParser) -> None:
+    """Add the option for the topic configuration."""
+    parser.add_argument(
+        "--config",
+        action="append",
+        default=[],
+        type=topic_setting,
+        metavar="NAME=VALUE",
+        help="topic configuration by Kafka's names; cleanup.policy=compact makes gaps legal",
+    )
+
+
 def selection_of(arguments: argparse.Namespace) -> LogSelection:
     """Return the selection by the options of `add_choice`."""
     return LogSelection.of(arguments.topic, arguments.partition)
+
+
+def read_options(arguments: argparse.Namespace) -> ReadOptions:
+    """Return the options of a read, of a command with `add_paths` and `add_choice`.
+
+    Args:
+        arguments: The command line. What the command has no option for keeps its default.
+    """
+    values = vars(arguments)
+    rules = ReadRules(
+        isolation_level=values.get("isolation_level", "read_uncommitted"),
+        high_watermark=values.get("high_watermark", "checkpoint"),
+        show_all=values.get("all", False),
+    )
+    return ReadOptions(
+        paths=tuple(arguments.paths),
+        selection=selection_of(arguments),
+        offsets=values.get("offsets", OffsetRange()),
+        rules=rules,
+        is_compacted=_stated_compaction(values.get("config", [])),
+    )
+
+
+def _stated_compaction(settings: list[tuple[str, str]]) -> bool | None:
+    """Whether the last `cleanup.policy` of some settings compacts; None without one."""
+    policies = [value for name, value in settings if name == "cleanup.policy"]
+    return "compact" in policies[-1] if policies else None

@@ -1,10 +1,12 @@
-"""What can be written behind an option."""
+"""The values of options, and the read options that they mean."""
 
 import argparse
 
 import pytest
 
-from logcore.cli.reading.arguments import time_ms
+from logcore.cli.reading.arguments import add_choice, add_meaning, add_paths, offset_range, read_options, time_ms
+from logcore.logs.model.log_selection import LogSelection
+from logcore.reading.read_options import OffsetRange, ReadOptions, ReadRules
 
 DAY = 86_400_000
 
@@ -38,3 +40,56 @@ def test_a_number_that_may_mean_two_things_is_refused_with_what_to_write(text: s
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="ISO-8601"):
         time_ms(text)
+
+
+def parsed(*arguments: str) -> ReadOptions:
+    """The options of a read, by a parser with all options that such commands share."""
+    parser = argparse.ArgumentParser()
+    add_paths(parser)
+    add_choice(parser)
+    add_meaning(parser)
+    parser.add_argument("--offsets", type=offset_range, default=OffsetRange())
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--isolation.level", dest="isolation_level", default="read_uncommitted")
+    return read_options(parser.parse_args(arguments))
+
+
+def test_options_that_are_not_given_are_the_defaults_of_a_read() -> None:
+    assert parsed("logs") == ReadOptions(paths=("logs",))
+
+
+def test_options_become_the_options_of_a_read() -> None:
+    options = parsed(
+        "logs", "more", "--topic", "orders", "--topic", "pay*", "--partition", "3", "--high-watermark", "7", "--all",
+        "--isolation.level", "read_committed", "--offsets", "2..5", "--config", "cleanup.policy=compact",
+    )  # fmt: skip
+    assert options == ReadOptions(
+        paths=("logs", "more"),
+        selection=LogSelection(("orders", "pay*"), (3,)),
+        offsets=OffsetRange(2, 5),
+        rules=ReadRules("read_committed", 7, show_all=True),
+        is_compacted=True,
+    )
+
+
+def test_options_that_a_command_does_not_have_keep_their_defaults() -> None:
+    parser = argparse.ArgumentParser()
+    add_paths(parser)
+    add_choice(parser)
+    assert read_options(parser.parse_args(["logs"])) == ReadOptions(paths=("logs",))
+
+
+@pytest.mark.parametrize(
+    ("policies", "is_compacted"),
+    [
+        ([], None),
+        (["compact"], True),
+        (["delete"], False),
+        (["delete,compact"], True),
+        (["compact", "delete"], False),
+        (["delete", "compact"], True),
+    ],
+)
+def test_the_last_cleanup_policy_decides_about_compaction(policies: list[str], is_compacted: bool | None) -> None:
+    settings = [part for policy in policies for part in ("--config", f"cleanup.policy={policy}")]
+    assert parsed("logs", *settings).is_compacted is is_compacted

@@ -21,7 +21,7 @@ HOLE = 1 << 40
 CHILD = """
 import os, sys
 from logcore.cli import main
-from logcore.cli.reading import shown_logs
+from logcore.reading import segment_reading
 harm, victim, *arguments = sys.argv[1:]
 harmed_already = []
 
@@ -42,9 +42,9 @@ def harmed(opened):
     return wrapper
 
 for name in ("segment_bytes", "open_segment"):
-    whole = harmed(getattr(shown_logs, name))
+    whole = harmed(getattr(segment_reading, name))
     for module in (
-        "cli.reading.shown_logs", "cli.reading.log_reading", "cli.commands.dump",
+        "reading.segment_reading", "reading.visible_offsets", "reading.log_reading", "cli.commands.dump",
         "library.shown_segments", "library.checked_logs",
     ):
         __import__("logcore." + module)

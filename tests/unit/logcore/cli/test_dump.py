@@ -262,7 +262,7 @@ class TestDamage:
     def test_a_segment_that_goes_away_is_said_and_the_rest_goes_on(
         self, root: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from logcore.cli.reading import shown_logs
+        from logcore.reading import segment_reading
         from logcore.storage.local import SourceUnreadable
         from logcore.storage.source_bytes import SourceBytes
 
@@ -271,7 +271,7 @@ class TestDamage:
                 raise SourceUnreadable("it cannot be read: gone.", file=path)
             return SourceBytes(path, sealed=sealed)
 
-        monkeypatch.setattr(shown_logs, "SourceBytes", gone)
+        monkeypatch.setattr(segment_reading, "SourceBytes", gone)
         assert offsets(capsys, str(root), code=3) == [5, 7]
 
     def test_no_payload_reaches_stderr(self, root: Path, capsys: Captured) -> None:

@@ -206,9 +206,9 @@ def test_a_question_that_no_directory_answers_is_wrong_usage(known: Path, capsys
 def test_a_segment_that_goes_away_is_said_and_the_other_logs_go_on(
     known: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from logcore.cli.reading.shown_logs import segment_bytes
     from logcore.library import offset_lookup
     from logcore.logs.model.sources import SegmentFile, SourceLog
+    from logcore.reading.segment_reading import segment_bytes
     from logcore.storage.local import SourceUnreadable
     from logcore.storage.source_bytes import SourceBytes
 

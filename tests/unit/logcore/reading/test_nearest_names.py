@@ -1,6 +1,6 @@
-"""Names that are near to what was asked for."""
+"""Names that are similar to a requested one."""
 
-from logcore.cli.reading.nearest_names import nearest
+from logcore.reading.nearest_names import nearest
 
 TOPICS = ("orders", "orders-eu", "payments", "__consumer_offsets")
 

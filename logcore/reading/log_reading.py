@@ -1,17 +1,14 @@
-"""One pass over a whole log, for the commands that show its transactions and the outcome of its offsets.
+"""One pass over a whole log, for its transactions and the outcome of its offsets.
 
 It reads headers and control records, and checks every crc; other records are not decoded. A consumer ignores gaps;
-these commands check every gap.
+this pass checks every gap.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from logcore.cli.reading.selection import requested_high_watermark
-from logcore.cli.reading.shown_logs import Notes, cannot_read, open_segment, steps
 from logcore.errors import LogError
 from logcore.logs.checks.beyond_log_end import beyond_log_end
 from logcore.logs.model import readable_end
@@ -22,6 +19,10 @@ from logcore.logs.model.offset_ledger import EVIDENCE_HIGH_WATERMARK, LedgerRang
 from logcore.logs.model.producers.producer_state import ongoing
 from logcore.logs.model.sources import SourceLog
 from logcore.logs.model.transactions import Ongoing, TransactionView, TransactionWalk
+from logcore.reading.notes import Notes
+from logcore.reading.read_options import ReadOptions
+from logcore.reading.segment_reading import cannot_read, open_segment, steps
+from logcore.reading.visible_offsets import requested_high_watermark
 from logcore.records.batch import read_header
 from logcore.records.control import ControlType
 from logcore.records.record import read_records
@@ -49,11 +50,10 @@ class LogReading:
         facts: Joined facts; they may be cut only at log start, high watermark and last stable offset.
         view: The transactions.
         rules: The rules for gaps.
-        high_watermark: Of the shown offsets; at most the log end.
+        high_watermark: Of the visible offsets; at most the log end.
         log_end_offset: The offset after the last batch.
         opened: For the (producer id, first offset) of an undecided transaction, the greatest timestamps of its first
-        and
-            its last batch in ms.
+            and its last batch in ms.
         lost: Committed offsets after the log end; None without any.
     """
 
@@ -67,48 +67,23 @@ class LogReading:
     lost: LedgerRange | None = None
 
 
-def add_meaning(parser: argparse.ArgumentParser) -> None:
-    """Add the options that decide about gaps and committed offsets."""
-    from logcore.cli.reading import arguments as options
+def is_compacted(log: SourceLog, stated: bool | None = None) -> bool:
+    """Whether the topic's cleanup policy makes gaps legal.
 
-    parser.add_argument(
-        "--high-watermark",
-        type=options.high_watermark,
-        default="checkpoint",
-        metavar="checkpoint|log-end|N",
-        help="the end of committed offsets (default: a directory's replication-offset-checkpoint)",
-    )
-    parser.add_argument(
-        "--config",
-        action="append",
-        default=[],
-        type=topic_setting,
-        metavar="NAME=VALUE",
-        help="topic configuration by Kafka's names; cleanup.policy=compact makes gaps legal",
-    )
-
-
-def topic_setting(text: str) -> tuple[str, str]:
-    """Parse `cleanup.policy=` compact, delete, or both with a comma."""
-    name, _, value = text.partition("=")
-    if name != "cleanup.policy":
-        raise argparse.ArgumentTypeError(f"{name!r} has no effect here; use cleanup.policy")
-    policies = {part.strip() for part in value.split(",")}
-    if not policies or not policies <= {"compact", "delete"}:
-        raise argparse.ArgumentTypeError(f"{value!r} is not a cleanup.policy: compact, delete, or compact,delete")
-    return name, value
-
-
-def is_compacted(log: SourceLog, settings: list[tuple[str, str]]) -> bool:
-    """Whether the topic's cleanup policy makes gaps legal."""
-    stated = [value for name, value in settings if name == "cleanup.policy"]
-    if stated:
-        return "compact" in stated[-1]
-    return log.topic_partition.topic in ALWAYS_COMPACTED
+    Args:
+        log: The log.
+        stated: By the topic configuration; None if it is not stated, so that only a topic of `ALWAYS_COMPACTED` is.
+    """
+    return log.topic_partition.topic in ALWAYS_COMPACTED if stated is None else stated
 
 
 def gap_rules(log: SourceLog, compacted: bool) -> GapRules:
-    """Return what explains gaps in a log, and which gaps are only between named or readable segments."""
+    """Return what explains gaps in a log, and which gaps are only between named or readable segments.
+
+    Args:
+        log: The log.
+        compacted: The cleanup policy makes gaps legal.
+    """
     held = [segment.base_offset for segment in log.segments]
     evidence: list[tuple[int, int, str]] = []
     for bases, why in ((log.unreadable, UNREADABLE), (log.unnamed, "not-named")):
@@ -119,10 +94,19 @@ def gap_rules(log: SourceLog, compacted: bool) -> GapRules:
     return GapRules(log.cleaner_checkpoint, compacted, (*evidence, *log.below_start))
 
 
-def read_log(log: SourceLog, arguments: argparse.Namespace, notes: Notes) -> LogReading:
-    """Read a log and derive its transactions. Errors in its bytes are reported; the view's findings are not."""
-    rules = gap_rules(log, is_compacted(log, arguments.config))
-    stated = requested_high_watermark(log, arguments.high_watermark)
+def read_log(log: SourceLog, options: ReadOptions, notes: Notes) -> LogReading:
+    """Read a log and derive its transactions.
+
+    Args:
+        log: The log.
+        options: The high watermark, and whether the log is compacted.
+        notes: Gets the findings about the log's bytes, but not those of the view.
+
+    Raises:
+        LogError: The batches contradict each other.
+    """
+    rules = gap_rules(log, is_compacted(log, options.is_compacted))
+    stated = requested_high_watermark(log, options.rules.high_watermark)
     limit = readable_end.high_watermark(stated)
     first = log.segments[0].base_offset if log.segments else log.log_start_offset
     # Batches below the log start count too: a transaction may begin there.
@@ -170,7 +154,15 @@ def _lost_end(log: SourceLog, facts: _Facts, end: int, high_watermark: int | Non
 
 
 def records_from(fact: BatchFact, cut: int) -> int:
-    """Count the records of a batch at or above an offset, by reading them. Raises LogError."""
+    """Count the records of a batch from an offset on, by reading them.
+
+    Args:
+        fact: The batch.
+        cut: The offset.
+
+    Raises:
+        LogError: The batch cannot be read or decoded.
+    """
     content = read_range(fact.segment_id, fact.position, fact.position + fact.size)
     header = read_header(content, 0)
     return sum(record.offset >= cut for record in read_records(content, 0, header))

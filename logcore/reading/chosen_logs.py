@@ -1,0 +1,116 @@
+"""The logs at some paths that a selection chooses, and the findings about these paths."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from logcore.logs.model.findings import Finding, Severity, found
+from logcore.logs.model.remote_tier import remote_finding
+from logcore.logs.model.sources import SourceLog
+from logcore.reading.notes import Notes
+from logcore.reading.read_options import ReadOptions
+from logcore.reading.unmatched_options import nothing_chosen
+from logcore.segments.filenames import DirectoryKind, parse_partition_directory
+from logcore.storage.local import discover, shown
+
+_OF_ROOTS = ("broken-root-file", "no-high-watermark")
+_OF_NO_TOPIC = ("unknown-directory", "illegal-topic-name")
+
+
+def find_logs(
+    options: ReadOptions,
+    notes: Notes,
+    *,
+    quiet: Iterable[str] = (),
+    is_check: bool = False,
+    with_aside: bool = False,
+) -> tuple[SourceLog, ...]:
+    """Find the chosen logs, by topic partition, and report findings about the paths.
+
+    Args:
+        options: The paths and the selection.
+        notes: Gets the findings.
+        quiet: Rules whose findings are not reported.
+        is_check: A selection that matches nothing means that a check failed; else it is only reported.
+        with_aside: Add logs in -delete, -future and -stray directories, after the others.
+
+    Raises:
+        LogError: As `Notes.refuse`, for a path on an object store.
+    """
+    paths = []
+    for path in options.paths:
+        if "://" in path:
+            notes.refuse(f"{shown(path)}: object stores are not built yet; give a local path.")
+        else:
+            paths.append(path)
+    discovery = discover(paths)
+    found_logs = [sorted(logs, key=lambda log: log.topic_partition) for logs in (discovery.logs, discovery.set_aside)]
+    logs = [*found_logs[0], *found_logs[1]] if with_aside else found_logs[0]
+    selection = options.selection
+    chosen = tuple(log for log in logs if selection.matches(log.topic_partition.topic, log.topic_partition.partition))
+    watched = {root_of(log) for log in chosen if not log.named_files}
+    for finding in discovery.findings:
+        # A file that was named shows everything, for any high watermark.
+        if finding.rule in quiet or (finding.rule == "no-high-watermark" and finding.file not in watched):
+            continue
+        if concerns_choice(finding, options, watched):
+            notes.say(finding)
+    for log in chosen if "remote-tier" not in quiet else ():
+        if log.remote is not None and log.kind is DirectoryKind.LIVE:
+            notes.say(replace(remote_finding(log.topic_partition, *log.remote), file=shown(log.directory)))
+    for finding in nothing_chosen(selection, logs) if "nothing-chosen" not in quiet else ():
+        notes.say(finding if is_check else replace(finding, severity=Severity.INFO))
+    return chosen
+
+
+def one_of_each(logs: tuple[SourceLog, ...], notes: Notes) -> tuple[SourceLog, ...]:
+    """Return the logs without those whose topic partition came before, from another path.
+
+    Args:
+        logs: The logs.
+        notes: Gets a finding for each log that is left out.
+    """
+    chosen: dict[str, SourceLog] = {}
+    for log in logs:
+        first = chosen.setdefault(str(log.topic_partition), log)
+        if first is not log:
+            message = (
+                f"{log.topic_partition} is shown from {shown(first.directory)}; the one in {shown(log.directory)} is "
+                "ignored. Name one of them."
+            )
+            notes.say(found("second-source", message, file=shown(log.directory)))
+    return tuple(chosen.values())
+
+
+def concerns_choice(finding: Finding, options: ReadOptions, roots: Collection[str]) -> bool:
+    """Whether a finding about the paths concerns the chosen topic partitions.
+
+    A finding about a path that was named always does.
+
+    Args:
+        finding: The finding.
+        options: The paths and the selection.
+        roots: Log directories of chosen logs; findings about their root files concern these logs.
+    """
+    selection = options.selection
+    if finding.file is None or selection.is_everything:
+        return True
+    if finding.rule in _OF_ROOTS:
+        return bool({finding.file, os.path.dirname(finding.file)} & set(roots))
+    named = {shown(path).rstrip("/") for path in options.paths}
+    if finding.file in named and finding.rule in ("path-not-found", "empty-directory", "not-a-log-directory"):
+        return True
+    if finding.rule in _OF_NO_TOPIC:
+        return finding.file in named
+    for path in (finding.file, os.path.dirname(finding.file)):
+        parsed = parse_partition_directory(os.path.basename(path))
+        if parsed is not None:
+            return selection.matches(parsed[0].topic, parsed[0].partition)
+    return True
+
+
+def root_of(log: SourceLog) -> str:
+    """Return the log directory of a log, as findings name it."""
+    return shown(os.path.dirname(os.path.abspath(log.directory)))

@@ -1,0 +1,150 @@
+"""Segments of a log: their bytes, the walk over their batches, and the findings about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from logcore.errors import LogError
+from logcore.logs.checks.validation import stretch_rule
+from logcore.logs.model.findings import Finding, found
+from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.reading.notes import Notes
+from logcore.records.record import Record
+from logcore.segments.scanning.scan import ScannedBatch, SegmentScan, Stretch, scan
+from logcore.storage.local import SourceChanged, SourceUnreadable, shown
+from logcore.storage.source_bytes import SourceBytes
+
+
+def segment_bytes(log: SourceLog, segment: SegmentFile) -> SourceBytes:
+    """Return a segment's bytes, which are fetched in pieces.
+
+    Raises:
+        SourceUnreadable: The file cannot be opened.
+    """
+    return SourceBytes(segment.path, sealed=log.is_sealed(segment))
+
+
+def open_segment(
+    log: SourceLog, segment: SegmentFile, records: list[Record] | None = None
+) -> tuple[SourceBytes, SegmentScan]:
+    """Open a segment: its bytes, and the walk over them for `walked`.
+
+    Args:
+        log: The log of the segment.
+        segment: The segment.
+        records: Gets the records of the current batch; clear it after each step.
+
+    Raises:
+        SourceUnreadable: The file cannot be opened.
+    """
+    source = segment_bytes(log, segment)
+    inspect = None if records is None else (lambda _, record: records.append(record))
+    walk = scan(
+        source.content,
+        base_offset=segment.base_offset,
+        sealed=log.is_sealed(segment),
+        decode=records is not None,
+        next_base_offset=log.next_base_offset(segment),
+        inspect=inspect,
+        fetched=source,
+    )
+    return source, walk
+
+
+def walked(source: SourceBytes, walk: SegmentScan) -> Iterator[ScannedBatch | Stretch]:
+    """Yield the steps of a walk. Bytes before a step are released.
+
+    Args:
+        source: The bytes.
+        walk: The walk over them.
+
+    Raises:
+        SourceUnreadable: The file can no longer be read.
+        SourceChanged: The file changed while it was read.
+    """
+    for item in walk:
+        source.release(item.position)
+        yield item
+    source.refuse_change()
+
+
+def steps(
+    log: SourceLog, segment: SegmentFile, source: SourceBytes, walk: SegmentScan, notes: Notes
+) -> Iterator[ScannedBatch | Stretch]:
+    """Yield the steps of a walk, and report damage. They end where the file can no longer be read.
+
+    Args:
+        log: The log of the segment.
+        segment: The segment.
+        source: Its bytes.
+        walk: The walk over them.
+        notes: Gets the findings.
+    """
+    file = shown(segment.path)
+    try:
+        for item in walked(source, walk):
+            if isinstance(item, Stretch):
+                notes.say(stretch_finding(item, file))
+            yield item
+    except (SourceUnreadable, SourceChanged) as error:
+        cannot_read(segment, error, notes)
+        return
+    accounting = walk.accounting
+    if accounting.padding:
+        notes.say(padding_finding(log, segment, accounting.file_size, accounting.padding))
+
+
+def padding_finding(log: SourceLog, segment: SegmentFile, file_size: int, padding: int) -> Finding:
+    """Return the finding for zeros up to the end: padding in a segment still being written, a loss in any other.
+
+    Args:
+        log: The log of the segment.
+        segment: The segment.
+        file_size: Of the segment, in bytes.
+        padding: The number of zeros.
+    """
+    file, position = shown(segment.path), file_size - padding
+    rule = "zero-tail" if log.is_sealed(segment) else "zero-padding"
+    message = f"{file}: the last {padding} bytes, from position {position}, are zeros."
+    return found(rule, message, file=file, position=position, nbytes=padding)
+
+
+def cannot_read(segment: SegmentFile, error: LogError, notes: Notes) -> None:
+    """Report that a segment changed while it was read, was removed or cannot be read.
+
+    Args:
+        segment: The segment.
+        error: The reason.
+        notes: Gets the finding.
+    """
+    file = shown(segment.path)
+    rule = "source-changed" if isinstance(error, SourceChanged) else "unreadable"
+    notes.say(found(rule, str(error.at(file=file)), file=file))
+
+
+def stretch_finding(stretch: Stretch, file: str) -> Finding:
+    """Return the finding for bytes of a file that cannot be trusted.
+
+    Args:
+        stretch: The bytes.
+        file: The path of the file, as findings name it.
+    """
+    if stretch.tail:
+        message = f"{file}: {stretch.size} bytes from position {stretch.position} are a batch that was being written."
+        return found("torn-tail", message, file=file, position=stretch.position, nbytes=stretch.size)
+    message = (
+        f"{file}: {stretch.size} bytes from position {stretch.position}, where offset {stretch.offset} was expected, "
+        f"cannot be trusted: {stretch.message} ({stretch.reason})."
+    )
+    if stretch.unreadable:
+        message = f"{message.removesuffix('.')}. The disk failed to read {stretch.unreadable} of them."
+    elif stretch.hides is not None:
+        message = f"{message.removesuffix('.')}. It is not an ordinary tail: {stretch.hides}."
+    return found(
+        stretch_rule(stretch),
+        message,
+        file=file,
+        position=stretch.position,
+        nbytes=stretch.size,
+        start_offset=stretch.offset,
+    )

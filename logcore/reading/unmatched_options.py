@@ -1,0 +1,100 @@
+"""Findings about options that match nothing: topics and partitions, and offsets.
+
+A selection that matches nothing is not a success: it is reported with what exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from logcore.errors import LogError
+from logcore.logs.model.findings import Finding, found
+from logcore.logs.model.log_selection import LogSelection
+from logcore.logs.model.sources import SourceLog
+from logcore.reading.nearest_names import MOST, no_such_topic
+from logcore.reading.read_options import OffsetRange, ReadOptions
+from logcore.reading.visible_offsets import visible_high_watermark
+from logcore.records.model import LOG_OVERHEAD
+from logcore.segments.filenames import TopicPartition
+from logcore.storage.local import LocalReader, read_range
+
+
+def nothing_chosen(selection: LogSelection, logs: Sequence[SourceLog]) -> Iterator[Finding]:
+    """Yield findings for a selection that matches none of the logs: one for each topic, else for the partitions.
+
+    Args:
+        selection: The selection.
+        logs: All logs at the paths; without any, the paths have findings of their own.
+    """
+    names = sorted({log.topic_partition for log in logs})
+    if not names:
+        return
+    topics = sorted({name.topic for name in names})
+    for pattern in selection.unmatched_topics(topics):
+        yield found("nothing-chosen", f"--topic {no_such_topic(pattern, topics)}")
+    of_topics = [name for name in names if selection.matches_topic(name.topic)]
+    for number in selection.unmatched_partitions({name.partition for name in of_topics}) if of_topics else ():
+        yield found("nothing-chosen", f"--partition {number} matches nothing; there are {_listed(of_topics)}.")
+
+
+def beyond_offsets(options: ReadOptions, logs: Sequence[SourceLog], *, everything: bool) -> Finding | None:
+    """Return the finding if no log shows a chosen offset; None if one does, or if all offsets are chosen.
+
+    Args:
+        options: The chosen offsets, and the high watermark.
+        logs: The chosen logs.
+        everything: Offsets below the log start or above the high watermark are shown too.
+    """
+    offsets = options.offsets
+    if offsets == OffsetRange() or not logs:
+        return None
+    texts: list[str] = []
+    for log in logs:
+        end = _log_end(log)
+        if end is None:
+            return None
+        start = min([log.log_start_offset, *(segment.base_offset for segment in log.segments[:1])])
+        low, high = start, end
+        if not everything and not log.named_files:
+            low = log.log_start_offset
+            high = visible_high_watermark(log, options.rules.high_watermark, log_end_offset=end)
+        if low < high and offsets.overlaps(low, high - 1):
+            return None
+        if len(texts) < MOST:
+            texts.append(_range_text(log, (low, high), (start, end)))
+    text = f"{'' if offsets.start is None else offsets.start}..{'' if offsets.end is None else offsets.end}"
+    more = f", and {len(logs) - MOST} logs more" if len(logs) > MOST else ""
+    return found("nothing-chosen", f"--offsets {text} matches nothing: {', '.join(texts)}{more}.")
+
+
+def _log_end(log: SourceLog) -> int | None:
+    """Return the offset after the last batch; None if headers cannot be followed to the end of the last segment: there
+    may be more.
+    """
+    if not log.segments:
+        return log.log_start_offset
+    segment = log.segments[-1]
+    end = segment.base_offset
+    try:
+        for position, header in LocalReader().headers(segment):
+            if header is not None:
+                end = max(end, header.next_offset)
+            elif any(read_range(segment.path, position, min(segment.size, position + LOG_OVERHEAD))):
+                return None
+    except LogError:
+        return None  # reported where the records are read
+    return end
+
+
+def _range_text(log: SourceLog, visible: tuple[int, int], there: tuple[int, int]) -> str:
+    def span(start: int, end: int) -> str:
+        return f"{start} to {end - 1}" if start < end else "none"
+
+    if visible == there:
+        return f"{log.topic_partition} contains offsets {span(*there)}"
+    return f"{log.topic_partition} shows offsets {span(*visible)} of {span(*there)}"
+
+
+def _listed(names: Sequence[TopicPartition]) -> str:
+    more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
+    return ", ".join(map(str, names[:MOST])) + more
