@@ -37,6 +37,8 @@ class Wanted:
         until: Exclusive greatest record timestamp in ms.
         key: Exactly these bytes.
         control: Also control records.
+        producer_id: Only batches of this producer; -1 for batches of none.
+        header: Only records with a record header of this name, and of this content if it is given.
         trusts_max_timestamp: Skip a v2 batch whose header gives a max timestamp before `since`, whatever its records
             contain (see the rule `max-timestamp-differs`).
     """
@@ -47,6 +49,8 @@ class Wanted:
     until: int | None = None
     key: bytes | None = None
     control: bool = False
+    producer_id: int | None = None
+    header: tuple[bytes, bytes | None] | None = None
     trusts_max_timestamp: bool = False
 
     def __post_init__(self) -> None:
@@ -71,7 +75,8 @@ class Wanted:
     @property
     def is_filtered(self) -> bool:
         """Whether only some records of a batch may be wanted."""
-        return not (self.visible is None and self.since is None and self.until is None and self.key is None)
+        bounds = (self.visible, self.since, self.until, self.key, self.header)
+        return any(bound is not None for bound in bounds)
 
     @property
     def skips_before(self) -> int | None:
@@ -81,6 +86,10 @@ class Wanted:
     def may_hold(self, header: BatchHeader) -> bool:
         """Whether a batch may contain a wanted record, by its header."""
         if header.is_control and not self.control:
+            return False
+        if self.producer_id is not None and header.producer_id != self.producer_id:
+            return False
+        if self.header is not None and header.magic < MAGIC_V2:
             return False
         if self.skips_before is not None and header.magic >= MAGIC_V2 and header.max_timestamp < self.skips_before:
             return False
@@ -96,7 +105,12 @@ class Wanted:
             return False
         if self.until is not None and record.timestamp >= self.until:
             return False
-        return self.key is None or record.key == self.key
+        if self.key is not None and record.key != self.key:
+            return False
+        if self.header is None:
+            return True
+        name, content = self.header
+        return any(name == each[0] and content in (None, each[1]) for each in record.headers)
 
     def chosen(self, columns: pa.RecordBatch) -> pa.RecordBatch:
         """Select the wanted columns of rows that have all columns."""

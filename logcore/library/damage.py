@@ -58,7 +58,6 @@ class Reports(Notes):
     def __init__(self, on_finding: OnFinding | None, known: Iterable[Finding] = ()) -> None:
         super().__init__()
         self._on_finding = on_finding
-        self._reported: set[Finding] = set()
         for finding in known:
             self.say(finding)
 
@@ -71,9 +70,8 @@ class Reports(Notes):
         Raises:
             DamageFound: It is an error, and the caller passed no function for findings.
         """
-        if finding in self._reported:
+        if not self.is_new(finding):
             return
-        self._reported.add(finding)
         self.findings.append(finding)
         if self._on_finding is not None:
             self._on_finding(finding)

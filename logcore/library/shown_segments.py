@@ -1,81 +1,100 @@
-"""The segments of a log that may have wanted records, and their records as Arrow columns."""
+"""The segments of a log of which something is wanted, and their records as Arrow columns.
+
+`loglake dump` and the library read through here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
 
 from logcore.columns.wanted import Place, Wanted
 from logcore.errors import LogError
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.notes import Notes
-from logcore.reading.segment_reading import cannot_read, padding_finding, segment_bytes, stretch_finding
+from logcore.reading.segment_reading import (
+    cannot_read,
+    padding_finding,
+    reading_start,
+    segment_bytes,
+    stretch_finding,
+)
 from logcore.records.varint import Buffer
 from logcore.segments.filenames import MAX_OFFSET
 from logcore.segments.scanning.scan import Stretch
+from logcore.segments.side_files.proved_entries import ReadingStart
 from logcore.storage.local import SourceChanged, SourceUnreadable, shown
 from logcore.storage.source_bytes import SourceBytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from logcore.columns.checking.chunks import Chunk
+    from logcore.columns.decoding.lanes import SegmentRows
+
+Rows = TypeVar("Rows")
+
 FIRST_BYTES = 1 << 20
-"""Size of the first piece of a read with a known end. Each next piece has twice the size, up to `MOST_BYTES`."""
+"""Bytes that a read with a known end looks at first; each following look is twice as long, up to `MOST_BYTES`."""
 MOST_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class ShownSegment:
-    """A segment whose wanted records are read.
+    """A segment, its bytes, and what is wanted of it.
 
     Attributes:
-        log: The log of the segment.
+        log: Its log.
         segment: The segment.
         source: Its bytes.
-        wanted: Which records and columns are wanted.
+        wanted: The wanted records.
+        start: Where reading begins.
+        end: The offset at which reading may end; None: at the end of the file, so that damage there is reported.
     """
 
     log: SourceLog
     segment: SegmentFile
     source: SourceBytes
     wanted: Wanted
+    start: ReadingStart
+    end: int | None = None
 
     @property
     def content(self) -> Buffer:
-        """The segment's bytes; only the fetched ones are present."""
+        """The segment's bytes, of which only those that were fetched are there."""
         return self.source.content
 
 
 def place_of(log: SourceLog, segment: SegmentFile) -> Place:
-    """Return the origin of a segment's rows, for their columns."""
+    """What rows of a segment say of where they are from."""
     topic, partition = log.topic_partition.topic, log.topic_partition.partition
     log_id = f"{topic}@{log.cluster_id or 'unknown'}.0" if log.topic_id is None else f"{log.topic_id}.0"
     return Place(topic, partition, log_id, f"{segment.base_offset:020d}")
 
 
-def shown_segments(log: SourceLog, wanted: Wanted, notes: Notes) -> Iterator[ShownSegment]:
-    """Yield the segments that may contain a wanted offset, opened one by one.
+def shown_segments(
+    log: SourceLog, wanted: Wanted, notes: Notes, *, seek: int | None = None, end: int | None = None
+) -> Iterator[ShownSegment]:
+    """The segments that can hold a wanted offset, opened one by one. A file that cannot be opened is reported.
 
     Args:
         log: The log.
-        wanted: Which records and columns are wanted.
-        notes: Gets a finding for each file that cannot be opened.
+        wanted: The wanted records.
+        notes: Reports what cannot be opened.
+        seek: Begin at an entry of the index for this offset. Damage before it is not reported.
+        end: Reading may end at this offset. Damage from there on is not reported.
     """
     for segment in segments_among(log, wanted.visible):
         try:
-            yield ShownSegment(log, segment, segment_bytes(log, segment), wanted)
+            source = segment_bytes(log, segment)
+            yield ShownSegment(log, segment, source, wanted, reading_start(segment, source, seek), end)
         except LogError as error:
             cannot_read(segment, error, notes)
 
 
 def segments_among(log: SourceLog, visible: tuple[tuple[int, int], ...] | None) -> Iterator[SegmentFile]:
-    """Yield the segments that may contain an offset from the first to the last visible one. No file is opened.
-
-    Args:
-        log: The log.
-        visible: Ascending half-open ranges of offsets; None: all offsets.
-    """
+    """The segments whose offsets may lie between the first and the last visible offset. No file is opened."""
     if visible is None:
         yield from log.segments
         return
@@ -85,47 +104,72 @@ def segments_among(log: SourceLog, visible: tuple[tuple[int, int], ...] | None) 
             yield segment
 
 
-def columns_of(shows: ShownSegment, notes: Notes, *, to_the_end: bool = True) -> Iterator[pa.RecordBatch]:
-    """Yield the wanted records of a segment as Arrow columns, in order, and report damage.
+def columns_of(
+    shows: ShownSegment, notes: Notes, *, to_the_end: bool = True, in_steps: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """The wanted records of a segment as Arrow columns, in order. What is wrong with the segment is reported.
 
     Args:
         shows: The segment.
-        notes: Gets the findings.
-        to_the_end: Read the whole segment, so that damage at its end is reported. Else the read ends after the last
-            visible offset, and later damage is not reported.
+        notes: Reports damage.
+        to_the_end: Look at the whole segment, so that damage at its end is reported. Else the read ends after the last
+            visible offset, and damage from there on is not reported.
+        in_steps: Few records may be read: look at few bytes at first.
     """
     from logcore.columns.engines import decode_segment
 
-    log, segment, content, visible = shows.log, shows.segment, shows.content, shows.wanted.visible
-    position, next_offset = 0, segment.base_offset
-    is_bounded = not to_the_end and visible is not None
-    end = visible[-1][1] if is_bounded and visible else MAX_OFFSET + 1
-    nbytes = FIRST_BYTES
+    log, segment, visible = shows.log, shows.segment, shows.wanted.visible
+    if not to_the_end and visible is not None:
+        shows = replace(shows, end=visible[-1][1] if visible else 0)
+
+    def decode(chunk: Chunk) -> SegmentRows[pa.RecordBatch]:
+        return decode_segment(
+            shows.content,
+            place=place_of(log, segment),
+            base_offset=segment.base_offset,
+            sealed=log.is_sealed(segment),
+            next_base_offset=log.next_base_offset(segment),
+            wanted=shows.wanted,
+            start=chunk.start,
+            next_offset=chunk.next_offset,
+            stop=chunk.stop,
+            fetched=shows.source,
+        )
+
+    yield from rows_of(shows, notes, decode, in_steps=in_steps)
+
+
+def rows_of(
+    shows: ShownSegment, notes: Notes, decode: Callable[[Chunk], SegmentRows[Rows]], *, in_steps: bool = False
+) -> Iterator[Rows]:
+    """The wanted rows of a segment, in order. What is wrong with the segment is reported.
+
+    Args:
+        shows: The segment.
+        notes: Reports damage.
+        decode: Begins a walk over a part of the segment; the walk may end before the end of the part.
+        in_steps: Few rows may be read: look at few bytes at first.
+    """
+    from logcore.columns.checking.chunks import Chunk
+
+    size = len(shows.content)
+    position, next_offset = shows.start.position, shows.start.next_offset
+    end = MAX_OFFSET + 1 if shows.end is None else shows.end
+    nbytes = FIRST_BYTES if in_steps or shows.end is not None else size
     try:
-        while position < len(content) and next_offset < end:
-            rows = decode_segment(
-                content,
-                place=place_of(log, segment),
-                base_offset=segment.base_offset,
-                sealed=log.is_sealed(segment),
-                next_base_offset=log.next_base_offset(segment),
-                wanted=shows.wanted,
-                start=position,
-                next_offset=next_offset,
-                stop=min(position + nbytes, len(content)) if is_bounded else None,
-                fetched=shows.source,
-            )
+        while position < size and next_offset < end:
+            rows = decode(Chunk(position, next_offset, min(position + nbytes, size)))
             for item in rows:
                 if not isinstance(item, Stretch):
                     yield item
                 elif item.offset < end:
-                    notes.say(stretch_finding(item, shown(segment.path)))
+                    notes.say(stretch_finding(item, shown(shows.segment.path)))
             position, next_offset = rows.position, rows.next_offset
             if rows.padding and next_offset < end:
-                notes.say(padding_finding(log, segment, len(content), len(content) - (position - rows.padding)))
+                notes.say(padding_finding(shows.log, shows.segment, size, size - (position - rows.padding)))
                 break
             shows.source.release(position)
-            nbytes = min(2 * nbytes, MOST_BYTES)
+            nbytes = min(2 * nbytes, max(MOST_BYTES, nbytes))
         shows.source.refuse_change()
     except (SourceChanged, SourceUnreadable) as error:
-        cannot_read(segment, error, notes)
+        cannot_read(shows.segment, error, notes)

@@ -17,6 +17,8 @@ class Notes:
     """
 
     findings: list[Finding] = field(default_factory=list)
+    _known: set[Finding] = field(default_factory=set)
+    """The findings again: a damaged segment may have very many, and a search in the list reads all of them."""
 
     def say(self, finding: Finding) -> None:
         """Add a finding, once.
@@ -24,8 +26,18 @@ class Notes:
         Args:
             finding: The finding.
         """
-        if finding not in self.findings:
+        if self.is_new(finding):
             self.findings.append(finding)
+
+    def is_new(self, finding: Finding) -> bool:
+        """Whether this is the first call with a finding.
+
+        Args:
+            finding: The finding.
+        """
+        count = len(self._known)
+        self._known.add(finding)
+        return len(self._known) > count
 
     def refuse(self, message: str) -> None:
         """Report that a request is not carried out.

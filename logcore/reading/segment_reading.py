@@ -10,9 +10,14 @@ from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.notes import Notes
 from logcore.records.record import Record
+from logcore.segments.filenames import OFFSET_INDEX_SUFFIX
 from logcore.segments.scanning.scan import ScannedBatch, SegmentScan, Stretch, scan
-from logcore.storage.local import SourceChanged, SourceUnreadable, shown
+from logcore.segments.side_files.proved_entries import ProvedEntries, ReadingStart
+from logcore.storage.local import SourceChanged, SourceUnreadable, read_file, shown
 from logcore.storage.source_bytes import SourceBytes
+
+MAX_INDEX_BYTES = 64 << 20
+"""A larger offset index is not used to find an offset; brokers limit it to 10 MiB by default."""
 
 
 def segment_bytes(log: SourceLog, segment: SegmentFile) -> SourceBytes:
@@ -24,8 +29,24 @@ def segment_bytes(log: SourceLog, segment: SegmentFile) -> SourceBytes:
     return SourceBytes(segment.path, sealed=log.is_sealed(segment))
 
 
+def index_of(segment: SegmentFile) -> bytes:
+    """Return the bytes of a segment's offset index; none if there is none or it cannot be read."""
+    path = segment.side_file(OFFSET_INDEX_SUFFIX)
+    try:
+        return b"" if path is None else read_file(path, MAX_INDEX_BYTES)
+    except LogError:
+        return b""
+
+
+def reading_start(segment: SegmentFile, source: SourceBytes, seek: int | None) -> ReadingStart:
+    """Return where to begin to read a segment for an offset; None: at its beginning."""
+    if seek is None or seek <= segment.base_offset:
+        return ReadingStart(0, segment.base_offset)
+    return ProvedEntries(index_of(segment), segment.base_offset, source).start_for(seek)
+
+
 def open_segment(
-    log: SourceLog, segment: SegmentFile, records: list[Record] | None = None
+    log: SourceLog, segment: SegmentFile, records: list[Record] | None = None, seek: int | None = None
 ) -> tuple[SourceBytes, SegmentScan]:
     """Open a segment: its bytes, and the walk over them for `walked`.
 
@@ -33,11 +54,13 @@ def open_segment(
         log: The log of the segment.
         segment: The segment.
         records: Gets the records of the current batch; clear it after each step.
+        seek: Begin at an entry of the index for this offset; None: at the beginning.
 
     Raises:
         SourceUnreadable: The file cannot be opened.
     """
     source = segment_bytes(log, segment)
+    start = reading_start(segment, source, seek)
     inspect = None if records is None else (lambda _, record: records.append(record))
     walk = scan(
         source.content,
@@ -46,6 +69,8 @@ def open_segment(
         decode=records is not None,
         next_base_offset=log.next_base_offset(segment),
         inspect=inspect,
+        start=start.position,
+        next_offset=start.next_offset,
         fetched=source,
     )
     return source, walk
@@ -89,9 +114,9 @@ def steps(
     except (SourceUnreadable, SourceChanged) as error:
         cannot_read(segment, error, notes)
         return
-    accounting = walk.accounting
-    if accounting.padding:
-        notes.say(padding_finding(log, segment, accounting.file_size, accounting.padding))
+    padding = walk.accounting.padding
+    if padding:
+        notes.say(padding_finding(log, segment, len(source.content), padding))
 
 
 def padding_finding(log: SourceLog, segment: SegmentFile, file_size: int, padding: int) -> Finding:

@@ -86,10 +86,31 @@ FAULTS = (
     ),
     Fault(
         "two characters of base64 change places",
-        "logcore/columns/kernels/decoding/lines.py",
+        "logcore/columns/kernels/decoding/characters.py",
         "        copy2(target, at + 2, couples, (bits & 4095) * 2)",
         "        copy2(target, at + 2, couples, (bits >> 12) * 2)",
         ("tests/unit/logcore/columns/test_line_buffers.py",),
+    ),
+    Fault(
+        "a text line shows the delete character as it is",
+        "logcore/columns/kernels/decoding/text_lines.py",
+        "~(plain & ~(word + _ONES) & ~word) & _HIGH",
+        "~(plain & ~word) & _HIGH",
+        ("tests/unit/logcore/columns/test_line_forms.py", "-k", "any_bytes"),
+    ),
+    Fault(
+        "a cell of CSV with a comma has no quotes",
+        "logcore/columns/kernels/decoding/csv_lines.py",
+        "char == nb.uint64(34) or char == nb.uint64(44) or",
+        "char == nb.uint64(34) or",
+        ("tests/unit/logcore/columns/test_line_forms.py", "-k", "any_bytes"),
+    ),
+    Fault(
+        "an index entry is used although a wrong checksum stands at its position",
+        "logcore/segments/side_files/proved_entries.py",
+        "if not crc_matches(content, position, header) or self._fetched.unreadable(position, end):",
+        "if self._fetched.unreadable(position, end):",
+        ("tests/unit/logcore/segments/test_proved_entries.py",),
     ),
     Fault(
         "the walk kernel does not look at the successor",

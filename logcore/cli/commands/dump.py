@@ -10,20 +10,14 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Protocol, TextIO
+from typing import TextIO
 
-from logcore.cli.output.bulk import can_write_lines, write_lines
+from logcore.cli.output.bulk import can_write_lines, write_first_lines, write_lines
 from logcore.cli.output.command_notes import CommandNotes
-from logcore.cli.output.record_lines import (
-    CSV_COLUMNS,
-    committed_word,
-    csv_line,
-    json_line,
-    record_fields,
-    text_line,
-)
+from logcore.cli.output.plain_lines import PlainLines
+from logcore.cli.output.record_lines import json_line
 from logcore.cli.output.side_files import checkpoint_lines, index_lines, snapshot_lines
 from logcore.cli.reading.arguments import (
     add_choice,
@@ -36,9 +30,10 @@ from logcore.cli.reading.arguments import (
     read_options,
     time_ms,
 )
+from logcore.columns.decoding.line_forms import LineForm, LineFormat
 from logcore.columns.wanted import Wanted
 from logcore.errors import CorruptionReason, LogError
-from logcore.library.shown_segments import ShownSegment, columns_of, shown_segments
+from logcore.library.shown_segments import columns_of, shown_segments
 from logcore.logs.model.findings import Severity
 from logcore.logs.model.sources import SegmentFile, SourceLog
 from logcore.reading.chosen_logs import find_logs, one_of_each
@@ -46,31 +41,13 @@ from logcore.reading.notes import Notes
 from logcore.reading.read_options import OffsetRange, ReadOptions
 from logcore.reading.segment_reading import cannot_read, open_segment, steps
 from logcore.reading.unmatched_options import beyond_offsets
-from logcore.reading.visible_offsets import Window, committed_end, visible_window
+from logcore.reading.visible_offsets import committed_end, visible_window
 from logcore.records.batch import BatchHeader, read_header
-from logcore.records.record import Record
 from logcore.segments.filenames import DirectoryKind
 from logcore.segments.scanning.scan import ScannedBatch, Stretch
 from logcore.storage.local import new_text, shown
 
 FORMATS = ("text", "jsonl", "csv", "arrow", "parquet")
-
-
-class Sink(Protocol):
-    """Writes records in the requested format."""
-
-    def write(
-        self,
-        log: SourceLog,
-        segment: SegmentFile,
-        batch: ScannedBatch,
-        records: list[Record],
-        committed_end: int | None = None,
-    ) -> None:
-        """Write records of one batch. `committed_end`: the end of committed offsets in KRaft's metadata log."""
-
-    def close(self) -> None:
-        """Write what is still in memory."""
 
 
 def add_parser(
@@ -114,8 +91,9 @@ def add_parser(
     parser.add_argument("--header", type=header_match, metavar="NAME[=VALUE]")
     parser.add_argument("--producer-id", type=int, metavar="N")
     parser.add_argument("--limit", type=natural, metavar="N", help="end after this many lines")
+    parser.add_argument("--tail", type=natural, metavar="N", help="only the last N chosen records of each log")
     parser.add_argument("--control", action="store_true", help="also control records")
-    parser.add_argument("--text", action="store_true", help="jsonl: keys and values as strings where they are UTF-8")
+    parser.add_argument("--text", action="store_true", help="jsonl, csv: keys and values as text where they are UTF-8")
     parser.set_defaults(func=run, parser=parser)
 
 
@@ -154,8 +132,12 @@ def _refuse_nonsense(arguments: argparse.Namespace, side: bool) -> None:
     for name in record_options if side else ():
         if getattr(arguments, name):
             error(f"--{name} is for records")
-    if arguments.text and arguments.format != "jsonl":
-        error("--text is for --format jsonl")
+    if side and arguments.tail is not None:
+        error("--tail is for records")
+    if arguments.tail is not None and arguments.limit is not None:
+        error("--tail and --limit are not for the same command")
+    if arguments.text and arguments.format not in ("jsonl", "csv"):
+        error("--text is for --format jsonl and csv")
     if arguments.format in ("arrow", "parquet") and arguments.output is None and sys.stdout.isatty():
         error(f"--format {arguments.format} is not for a terminal; use -o FILE")
     if arguments.output is not None:
@@ -180,149 +162,115 @@ def _committed_end(log: SourceLog, arguments: argparse.Namespace) -> int | None:
     return committed_end(log, arguments.high_watermark) if log.is_metadata else None
 
 
-def _sink(arguments: argparse.Namespace, out: TextIO, shows_committed: bool) -> Sink:
-    if arguments.format in ("arrow", "parquet"):
-        from logcore.cli.output.column_files import ColumnSink  # imports pyarrow
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """What is shown of a log: the records, where to begin to read, and where to end; see `shown_segments`."""
 
-        return ColumnSink(out.buffer, arguments.format, shows_committed)
-    return _LineSink(out, arguments.format, arguments.text, shows_committed)
+    log: SourceLog
+    wanted: Wanted
+    seek: int | None
+    end: int | None
 
 
-class _LineSink:
-    def __init__(self, out: TextIO, form: str, as_text: bool, shows_committed: bool) -> None:
-        self._out, self._form, self._as_text, self._shows_committed = out, form, as_text, shows_committed
-        if form == "csv":
-            out.write(",".join((*CSV_COLUMNS, *(("committed",) if shows_committed else ()))) + "\n")
+def _choices(arguments: argparse.Namespace, options: ReadOptions, logs: tuple[SourceLog, ...]) -> Iterator[_Choice]:
+    for log in logs:
+        visible = visible_window(log, options.rules).ranges(options.offsets)
+        wanted = Wanted(
+            visible=visible,
+            since=arguments.since,
+            until=arguments.until,
+            key=arguments.key,
+            control=arguments.control,
+            producer_id=arguments.producer_id,
+            header=arguments.header,
+        )
+        seek = visible[0][0] if arguments.offsets.start is not None and visible else None
+        choice = _Choice(log, wanted, seek, arguments.offsets.end)
+        yield choice if arguments.tail is None else _tail_of(choice, arguments.tail)
 
-    def write(
-        self,
-        log: SourceLog,
-        segment: SegmentFile,
-        batch: ScannedBatch,
-        records: list[Record],
-        committed_end: int | None = None,
-    ) -> None:
-        control = None
-        if batch.header.is_control:
-            control = "UNKNOWN" if batch.control_type is None else str(batch.control_type)
-        name, epoch = log.topic_partition, batch.header.partition_leader_epoch
-        for record in records:
-            committed = None if committed_end is None else record.offset < committed_end
-            if self._form == "text":
-                line = text_line(name, record, control)
-                self._out.write(line if committed is None else f"{line[:-1]}  {committed_word(committed)}\n")
-                continue
-            fields = record_fields(name, record, epoch, control, self._as_text)
-            if self._form == "csv":
-                cell = "" if committed is None else str(committed).lower()
-                line = csv_line(fields)
-                self._out.write(f"{line[:-1]},{cell}\n" if self._shows_committed else line)
-            else:
-                self._out.write(json_line(fields if committed is None else fields | {"committed": committed}))
 
-    def close(self) -> None:
-        """Nothing is in memory."""
+def _tail_of(choice: _Choice, count: int) -> _Choice:
+    """Reduce a choice to its last `count` records."""
+    from logcore.cli.reading.tail import tail_start  # imports NumPy
+
+    if count == 0:
+        return replace(choice, wanted=replace(choice.wanted, visible=()))
+    first = tail_start(choice.log, choice.wanted, count, choice.end)
+    if first is None:
+        return choice
+    visible = tuple((max(start, first), end) for start, end in choice.wanted.visible or () if end > first)
+    return replace(choice, wanted=replace(choice.wanted, visible=visible), seek=first)
 
 
 def _dump_records(
     arguments: argparse.Namespace, options: ReadOptions, logs: tuple[SourceLog, ...], notes: Notes, out: TextIO
 ) -> None:
     shows_committed = any(log.is_metadata for log in logs)
-    looks_at_records = arguments.control or arguments.header or arguments.producer_id is not None
-    if arguments.limit is None and not looks_at_records and not arguments.text:
-        if arguments.format == "jsonl" and can_write_lines():
-            # The kernels' lines cannot show what is committed, so KRaft's metadata log is dumped without them.
-            for is_metadata, group in groupby(logs, lambda log: log.is_metadata):
-                out.flush()
-                if is_metadata:
-                    _dump_one_by_one(arguments, options, tuple(group), notes, _sink(arguments, out, shows_committed))
-                else:
-                    write_lines(_shown_segments(arguments, options, tuple(group), notes), notes, out.buffer.write)
-            return
-        if arguments.format in ("arrow", "parquet"):
-            from logcore.cli.output.column_files import ColumnSink  # imports pyarrow
-            from logcore.columns.schema import RECORDS_SCHEMA
-            from logcore.library.record_columns import joined
-
-            columns = ColumnSink(out.buffer, arguments.format, shows_committed)
-            for shows in _shown_segments(arguments, options, logs, notes):
-                for rows in joined(columns_of(shows, notes), RECORDS_SCHEMA):
-                    columns.add(rows, _committed_end(shows.log, arguments))
-            columns.close()
-            return
-    sink = _sink(arguments, out, shows_committed)
-    _dump_one_by_one(arguments, options, logs, notes, sink)
-    sink.close()
-
-
-def _shown_segments(
-    arguments: argparse.Namespace, options: ReadOptions, logs: tuple[SourceLog, ...], notes: Notes
-) -> Iterator[ShownSegment]:
-    """Yield segments that may have records to show."""
-    for log in logs:
-        visible = visible_window(log, options.rules).ranges(options.offsets)
-        wanted = Wanted(visible=visible, since=arguments.since, until=arguments.until, key=arguments.key)
-        yield from shown_segments(log, wanted, notes)
-
-
-def _dump_one_by_one(
-    arguments: argparse.Namespace, options: ReadOptions, logs: tuple[SourceLog, ...], notes: Notes, sink: Sink
-) -> None:
-    left = sys.maxsize if arguments.limit is None else arguments.limit
-    for log in logs:
+    choices = _choices(arguments, options, logs)
+    if arguments.format in ("arrow", "parquet"):
+        _dump_columns(arguments, choices, notes, out, shows_committed)
+        return
+    form = LineForm(LineFormat(arguments.format), as_text=arguments.text, with_control=arguments.control)
+    plain = PlainLines(out, form, shows_committed)
+    plain.write_title()
+    # The kernels' lines cannot show what is committed.
+    has_cell_for_all = shows_committed and form.format is LineFormat.CSV
+    by_kernels = not has_cell_for_all and can_write_lines(form)
+    left: int | None = arguments.limit
+    for is_plain, group in groupby(choices, lambda choice: choice.log.is_metadata or not by_kernels):
         if left == 0:
             return
-        shows = visible_window(log, options.rules)
-        for segment, batch, records in _shown_batches(log, shows, arguments, notes):
-            chosen = [record for record in records if _is_wanted(record, arguments, shows)][:left]
-            left -= len(chosen)
-            if chosen:
-                sink.write(log, segment, batch, chosen, _committed_end(log, arguments))
-            if left == 0:
-                return
-
-
-def _shown_batches(
-    log: SourceLog, shows: Window, arguments: argparse.Namespace, notes: Notes
-) -> Iterator[tuple[SegmentFile, ScannedBatch, list[Record]]]:
-    """Yield batches that may have records to show, with their records."""
-    start = max(shows.start, arguments.offsets.start or 0)
-    end = shows.end if arguments.offsets.end is None else min(shows.end, arguments.offsets.end)
-    for segment in log.segments:
-        following = log.next_base_offset(segment)
-        if segment.base_offset >= end or (following is not None and following <= start):
+        if is_plain:
+            left = _dump_plainly(arguments, group, notes, plain, left)
             continue
-        records: list[Record] = []
-        try:
-            source, walk = open_segment(log, segment, records)
-        except LogError as error:
-            cannot_read(segment, error, notes)
-            continue
-        for item in steps(log, segment, source, walk, notes):
-            if (
-                isinstance(item, ScannedBatch)
-                and shows.shows(item)
-                and arguments.offsets.overlaps(item.header.base_offset, item.header.last_offset)
-                and (arguments.control or not item.header.is_control)
-                and arguments.producer_id in (None, item.header.producer_id)
-            ):
-                yield segment, item, list(records)
-            records.clear()
+        out.flush()
+        segments = (
+            shows
+            for choice in group
+            for shows in shown_segments(choice.log, choice.wanted, notes, seek=choice.seek, end=choice.end)
+        )
+        if left is None:
+            write_lines(segments, notes, out.buffer.write, form)
+        else:
+            left = write_first_lines(segments, notes, out.buffer.write, form, left)
 
 
-def _is_wanted(record: Record, arguments: argparse.Namespace, shows: Window) -> bool:
-    if not shows.start <= record.offset < shows.end or record.offset not in arguments.offsets:
-        return False
-    if arguments.since is not None and record.timestamp < arguments.since:
-        return False
-    if arguments.until is not None and record.timestamp >= arguments.until:
-        return False
-    if arguments.key is not None and record.key != arguments.key:
-        return False
-    if arguments.header is None:
-        return True
-    name, value = arguments.header
-    return any(name == header[0] and value in (None, header[1]) for header in record.headers)
+def _dump_plainly(
+    arguments: argparse.Namespace, choices: Iterator[_Choice], notes: Notes, plain: PlainLines, left: int | None
+) -> int | None:
+    for choice in choices:
+        end = _committed_end(choice.log, arguments)
+        left = plain.write_log(
+            choice.log, choice.wanted, notes, left, seek=choice.seek, end=choice.end, committed_end=end
+        )
+        if left == 0:
+            break
+    return left
+
+
+def _dump_columns(
+    arguments: argparse.Namespace, choices: Iterator[_Choice], notes: Notes, out: TextIO, shows_committed: bool
+) -> None:
+    from logcore.cli.output.column_files import ColumnSink  # imports pyarrow
+    from logcore.columns.schema import RECORDS_SCHEMA
+    from logcore.library.record_columns import joined
+
+    sink = ColumnSink(out.buffer, arguments.format, shows_committed)
+    left = sys.maxsize if arguments.limit is None else arguments.limit
+    for choice in choices if left else ():
+        committed_end = _committed_end(choice.log, arguments)
+        for shows in shown_segments(choice.log, choice.wanted, notes, seek=choice.seek, end=choice.end):
+            if arguments.limit is None:
+                columns = joined(columns_of(shows, notes), RECORDS_SCHEMA)
+            else:
+                columns = columns_of(shows, notes, in_steps=True)
+            for rows in columns:
+                sink.add(rows.slice(0, left), committed_end)
+                left -= min(left, rows.num_rows)
+                if not left:
+                    sink.close()
+                    return
+    sink.close()
 
 
 def _side_lines(

@@ -1,4 +1,4 @@
-"""Records in bulk, directly from the engines: lines of JSON from several threads.
+"""Records in bulk, directly from the engines: lines from several threads.
 
 The fast way of `dump`, if single records need no inspection. It shows the same as the slow way, which handles all other
 cases. Arrow columns are in `logcore.library.shown_segments`.
@@ -13,9 +13,9 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from logcore.cli.output.record_lines import json_line, record_fields
+from logcore.cli.output.record_lines import line_of
 from logcore.errors import LogError
-from logcore.library.shown_segments import ShownSegment, place_of
+from logcore.library.shown_segments import ShownSegment, place_of, rows_of
 from logcore.reading.notes import Notes
 from logcore.reading.segment_reading import cannot_read, padding_finding, stretch_finding
 from logcore.records.model import DEFAULT_LIMITS, BatchHeader, Record
@@ -24,7 +24,9 @@ from logcore.storage.local import shown
 
 if TYPE_CHECKING:
     from logcore.columns.checking.chunks import Chunk, Job
-    from logcore.columns.decoding.line_buffers import TextPool
+    from logcore.columns.decoding.lanes import SegmentRows
+    from logcore.columns.decoding.line_buffers import LineBuffers, TextPool
+    from logcore.columns.decoding.line_forms import LineForm
     from logcore.columns.decoding.turns import Turn, Waiting
 
 Lines = list[memoryview]
@@ -46,54 +48,84 @@ class _Written:
     """Why the bytes after the items could not be fetched."""
 
 
-def can_write_lines() -> bool:
-    """Whether the kernels that write lines work here, and LOGLAKE_ENGINE names no other engine."""
-    from logcore.columns.kernels.families import Work
+def can_write_lines(form: LineForm) -> bool:
+    """Whether the kernels that write lines of a form work here, and LOGLAKE_ENGINE names no other engine."""
     from logcore.columns.kernels.library import is_chosen
 
-    return is_chosen(Work.WRITE_LINES)
+    return is_chosen(form.work)
 
 
-def write_lines(segments: Iterable[ShownSegment], notes: Notes, write: Callable[[memoryview], object]) -> None:
-    """Write the wanted records of segments as lines of JSON, in order, and report errors of the segments."""
+def write_lines(
+    segments: Iterable[ShownSegment], notes: Notes, write: Callable[[memoryview], object], form: LineForm
+) -> None:
+    """Write the wanted records of segments as lines, in order, and report errors of the segments."""
     from logcore.columns.checking.chunks import in_order, processors
     from logcore.columns.decoding.line_buffers import TextPool
     from logcore.columns.decoding.turns import Waiting
 
     pool, waiting = TextPool(), Waiting()
-    failed: ShownSegment | None = None
 
-    def write_items(shows: ShownSegment, items: list[Lines | Stretch]) -> None:
+    def write_items(work: _LineWork, items: list[Lines | Stretch]) -> None:
         """Called in the thread whose turn it is."""
-        for item in items if shows is not failed else ():
+        shows = work.shows
+        for item in items if not work.is_over else ():
             if isinstance(item, Stretch):
-                notes.say(stretch_finding(item, shown(shows.segment.path)))
+                if shows.end is None or item.offset < shows.end:
+                    notes.say(stretch_finding(item, shown(shows.segment.path)))
             else:
                 for text in item:
                     write(text)
                     pool.give(text)
         items.clear()
 
-    works = (_LineWork(each, pool, waiting, write_items) for each in segments)
+    works = (_LineWork(each, form, pool, waiting, write_items) for each in segments)
     progress = Progress()
     for job, result in in_order(chain.from_iterable(work.jobs() for work in works), processors()):
-        shows = job.owner
-        write_items(shows, result.items)
+        work, shows = job.owner, job.owner.shows
+        write_items(work, result.items)
         result.turn.taken()
-        if shows is failed:
+        if work.is_over:
             continue
-        if result.padding:
+        work.is_over = shows.end is not None and result.next_offset >= shows.end
+        if result.padding and not work.is_over:
             notes.say(padding_finding(shows.log, shows.segment, len(shows.content), result.padding))
         try:
             if result.failure is not None:
                 raise result.failure
-            if result.position >= len(shows.content):
+            if result.position >= len(shows.content) or work.is_over:
                 shows.source.refuse_change()
         except LogError as error:
-            failed = shows
+            work.is_over = True
             cannot_read(shows.segment, error, notes)
         progress.at(shows.segment.path, result.position, len(shows.content))
     progress.close()
+
+
+def write_first_lines(
+    segments: Iterable[ShownSegment],
+    notes: Notes,
+    write: Callable[[memoryview], object],
+    form: LineForm,
+    limit: int,
+) -> int:
+    """Write at most `limit` lines, and read no more than they need; else as `write_lines`.
+
+    Returns:
+        How many more lines may be written.
+    """
+    from logcore.columns.decoding.line_buffers import LineBuffers, TextPool
+
+    pool, left = TextPool(), limit
+    for shows in segments if limit else ():
+        output = LineBuffers(place_of(shows.log, shows.segment), pool, form, left)
+        for lines in rows_of(shows, notes, partial(_lines_of, shows, form, output), in_steps=True):
+            for text in lines:
+                write(text)
+                pool.give(text)
+            if output.left == 0:
+                return 0
+        left = output.left or 0
+    return left
 
 
 class _LineWork:
@@ -102,18 +134,24 @@ class _LineWork:
     def __init__(
         self,
         shows: ShownSegment,
+        form: LineForm,
         pool: TextPool,
         waiting: Waiting,
-        write: Callable[[ShownSegment, list[Lines | Stretch]], None],
+        write: Callable[[_LineWork, list[Lines | Stretch]], None],
     ) -> None:
-        self._shows, self._pool, self._waiting, self._write_items = shows, pool, waiting, write
+        self.shows = shows
+        self.is_over = False
+        """No more of the segment is wanted: reading failed, or reached the end of what is shown."""
+        self._form, self._pool, self._waiting, self._write_items = form, pool, waiting, write
 
-    def jobs(self) -> Iterator[Job[ShownSegment, _Written]]:
-        """Return the jobs that make the lines."""
+    def jobs(self) -> Iterator[Job[_LineWork, _Written]]:
+        """Yield the jobs that make the lines."""
         from logcore.columns.checking.chunks import jobs
 
-        shows = self._shows
-        for job in jobs(shows, shows.content, shows.segment.base_offset, self._unplaced, shows.source):
+        shows, start = self.shows, self.shows.start
+        for job in jobs(self, shows.content, start.next_offset, self._unplaced, shows.source, start.position):
+            if self.is_over:
+                return
             turn = self._waiting.turn()
             yield replace(job, work=partial(self, turn), turn=turn)
 
@@ -132,39 +170,21 @@ class _LineWork:
         return written
 
     def _write(self, written: _Written, chunk: Chunk) -> None:
-        from logcore.columns.checking.chunks import part_of
-        from logcore.columns.decoding.compiled import CompiledLane
-        from logcore.columns.decoding.lanes import CarefulLane, SegmentRows
         from logcore.columns.decoding.line_buffers import LineBuffers
 
-        log, segment, content = self._shows.log, self._shows.segment, self._shows.content
-        careful = CarefulLane(
-            content,
-            segment.base_offset,
-            log.is_sealed(segment),
-            log.next_base_offset(segment),
-            self._shows.wanted,
-            DEFAULT_LIMITS,
-            self._shows.source,
-        )
-        part = part_of(content, chunk, self._shows.source)
-        output = LineBuffers(place_of(log, segment), self._pool)
-        lane: CompiledLane[Lines] = CompiledLane(
-            part.content, careful.ceiling, self._shows.wanted, DEFAULT_LIMITS, 0, output, part.goes_on
-        )
         nbytes = 0
 
         def enough() -> bool:
             return nbytes >= TEXT_BYTES
 
-        lane.enough = enough
-        walk = SegmentRows(lane, careful, self._lines, chunk.start, chunk.next_offset, part.stop, enough)
+        output = LineBuffers(place_of(self.shows.log, self.shows.segment), self._pool, self._form)
+        walk = _lines_of(self.shows, self._form, output, chunk, enough)
         for item in walk:
             written.items.append(item)
             held = 0 if isinstance(item, Stretch) else sum(map(len, item))
             nbytes += held
             if written.turn.hold(held):
-                self._write_items(self._shows, written.items)
+                self._write_items(self, written.items)
                 written.turn.taken()
             if written.turn.is_dropped:
                 return
@@ -172,10 +192,35 @@ class _LineWork:
         if walk.padding:
             written.padding, written.position = chunk.stop - (walk.position - walk.padding), chunk.stop
 
-    def _lines(self, header: BatchHeader, _: int, records: list[Record]) -> Lines:
-        name, epoch = self._shows.log.topic_partition, header.partition_leader_epoch
-        text = "".join(json_line(record_fields(name, record, epoch, None, False)) for record in records)
+
+def _lines_of(
+    shows: ShownSegment,
+    form: LineForm,
+    output: LineBuffers,
+    chunk: Chunk,
+    enough: Callable[[], bool] | None = None,
+) -> SegmentRows[Lines]:
+    """The lines of the beginning of a chunk. `enough`: True ends the walk early."""
+    from logcore.columns.checking.chunks import part_of
+    from logcore.columns.decoding.compiled import CompiledLane
+    from logcore.columns.decoding.lanes import CarefulLane, SegmentRows
+
+    log, segment, content, wanted = shows.log, shows.segment, shows.content, shows.wanted
+    sealed, following = log.is_sealed(segment), log.next_base_offset(segment)
+    careful = CarefulLane(content, segment.base_offset, sealed, following, wanted, DEFAULT_LIMITS, shows.source)
+    part = part_of(content, chunk, shows.source)
+    lane: CompiledLane[Lines] = CompiledLane(
+        part.content, careful.ceiling, wanted, DEFAULT_LIMITS, 0, output, part.goes_on
+    )
+    if enough is not None:
+        lane.enough = enough
+
+    def lines(header: BatchHeader, _: int, records: list[Record]) -> Lines:
+        name = log.topic_partition
+        text = "".join(line_of(form, name, header, record) for record in output.first(records))
         return [memoryview(text.encode("utf-8", "backslashreplace"))]
+
+    return SegmentRows(lane, careful, lines, chunk.start, chunk.next_offset, part.stop, enough)
 
 
 class Progress:

@@ -11,12 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from logcore.columns.reference import to_columns
 from logcore.columns.schema import RECORDS_SCHEMA
-from logcore.library.shown_segments import place_of
-from logcore.logs.model.sources import SegmentFile, SourceLog
-from logcore.records.record import Record
-from logcore.segments.scanning.scan import ScannedBatch
 
 ROWS = 65_536
 """Rows collected before a write, so that many small batches become few chunks."""
@@ -35,18 +30,6 @@ class ColumnSink:
         )
         self._held: list[pa.RecordBatch] = []
         self._rows = self._bytes = 0
-
-    def write(
-        self,
-        log: SourceLog,
-        segment: SegmentFile,
-        batch: ScannedBatch,
-        records: list[Record],
-        committed_end: int | None = None,
-    ) -> None:
-        """Add records of one batch."""
-        place = place_of(log, segment)
-        self.add(to_columns(records, place, batch.header.partition_leader_epoch, batch.position), committed_end)
 
     def add(self, columns: pa.RecordBatch, committed_end: int | None = None) -> None:
         """Add rows of RECORDS_SCHEMA. `committed_end`: the end of committed offsets in KRaft's metadata log."""

@@ -26,7 +26,7 @@ class CommandNotes(Notes):
         Args:
             finding: The finding.
         """
-        if finding not in self.findings:
+        if self.is_new(finding):
             self.findings.append(finding)
             sys.stderr.write(f"{finding.severity}: {finding.message}\n")
 

@@ -3,18 +3,22 @@
     {"topic":…,"partition":…,"offset":…,"timestamp":…,"timestamp_type":…,"key":…,"value":…,"headers":[[…,…]],"leader_epoch":…}
 
 Bytes are standard base64, absent bytes null. With `as_text`, keys and values that are UTF-8 are strings; others are
-base64 under `key_base64` and `value_base64`. The line of a control record ends with its `control_type`.
+base64 under `key_base64` and `value_base64`. If a header name of a record is not UTF-8, its text is not the stored
+bytes: `header_keys_raw` has the names of all headers of the record in base64. The line of a control record ends with
+its `control_type`.
 """
 
 from __future__ import annotations
 
 import base64
-import csv
-import io
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
+from logcore.columns.decoding.line_forms import LineForm, LineFormat, csv_cell
+from logcore.errors import CorruptRecordError
+from logcore.records.batch import BatchHeader
+from logcore.records.control import ControlType, control_type
 from logcore.records.record import Record
 from logcore.segments.filenames import TopicPartition
 
@@ -31,6 +35,8 @@ CSV_COLUMNS = (
     "headers",
     "leader_epoch",
 )
+CSV_TEXT_COLUMNS = (*CSV_COLUMNS[:6], "key_base64", "value", "value_base64", *CSV_COLUMNS[7:])
+"""With `as_text`."""
 
 
 def json_line(fields: Mapping[str, object]) -> str:
@@ -59,25 +65,30 @@ def record_fields(
             fields[name] = _base64(content)
     fields["headers"] = [[header_name(name), _base64(content)] for name, content in record.headers]
     fields["leader_epoch"] = None if leader_epoch < 0 else leader_epoch
+    if any(_utf8(name) is None for name, _ in record.headers):
+        fields["header_keys_raw"] = [_base64(name) for name, _ in record.headers]
     if control_type is not None:
         fields["control_type"] = control_type
     return fields
 
 
-def csv_line(fields: Mapping[str, object]) -> str:
+def csv_columns(as_text: bool) -> tuple[str, ...]:
+    """Return the names of the columns of CSV."""
+    return CSV_TEXT_COLUMNS if as_text else CSV_COLUMNS
+
+
+def csv_line(fields: Mapping[str, object], as_text: bool = False) -> str:
     """Return one line of CSV. null is an empty field, empty bytes are two quotes; headers are JSON."""
     cells = []
-    for name in CSV_COLUMNS:
-        value = fields[name]
+    for name in csv_columns(as_text):
+        value = fields.get(name)
         if value is None:
             cells.append("")
         elif value == "":
             cells.append('""')
         else:
-            text = value if isinstance(value, str | int) else json.dumps(value, ensure_ascii=False)
-            line = io.StringIO()
-            csv.writer(line, lineterminator="").writerow([text])
-            cells.append(line.getvalue())
+            text = str(value) if isinstance(value, str | int) else json.dumps(value, ensure_ascii=False)
+            cells.append(csv_cell(text))
     return ",".join(cells) + "\n"
 
 
@@ -90,6 +101,25 @@ def text_line(log: TopicPartition, record: Record, control_type: str | None) -> 
     if record.headers:
         parts.append("headers " + " ".join(f"{_readable(name)}={_readable(value)}" for name, value in record.headers))
     return "  ".join(parts) + "\n"
+
+
+def control_name(header: BatchHeader, record: Record) -> str | None:
+    """Return the type of a control record; None for any other record."""
+    if not header.is_control:
+        return None
+    try:
+        return str(control_type(record.key))
+    except CorruptRecordError:
+        return str(ControlType.UNKNOWN)
+
+
+def line_of(form: LineForm, log: TopicPartition, header: BatchHeader, record: Record) -> str:
+    """Return a record of a batch as one line of a form."""
+    control = control_name(header, record) if form.with_control else None
+    if form.format is LineFormat.TEXT:
+        return text_line(log, record, control)
+    fields = record_fields(log, record, header.partition_leader_epoch, control, form.as_text)
+    return csv_line(fields, form.as_text) if form.format is LineFormat.CSV else json_line(fields)
 
 
 def header_name(name: bytes) -> str:
@@ -108,7 +138,7 @@ def time_text(timestamp_ms: int) -> str:
         moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
     except OverflowError:
         return str(timestamp_ms)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 def _time(timestamp_ms: int) -> str:

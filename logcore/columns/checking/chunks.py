@@ -111,16 +111,25 @@ def jobs(
     base_offset: int,
     work: Callable[[Chunk], Result],
     fetched: FetchedBytes | None = None,
+    start: int = 0,
 ) -> Iterator[Job[Owner, Result]]:
-    """Yield the work on all chunks of a segment; at least one, even if the segment is empty."""
-    for number, chunk in enumerate(plan_chunks(buf, base_offset, fetched=fetched)):
+    """Yield the work on all chunks of a segment from a position on; at least one, even if the segment is empty.
+
+    `base_offset` is the lowest offset that may be at that position.
+    """
+    for number, chunk in enumerate(plan_chunks(buf, base_offset, fetched=fetched, start=start)):
         yield Job(owner, chunk, work, number == 0, fetched)
 
 
 def plan_chunks(
-    buf: Buffer, base_offset: int, nbytes: int = CHUNK_BYTES, *, fetched: FetchedBytes | None = None
+    buf: Buffer,
+    base_offset: int,
+    nbytes: int = CHUNK_BYTES,
+    *,
+    fetched: FetchedBytes | None = None,
+    start: int = 0,
 ) -> Iterator[Chunk]:
-    """Yield chunks of about `nbytes` bytes that cover the segment; one empty chunk if it is empty.
+    """Yield chunks of about `nbytes` bytes that cover the segment from `start` on; one empty chunk if it is empty.
 
     Bytes that cannot be fetched are in the last chunk, whose work meets the error again.
     """
@@ -131,7 +140,7 @@ def plan_chunks(
     held = np.frombuffer(buf, np.uint8)
     frame = np.zeros(slots.HOP_SLOTS, np.int64)
     frame[slots.HOP_SOURCE], frame[slots.HOP_SIZE] = held.ctypes.data, size
-    start, next_offset = 0, base_offset
+    next_offset = base_offset
     while start < size:
         frame[slots.HOP_POSITION], frame[slots.HOP_NEXT_OFFSET] = start, next_offset
         frame[slots.HOP_TARGET] = start + nbytes

@@ -221,4 +221,5 @@ class BatchTable:
         frame[slots.TABLE] = self.table.ctypes.data
         frame[slots.CHECKSUM_TABLES] = self.library.tables_address
         frame[slots.RANGE_COUNT] = frame[slots.WANTED_KEY_SIZE] = -1
+        frame[slots.WANTED_NAME_SIZE] = frame[slots.WANTED_CONTENT_SIZE] = -1
         return frame

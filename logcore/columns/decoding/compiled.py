@@ -16,7 +16,7 @@ import numpy.typing as npt
 from logcore.columns.decoding.batch_table import BatchTable, Table
 from logcore.columns.kernels import slots
 from logcore.columns.wanted import MAX_INT64, Wanted
-from logcore.records.model import Limits
+from logcore.records.model import MAGIC_V2, Limits
 from logcore.records.varint import Buffer
 
 ROW_LIMIT = 1 << 18
@@ -87,6 +87,12 @@ class CompiledLane(Generic[Rows]):
         self._key = np.frombuffer(wanted.key or b"\0", np.uint8)
         if wanted.key is not None:
             frame[slots.WANTED_KEY], frame[slots.WANTED_KEY_SIZE] = self._key.ctypes.data, len(wanted.key)
+        name, content = wanted.header or (b"", None)
+        self._header = np.frombuffer(name + b"\0", np.uint8), np.frombuffer((content or b"") + b"\0", np.uint8)
+        if wanted.header is not None:
+            frame[slots.WANTED_NAME], frame[slots.WANTED_NAME_SIZE] = self._header[0].ctypes.data, len(name)
+        if content is not None:
+            frame[slots.WANTED_CONTENT], frame[slots.WANTED_CONTENT_SIZE] = self._header[1].ctypes.data, len(content)
 
     def rows(self) -> Iterator[Rows]:
         """Yield rows of batches from `position` on, as long as they are certainly good and begin before `stop`. It
@@ -134,7 +140,12 @@ class CompiledLane(Generic[Rows]):
         """Evaluate `Wanted.may_hold` for some batches of the table; None if it is true for all."""
         since = self._wanted.skips_before
         has_control = self._batch_table.has_control and not self._wanted.control
-        if self._wanted.visible is None and since is None and not has_control:
+        producer_id, has_header = self._wanted.producer_id, self._wanted.header is not None
+        if (
+            self._wanted.visible is None
+            and since is None
+            and not (has_control or has_header or producer_id is not None)
+        ):
             return None
         rows = self._table[first:end]
         mask = np.ones(len(rows), bool)
@@ -142,6 +153,10 @@ class CompiledLane(Generic[Rows]):
             mask &= (rows[:, slots.MAX_TIMESTAMP] >= since) | (rows[:, slots.MAGIC] < 2)
         if not self._wanted.control:
             mask &= (rows[:, slots.ATTRIBUTES] & _CONTROL_BIT == 0) | (rows[:, slots.MAGIC] < 2)
+        if producer_id is not None:
+            mask &= rows[:, slots.PRODUCER_ID] == producer_id
+        if has_header:
+            mask &= rows[:, slots.MAGIC] >= MAGIC_V2
         if self._wanted.visible is not None:
             ranges = self._ranges[: len(self._wanted.visible)]
             # The first range that ends after the batch's beginning must begin before the batch's end.

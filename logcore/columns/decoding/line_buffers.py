@@ -1,30 +1,23 @@
-"""From a kernel's output to lines of JSON: the same buffers as for Arrow, written as text.
+"""From a kernel's output to lines: the same buffers as for Arrow, written as text.
 
 It does not need pyarrow: importing it takes several times as long as the start of the command that prints lines.
 """
 
 from __future__ import annotations
 
-import base64
-import json
 from collections import deque
 
 import numpy as np
 
+from logcore.columns.decoding.line_forms import FRAGMENT_BYTES, LineForm, LineFormat
+from logcore.columns.decoding.line_tables import base64_couples, digit_pairs, hex_pairs, printable_bits
 from logcore.columns.kernels import slots
 from logcore.columns.kernels.library import library
 from logcore.columns.wanted import Place
+from logcore.records.model import Record
 
-_FRAGMENTS = (
-    b',"timestamp":',
-    b',"timestamp_type":"CreateTime","key":',
-    b',"timestamp_type":"LogAppendTime","key":',
-    b',"timestamp_type":"NoTimestampType","key":',
-    b',"value":',
-    b',"headers":[',
-    b'],"leader_epoch":',
-)
-_FRAGMENT_BYTES = 64
+JSON_LINES = LineForm(LineFormat.JSONL)
+
 _LEAST_ROOM = 1 << 20
 _KEPT = 32
 _LARGEST_KEPT = 8 << 20
@@ -52,26 +45,32 @@ class TextPool:
 
 
 class LineBuffers:
-    """Buffers for the rows of successive kernel calls, and the lines made of them."""
+    """Buffers for the rows of successive kernel calls, and the lines made of them.
 
-    def __init__(self, place: Place, pool: TextPool) -> None:
-        self._library, self._pool = library(), pool
+    `left` is how many more lines are wanted; None for any number.
+    """
+
+    def __init__(self, place: Place, pool: TextPool, form: LineForm = JSON_LINES, left: int | None = None) -> None:
+        self.left = left
+        self._library, self._pool, self._form = library(), pool, form
         self._held: dict[int, np.ndarray] = {}
-        prefix = f'{{"topic":{json.dumps(place.topic, ensure_ascii=False)},"partition":{place.partition},"offset":'
-        self._fixed = [
-            np.frombuffer(prefix.encode() + bytes(_FRAGMENT_BYTES), np.uint8),
-            np.frombuffer(b"".join(each.ljust(_FRAGMENT_BYTES, b"\0") for each in _FRAGMENTS), np.uint8),
-            np.frombuffer(b"".join(b"%02d" % number for number in range(100)), np.uint8),
-            np.frombuffer(b"".join(_couple(number) for number in range(4096)), np.uint8),
-        ]
+        prefix = form.prefix(place).encode("utf-8", "backslashreplace")
         self._frame = np.zeros(slots.LINE_SLOTS, np.int64)
-        self._frame[slots.LINE_PREFIX], self._frame[slots.LINE_PREFIX_SIZE] = (
-            self._fixed[0].ctypes.data,
-            len(prefix.encode()),
-        )
-        self._frame[slots.LINE_FRAGMENTS] = self._fixed[1].ctypes.data
-        self._frame[slots.LINE_DIGIT_PAIRS] = self._fixed[2].ctypes.data
-        self._frame[slots.LINE_COUPLES] = self._fixed[3].ctypes.data
+        self._fixed: list[np.ndarray] = []
+        self._set(slots.LINE_PREFIX, np.frombuffer(prefix + bytes(FRAGMENT_BYTES), np.uint8))
+        self._frame[slots.LINE_PREFIX_SIZE] = len(prefix)
+        self._set(slots.LINE_FRAGMENTS, np.frombuffer(form.fragments, np.uint8))
+        self._set(slots.LINE_DIGIT_PAIRS, digit_pairs())
+        if form.format is LineFormat.TEXT:
+            self._set(slots.LINE_HEX_PAIRS, hex_pairs())
+        else:
+            self._set(slots.LINE_COUPLES, base64_couples())
+        self._frame[slots.LINE_AS_TEXT] = form.as_text
+
+    def _set(self, slot: int, table: np.ndarray) -> None:
+        """Set a table's address, and keep the table: of two threads that make it at once, a cache keeps one's."""
+        self._fixed.append(table)
+        self._frame[slot] = table.ctypes.data
 
     def prepare(self, frame: np.ndarray, rows: int, nbytes: int, headers: int) -> None:
         """Set the frame's buffers for `rows` rows with at most `nbytes` bytes and `headers` record headers."""
@@ -82,6 +81,7 @@ class LineBuffers:
             (slots.TO_OFFSETS, 8 * rows),
             (slots.TO_TIMESTAMPS_MS, 8 * rows),
             (slots.TO_TYPES, 4 * rows),
+            *(((slots.TO_CONTROL, 4 * rows),) if self._form.with_control else ()),
             (slots.TO_EPOCHS, 4 * rows),
             (slots.TO_EPOCH_VALIDITY, bits),
             (slots.TO_KEY_ENDS, 4 * rows + 4),
@@ -100,6 +100,14 @@ class LineBuffers:
         ):
             frame[slot] = self._room(slot, size + slots.SLACK).ctypes.data
 
+    def first(self, records: list[Record]) -> list[Record]:
+        """Return the records whose lines are still wanted, and count their lines."""
+        if self.left is None:
+            return records
+        records = records[: self.left]
+        self.left -= len(records)
+        return records
+
     def _room(self, slot: int, nbytes: int) -> np.ndarray:
         held = self._held.get(slot)
         if held is None or held.size < nbytes:
@@ -111,6 +119,10 @@ class LineBuffers:
         line = self._frame
         line[slots.LINE_EMITTED], line[slots.LINE_FIRST] = frame.ctypes.data, 0
         rows, given = int(frame[slots.ROWS]), []
+        if self.left is not None:
+            rows = min(rows, self.left)
+            self.left -= rows
+        line[slots.LINE_END] = rows
         payload = sum(
             int(frame[slot])
             for slot in (slots.KEY_BYTES, slots.VALUE_BYTES, slots.NAME_BYTES, slots.HEADER_VALUE_BYTES)
@@ -120,13 +132,10 @@ class LineBuffers:
             before = int(line[slots.LINE_FIRST])
             target = self._pool.take(room + slots.SLACK)
             line[slots.LINE_TARGET], line[slots.LINE_ROOM] = target.ctypes.data, room
-            self._library.call("lines", line.ctypes.data)
+            self._library.call(self._form.kernel, line.ctypes.data)
             given.append(target.data[: int(line[slots.LINE_USED])])
-            if int(line[slots.LINE_FIRST]) == before:
+            if line[slots.LINE_STATUS] == slots.FOREIGN:
+                self._set(slots.LINE_PRINTABLE, printable_bits())
+            elif int(line[slots.LINE_FIRST]) == before:
                 room *= 4  # one line needs more
         return given
-
-
-def _couple(bits: int) -> bytes:
-    """Return the two base64 characters of 12 bits."""
-    return base64.b64encode((bits << 12).to_bytes(3, "big"))[:2]

@@ -34,6 +34,8 @@ INFLATE = Family("inflate", "decoding.frames", ("inflate",), 1.0)
 DEFLATE = Family("deflate", "decoding.deflate", ("validate_gzip",), 1.2)
 MESSAGES = Family("messages", "decoding.messages", ("unfold", "emit_messages"), 1.5)
 LINES = Family("lines", "decoding.lines", ("lines",), 1.2)
+TEXT_LINES = Family("text_lines", "decoding.text_lines", ("text_lines",), 1.5)
+CSV_LINES = Family("csv_lines", "decoding.csv_lines", ("csv_lines",), 1.5)
 KEYS = Family("keys", "cleaning.keyed", ("hash_keys", "hash_bytes"), 2.0)
 NEWEST = Family(
     "newest", "cleaning.newest", ("put_newest", "find_newest", "spread_part", "move_part", "take_part"), 1.0
@@ -42,7 +44,22 @@ SURVIVING = Family("surviving", "cleaning.surviving", ("mark_newest", "newest_ro
 REWRITE = Family("rewrite", "cleaning.cleaning", ("survivors", "rewrite", "index"), 2.2)
 RECOVER = Family("recover", "recovering.recovering", ("recover",), 1.3)
 
-FAMILIES = (WALK, INSPECT, EMIT, INFLATE, DEFLATE, MESSAGES, LINES, KEYS, NEWEST, SURVIVING, REWRITE, RECOVER)
+FAMILIES = (
+    WALK,
+    INSPECT,
+    EMIT,
+    INFLATE,
+    DEFLATE,
+    MESSAGES,
+    LINES,
+    TEXT_LINES,
+    CSV_LINES,
+    KEYS,
+    NEWEST,
+    SURVIVING,
+    REWRITE,
+    RECOVER,
+)
 
 _BATCHES = (WALK, INFLATE, DEFLATE, MESSAGES)
 _RECORDS = (*_BATCHES, INSPECT, EMIT)
@@ -59,6 +76,10 @@ class Work(Enum):
     """Records as Arrow columns."""
     WRITE_LINES = (*_RECORDS, LINES)
     """Records as lines of JSON."""
+    WRITE_TEXT = (*_RECORDS, TEXT_LINES)
+    """Records as lines for people."""
+    WRITE_CSV = (*_RECORDS, CSV_LINES)
+    """Records as lines of CSV."""
     CLEAN = (*_BATCHES, KEYS, NEWEST, SURVIVING, REWRITE)
     """Compaction by key."""
     RECOVER = (RECOVER,)

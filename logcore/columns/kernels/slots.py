@@ -165,6 +165,15 @@ POSITION_BASE = 55
 """Added to every position in the output."""
 UNTIL_OPEN = 56
 """Not 0: no timestamp is too late."""
+TO_CONTROL = 57
+"""For each row: the type of a control record, -1 for any other."""
+WANTED_NAME = 58
+"""Only records with a record header of this name and content are wanted."""
+WANTED_NAME_SIZE = 59
+"""-1: any record."""
+WANTED_CONTENT = 60
+WANTED_CONTENT_SIZE = 61
+"""-1: any content, or none."""
 SLOTS = 64
 
 # Frame of `inflate`.
@@ -186,7 +195,7 @@ INFLATE_STATES = INFLATE_DECODERS + codec_numbers.NUMBERS
 """A slot for each codec number: address of the decoder's context, 0 if it needs none."""
 INFLATE_SLOTS = INFLATE_STATES + codec_numbers.NUMBERS
 
-# Frame of `lines`.
+# Frame of `lines`, `text_lines` and `csv_lines`.
 LINE_EMITTED = 0
 """Address of the frame whose buffers are written out."""
 LINE_FIRST = 1
@@ -199,7 +208,15 @@ LINE_PREFIX_SIZE = 6
 LINE_FRAGMENTS = 7
 LINE_DIGIT_PAIRS = 8
 LINE_COUPLES = 9
-LINE_SLOTS = 10
+LINE_END = 10
+"""The row after the last one to write."""
+LINE_AS_TEXT = 11
+"""Not 0: keys and values that are UTF-8 are text."""
+LINE_HEX_PAIRS = 12
+LINE_PRINTABLE = 13
+"""A bit for each code point: whether it is printable. 0: `text_lines` ends with FOREIGN where it needs them."""
+LINE_STATUS = 14
+LINE_SLOTS = 16
 
 SLACK = 64
 """Extra bytes after the capacity of every output buffer: copies write 32 bytes at once."""

@@ -1,8 +1,8 @@
 """Records as lines of JSON, from the buffers that the record kernels fill.
 
 One line for each record, in the form of `logcore.cli.output.record_lines.record_fields`: numbers in decimal, bytes in
-standard base64 between quotes, null without a value, record header names as text. The caller provides the constant
-parts of lines as fragments.
+standard base64 between quotes, null without a value, record header names as text. If requested, keys and values that
+are UTF-8 are text too. The caller provides the constant parts of lines as fragments.
 """
 
 from typing import Any
@@ -10,158 +10,50 @@ from typing import Any
 import numba as nb
 
 from logcore.columns.kernels import slots
+from logcore.columns.kernels.decoding.characters import (
+    FRAGMENT,
+    LINE_BYTES,
+    fragment,
+    is_null,
+    null,
+    number,
+    quoted_base64,
+    text,
+)
 from logcore.columns.kernels.machine.functions import called, inlined
-from logcore.columns.kernels.machine.intrinsics import byte, copy, copy2, copy32, load32, numbers, pointer, store8
+from logcore.columns.kernels.machine.intrinsics import copy32, load32, numbers, pointer, store8
+from logcore.columns.kernels.machine.values import is_utf8
 
-_LINE_BYTES = 192
-"""Most bytes of a line without prefix, key, value and headers: fragments, and three numbers of at most 20 digits."""
-
-
-@inlined
-def fragment(target, at, source, size):
-    """Copy a fragment; at least 64 bytes may be read from its beginning on and written from `at` on."""
-    if size <= 64:
-        copy32(target, at, source, 0)
-        copy32(target, at + 32, source, 32)
-    else:
-        copy(target, at, source, 0, size)
-    return at + size
-
-
-@inlined
-def digits_of(value):
-    """The number of decimal digits of a number that is not negative."""
-    count = nb.int64(1)
-    while value >= nb.uint64(10):
-        if value < nb.uint64(100):
-            return count + 1
-        if value < nb.uint64(1000):
-            return count + 2
-        if value < nb.uint64(10000):
-            return count + 3
-        value //= nb.uint64(10000)
-        count += 4
-    return count
-
-
-@inlined
-def number(target, at, value, pairs):
-    """Write an int64 in decimal. `pairs`: the hundred pairs of digits, two bytes each."""
-    left = nb.uint64(value)
-    if value < 0:
-        store8(target, at, 45)
-        at += 1
-        left = nb.uint64(0) - left
-    end = at + digits_of(left)
-    place = end
-    while left >= nb.uint64(100):
-        pair = nb.int64(left % nb.uint64(100)) * 2
-        left //= nb.uint64(100)
-        place -= 2
-        copy2(target, place, pairs, pair)
-    if left >= nb.uint64(10):
-        pair = nb.int64(left) * 2
-        copy2(target, place - 2, pairs, pair)
-    else:
-        store8(target, place - 1, 48 + nb.int64(left))
-    return end
-
-
-@inlined
-def base64(target, at, source, start, size, couples):
-    """Write standard base64 between quotes. `couples`: for each 12 bits their two characters, two bytes each."""
-    store8(target, at, 34)
-    at += 1
-    end = start + size
-    while end - start >= 3:
-        bits = nb.int64(byte(source, start)) << 16 | nb.int64(byte(source, start + 1)) << 8
-        bits |= nb.int64(byte(source, start + 2))
-        copy2(target, at, couples, (bits >> 12) * 2)
-        copy2(target, at + 2, couples, (bits & 4095) * 2)
-        start += 3
-        at += 4
-    if end - start == 2:
-        bits = nb.int64(byte(source, start)) << 16 | nb.int64(byte(source, start + 1)) << 8
-        copy2(target, at, couples, (bits >> 12) * 2)
-        store8(target, at + 2, nb.int64(byte(couples, (bits & 4095) * 2)))
-        store8(target, at + 3, 61)
-        at += 4
-    elif end - start == 1:
-        bits = nb.int64(byte(source, start)) << 4
-        copy2(target, at, couples, bits * 2)
-        store8(target, at + 2, 61)
-        store8(target, at + 3, 61)
-        at += 4
-    store8(target, at, 34)
-    return at + 1
-
-
-@inlined
-def null(target, at):
-    """Write the word null."""
-    store8(target, at, 110)
-    store8(target, at + 1, 117)
-    store8(target, at + 2, 108)
-    store8(target, at + 3, 108)
-    return at + 4
+_BASE64_NAME, _BASE64_NAME_SIZE = 7 * FRAGMENT, 9
+_CONTROL, _ABORT_SIZE, _COMMIT_SIZE = 8 * FRAGMENT, 23, 24
 
 
 @called
-def text(target, at, source, start, size):
-    """Write well-formed UTF-8 as a JSON string; only quotes, backslashes and control characters are escaped."""
-    store8(target, at, 34)
-    at += 1
-    for index in range(start, start + size):
-        char = nb.int64(byte(source, index))
-        if char == 34 or char == 92:
-            store8(target, at, 92)
-            store8(target, at + 1, char)
-            at += 2
-        elif char >= 32:
-            store8(target, at, char)
-            at += 1
-        else:
-            short = nb.int64(0)
-            if char == 8:
-                short = 98
-            elif char == 9:
-                short = 116
-            elif char == 10:
-                short = 110
-            elif char == 12:
-                short = 102
-            elif char == 13:
-                short = 114
-            store8(target, at, 92)
-            if short:
-                store8(target, at + 1, short)
-                at += 2
-            else:
-                store8(target, at + 1, 117)
-                store8(target, at + 2, 48)
-                store8(target, at + 3, 48)
-                store8(target, at + 4, 48 + (char >> 4))
-                low = char & 15
-                store8(target, at + 5, low + (48 if low < 10 else 87))
-                at += 6
-    store8(target, at, 34)
-    return at + 1
+def as_text(target, at, source, start, size, couples, fragments):
+    """Write well-formed UTF-8 as text, and other bytes in base64 under a longer name. The name was written before."""
+    if is_utf8(source, start, start + size):
+        return text(target, at, source, start, size, 1)
+    copy32(target, at - 2, fragments, _BASE64_NAME)
+    return quoted_base64(target, at - 2 + _BASE64_NAME_SIZE, source, start, size, couples)
 
 
 @inlined
-def is_null(bits, index):
-    """Whether element `index` is marked as null."""
-    return (nb.int64(byte(bits, index >> 3)) >> (index & 7)) & 1 == 0
+def content(target, at, source, start, size, couples, fragments, with_text):
+    """Write a key or a value that is not null."""
+    if with_text:
+        return as_text(target, at, source, start, size, couples, fragments)
+    return quoted_base64(target, at, source, start, size, couples)
 
 
 def lines(frame):
-    """Write the lines of rows LINE_FIRST.. of an emit frame's buffers, until the target is full."""
+    """Write the lines of rows LINE_FIRST..LINE_END of an emit frame's buffers, until the target is full."""
     emitted = numbers(frame, slots.LINE_EMITTED)
     target, room = pointer(frame, slots.LINE_TARGET), frame[slots.LINE_ROOM]
     pairs, couples = pointer(frame, slots.LINE_DIGIT_PAIRS), pointer(frame, slots.LINE_COUPLES)
     before_offset, before_offset_size = pointer(frame, slots.LINE_PREFIX), frame[slots.LINE_PREFIX_SIZE]
     fragments = pointer(frame, slots.LINE_FRAGMENTS)
-    fixed = before_offset_size + _LINE_BYTES
+    with_text = frame[slots.LINE_AS_TEXT] != 0
+    fixed = before_offset_size + LINE_BYTES
     offsets, stamps = numbers(emitted, slots.TO_OFFSETS), numbers(emitted, slots.TO_TIMESTAMPS_MS)
     kinds, epochs = pointer(emitted, slots.TO_TYPES), pointer(emitted, slots.TO_EPOCHS)
     keys, key_ends = pointer(emitted, slots.TO_KEYS), pointer(emitted, slots.TO_KEY_ENDS)
@@ -173,13 +65,14 @@ def lines(frame):
     contents, content_ends = pointer(emitted, slots.TO_HEADER_VALUES), pointer(emitted, slots.TO_HEADER_VALUE_ENDS)
     content_bits = pointer(emitted, slots.TO_HEADER_VALUE_VALIDITY)
     with_headers = emitted[slots.HEADER_COUNT] > 0
-    row, rows = frame[slots.LINE_FIRST], emitted[slots.ROWS]
+    controls, with_control = pointer(emitted, slots.TO_CONTROL), emitted[slots.TO_CONTROL] != 0
+    row, rows = frame[slots.LINE_FIRST], frame[slots.LINE_END]
     at = nb.int64(0)
     while row < rows:
         key_from, value_from = nb.int64(load32(key_ends, 4 * row)), nb.int64(load32(value_ends, 4 * row))
         key_size = nb.int64(load32(key_ends, 4 * row + 4)) - key_from
         value_size = nb.int64(load32(value_ends, 4 * row + 4)) - value_from
-        needed = fixed + (key_size + value_size) // 3 * 4
+        needed = fixed + ((key_size + value_size) * 6 if with_text else (key_size + value_size) // 3 * 4)
         header, header_end = nb.int64(0), nb.int64(0)
         if with_headers:
             header = nb.int64(load32(header_ends, 4 * row))
@@ -205,13 +98,13 @@ def lines(frame):
         if is_null(key_bits, row):
             at = null(target, at)
         else:
-            at = base64(target, at, keys, key_from, key_size, couples)
+            at = content(target, at, keys, key_from, key_size, couples, fragments, with_text)
         copy32(target, at, fragments, 256)
         at += 9
         if is_null(value_bits, row):
             at = null(target, at)
         else:
-            at = base64(target, at, values, value_from, value_size, couples)
+            at = content(target, at, values, value_from, value_size, couples, fragments, with_text)
         copy32(target, at, fragments, 320)
         at += 12
         first = header
@@ -221,7 +114,7 @@ def lines(frame):
                 at += 1
             store8(target, at, 91)
             name_from = nb.int64(load32(name_ends, 4 * header))
-            at = text(target, at + 1, names, name_from, nb.int64(load32(name_ends, 4 * header + 4)) - name_from)
+            at = text(target, at + 1, names, name_from, nb.int64(load32(name_ends, 4 * header + 4)) - name_from, 1)
             store8(target, at, 44)
             at += 1
             if is_null(content_bits, header):
@@ -229,7 +122,7 @@ def lines(frame):
             else:
                 content_from = nb.int64(load32(content_ends, 4 * header))
                 content_size = nb.int64(load32(content_ends, 4 * header + 4)) - content_from
-                at = base64(target, at, contents, content_from, content_size, couples)
+                at = quoted_base64(target, at, contents, content_from, content_size, couples)
             store8(target, at, 93)
             at += 1
             header += 1
@@ -240,6 +133,11 @@ def lines(frame):
             at = null(target, at)
         else:
             at = number(target, at, epoch, pairs)
+        if with_control:
+            control = nb.int64(load32(controls, 4 * row))
+            if control == 0 or control == 1:
+                copy32(target, at, fragments, _CONTROL + control * FRAGMENT)
+                at += _ABORT_SIZE if control == 0 else _COMMIT_SIZE
         store8(target, at, 125)
         store8(target, at + 1, 10)
         at += 2

@@ -10,6 +10,7 @@ from typing import Any
 import numba as nb
 
 from logcore.columns.kernels import slots
+from logcore.columns.kernels.machine.functions import called
 from logcore.columns.kernels.machine.intrinsics import big_int16, numbers, pointer, store8, store32, store64
 from logcore.columns.kernels.machine.values import (
     begin_bits,
@@ -23,6 +24,24 @@ from logcore.columns.kernels.machine.values import (
     varint,
     varlong,
 )
+
+
+@called
+def has_header(source, at, end, count, name, name_size, content, content_size):
+    """Whether one of a record's headers has a name and a content (size -1: any). Malformed headers end the search."""
+    for _ in range(count):
+        size, at = varint(source, at, end)
+        if at < 0 or size < 0 or size > end - at:
+            return False
+        is_named = size == name_size and same_bytes(source, at, name, size)
+        size, at = varint(source, at + size, end)
+        if at < 0 or size < -1 or size > end - at:
+            return False
+        if is_named and (content_size < 0 or (size == content_size and same_bytes(source, at, content, size))):
+            return True
+        if size > 0:
+            at += size
+    return False
 
 
 def records_kernel(emits: bool) -> Any:
@@ -39,6 +58,9 @@ def records_kernel(emits: bool) -> Any:
         since, until, until_open = frame[slots.SINCE], frame[slots.UNTIL], frame[slots.UNTIL_OPEN] != 0
         wanted_key = pointer(frame, slots.WANTED_KEY)
         wanted_key_size = frame[slots.WANTED_KEY_SIZE]
+        wanted_name, wanted_name_size = pointer(frame, slots.WANTED_NAME), frame[slots.WANTED_NAME_SIZE]
+        wanted_content = pointer(frame, slots.WANTED_CONTENT)
+        wanted_content_size = frame[slots.WANTED_CONTENT_SIZE]
         with_control = frame[slots.WITH_CONTROL] != 0
         offsets = pointer(frame, slots.TO_OFFSETS)
         stamps = pointer(frame, slots.TO_TIMESTAMPS)
@@ -154,6 +176,8 @@ def records_kernel(emits: bool) -> Any:
                     if control_type != 0 and control_type != 1:
                         good = False
                         break
+                    if emits:
+                        table[row + slots.CONTROL_TYPE] = control_type
                 keep = shown
                 if shown and filtered:
                     keep = (
@@ -163,6 +187,19 @@ def records_kernel(emits: bool) -> Any:
                         and (
                             wanted_key_size < 0
                             or (key_size == wanted_key_size and same_bytes(source, key_from, wanted_key, key_size))
+                        )
+                        and (
+                            wanted_name_size < 0
+                            or has_header(
+                                source,
+                                at,
+                                record_end,
+                                header_count,
+                                wanted_name,
+                                wanted_name_size,
+                                wanted_content,
+                                wanted_content_size,
+                            )
                         )
                     )
                 if emits and keep:

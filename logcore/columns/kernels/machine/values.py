@@ -167,7 +167,9 @@ def in_ranges(ranges, count, offset):
 
 @called
 def fill_constants(frame, table, row, start, end):
-    """Write the values that are the same for all rows of a batch: position, leader epoch, timestamp type."""
+    """Write the values that are the same for all rows of a batch: position, leader epoch, types of timestamp and
+    control record.
+    """
     if frame[slots.TO_POSITIONS] != 0:
         positions = numbers(frame, slots.TO_POSITIONS)
         position = frame[slots.POSITION_BASE] + table[row + slots.POSITION]
@@ -178,6 +180,12 @@ def fill_constants(frame, table, row, start, end):
         kind = (table[row + slots.ATTRIBUTES] >> 3) & 1 if table[row + slots.MAGIC] > 0 else nb.int64(-1)
         for index in range(start, end):
             store32(types, index, kind)
+    if frame[slots.TO_CONTROL] != 0:
+        controls, control = pointer(frame, slots.TO_CONTROL), nb.int64(-1)
+        if table[row + slots.MAGIC] == 2 and table[row + slots.ATTRIBUTES] & 32 != 0:
+            control = table[row + slots.CONTROL_TYPE]
+        for index in range(start, end):
+            store32(controls, index, control)
     if frame[slots.TO_EPOCHS] != 0:
         epochs, epoch = pointer(frame, slots.TO_EPOCHS), table[row + slots.LEADER_EPOCH]
         bits = pointer(frame, slots.TO_EPOCH_VALIDITY)

@@ -59,6 +59,24 @@ class TestJsonLines:
         (line,) = dump(capsys, "--all", "--offsets", "8..", str(root))
         assert line["headers"] == [["ü\n", ""], ["\ufffd", "eA=="]]
 
+    @pytest.mark.parametrize("engine", ["kernels", "reference"])
+    def test_names_that_are_not_utf8_are_there_as_bytes_too(
+        self, root: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch, engine: str
+    ) -> None:
+        monkeypatch.setenv("LOGLAKE_ENGINE", engine)
+        records = [
+            handmade.record(0, b"k", b"v", headers=[("ü".encode(), b""), (b"\xff\xfe", b"x")]),
+            handmade.record(1, b"k", b"v", headers=[(b"\xef\xbf\xbd", b"x")]),
+            handmade.record(2, b"k", b"v"),
+        ]
+        with (root / "orders-0" / "00000000000000000005.log").open("ab") as file:
+            file.write(handmade.batch(records, base_offset=8))
+        lines = dump(capsys, "--all", "--offsets", "8..", str(root))
+        assert lines[0]["headers"] == [["ü", ""], ["\ufffd\ufffd", "eA=="]]
+        assert lines[0]["header_keys_raw"] == ["w7w=", "//4="]
+        assert list(lines[0])[-2:] == ["leader_epoch", "header_keys_raw"]
+        assert [list(line)[-1] for line in lines[1:]] == ["leader_epoch", "leader_epoch"]
+
     def test_text_shows_strings_where_there_are_any(self, root: Path, capsys: Captured) -> None:
         assert main(["dump", "--format", "jsonl", "--text", "--offsets", "1..3", str(root)]) == 0
         first, second = capsys.readouterr().out.splitlines()
@@ -72,6 +90,38 @@ class TestJsonLines:
             (6, "COMMIT"),
         ]
         assert list(lines[4]) == [*list(lines[0]), "control_type"]
+
+
+class TestCsvWithText:
+    """Keys and values as text, each beside a column for bytes that are no text."""
+
+    @pytest.mark.parametrize("engine", ["kernels", "reference"])
+    def test_text_is_in_the_named_column_and_other_bytes_are_base64_in_the_next(
+        self, root: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch, engine: str
+    ) -> None:
+        monkeypatch.setenv("LOGLAKE_ENGINE", engine)
+        rows = [(b"\xff", 'ü,"\r\n'.encode()), (None, b""), (b"plain", b"\x00\x80"), (b"a\nb", None)]
+        with (root / "orders-0" / "00000000000000000005.log").open("ab") as file:
+            file.write(handmade.simple_batch(8, rows))
+        assert main(["dump", "--all", "--format", "csv", "--text", "--offsets", "8..", str(root)]) == 0
+        out = capsys.readouterr().out
+        names, *lines = csv.reader(io.StringIO(out, newline=""))
+        assert names == [
+            *("topic", "partition", "offset", "timestamp", "timestamp_type"),
+            *("key", "key_base64", "value", "value_base64", "headers", "leader_epoch"),
+        ]
+        assert [line[5:9] for line in lines] == [
+            ["", "/w==", 'ü,"\r\n', ""],
+            ["", "", "", ""],
+            ["plain", "", "", "AIA="],
+            ["a\nb", "", "", ""],
+        ]
+        assert ',,,"",,[],0\n' in out  # no key, and an empty value
+
+    def test_it_is_for_no_other_format(self, root: Path, capsys: Captured) -> None:
+        for form in ("text", "arrow", "parquet"):
+            assert main(["dump", "--format", form, "--text", str(root)]) == 64
+            assert "--text is for --format jsonl and csv" in capsys.readouterr().err
 
 
 class TestWhatADirectoryShows:

@@ -19,6 +19,7 @@ from logcore.cli.output import bulk
 from logcore.columns.checking import chunks
 from logcore.columns.checking.chunks import Chunk
 from logcore.columns.decoding import batch_table
+from logcore.columns.decoding.line_forms import LineForm, LineFormat
 from logcore.columns.decoding.turns import Turn
 from logcore.columns.engines import Engine
 from logcore.storage import source_bytes
@@ -37,9 +38,7 @@ SAMPLES = ["codecs-v2-4.3.1", "timestamps-v2-4.4.0", "transactions-4.4.0", "inte
 def chunk_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Segments of tests are small: with tiny chunks, threads share them all the same, and fetch them in pieces."""
     plan, nbytes = chunks.plan_chunks, request.param
-    monkeypatch.setattr(
-        chunks, "plan_chunks", lambda buf, base_offset, fetched=None: plan(buf, base_offset, nbytes, fetched=fetched)
-    )
+    monkeypatch.setattr(chunks, "plan_chunks", lambda buf, base_offset, **more: plan(buf, base_offset, nbytes, **more))
     if nbytes < mmap.PAGESIZE:
         monkeypatch.setattr(chunks, "_PART_BYTES", 2 * nbytes)
         monkeypatch.setattr(chunks, "_BEYOND_BYTES", 100)
@@ -65,7 +64,12 @@ COMMANDS = [
     ("dump", "--format", "jsonl"),
     ("dump", "--format", "jsonl", "--all"),
     ("dump", "--format", "jsonl", "--isolation.level", "read_committed"),
+    ("dump", "--all", "--control"),
+    ("dump", "--isolation.level", "read_committed"),
     ("dump", "--format", "csv", "--all"),
+    ("dump", "--format", "jsonl", "--text", "--control"),
+    ("dump", "--format", "csv", "--text"),
+    ("dump", "--tail", "7"),
     ("verify",),
     ("verify", "--format", "jsonl"),
 ]
@@ -88,18 +92,19 @@ def test_samples(
 def test_the_kernels_were_asked(root: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the tests here would compare the slow way with itself."""
     monkeypatch.setenv("LOGLAKE_ENGINE", "kernels")
-    assert bulk.can_write_lines()
+    assert all(bulk.can_write_lines(LineForm(form)) for form in LineFormat)
     asked = []
     real = chunks.in_order
     monkeypatch.setattr(chunks, "in_order", lambda jobs, threads: asked.append(threads) or real(jobs, threads))
-    for command in ("dump --format jsonl", "verify"):
+    for command in ("dump --format jsonl", "dump", "dump --format csv", "verify"):
         main([*command.split(), str(root)])
-    assert len(asked) == 2
+    assert len(asked) == 4
     monkeypatch.setenv("LOGLAKE_ENGINE", "reference")
-    assert not bulk.can_write_lines()
+    assert not any(bulk.can_write_lines(LineForm(form)) for form in LineFormat)
     capsys.readouterr()
 
 
+@pytest.mark.parametrize("form", ["text", "jsonl", "csv"])
 @pytest.mark.parametrize(
     "choice",
     [
@@ -114,16 +119,28 @@ def test_the_kernels_were_asked(root: Path, capsys: Captured, monkeypatch: pytes
         ("--high-watermark", "log-end", "--isolation.level", "read_committed"),
         ("--limit", "3"),
         ("--control",),
-        ("--text",),
+        ("--limit", "4", "--control"),
+        ("--limit", "0"),
+        ("--limit", "2", "--offsets", "2.."),
         ("--producer-id", "9"),
+        ("--producer-id", "9", "--control", "--limit", "3"),
+        ("--producer-id", "-1"),
         ("--header", "trace"),
+        ("--header", "trace=0x0001"),
+        ("--header", "trace=", "--limit", "1"),
+        ("--header", "none"),
     ],
     ids=" ".join,
 )
 def test_what_is_chosen(
-    root: Path, choice: tuple[str, ...], capsys: Captured, monkeypatch: pytest.MonkeyPatch, chunk_bytes: None
+    root: Path,
+    choice: tuple[str, ...],
+    form: str,
+    capsys: Captured,
+    monkeypatch: pytest.MonkeyPatch,
+    chunk_bytes: None,
 ) -> None:
-    alike(capsys, monkeypatch, "dump", "--format", "jsonl", *choice, str(root))
+    alike(capsys, monkeypatch, "dump", "--format", form, *choice, str(root))
 
 
 def several(folder: Path, injure: Callable[[bytes], bytes] = bytes) -> Path:
@@ -170,7 +187,8 @@ def test_several_segments_injured_anywhere(
         return data
 
     folder = several(tmp_path / "logs", injured)
-    alike(capsys, monkeypatch, "dump", "--format", "jsonl", "--all", str(folder))
+    for options in (("--format", "jsonl"), (), ("--format", "csv"), ("--limit", "150"), ("--offsets", "30..220")):
+        alike(capsys, monkeypatch, "dump", "--all", *options, str(folder))
     alike(capsys, monkeypatch, "verify", str(folder))
 
 

@@ -107,13 +107,17 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("edited", "expected"),
     [
         ("decoding/lines.py", {"lines"}),
+        ("decoding/characters.py", {"lines", "text_lines", "csv_lines"}),
         ("decoding/records.py", {"inspect", "emit"}),
         ("cleaning/cleaning.py", {"rewrite"}),
         ("cleaning/cleaning_slots.py", {"keys", "newest", "surviving", "rewrite"}),
         ("recovering/recovery_slots.py", {"recover"}),
         ("machine/hashing.py", {"keys"}),
         ("machine/checksums.py", {"walk", "messages", "rewrite", "recover"}),
-        ("machine/values.py", {"inspect", "emit", "messages", "keys", "surviving", "rewrite"}),
+        (
+            "machine/values.py",
+            {"inspect", "emit", "messages", "lines", "text_lines", "csv_lines", "keys", "surviving", "rewrite"},
+        ),
         ("machine/intrinsics.py", EVERY_NAME),
         ("machine/functions.py", EVERY_NAME),
         ("slots.py", EVERY_NAME),

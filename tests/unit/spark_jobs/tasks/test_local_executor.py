@@ -107,6 +107,8 @@ def test_a_worker_that_grew_too_large_is_replaced(executor, tmp_path, monkeypatc
 
 
 DRIVER = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background processes with SIGINT ignored
 import sys
 from spark_jobs.tasks.local_executor import LocalExecutor
 from tests.unit.spark_jobs.tasks.worker_tasks import NumberedTask, work

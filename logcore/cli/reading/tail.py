@@ -1,0 +1,121 @@
+"""Where the last wanted records of a log begin, found from the end: few bytes are read of a large log."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from logcore.columns.checking.chunks import Chunk, Part, part_of
+from logcore.columns.decoding.lanes import CarefulLane, FastLane, SegmentRows
+from logcore.columns.kernels import slots
+from logcore.columns.kernels.families import Work
+from logcore.columns.kernels.library import is_chosen
+from logcore.columns.wanted import Wanted
+from logcore.errors import LogError
+from logcore.library.shown_segments import FIRST_BYTES, ShownSegment, rows_of, segments_among
+from logcore.logs.model.findings import Finding
+from logcore.logs.model.sources import SegmentFile, SourceLog
+from logcore.reading.notes import Notes
+from logcore.reading.segment_reading import index_of, segment_bytes
+from logcore.records.model import DEFAULT_LIMITS, BatchHeader, Record
+from logcore.segments.side_files.proved_entries import ProvedEntries
+
+GROWTH = 8
+"""If the last bytes have too few records, this many times as many are read."""
+
+Offsets = npt.NDArray[np.int64]
+
+
+class _Quiet(Notes):
+    """Drops findings: the bytes are read again to show their records."""
+
+    def say(self, finding: Finding) -> None:
+        """Drop a finding."""
+
+
+class _OffsetBuffers:
+    """The offsets of the rows of successive kernel calls."""
+
+    def __init__(self) -> None:
+        self._held = np.empty(0, np.int64)
+
+    def prepare(self, frame: npt.NDArray[np.int64], rows: int, nbytes: int, headers: int) -> None:
+        """Set the frame's only buffer."""
+        frame[slots.ROW_CAPACITY] = rows
+        if self._held.size < rows + slots.SLACK:
+            self._held = np.empty(rows + slots.SLACK, np.int64)
+        frame[slots.TO_OFFSETS] = self._held.ctypes.data
+
+    def finish(self, frame: npt.NDArray[np.int64]) -> Offsets:
+        """Return the offsets that a kernel wrote."""
+        return self._held[: int(frame[slots.ROWS])].copy()
+
+
+def tail_start(log: SourceLog, wanted: Wanted, count: int, end: int | None = None) -> int | None:
+    """Find the offset of the last wanted record but `count` - 1.
+
+    Args:
+        log: The log.
+        wanted: The wanted records.
+        count: How many records, at least 1.
+        end: As in `shown_segments`.
+
+    Returns:
+        The offset; None if the log has fewer wanted records.
+    """
+    left = count
+    for segment in reversed(list(segments_among(log, wanted.visible))):
+        try:
+            offsets = _last_offsets(log, segment, wanted, left, end)
+        except LogError:
+            continue  # the reading reports it
+        if len(offsets) == left:
+            return int(offsets[0])
+        left -= len(offsets)
+    return None
+
+
+def _last_offsets(log: SourceLog, segment: SegmentFile, wanted: Wanted, count: int, end: int | None) -> Offsets:
+    """Return the offsets of at most the last `count` wanted records of a segment."""
+    source = segment_bytes(log, segment)
+    entries, nbytes = ProvedEntries(index_of(segment), segment.base_offset, source), FIRST_BYTES
+    while True:
+        start = entries.start_of_end(nbytes)
+        held: deque[Offsets] = deque()
+        total = 0
+        for offsets in _offsets_of(ShownSegment(log, segment, source, wanted, start, end)):
+            held.append(offsets)
+            total += len(offsets)
+            while total - len(held[0]) >= count:
+                total -= len(held.popleft())
+        if total >= count or start.position == 0:
+            return np.concatenate([np.empty(0, np.int64), *held])[-count:]
+        nbytes *= GROWTH
+
+
+def _offsets_of(shows: ShownSegment) -> Iterator[Offsets]:
+    log, segment, content, wanted = shows.log, shows.segment, shows.content, shows.wanted
+    sealed, following = log.is_sealed(segment), log.next_base_offset(segment)
+    by_kernels = is_chosen(Work.DECODE)
+
+    def of_records(_: BatchHeader, __: int, records: list[Record]) -> Offsets:
+        return np.array([record.offset for record in records], np.int64)
+
+    def decode(chunk: Chunk) -> SegmentRows[Offsets]:
+        careful = CarefulLane(content, segment.base_offset, sealed, following, wanted, DEFAULT_LIMITS, shows.source)
+        lane: FastLane[Offsets] | None = None
+        if by_kernels:
+            from logcore.columns.decoding.compiled import CompiledLane
+
+            part = part_of(content, chunk, shows.source)
+            output = _OffsetBuffers()
+            lane = CompiledLane(part.content, careful.ceiling, wanted, DEFAULT_LIMITS, 0, output, part.goes_on)
+        else:
+            shows.source.fetch(chunk.start, len(content))
+            part = Part(content, chunk.stop, False)
+        return SegmentRows(lane, careful, of_records, chunk.start, chunk.next_offset, part.stop)
+
+    yield from rows_of(shows, _Quiet(), decode)

@@ -1,0 +1,105 @@
+"""The forms of lines that kernels write, and the constant parts of such lines.
+
+`logcore.cli.output.record_lines` has the same forms in plain Python. It is their specification.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from logcore.columns.kernels.families import Work
+from logcore.columns.wanted import Place
+
+FRAGMENT_BYTES = 64
+"""Distance of fragments; the kernels read that many bytes from the beginning of each."""
+
+_QUOTED = re.compile('[",\\r\\n]')
+"""Characters of a cell of CSV that need quotes around it."""
+
+
+class LineFormat(StrEnum):
+    """The formats whose lines kernels write."""
+
+    TEXT = "text"
+    JSONL = "jsonl"
+    CSV = "csv"
+
+
+@dataclass(frozen=True, slots=True)
+class LineForm:
+    """A format with its options.
+
+    Attributes:
+        format: The format.
+        as_text: Keys and values that are UTF-8 are text. Text lines ignore it: they show what is printable.
+        with_control: The types of control records are shown. CSV has no column for them.
+    """
+
+    format: LineFormat
+    as_text: bool = False
+    with_control: bool = False
+
+    @property
+    def work(self) -> Work:
+        """The kernels that it needs."""
+        return _WORKS[self.format]
+
+    @property
+    def kernel(self) -> str:
+        """The name of the kernel that writes the lines."""
+        return _KERNELS[self.format]
+
+    @property
+    def fragments(self) -> bytes:
+        """The constant parts of lines, FRAGMENT_BYTES apart."""
+        return b"".join(each.ljust(FRAGMENT_BYTES, b"\0") for each in _FRAGMENTS[self.format])
+
+    def prefix(self, place: Place) -> str:
+        """What every line of a log has before the offset."""
+        if self.format is LineFormat.JSONL:
+            return f'{{"topic":{json.dumps(place.topic, ensure_ascii=False)},"partition":{place.partition},"offset":'
+        if self.format is LineFormat.TEXT:
+            return f"{place.topic}-{place.partition} offset "
+        return f"{csv_cell(place.topic)},{place.partition},"
+
+
+def csv_cell(text: str) -> str:
+    """Return a cell of CSV, in quotes where they are needed."""
+    return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text
+
+
+_WORKS = {
+    LineFormat.TEXT: Work.WRITE_TEXT,
+    LineFormat.JSONL: Work.WRITE_LINES,
+    LineFormat.CSV: Work.WRITE_CSV,
+}
+_KERNELS = {LineFormat.TEXT: "text_lines", LineFormat.JSONL: "lines", LineFormat.CSV: "csv_lines"}
+_FRAGMENTS = {
+    LineFormat.TEXT: (
+        b"  CreateTime",
+        b"  LogAppendTime",
+        b"  NoTimestampType",
+        b"  no-timestamp",
+        b"  key ",
+        b"  value ",
+        b"  headers ",
+        b"  ABORT",
+        b"  COMMIT",
+    ),
+    LineFormat.JSONL: (
+        b',"timestamp":',
+        b',"timestamp_type":"CreateTime","key":',
+        b',"timestamp_type":"LogAppendTime","key":',
+        b',"timestamp_type":"NoTimestampType","key":',
+        b',"value":',
+        b',"headers":[',
+        b'],"leader_epoch":',
+        b'_base64":',
+        b',"control_type":"ABORT"',
+        b',"control_type":"COMMIT"',
+    ),
+    LineFormat.CSV: (b",CreateTime,", b",LogAppendTime,", b",NoTimestampType,"),
+}
