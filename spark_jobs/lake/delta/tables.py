@@ -149,8 +149,9 @@ def latest_snapshot(lake: str, name: str) -> DeltaTable | None:
         if known is not None and known.is_latest(uri):
             return known.table
     _opened.pop(uri, None)
+    checkpoint = _identity(_checkpoint_file(uri))  # before the table is opened: a later one may clean up its log
     table = open_table(lake, name)
-    opened = None if table is None or storage.is_remote(uri) else _OpenedTable.of(table, uri)
+    opened = None if table is None or storage.is_remote(uri) else _OpenedTable.of(table, uri, checkpoint)
     if opened is not None:
         if len(_opened) >= _MOST_OPENED:
             _opened.clear()
@@ -179,24 +180,29 @@ _MOST_OPENED = 64
 
 @dataclass(frozen=True, slots=True)
 class _OpenedTable:
-    """A table, and the file of its last commit when it was opened."""
+    """A table, and the files of its last commit and of its last checkpoint when it was opened.
+
+    A table reads files of its log later too. A new checkpoint allows everyone to remove them.
+    """
 
     table: DeltaTable
     version: int
     last_commit: tuple[int, int, int]
     """Inode, size and modification time in nanoseconds."""
+    last_checkpoint: tuple[int, int, int] | None
 
     @classmethod
-    def of(cls, table: DeltaTable, uri: str) -> _OpenedTable | None:
+    def of(cls, table: DeltaTable, uri: str, checkpoint: tuple[int, int, int] | None) -> _OpenedTable | None:
         """The table as it is now; None if its last commit has no file of its own."""
         last_commit = _identity(commit_file(uri, table.version()))
-        return None if last_commit is None else cls(table, table.version(), last_commit)
+        return None if last_commit is None else cls(table, table.version(), last_commit, checkpoint)
 
     def is_latest(self, uri: str) -> bool:
-        """Whether neither a commit followed nor the last one was replaced, and the object was not moved on."""
+        """Whether neither a commit nor a checkpoint followed, nor was the last one replaced, nor the object moved."""
         return (
             self.table.version() == self.version
             and _identity(commit_file(uri, self.version)) == self.last_commit
+            and _identity(_checkpoint_file(uri)) == self.last_checkpoint
             and not os.path.lexists(commit_file(uri, self.version + 1))
         )
 
@@ -207,6 +213,10 @@ _opened: dict[str, _OpenedTable] = {}
 def commit_file(uri: str, version: int) -> str:
     """Path of a commit of a local table."""
     return os.path.join(uri, "_delta_log", f"{version:020d}.json")
+
+
+def _checkpoint_file(uri: str) -> str:
+    return os.path.join(uri, "_delta_log", "_last_checkpoint")
 
 
 def _identity(path: str) -> tuple[int, int, int] | None:

@@ -1,0 +1,70 @@
+"""A table that looks share stays readable when another program removes files of its log."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from spark_jobs.lake.delta import commits
+from spark_jobs.lake.delta.tables import LOGS, ensure_table, latest_snapshot, read_rows, table_uri
+
+
+def _lake_with_commits(lake: Path, count: int) -> DeltaTable:
+    ensure_table(str(lake), "logs")
+    for number in range(count):
+        commits.append(
+            str(lake), "logs", _no_rows(), f"run{number}", [commits.Guard(f"logs/{number}", None, number + 1)]
+        )
+    return DeltaTable(table_uri(str(lake), "logs"))
+
+
+def _no_rows() -> pa.Table:
+    return LOGS.empty_table()
+
+
+def _remove_old_commits(table: DeltaTable, uri: str) -> list[str]:
+    """What any Delta writer may do after a checkpoint."""
+    log = Path(uri, "_delta_log")
+    for path in log.glob("*.json"):
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+    table.create_checkpoint()
+    table.cleanup_metadata()
+    return sorted(path.name for path in log.glob("*.json"))
+
+
+def test_a_shared_table_answers_after_its_log_was_checkpointed_and_cleaned_up(tmp_path):
+    table = _lake_with_commits(tmp_path, 12)
+    uri = table_uri(str(tmp_path), "logs")
+    assert latest_snapshot(str(tmp_path), "logs") is latest_snapshot(str(tmp_path), "logs"), "nothing is shared"
+    last = table.version()
+    kept = _remove_old_commits(table, uri)
+    assert len(kept) < 3, "nothing was cleaned up: this test looks at nothing"
+    assert latest_snapshot(str(tmp_path), "logs").version() == last
+    ids = [f"logs/{number}" for number in (0, 11)]
+    assert commits.versions(str(tmp_path), "logs", ids) == {"logs/0": 1, "logs/11": 12}
+    assert read_rows(str(tmp_path), "logs").num_rows == 0
+
+
+@pytest.mark.parametrize("change", ["commit", "checkpoint", "same version, other content"])
+def test_a_shared_table_is_opened_again_after(tmp_path, change):
+    table = _lake_with_commits(tmp_path, 3)
+    uri = table_uri(str(tmp_path), "logs")
+    shared = latest_snapshot(str(tmp_path), "logs")
+    if change == "commit":
+        table.alter.set_table_properties({"delta.logRetentionDuration": "interval 1 days"})
+    elif change == "checkpoint":
+        table.create_checkpoint()
+    else:
+        last = Path(uri, "_delta_log", f"{table.version():020d}.json")
+        other = last.with_suffix(".other")
+        other.write_text(last.read_text() + json.dumps({"txn": {"appId": "elsewhere", "version": 7}}) + "\n")
+        other.replace(last)
+    again = latest_snapshot(str(tmp_path), "logs")
+    assert again is not shared
+    if change == "same version, other content":
+        assert commits.versions(str(tmp_path), "logs", ["elsewhere"]) == {"elsewhere": 7}
