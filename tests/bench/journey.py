@@ -133,10 +133,10 @@ def _content(table: Path) -> list[int]:
     from deltalake import DeltaTable
 
     rows = DeltaTable(str(table)).to_pyarrow_dataset()  # noqa: F841 - DuckDB finds it by its name
-    row = duckdb.sql(
+    sums = duckdb.sql(
         'select count(*), sum("offset"), sum(hash(partition, "offset", epoch_ms(timestamp), key, value)) from rows'
-    ).fetchone()
-    return [] if row is None else [int(value) for value in row]
+    ).fetchall()
+    return [int(value) for value in sums[0]]
 
 
 def spark(way: str, servers: str, topic: str, table: str) -> None:

@@ -1,4 +1,4 @@
-"""Log directories of very many small things: segments of one batch, batches of one record; made anew where needed.
+"""Log directories of very many small things: segments of one batch, batches of one record, partitions of few bytes.
 
 A batch's checksum does not cover its base offset, so one batch, packed by hand, stands at every offset.
 """
@@ -14,7 +14,9 @@ from tests import handmade
 from tests.broker_directory import LogDirectory
 
 SEGMENTS_A_LOG = 100
+PARTITIONS_A_TOPIC = 100
 _RECORDS = 5
+_ROWS = 150
 _AT_ONCE = 1 << 20
 _ROW = (b"user-00000001", b"a value of some bytes")
 
@@ -49,6 +51,36 @@ def batches(folder: Path, count: int) -> int:
             stream.write(rows.tobytes())
     directory.high_watermarks(tiny_0=count)
     return count
+
+
+def partitions(folder: Path, count: int, segments_each: int = 3, records_each: int = 10) -> int:
+    """So many partitions, 100 in a topic, of small segments of one batch each; returns the number of records."""
+    directory = LogDirectory(folder)
+    batch = handmade.simple_batch(0, [_ROW] * records_each, base_timestamp=1_700_000_000_000, leader_epoch=0)
+    watermarks = {}
+    for number in range(count):
+        topic, at = divmod(number, PARTITIONS_A_TOPIC)
+        partition = directory.partition(f"topic{topic}-{at}", _topic_id(topic))
+        for base in range(0, segments_each * records_each, records_each):
+            (partition.path / f"{base:020d}.log").write_bytes(_at(batch, base))
+        watermarks[f"topic{topic}_{at}"] = segments_each * records_each
+    directory.high_watermarks(**watermarks)
+    return count * segments_each * records_each
+
+
+def spread(folder: Path, mib: int, count: int) -> int:
+    """About so many MiB in so many partitions of one segment each; returns the number of records."""
+    directory = LogDirectory(folder)
+    rows = [(b"user-%08d" % number, (b"%016d" % (number * 2654435761 % 10**16)) * 6) for number in range(_ROWS)]
+    batch = handmade.simple_batch(0, rows, base_timestamp=1_700_000_000_000, leader_epoch=0)
+    each = max(1, (mib << 20) // len(batch) // count)
+    for number in range(count):
+        partition = directory.partition(f"spread-{number}")
+        with partition.roll(0).open("wb") as stream:
+            for at in range(each):
+                stream.write(_at(batch, at * _ROWS))
+    directory.high_watermarks(**{f"spread_{number}": each * _ROWS for number in range(count)})
+    return count * each * _ROWS
 
 
 def _topic_id(number: int) -> str:
