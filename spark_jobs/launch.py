@@ -145,9 +145,21 @@ def check_engine(engine: str | None = None) -> None:
 def prepare(engine: str | None = None) -> None:
     """Begin to start what runs the tasks, while the caller goes on: local workers need 0.6 s."""
     if chosen_engine(engine)[0] is JobEngine.LOCAL:
-        from spark_jobs.tasks.local_executor import get_local_executor
+        from spark_jobs.tasks.local.local_executor import get_local_executor
 
         get_local_executor().start()
+
+
+@contextlib.contextmanager
+def working_ahead(engine: str | None = None) -> Iterator[None]:
+    """Let the jobs inside the block begin tasks of the jobs after them; for chains that run them all."""
+    if chosen_engine(engine)[0] is not JobEngine.LOCAL:
+        yield
+        return
+    from spark_jobs.tasks.local.local_executor import get_local_executor
+
+    with get_local_executor().working_ahead():
+        yield
 
 
 def report_if_empty(config: JobConfig) -> JobReport | None:
@@ -227,7 +239,7 @@ def _empty_report(config: JobConfig, made: Plan) -> JobReport:
 def start_executor(lake: str, engine: str | None = None) -> Executor:
     """What runs the tasks of a job: the one executor that this process has of the chosen engine."""
     if chosen_engine(engine)[0] is JobEngine.LOCAL:
-        from spark_jobs.tasks.local_executor import get_local_executor
+        from spark_jobs.tasks.local.local_executor import get_local_executor
 
         return get_local_executor()
     from spark_jobs.machine.session import get_session

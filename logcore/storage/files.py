@@ -198,12 +198,13 @@ def copy_range(
     seen: SegmentFile | None = None,
     is_summed: bool = True,
     reads_around: bool = False,
+    is_synced: bool = True,
 ) -> CopiedRange:
     """Copy bytes start..end of a source's file into a new file, unless the source changes meanwhile.
 
     The source is checked before and after: it must be the same file and still contain the range. If it is `sealed`, its
-    size and modification time must be the same too. The destination must not exist. On return it is synced to disk; on
-    an error it is removed. The caller renames it. Holes and long runs of zeros become holes in the destination.
+    size and modification time must be the same too. The destination must not exist. On an error it is removed. The
+    caller renames it. Holes and long runs of zeros become holes in the destination.
 
     Args:
         source: Path of the source's file.
@@ -214,6 +215,7 @@ def copy_range(
         seen: The source's file when its directory was listed.
         is_summed: Compute the SHA-256, with zeros for holes.
         reads_around: Write zeros for sectors that the disk fails to read. Otherwise they raise SourceUnreadable.
+        is_synced: Return when the copy is on disk. Otherwise the caller syncs it.
 
     Raises:
         SourceUnreadable: The source cannot be read.
@@ -243,7 +245,8 @@ def copy_range(
                     _write_all(target, chunk, low - start)
                 if digest is not None:
                     _sum_zeros(digest, end - done)
-                os.fsync(target.fileno())
+                if is_synced:
+                    os.fsync(target.fileno())
             refuse_change(source, before, sealed=sealed, least_size=before.st_size if sealed else end)
         except BaseException:
             os.unlink(destination)

@@ -114,7 +114,8 @@ class Runner:
         listener = CollectingListener(self.announce)
         self.history.begin()
         run = Run(run_id, lake, as_of_ms, tuple(given.logs) or None, False, given, self.launcher, listener)
-        finished = run_steps(chain, run, listener)
+        with launch.working_ahead(self.engine):
+            finished = run_steps(chain, run, listener)
         if is_interrupt(listener.error):
             raise KeyboardInterrupt
         problem = self.history.get().record(job, run_id, lake, as_of_ms, settings, self.engine, finished)

@@ -16,7 +16,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from types import FrameType
 
@@ -74,6 +74,7 @@ class Watch:
         launcher: Starts the jobs.
         interval_s: Seconds from one look to the next.
         intake: What to register after the first complete round; None: nothing.
+        ahead: Encloses the jobs of a round, so that they may begin tasks of one another early.
     """
 
     lake: str
@@ -84,6 +85,7 @@ class Watch:
     launcher: Launcher = field(default_factory=EngineLauncher)
     interval_s: float = 1.0
     intake: Intake | None = None
+    ahead: Callable[[], AbstractContextManager[None]] = nullcontext
     _clock_ms: int = 0
     _seen: str | None = None
     _failures: int = 0
@@ -129,7 +131,8 @@ class Watch:
         run = Run(str(uuid.uuid4()), self.lake, self._clock_ms, None, False, self.settings, self.launcher, listener)
         try:
             with launch.open_lake(self.lake, "loglake watch"):
-                finished = run_steps(INTAKE, run, listener)
+                with self.ahead():
+                    finished = run_steps(INTAKE, run, listener)
                 for error in finished.errors.values():
                     raise error
                 if self.intake is not None:
@@ -185,6 +188,7 @@ def watch_lake(lake: str, settings: RunSettings, intake: Intake | None, engine: 
             EngineLauncher(engine),
             interval_s,
             intake,
+            lambda: launch.working_ahead(engine),
         ).run(stop)
     return ExitCode.CLEAN
 

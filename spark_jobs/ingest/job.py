@@ -24,6 +24,7 @@ from logcore.storage.local import Discovery, SourceLog, discover, source_path
 from logcore.storage.moved_logs import is_moved_by_its_broker
 from spark_jobs.contracts import IngestConfig, JobReport, LogChange
 from spark_jobs.ingest import late_segments, source_changes
+from spark_jobs.ingest.expected_tasks import ExpectedTasks
 from spark_jobs.ingest.log_growth import IngestLogPlan, LakeSnapshot, beyond_log_end, of_log
 from spark_jobs.lake.errors import ConcurrentChange, UsageError
 from spark_jobs.lake.ledger import finding_rows
@@ -33,7 +34,7 @@ from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.setup.identity import claim, cluster_of
 from spark_jobs.lake.setup.policies import read_policies
 from spark_jobs.tasks import segment_slices
-from spark_jobs.tasks.executor import run_tasks
+from spark_jobs.tasks.executor import ahead_of, run_tasks
 from spark_jobs.tasks.segment_copy import CopyResult, CopyTask, copy_segment
 from spark_jobs.tasks.segment_slices import Swap
 
@@ -138,7 +139,7 @@ def apply(plan: IngestPlan, config: IngestConfig, executor: Executor | None) -> 
     """
     claim(config.lake, plan.cluster)
     tasks = [task for log in plan.logs for task in log.copies]
-    results = iter(run_tasks(executor, copy_segment, tasks, [_to_read(task) for task in tasks]))
+    results = iter(_copied(plan, config, executor, tasks))
     done = [_done(log, list(itertools.islice(results, len(log.copies)))) for log in plan.logs]
     _check_unpublished(config.lake, done)
     placed = [*plan.findings, *(finding for log in done for finding in log.placed)]
@@ -161,6 +162,16 @@ def apply(plan: IngestPlan, config: IngestConfig, executor: Executor | None) -> 
             "stopped_logs": sum(log.observed.stopped is not None for log in plan.logs),
         },
     )
+
+
+def _copied(
+    plan: IngestPlan, config: IngestConfig, executor: Executor | None, tasks: Sequence[CopyTask]
+) -> Sequence[CopyResult]:
+    sizes = [_to_read(task) for task in tasks]
+    ahead = ahead_of(executor)
+    if ahead is None:
+        return run_tasks(executor, copy_segment, tasks, sizes)
+    return ahead.run_ahead(copy_segment, tasks, sizes, ExpectedTasks(config, plan.logs).follow)
 
 
 def _discover(paths: Sequence[str]) -> Discovery:

@@ -17,7 +17,7 @@ import shutil
 from spark_jobs.lake.delta.delta_location import LOG_DIRECTORY
 from spark_jobs.lake.delta.tables import READY_FILE, open_table, rebuilding_folder, table_uri
 from spark_jobs.lake.errors import ConcurrentChange, JobError
-from spark_jobs.lake.store import storage
+from spark_jobs.lake.store import disk_sync, storage
 
 _COPIED_AT_ONCE = 1 << 30
 
@@ -34,7 +34,7 @@ def begin(lake: str, name: str) -> str:
         ready = os.path.join(folder, READY_FILE)
         if os.path.exists(ready):
             os.unlink(ready)  # first: without it the rest means nothing
-            storage.sync(folder)
+            disk_sync.sync(folder)
         shutil.rmtree(folder)
     os.makedirs(folder)
     return folder
@@ -52,8 +52,8 @@ def put_in_place(lake: str, name: str, version: int) -> str:
     folder = rebuilding_folder(lake, name)
     for directory, _, names in os.walk(folder):
         for each in names:
-            storage.sync(os.path.join(directory, each))
-        storage.sync(directory)
+            disk_sync.sync(os.path.join(directory, each))
+        disk_sync.sync(directory)
     table = open_table(lake, name)
     if table is None or table.version() != version:
         raise ConcurrentChange(f"Table {name}: it was changed while it was read; run again.")
@@ -78,9 +78,9 @@ def finish(lake: str, name: str) -> str:
                     f"Table {name}: {place} appeared while its rebuild was interrupted. Move it away, then run again."
                 )
             os.rename(place, old)
-            storage.sync(tables)
+            disk_sync.sync(tables)
         os.rename(new, place)
-        storage.sync(tables)
+        disk_sync.sync(tables)
     shutil.rmtree(folder)
     return kept
 
@@ -97,7 +97,7 @@ def step_aside(lake: str, name: str) -> str | None:
             return None
         kept = _free_name(lake, name)
         os.rename(place, os.path.join(lake, kept))
-        storage.sync(os.path.join(lake, "tables"))
+        disk_sync.sync(os.path.join(lake, "tables"))
         return kept
     files = [file.path for file in storage.files_below(place)]
     if not files:

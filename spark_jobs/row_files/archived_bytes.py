@@ -18,7 +18,7 @@ from spark_jobs.lake.delta.tables import read_rows
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import Ranges, meets, within
 from spark_jobs.lake.segments import archive
-from spark_jobs.lake.segments.archive import Segment
+from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.row_files.records_file import Piece, WriteTask
 
 TASK_BYTES = 128 << 20
@@ -65,8 +65,8 @@ class ArchivedBytes:
                 found += [p for p in self._cut(segment) if meets(wanted, p.first_offset, p.end_offset)]
         return found
 
-    def tasks(self, log: LedgerRow, wanted: Ranges) -> tuple[WriteTask, ...]:
-        """Tasks that decode the wanted offsets of the log of a ledger row, in offset order."""
+    def tasks(self, log: LedgerRow | LogRow, wanted: Ranges) -> tuple[WriteTask, ...]:
+        """Tasks that decode the wanted offsets of the log of a row, in offset order."""
         return tuple(
             WriteTask(
                 self.lake,

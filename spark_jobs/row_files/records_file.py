@@ -20,6 +20,7 @@ from spark_jobs.lake.delta.parquet_files import write_file
 from spark_jobs.lake.delta.tables import TABLES, table_uri
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WriteResult
+from spark_jobs.tasks.executor import synced_late
 
 CONSTANT = ("log_id", "segment_id")
 """Columns with the same value in every row of a piece."""
@@ -59,6 +60,7 @@ class WriteTask:
         return sum(piece.end - piece.start for piece in self.pieces)
 
 
+@synced_late
 def write_records(task: WriteTask) -> WriteResult:
     """Write one file; none where no row is visible."""
     root, spec = table_uri(task.lake, "records"), TABLES["records"]

@@ -7,10 +7,31 @@ How they travel is the executor's business; both have to be picklable.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedTask:
+    """A task that a later job of the same run is expected to have, and that can begin now.
+
+    Its result is used only if that job has exactly this task: the same function, the same values. So an expectation
+    that was wrong costs time, and files that no commit names.
+    """
+
+    work: Callable[[Any], Any]
+    """The function that the later job will name."""
+    task: Any
+    instead: Callable[[Any], Any] | None = None
+    """A cheaper function with the same result, given what the run knows now; None: ``work`` itself."""
+
+
+Follow = Callable[[Any, Any], Sequence[ExpectedTask]]
+"""What can begin once a task has its result: called in the driver with the task and the result."""
 
 
 class Executor(Protocol):
@@ -29,6 +50,20 @@ class Executor(Protocol):
         ...
 
 
+class AheadExecutor(Executor, Protocol):
+    """An executor that can begin tasks of later jobs and keep their results until then."""
+
+    @property
+    def works_ahead(self) -> bool:
+        """Whether later jobs follow in this process."""
+
+    def run_ahead(
+        self, work: Callable[[Task], Result], tasks: Sequence[Task], sizes: Sequence[int] | None, follow: Follow
+    ) -> list[Result]:
+        """As :meth:`Executor.run`, and begin what ``follow`` expects of each result, also of results of such tasks."""
+        ...
+
+
 def run_tasks(
     executor: Executor | None,
     work: Callable[[Task], Result],
@@ -37,6 +72,38 @@ def run_tasks(
 ) -> list[Result]:
     """As :meth:`Executor.run`; without an executor the tasks run in this process, one after another."""
     return [perform(work, task) for task in tasks] if executor is None else executor.run(work, tasks, sizes)
+
+
+def ahead_of(executor: Executor | None) -> AheadExecutor | None:
+    """The executor, if it can begin tasks of later jobs and such jobs follow."""
+    return executor if getattr(executor, "works_ahead", False) else None  # type: ignore[return-value]
+
+
+_SYNCED_LATE: set[str] = set()
+
+
+def synced_late(work: Callable[..., Result]) -> Callable[..., Result]:
+    """Declare that the files of a task need to be on disk only when its job goes on, not when the task returns.
+
+    No file of such a task may depend on another one of it.
+    """
+    _SYNCED_LATE.add(_name(work))
+    return work
+
+
+def is_synced_late(work: Callable[..., Any]) -> bool:
+    """Whether a function was declared by :func:`synced_late`; arguments that are bound to it do not matter."""
+    return _name(work) in _SYNCED_LATE
+
+
+def bound(work: Callable[..., Any]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """A function and the arguments that ``functools.partial`` has bound to it."""
+    return (work.func, work.args) if isinstance(work, partial) else (work, ())
+
+
+def _name(work: Callable[..., Any]) -> str:
+    function, _ = bound(work)
+    return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
 
 
 def perform(work: Callable[[Task], Result], task: Task) -> Result:

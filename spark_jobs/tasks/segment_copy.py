@@ -25,6 +25,7 @@ from logcore.storage.source_bytes import SourceBytes
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.store import storage
+from spark_jobs.tasks.executor import synced_late
 
 PROBE_BYTES = 1 << 20
 
@@ -99,6 +100,7 @@ def _has_header(task: CopyTask, size: int) -> bool:
     return any(header is not None for _, header in LocalReader().headers(file, task.start))
 
 
+@synced_late
 def copy_segment(task: CopyTask) -> CopyResult:
     """Copy one segment. Copy again if its file changed during the copy."""
     is_growth = task.end is None  # replacement bytes must be complete, or are not copied
@@ -136,6 +138,7 @@ def _copy(task: CopyTask, *, reads_around: bool) -> tuple[Segment | None, list[F
                 sealed=task.sealed,
                 is_summed=task.sealed,  # an active segment may end with a terabyte of reserved zeros
                 reads_around=reads_around,
+                is_synced=False,  # the file is synced when it is placed
             )
             gone, sha256 = copied.unreadable, copied.sha256
         segment, findings = _describe(task, copy.path, sha256=sha256)

@@ -27,6 +27,7 @@ from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.validations import ValidationCounts
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WrittenFile
+from spark_jobs.tasks.executor import synced_late
 
 if TYPE_CHECKING:
     from logcore.columns.decoding.batch_table import Table
@@ -45,14 +46,25 @@ class ValidatedSegment:
     """Files by table, ``batches`` or ``quarantine``; a table without rows has no file."""
 
 
+@synced_late
 def validate_one(lake: str, segment: Segment) -> ValidatedSegment | Finding:
     """Validate one segment.
 
     Returns:
         The result, or the finding that says why the archived file cannot be read.
     """
+    return _validated_or_why(lake, segment, is_digested=False)
+
+
+@synced_late
+def validate_copied(lake: str, segment: Segment) -> ValidatedSegment | Finding:
+    """As :func:`validate_one`, for a segment that was just copied: its digest is not computed again."""
+    return _validated_or_why(lake, segment, is_digested=True)
+
+
+def _validated_or_why(lake: str, segment: Segment, *, is_digested: bool) -> ValidatedSegment | Finding:
     try:
-        return _validate(lake, segment)
+        return _validate(lake, segment, is_digested=is_digested)
     except LogError as error:
         message = f"{segment.topic}-{segment.partition}: {error} This log is not validated until the file is restored."
         return found(
@@ -64,7 +76,7 @@ def validate_one(lake: str, segment: Segment) -> ValidatedSegment | Finding:
         )
 
 
-def _validate(lake: str, segment: Segment) -> ValidatedSegment:
+def _validate(lake: str, segment: Segment, *, is_digested: bool) -> ValidatedSegment:
     start, end = segment.start, segment.start + segment.size
     with (
         storage.mapped(segment.local_path(lake), start, end, at_source=segment.lies_at_source) as mapped,
@@ -93,7 +105,7 @@ def _validate(lake: str, segment: Segment) -> ValidatedSegment:
             file = write_file(table_uri(lake, table), TABLES[table], rows, {})
             if file is not None:
                 files[table] = file
-        digest = hashlib.sha256(content).hexdigest()
+        digest = segment.digest if is_digested else hashlib.sha256(content).hexdigest()
         content.release()
     findings = [
         replace(f, position=f.position + segment.origin_position) if f.position is not None else f

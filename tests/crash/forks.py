@@ -17,7 +17,9 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,6 +53,8 @@ class Turn:
     """Seed of an order in which tasks are done; None: as they come."""
     root: str | None = None
     """Folder in which side effects count; None: the lake."""
+    ahead: bool = False
+    """Begin tasks of later jobs early and sync files late, as `loglake run` does with worker processes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +146,7 @@ def _run_forked(value: dict[str, Any]) -> None:
     said: dict[str, Any] = {}
     code = 0
     try:
-        stand_in_for_spark(turn.shuffled)
+        stand_in_for_spark(turn.shuffled, ahead=turn.ahead)
         for name, constant in turn.constants.items():
             module, _, last = name.rpartition(".")
             getattr(importlib.import_module(module), last)
@@ -189,11 +193,12 @@ def configuration(turn: Turn, job: str) -> Any:
     return CONFIGS[job].from_dict({"lake": turn.lake, "run_id": turn.run_id, "as_of_ms": AS_OF_MS, **more})
 
 
-def stand_in_for_spark(shuffled: int | None = None) -> None:
+def stand_in_for_spark(shuffled: int | None = None, *, ahead: bool = False) -> None:
     """Tasks run here, one after another, in their order or one that comes of a seed; no JVM."""
     from spark_jobs import launch
 
-    launch.start_executor = lambda *_: _InProcess(shuffled)
+    executor = _WorkingAhead() if ahead else _InProcess(shuffled)
+    launch.start_executor = lambda *_: executor
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +213,46 @@ class _InProcess:
             random.Random(self.shuffled).shuffle(order)
         done = {at: pickle.loads(pickle.dumps(perform(work, pickle.loads(pickle.dumps(tasks[at]))))) for at in order}
         return [done[at] for at in range(len(tasks))]
+
+
+class _WorkingAhead:
+    """Does what worker processes and their driver do together, in one order and in this process."""
+
+    works_ahead = True
+
+    def __init__(self) -> None:
+        from spark_jobs.tasks.local.kept_results import KeptResults
+
+        self._kept = KeptResults()
+
+    def run(self, work: Callable[[Any], Any], tasks: Sequence[Any], sizes: Sequence[int] | None = None) -> list[Any]:
+        return self.run_ahead(work, tasks, sizes, lambda *_: ())
+
+    def run_ahead(
+        self, work: Callable[[Any], Any], tasks: Sequence[Any], _: Sequence[int] | None, follow: Callable[..., Any]
+    ) -> list[Any]:
+        from spark_jobs.lake.store.disk_sync import Unsynced, late_syncs, sync_all
+        from spark_jobs.tasks.executor import is_synced_late, perform
+
+        results = self._kept.taken(work, tasks)
+        waiting: deque[tuple[int | None, Any, Any, Any]] = deque(
+            (at, work, work, task) for at, task in enumerate(tasks) if at not in results
+        )
+        written = Unsynced()
+        while waiting:
+            at, named, runs, task = waiting.popleft()
+            with late_syncs() if is_synced_late(runs) else nullcontext(Unsynced()) as unsynced:
+                result = pickle.loads(pickle.dumps(perform(runs, pickle.loads(pickle.dumps(task)))))
+            written.files += unsynced.files
+            written.directories |= unsynced.directories
+            if at is None:
+                self._kept.put(named, task, result, unsynced.files)
+            else:
+                results[at] = result
+            expected = follow(task, result)
+            waiting.extendleft((None, each.work, each.instead or each.work, each.task) for each in reversed(expected))
+        sync_all([*written.files, *sorted(written.directories)])
+        return [results[at] for at in range(len(tasks))]
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -129,3 +130,32 @@ def make_scene(name: str, forks: list[Forks], scratch: Path, change: Change | No
         journals[job] = [(*name.split(" ", 1), was) for name, _, was in lines]  # type: ignore[misc]
         undisturbed = ended.tables
     return Scene(name, forks, source, before, effects, journals, undisturbed, scratch)
+
+
+def lost_without_power(journal: Sequence[tuple[str, str, str]]) -> list[str]:
+    """What commits name that is not on disk yet, by a model of a disk that keeps only what was synced: a file's bytes,
+    and a folder's entries.
+    """
+    unsafe: set[tuple[str, str]] = set()
+    lost: list[str] = []
+    for kind, path, was in journal:
+        if kind in ("open", "begin", "fill", "close", "truncate"):
+            unsafe |= {("bytes", path), ("entry", path)} if kind in ("open", "begin") else {("bytes", path)}
+        elif kind == "mkdir":
+            unsafe.add(("entry", path))
+        elif kind == "fsync":
+            unsafe.discard(("bytes", path))
+            folder = "" if path == "." else path
+            unsafe -= {("entry", each) for _, each in unsafe if os.path.dirname(each) == folder}
+        elif kind in ("rename", "link"):
+            if ("bytes", was) in unsafe:
+                unsafe.add(("bytes", path))
+            unsafe.add(("entry", path))
+        if kind in ("rename", "unlink"):
+            gone = was if kind == "rename" else path
+            unsafe -= {("bytes", gone), ("entry", gone)}
+        if kind == "commit":
+            folder = "archive" if path == "tables/segments" else path
+            left = sorted(each for each in unsafe if each[1].startswith(folder))
+            lost += [f"not on disk when {path} is committed: {each}" for each in left]
+    return lost

@@ -7,7 +7,6 @@ process stands for driver and workers here; killed workers under Spark are in `t
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 
@@ -16,7 +15,7 @@ import pytest
 from tests import sampling
 from tests.crash.forks import JOBS, Forks, Turn
 from tests.crash.sampling import DOUBLE_CRASHES, kills
-from tests.crash.scene import Scene
+from tests.crash.scene import Scene, lost_without_power
 from tests.crash.side_effects import Happening
 from tests.long_runs import Kind, record
 
@@ -40,29 +39,9 @@ def test_the_side_effects_that_are_known_are_among_those_found(scene):
 
 
 def test_what_a_commit_names_is_on_disk_with_all_folders_around_it_before_the_commit(scene):
-    """A model of a disk that keeps only what was synced: a file's bytes, and a folder's entries."""
     for job in JOBS:
-        unsafe: set[tuple[str, str]] = set()
-        for kind, path, was in scene.journals[job]:
-            if kind in ("open", "begin", "fill", "close", "truncate"):
-                unsafe |= {("bytes", path), ("entry", path)} if kind in ("open", "begin") else {("bytes", path)}
-            elif kind == "mkdir":
-                unsafe.add(("entry", path))
-            elif kind == "fsync":
-                unsafe.discard(("bytes", path))
-                folder = "" if path == "." else path
-                unsafe -= {("entry", each) for _, each in unsafe if os.path.dirname(each) == folder}
-            elif kind in ("rename", "link"):
-                if ("bytes", was) in unsafe:
-                    unsafe.add(("bytes", path))
-                unsafe.add(("entry", path))
-            if kind in ("rename", "unlink"):
-                gone = was if kind == "rename" else path
-                unsafe -= {("bytes", gone), ("entry", gone)}
-            if kind == "commit":
-                folder = "archive" if path == "tables/segments" else path
-                lost = sorted(each for each in unsafe if each[1].startswith(folder))
-                assert not lost, f"{job}: not on disk when {path} is committed: {lost}"
+        lost = lost_without_power(scene.journals[job])
+        assert not lost, f"{job}: {lost}"
 
 
 @pytest.mark.parametrize("job", JOBS)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from tests.planted_faults.fault import Fault
 
 OPTIMIZE = "tests/spark/test_optimize.py"
+AHEAD = "tests/crash/test_ahead.py"
+LOCAL_EXECUTOR = "tests/unit/spark_jobs/tasks/local/test_local_executor.py"
+WORKING_AHEAD = "tests/jobs/test_working_ahead.py"
 EVERY_SIDE_EFFECT = "tests/crash/test_every_side_effect.py"
 READER = "tests/crash/test_reader.py"
 
@@ -146,8 +149,8 @@ FAULTS = (
     Fault(
         "a file gets its name before its bytes are on disk",
         "spark_jobs/lake/store/storage.py",
-        "        sync(self.path)\n",
-        "",
+        "            disk_sync.sync(self.path)\n",
+        "            pass\n",
         ("tests/unit/spark_jobs/lake/store/test_storage.py",),
     ),
     Fault(
@@ -216,9 +219,86 @@ FAULTS = (
     Fault(
         "a file is not on disk when it is committed",
         "spark_jobs/lake/store/storage.py",
-        "        sync(self.path)\n",
-        "",
+        "            disk_sync.sync(self.path)\n",
+        "            pass\n",
         (EVERY_SIDE_EFFECT, "-k", "on_disk"),
+    ),
+    Fault(
+        "a file that is replaced gets its name before the new bytes are on disk",
+        "spark_jobs/lake/store/storage.py",
+        "is_late = not os.path.lexists(final) and disk_sync",
+        "is_late = disk_sync",
+        (LOCAL_EXECUTOR, "-k", "replaced"),
+    ),
+    Fault(
+        "files that were left to the driver are not on disk when its job goes on",
+        "spark_jobs/tasks/local/local_executor.py",
+        "                    syncs.add(more)\n",
+        "",
+        (LOCAL_EXECUTOR, "-k", "synced_late"),
+    ),
+    Fault(
+        "large files are forgotten when they are left to the driver",
+        "spark_jobs/tasks/local/file_syncs.py",
+        "                each.result()",
+        "                each.cancel()",
+        (LOCAL_EXECUTOR, "-k", "fails_to_keep"),
+    ),
+    Fault(
+        "folders of files that are synced late are not on disk when they are committed",
+        "spark_jobs/lake/store/disk_sync.py",
+        "    _collected.directories.update(directories)\n",
+        "",
+        (AHEAD, "-k", "on_disk"),
+    ),
+    Fault(
+        "a result that was made early is used twice",
+        "spark_jobs/tasks/local/kept_results.py",
+        "self._results.pop(_key(work, task), None)",
+        "self._results.get(_key(work, task), None)",
+        (LOCAL_EXECUTOR, "-k", "used_once"),
+    ),
+    Fault(
+        "a result that was made early is used for a task of another function",
+        "spark_jobs/tasks/local/kept_results.py",
+        "    return function, arguments, task",
+        "    return arguments, task",
+        (LOCAL_EXECUTOR, "-k", "not_used_for_another"),
+    ),
+    Fault(
+        "a result that was made early is used for a task of another lake",
+        "spark_jobs/tasks/local/kept_results.py",
+        "    return function, arguments, task",
+        "    return function, task",
+        (LOCAL_EXECUTOR, "-k", "not_used_for_another"),
+    ),
+    Fault(
+        "files that were written early for nothing are left",
+        "spark_jobs/tasks/local/kept_results.py",
+        "                    os.unlink(file)",
+        "                    os.stat(file)",
+        (WORKING_AHEAD, "-k", "right_and_wrong"),
+    ),
+    Fault(
+        "a task that fails early fails the job",
+        "spark_jobs/tasks/local/local_executor.py",
+        "if done.at is None:  # the job",
+        "if False:  # the job",
+        (LOCAL_EXECUTOR, "-k", "costs_nothing"),
+    ),
+    Fault(
+        "offsets that are not decided yet are written early",
+        "spark_jobs/ingest/expected_tasks.py",
+        "        end = readable_end.high_watermark(log.row.high_watermark, log_end_offset=log_end)",
+        "        end = log_end",
+        (WORKING_AHEAD, "-k", "right_and_wrong"),
+    ),
+    Fault(
+        "logs with transactions are written early for nothing",
+        "spark_jobs/ingest/expected_tasks.py",
+        "counts.tail_bytes or counts.control_records",
+        "counts.tail_bytes",
+        (WORKING_AHEAD, "-k", "right_and_wrong"),
     ),
     Fault(
         "a new folder is not on disk when its files are committed",

@@ -19,7 +19,7 @@ from spark_jobs.maintain import job as maintain
 from spark_jobs.optimize import job as optimize
 from spark_jobs.recover import job as recover
 from spark_jobs.tasks.executor import Executor
-from spark_jobs.tasks.local_executor import LocalExecutor
+from spark_jobs.tasks.local.local_executor import LocalExecutor
 from spark_jobs.tasks.spark_executor import SparkExecutor
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory

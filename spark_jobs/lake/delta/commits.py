@@ -40,7 +40,7 @@ from spark_jobs.lake.delta.tables import (
     table_uri,
 )
 from spark_jobs.lake.errors import CommitUnanswered, ConcurrentChange, OutputMismatch, said
-from spark_jobs.lake.store import storage
+from spark_jobs.lake.store import disk_sync, storage
 from spark_jobs.lake.store.written_file import WrittenFile
 
 FEW_IDS = 20
@@ -427,5 +427,5 @@ def _kept(lake: str, name: str, table: DeltaTable, planned: int) -> None:
     table.update_incremental()
     for version in range(planned + 1 if planned else 0, table.version() + 1):
         with contextlib.suppress(FileNotFoundError):
-            storage.sync(delta_log.commit_file(lake, name, version))
-    storage.sync(delta_log.log_folder(lake, name))
+            disk_sync.sync(delta_log.commit_file(lake, name, version))
+    disk_sync.sync(delta_log.log_folder(lake, name))

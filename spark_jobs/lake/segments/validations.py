@@ -45,6 +45,10 @@ class ValidationCounts:
             split_points=json.dumps(validated.split_points),
         )
 
+    def splits(self) -> tuple[tuple[int, int], ...]:
+        """Position and base offset of the split points."""
+        return tuple((position, offset) for position, offset in json.loads(self.split_points))
+
     def row(self, segment: Segment, as_of_ms: int) -> dict[str, object]:
         """Return the row of a segment that was validated at this time."""
         named = ("segment_id", "log", "topic", "log_id", "partition", "base_offset", "digest")

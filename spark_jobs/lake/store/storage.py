@@ -30,7 +30,7 @@ from logcore.records.varint import Buffer
 from logcore.storage.local import SourceUnreadable, map_file
 from logcore.storage.source_bytes import SourceBytes
 from spark_jobs.lake.errors import UsageError
-from spark_jobs.lake.store import object_store
+from spark_jobs.lake.store import disk_sync, object_store
 
 CLOCK_FILE = "lease-clock"
 """Rewritten to read an object store's clock."""
@@ -203,7 +203,7 @@ def create(path: str, content: bytes) -> bool:
         return False
     finally:
         os.unlink(aside)
-    sync(os.path.dirname(path))
+    disk_sync.sync(os.path.dirname(path))
     return True
 
 
@@ -250,7 +250,7 @@ class Staged:
     path: str
 
     def place(self, final: str, *, modified_ms: int | None = None) -> None:
-        """Put it in its place, complete and on disk.
+        """Put it in its place, complete and on disk; inside :func:`disk_sync.late_syncs` the caller syncs it.
 
         Raises:
             OSError: It cannot be written. Then nothing is visible at its place.
@@ -258,18 +258,24 @@ class Staged:
         if is_remote(final):
             object_store.upload(self.path, final)
             return
-        sync(self.path)
-        if modified_ms is not None:
-            os.utime(self.path, ns=(modified_ms * 1_000_000,) * 2)
         around = os.path.dirname(final)
-        os.makedirs(around, exist_ok=True)
-        os.replace(self.path, final)
-        sync(around)
+        directories = [around]
         # A directory is an entry of its parent, which any process may have just created.
         for _ in range(_SYNCED_AROUND):
-            around = os.path.dirname(around)
-            with suppress(PermissionError):
-                sync(around)
+            directories.append(os.path.dirname(directories[-1]))
+        # A file that is already there may be in use: it is replaced only by one that is on disk.
+        is_late = not os.path.lexists(final) and disk_sync.is_late(final, directories)
+        if not is_late:
+            disk_sync.sync(self.path)
+        if modified_ms is not None:
+            os.utime(self.path, ns=(modified_ms * 1_000_000,) * 2)
+        os.makedirs(around, exist_ok=True)
+        os.replace(self.path, final)
+        if not is_late:
+            disk_sync.sync(around)
+            for directory in directories[1:]:
+                with suppress(PermissionError):
+                    disk_sync.sync(directory)
 
 
 @contextmanager
@@ -505,12 +511,3 @@ def _fetched(path: str, start: int, end: int | None) -> mmap.mmap | bytes:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except FileNotFoundError as error:
         raise SourceUnreadable("it is not there", file=path) from error
-
-
-def sync(path: str) -> None:
-    """Return when a local file's bytes, or a directory's entries, are on disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

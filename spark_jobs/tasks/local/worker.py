@@ -1,7 +1,7 @@
-"""A worker process of :mod:`spark_jobs.tasks.local_executor`: reads tasks from a pipe, writes results to it.
+"""A worker process of :mod:`spark_jobs.tasks.local.local_executor`: reads tasks from a pipe, writes results to it.
 
-    driver → worker    (work, task)                             pickled
-    worker → driver    (True, result) or (False, error text)    pickled
+    driver → worker    (work, task)                                                   pickled
+    worker → driver    (True, result, files to sync) or (False, error text, trace)    pickled
 
 Its standard input is a pipe that the driver never writes to. That pipe closes when the driver ends, in whatever way,
 and the worker ends at once, even in the middle of a task. Both sides are the same program on the same machine: each
@@ -16,9 +16,12 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from multiprocessing.connection import Connection
+from typing import Any
 
-from spark_jobs.tasks.executor import perform
+from spark_jobs.lake.store.disk_sync import Unsynced, late_syncs
+from spark_jobs.tasks.executor import is_synced_late, perform
 
 
 def serve(pipe: Connection) -> None:
@@ -29,14 +32,35 @@ def serve(pipe: Connection) -> None:
         except EOFError:
             return
         try:
-            answer = pickle.dumps((True, perform(work, task)))
+            answer = pickle.dumps(_answer(work, task))
         except Exception as error:  # noqa: BLE001 - the driver decides what an error of any kind means for the job
             trace = "".join(traceback.format_exception(error))
-            answer = pickle.dumps((False, (f"{type(error).__name__}: {error}", trace)))
+            answer = pickle.dumps((False, f"{type(error).__name__}: {error}", trace))
         try:
             pipe.send_bytes(answer)
         except (BrokenPipeError, ConnectionResetError):
             return
+
+
+def _answer(work: Callable[[Any], Any], task: object) -> tuple[bool, Any, Unsynced]:
+    if not is_synced_late(work):
+        return True, perform(work, task), Unsynced()
+    with late_syncs() as unsynced:
+        return True, perform(work, task), unsynced
+
+
+class _NoPandas:
+    """Finds no pandas. pyarrow imports it to look at a scalar: 0.2 s in every worker, and no task needs it."""
+
+    @staticmethod
+    def find_spec(name: str, *_: object) -> None:
+        """Refuse pandas; others may find all else.
+
+        Raises:
+            ModuleNotFoundError: It is pandas.
+        """
+        if name == "pandas":
+            raise ModuleNotFoundError("workers do without pandas", name=name)
 
 
 def _end_with_the_driver() -> None:
@@ -47,6 +71,7 @@ def _end_with_the_driver() -> None:
 
 def main() -> None:
     """Serve the pipe whose file descriptor is the one argument."""
+    sys.meta_path.insert(0, _NoPandas)
     # Ctrl-C reaches the whole process group. The driver ends its workers itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_the_driver, daemon=True).start()

@@ -9,6 +9,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from spark_jobs.lake.store import storage
+from spark_jobs.tasks.executor import synced_late
+
 
 @dataclass(frozen=True, slots=True)
 class NumberedTask:
@@ -48,3 +51,18 @@ def work(task: NumberedTask) -> int:
 
 
 kept = bytearray()
+
+
+@synced_late
+def write(task: NumberedTask) -> str:
+    """Place a file of the lake; return its path."""
+    path = os.path.join(task.folder, "written", f"{task.partition}.data")
+    with storage.writing(path) as local:
+        Path(local).write_text(task.behaviour)
+    return path
+
+
+def write_cheaply(task: NumberedTask) -> str:
+    """As :func:`write`, and leave a mark."""
+    Path(task.folder, f"cheap-{task.partition}").touch()
+    return write(task)

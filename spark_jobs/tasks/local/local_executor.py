@@ -5,6 +5,8 @@ order      large tasks first, results in the order of the tasks
 memory     one task at a time in each worker, one worker for each core; a worker that grew too large is replaced
 death      a task whose worker dies runs once more, when no other task runs: memory may have been short. If its
            worker dies again, the error names the task. All other tasks run to their end first.
+disk       files of tasks that allow it are synced by threads here, while the workers go on (``file_syncs``)
+ahead      tasks that later jobs are expected to have may begin early; their results are kept (``kept_results``)
 cancel     an exception in the driver, an interrupt too, kills the workers: tasks may be killed at any moment
 """
 
@@ -18,7 +20,7 @@ import signal
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
@@ -26,11 +28,13 @@ from typing import Any
 
 from logcore.columns.kernels.library import ENGINE_VARIABLE, is_chosen
 from spark_jobs.lake.errors import JobError
-from spark_jobs.tasks.executor import Result, Task
+from spark_jobs.tasks.executor import ExpectedTask, Follow, Result, Task
+from spark_jobs.tasks.local.file_syncs import FileSyncs
+from spark_jobs.tasks.local.kept_results import KeptResults
 
 WORKER_BYTES = 512 << 20
 """Resident memory from which an idle worker is replaced by a new one."""
-_MODULE = "spark_jobs.tasks.worker"
+_MODULE = "spark_jobs.tasks.local.worker"
 
 
 class WorkerDied(JobError):
@@ -83,16 +87,39 @@ class _Worker:
         return pages * os.sysconf("SC_PAGE_SIZE")
 
 
+@dataclass(frozen=True, slots=True)
+class _Queued:
+    """A task that waits for a worker."""
+
+    work: Callable[[Any], Any]
+    task: Any
+    at: int | None
+    """Its position among the tasks of the job that runs; None: a later job is expected to have it."""
+    instead: Callable[[Any], Any] | None = None
+
+    @property
+    def runs(self) -> Callable[[Any], Any]:
+        """The function for the worker."""
+        return self.instead or self.work
+
+
+def _nothing(_task: object, _result: object) -> Sequence[ExpectedTask]:
+    return ()
+
+
 @dataclass(slots=True)
 class LocalExecutor:
     """Runs tasks in worker processes, which it starts when they are first needed and keeps for later runs.
 
     Attributes:
         processes: the most workers at a time.
+        works_ahead: whether later jobs follow in this process, so that their tasks may begin early.
     """
 
     processes: int
+    works_ahead: bool = False
     _idle: list[_Worker] = field(default_factory=list)
+    _kept: KeptResults = field(default_factory=KeptResults)
 
     def run(
         self, work: Callable[[Task], Result], tasks: Sequence[Task], sizes: Sequence[int] | None = None
@@ -102,11 +129,22 @@ class LocalExecutor:
         Raises:
             WorkerDied: a task ended its worker twice; all other tasks ran to their end.
             TaskFailed: a task ended with an exception.
+            OSError: the disk failed to write the files of a task.
         """
-        results: dict[int, Any] = {}
-        order = range(len(tasks)) if sizes is None else sorted(range(len(tasks)), key=lambda at: -sizes[at])
-        died = self._run(work, tasks, order, self.processes, results)
-        died = self._run(work, tasks, sorted(died), 1, results)  # once more, each alone
+        return self.run_ahead(work, tasks, sizes, _nothing)
+
+    def run_ahead(
+        self, work: Callable[[Task], Result], tasks: Sequence[Task], sizes: Sequence[int] | None, follow: Follow
+    ) -> list[Result]:
+        """As :meth:`spark_jobs.tasks.executor.AheadExecutor.run_ahead`; raises as :meth:`run`."""
+        results: dict[int, Any] = self._kept.taken(work, tasks)
+        left = [at for at in range(len(tasks)) if at not in results]
+        order = left if sizes is None else sorted(left, key=lambda at: -sizes[at])
+        with FileSyncs() as syncs:
+            queue = [_Queued(work, tasks[at], at) for at in order]
+            died = self._run(queue, self.processes, results, follow, syncs)
+            again = [_Queued(work, tasks[at], at) for at in sorted(died)]
+            died = self._run(again, 1, results, follow, syncs)  # once more, each alone
         if died:
             raise WorkerDied(
                 " ".join(f"The worker of {_named(tasks[at])} {died[at]}." for at in sorted(died))
@@ -114,6 +152,16 @@ class LocalExecutor:
                 " memory is short, run with fewer processes (LOGLAKE_PROCESSES) or on Spark (--engine spark)."
             )
         return [results[at] for at in range(len(tasks))]
+
+    @contextlib.contextmanager
+    def working_ahead(self) -> Iterator[None]:
+        """Jobs inside the block may begin tasks of the jobs after them. Results that no job used are removed."""
+        self.works_ahead = True
+        try:
+            yield
+        finally:
+            self.works_ahead = False
+            self._kept.discard()
 
     def start(self) -> None:
         """Start the workers before they are needed; returns at once."""
@@ -127,44 +175,54 @@ class LocalExecutor:
 
     def _run(
         self,
-        work: Callable[[Task], Result],
-        tasks: Sequence[Task],
-        order: Sequence[int],
+        queue: Sequence[_Queued],
         processes: int,
         results: dict[int, Any],
+        follow: Follow,
+        syncs: FileSyncs,
     ) -> dict[int, str]:
-        """Run the tasks at ``order`` and put what they return into ``results``.
+        """Run tasks and put what they return into ``results``, by position.
 
         Returns:
             How the worker died, by the position of its task.
         """
-        waiting = deque(order)
-        busy: dict[Connection, tuple[_Worker, int]] = {}
+        waiting = deque(queue)
+        busy: dict[Connection, tuple[_Worker, _Queued]] = {}
         died: dict[int, str] = {}
         try:
             while waiting or busy:
                 while waiting and len(busy) < processes:
                     worker = self._idle.pop() if self._idle else _Worker.start()
-                    at = waiting.popleft()
-                    busy[worker.pipe] = (worker, at)
+                    next_ = waiting.popleft()
+                    busy[worker.pipe] = (worker, next_)
                     # Where it died before it could read, reading from it reports that.
                     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                        worker.pipe.send_bytes(pickle.dumps((work, tasks[at])))
+                        worker.pipe.send_bytes(pickle.dumps((next_.runs, next_.task)))
                 for pipe in wait(list(busy)):
-                    worker, at = busy[pipe]  # type: ignore[index]
+                    worker, done = busy[pipe]  # type: ignore[index]
                     try:
-                        is_done, answer = pickle.loads(worker.pipe.recv_bytes())
+                        is_done, answer, more = pickle.loads(worker.pipe.recv_bytes())
                     except (EOFError, ConnectionResetError):
                         del busy[pipe]  # type: ignore[arg-type]
-                        died[at] = _end_of(worker.process.wait())
+                        end = _end_of(worker.process.wait())
+                        if done.at is not None:
+                            died[done.at] = end
                         worker.close()
                         continue
                     del busy[worker.pipe]
                     self._keep(worker)
                     if not is_done:
-                        message, trace = answer
-                        raise TaskFailed(f"The task for {_named(tasks[at])} failed: {message}") from _Remote(trace)
-                    results[at] = answer
+                        if done.at is None:  # the job that has this task meets the error again, and reports it
+                            continue
+                        raise TaskFailed(f"The task for {_named(done.task)} failed: {answer}") from _Remote(more)
+                    syncs.add(more)
+                    if done.at is None:
+                        self._kept.put(done.work, done.task, answer, more.files)
+                    else:
+                        results[done.at] = answer
+                    # What follows comes first: its bytes are still in memory.
+                    expected = follow(done.task, answer)
+                    waiting.extendleft(_Queued(each.work, each.task, None, each.instead) for each in reversed(expected))
         finally:
             for worker, _ in busy.values():
                 worker.stop()

@@ -1,0 +1,1 @@
+"""Worker processes of this machine that run tasks, and the driver's side of them."""

@@ -1,0 +1,259 @@
+"""Tasks in worker processes: all results in order, a dead worker costs its own task only."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.lake.store import disk_sync, storage
+from spark_jobs.tasks.executor import ExpectedTask
+from spark_jobs.tasks.local import file_syncs, local_executor
+from spark_jobs.tasks.local.local_executor import LocalExecutor, TaskFailed, WorkerDied
+from tests.unit.spark_jobs.tasks.local.worker_tasks import NumberedTask, work, write, write_cheaply
+
+
+@pytest.fixture
+def executor() -> Iterator[LocalExecutor]:
+    made = LocalExecutor(2)
+    yield made
+    made.stop()
+
+
+def tasks(folder: Path, *behaviours: str) -> list[NumberedTask]:
+    return [NumberedTask("orders", at, behaviour, str(folder)) for at, behaviour in enumerate(behaviours)]
+
+
+def attempts(folder: Path) -> dict[int, int]:
+    return {int(mark.name): mark.stat().st_size for mark in folder.iterdir()}
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def ends_within(seconds: float, pids: list[int]) -> bool:
+    end = time.monotonic() + seconds
+    while any(map(is_alive, pids)):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def test_results_come_in_the_order_of_the_tasks_whatever_their_sizes(executor, tmp_path):
+    many = tasks(tmp_path, *["return"] * 25)
+    assert executor.run(work, many, [at * 7 % 5 for at in range(25)]) == list(range(25))
+    assert attempts(tmp_path) == dict.fromkeys(range(25), 1)
+
+
+def test_no_tasks_start_no_worker(monkeypatch, executor):
+    monkeypatch.setattr(sys, "executable", "/does/not/exist")
+    assert executor.run(work, []) == []
+
+
+def test_workers_are_used_again_by_the_next_run(executor, tmp_path):
+    first = executor.run(work, tasks(tmp_path, "pid", "pid", "pid", "pid"))
+    second = executor.run(work, tasks(tmp_path, "pid"))
+    assert len(set(first)) <= 2
+    assert set(second) <= set(first)
+
+
+def test_a_task_whose_worker_died_runs_once_more_and_the_others_once(executor, tmp_path):
+    assert executor.run(work, tasks(tmp_path, "return", "die once", "return", "return")) == [0, 1, 2, 3]
+    assert attempts(tmp_path) == {0: 1, 1: 2, 2: 1, 3: 1}
+
+
+@pytest.mark.parametrize(("behaviour", "how"), [("die", "was ended by SIGKILL"), ("exit", "ended with exit code 7")])
+def test_a_task_that_always_ends_its_worker_is_named_after_all_others_ran(executor, tmp_path, behaviour, how):
+    with pytest.raises(WorkerDied, match=f"The worker of orders-1 {how}") as raised:
+        executor.run(work, tasks(tmp_path, "return", behaviour, "return", "return"))
+    assert "orders-0" not in str(raised.value)
+    assert attempts(tmp_path) == {0: 1, 1: 2, 2: 1, 3: 1}
+    assert executor.run(work, tasks(tmp_path, "return")) == [0]
+
+
+def test_an_exception_of_a_task_ends_the_run_and_its_workers(executor, tmp_path):
+    pids = executor.run(work, tasks(tmp_path, "pid", "pid"))
+    begun = time.monotonic()
+    with pytest.raises(TaskFailed, match=r"task for orders-1 failed: OSError: \[Errno 28\] No space left"):
+        executor.run(work, tasks(tmp_path, "wait", "raise"))
+    assert time.monotonic() - begun < 60
+    executor.stop()
+    assert ends_within(5, pids)
+
+
+def test_what_a_task_prints_is_no_output_of_the_command(executor, tmp_path, capfd):
+    assert executor.run(work, tasks(tmp_path, "print")) == [0]
+    assert "to stdout" not in capfd.readouterr().out
+
+
+def test_a_worker_that_grew_too_large_is_replaced(executor, tmp_path, monkeypatch):
+    monkeypatch.setattr(local_executor, "WORKER_BYTES", 50 << 20)
+    one = LocalExecutor(1)
+    before = one.run(work, tasks(tmp_path, "pid"))
+    one.run(work, tasks(tmp_path, "grow"))
+    after = one.run(work, tasks(tmp_path, "pid"))
+    one.stop()
+    assert before != after
+
+
+def test_a_task_that_was_expected_runs_once_and_its_result_is_used_once(executor, tmp_path):
+    first, later = tasks(tmp_path, "return", "return")
+    with executor.working_ahead():
+        assert executor.run_ahead(work, [first], None, lambda task, _: _expect(later) if task == first else ()) == [0]
+        assert attempts(tmp_path) == {0: 1, 1: 1}
+        assert executor.run(work, [first, later]) == [0, 1]
+        assert attempts(tmp_path) == {0: 2, 1: 1}
+        assert executor.run(work, [later]) == [1]
+    assert attempts(tmp_path) == {0: 2, 1: 2}
+
+
+def test_what_follows_an_expected_task_is_expected_too(executor, tmp_path):
+    chain = tasks(tmp_path, *["return"] * 5)
+
+    def follow(task, result):
+        assert result == task.partition
+        return _expect(*chain[task.partition + 1 : task.partition + 2])
+
+    executor.run_ahead(work, chain[:1], None, follow)
+    assert attempts(tmp_path) == dict.fromkeys(range(5), 1)
+    assert executor.run(work, chain[1:]) == [1, 2, 3, 4]
+    assert attempts(tmp_path) == dict.fromkeys(range(5), 1)
+
+
+@pytest.mark.parametrize("differs", ["function", "bound argument", "task"])
+def test_an_expected_result_is_not_used_for_another(executor, tmp_path, differs):
+    first, later = tasks(tmp_path, "return", "return")
+    expected = {
+        "function": ExpectedTask(write, later),
+        "bound argument": ExpectedTask(partial(work, 1), later),
+        "task": ExpectedTask(work, replace(later, topic="payments")),
+    }[differs]
+    executor.run_ahead(work, [first], None, lambda task, _: (expected,) if task == first else ())
+    before = attempts_of(tmp_path, 1)
+    assert executor.run(work, [later]) == [1]
+    assert attempts_of(tmp_path, 1) == before + 1
+
+
+@pytest.mark.parametrize("behaviour", ["raise", "die", "exit"])
+def test_an_expected_task_that_fails_costs_nothing_but_its_time(executor, tmp_path, behaviour):
+    first, bad, good = tasks(tmp_path, "return", behaviour, "return")
+    assert executor.run_ahead(work, [first], None, lambda task, _: _expect(bad, good) if task == first else ()) == [0]
+    assert attempts(tmp_path) == {0: 1, 1: 1, 2: 1}
+    assert executor.run(work, [good]) == [2]
+    assert attempts_of(tmp_path, 2) == 1
+
+
+def test_the_cheaper_function_runs_in_place_of_the_expected_one(executor, tmp_path):
+    first, later = tasks(tmp_path, "return", "content")
+    expected = ExpectedTask(write, later, write_cheaply)
+    executor.run_ahead(work, [first], None, lambda task, _: (expected,) if task == first else ())
+    assert (tmp_path / "cheap-1").exists()
+    path = tmp_path / "written" / "1.data"
+    path.unlink()
+    assert executor.run(write, [later]) == [str(path)]
+    assert not path.exists(), "it ran again"
+
+
+def test_files_of_results_that_no_job_used_are_removed_and_others_stay(executor, tmp_path):
+    first, used, unused = tasks(tmp_path, "return", "used", "unused")
+    with executor.working_ahead():
+        assert executor.works_ahead
+        following = tuple(ExpectedTask(write, task) for task in (used, unused))
+        executor.run_ahead(work, [first], None, lambda task, _: following if task == first else ())
+        assert sorted(path.name for path in (tmp_path / "written").iterdir()) == ["1.data", "2.data"]
+        executor.run(write, [used])
+    assert not executor.works_ahead
+    assert sorted(path.name for path in (tmp_path / "written").iterdir()) == ["1.data"]
+
+
+@pytest.mark.parametrize(("count", "large_bytes"), [(1, 100), (3, 1), (200, 1), (200, 100)])
+def test_files_that_are_synced_late_are_on_disk_when_the_run_returns(
+    executor, tmp_path, monkeypatch, count, large_bytes
+):
+    synced: list[str] = []
+    whole: list[str] = []
+    monkeypatch.setattr(disk_sync, "sync", synced.append)
+    monkeypatch.setattr(file_syncs, "sync", synced.append)
+    monkeypatch.setattr(file_syncs, "LARGE_BYTES", large_bytes)
+    monkeypatch.setattr(disk_sync, "_sync_file_system", whole.append)
+    paths = executor.run(write, tasks(tmp_path, *["content"] * count))
+    assert [Path(path).read_text() for path in paths] == ["content"] * count
+    if not whole:  # many are synced with their file system
+        assert {str(tmp_path / "written"), str(tmp_path)} <= set(synced)
+        assert set(paths) <= set(synced)
+    assert bool(whole) == (count == 200 and large_bytes == 100)
+
+
+@pytest.mark.parametrize("large_bytes", [1, 100])
+def test_a_disk_that_fails_to_keep_a_file_fails_the_run(executor, tmp_path, monkeypatch, large_bytes):
+    def fail(path: str) -> None:
+        if path.endswith("1.data"):
+            raise OSError(errno.EIO, "Input/output error", path)
+
+    monkeypatch.setattr(disk_sync, "sync", fail)
+    monkeypatch.setattr(file_syncs, "sync", fail)
+    monkeypatch.setattr(file_syncs, "LARGE_BYTES", large_bytes)
+    with pytest.raises(OSError, match="Input/output error"):
+        executor.run(write, tasks(tmp_path, "a", "b", "c"))
+
+
+def test_a_file_that_is_replaced_is_on_disk_before_it_takes_the_place(tmp_path, monkeypatch):
+    path = tmp_path / "there"
+    path.write_text("earlier")
+    synced: list[str] = []
+    monkeypatch.setattr(disk_sync, "sync", synced.append)
+    with disk_sync.late_syncs() as unsynced, storage.writing(str(path)) as local:
+        Path(local).write_text("later")
+    assert not unsynced.files
+    assert local in synced
+    assert path.read_text() == "later"
+
+
+def _expect(*each: NumberedTask) -> tuple[ExpectedTask, ...]:
+    return tuple(ExpectedTask(work, task) for task in each)
+
+
+def attempts_of(folder: Path, partition: int) -> int:
+    mark = folder / str(partition)
+    return mark.stat().st_size if mark.exists() else 0
+
+
+DRIVER = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background processes with SIGINT ignored
+import sys
+from spark_jobs.tasks.local.local_executor import LocalExecutor
+from tests.unit.spark_jobs.tasks.local.worker_tasks import NumberedTask, work
+executor = LocalExecutor(2)
+print(*executor.run(work, [NumberedTask("orders", at, "pid", sys.argv[1]) for at in range(8)]), flush=True)
+executor.run(work, [NumberedTask("orders", at, "wait", sys.argv[1]) for at in range(2)])
+"""
+
+
+@pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
+def test_no_worker_that_is_idle_or_busy_outlives_a_driver_that_was_ended(tmp_path, ended_by):
+    driver = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert driver.stdout is not None
+    pids = [int(pid) for pid in driver.stdout.readline().split()]
+    assert len(pids) == 8
+    os.kill(driver.pid, ended_by)
+    driver.wait(10)
+    driver.stdout.close()
+    assert ends_within(5, list(set(pids)))
