@@ -128,7 +128,7 @@ def test_expected_tasks_right_and_wrong_give_the_tables_of_a_run_without_them(
         assert used["validate_one"] >= len(logs)
         # plain, sliced and late; in the first turn also the decided part of waiting, in the second the end of orders
         assert used["write_records"] == 4
-        assert written["write_records"] == 4, "records were written for nothing"
+        assert written["write_records"] == (5 if first else 4), "for nothing: only holed, in the first turn"
 
 
 def test_a_high_watermark_that_moved_between_the_jobs_leaves_the_expected_file_unused(
