@@ -10,6 +10,7 @@ from typing import Any
 import dagster as dg
 
 from logcore.exit_codes import ExitCode
+from pipelines.command.event_transactions import few_transactions
 from pipelines.command.instance import end_dead_runs, open_instance, process_tags
 from pipelines.definitions import build_definitions
 from pipelines.jobs import run_config
@@ -75,15 +76,16 @@ class DagsterHistory:
             Why the record is not complete; None: it is, or a step had failed.
         """
         config = run_config(**{**settings, "lake": lake_path(lake), "as_of_ms": as_of_ms})
-        result = self._definitions.resolve_job_def(job).execute_in_process(
-            instance=self.instance,
-            # Set explicitly, because otherwise Dagster adds a console logger of its own.
-            run_config={**config, "loggers": {"console": {}}},
-            tags={LAKE_TAG: lake_key(lake), ENGINE_TAG: launch.engine_and_reason(engine), **process_tags()},
-            resources={"listener": finished},
-            run_id=run_id,
-            raise_on_error=False,
-        )
+        with few_transactions(self.instance.event_log_storage):
+            result = self._definitions.resolve_job_def(job).execute_in_process(
+                instance=self.instance,
+                # Set explicitly, because otherwise Dagster adds a console logger of its own.
+                run_config={**config, "loggers": {"console": {}}},
+                tags={LAKE_TAG: lake_key(lake), ENGINE_TAG: launch.engine_and_reason(engine), **process_tags()},
+                resources={"listener": finished},
+                run_id=run_id,
+                raise_on_error=False,
+            )
         if result.success or finished.errors:
             return None
         failures = [event for event in result.all_events if event.is_step_failure]

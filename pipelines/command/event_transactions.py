@@ -1,0 +1,102 @@
+"""Fewer transactions for the events of a run that is recorded after it ended.
+
+Dagster's SQLite storage opens a connection and makes a transaction for each event, so that another process sees each
+event of a running step at once: 6 ms. The events of a finished run come all together. They share a connection, and a
+transaction for up to a second.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from dagster._core.storage.event_log import SqliteEventLogStorage
+from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
+from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy.pool import NullPool
+
+TRANSACTION_SECONDS = 1.0
+"""Other processes that write events wait so long at most."""
+
+
+@contextmanager
+def few_transactions(storage: object) -> Iterator[None]:
+    """Let events that this thread stores inside the block share transactions; they are all stored at its end.
+
+    Args:
+        storage: An event log storage. Only Dagster's SQLite storage is changed.
+    """
+    if not isinstance(storage, SqliteEventLogStorage):
+        yield
+        return
+    shared = _SharedConnections(storage)
+    storage._connect = shared.connect  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        del storage._connect  # the method of the class again
+        shared.close()
+
+
+@dataclass(slots=True)
+class _Shard:
+    engine: Engine
+    connection: Connection
+    begun: float
+
+
+class _SharedConnections:
+    """Connections to the shards of a storage, each open for all uses of one thread."""
+
+    def __init__(self, storage: SqliteEventLogStorage) -> None:
+        self._storage = storage
+        self._original = storage._connect
+        self._thread = threading.get_ident()
+        self._shards: dict[str, _Shard] = {}
+
+    @contextmanager
+    def connect(self, shard: str) -> Iterator[Connection]:
+        """Yield a connection with an open transaction, as ``SqliteEventLogStorage._connect``."""
+        if threading.get_ident() != self._thread:
+            with self._original(shard) as connection:
+                yield connection
+            return
+        if shard not in self._shards:
+            # Creates the tables of a new shard, under a lock. Another thread may hold it and wait for our transaction.
+            self._commit()
+            with self._original(shard):
+                pass
+            engine = create_engine(
+                self._storage.conn_string_for_shard(shard),
+                poolclass=NullPool,
+                connect_args={"timeout": SQLITE_BUSY_TIMEOUT_SECONDS},
+            )
+            self._shards[shard] = _Shard(engine, engine.connect(), 0.0)
+        opened = self._shards[shard]
+        if not opened.connection.in_transaction():
+            opened.connection.begin()
+            opened.begun = time.monotonic()
+        try:
+            yield opened.connection
+        except BaseException:
+            opened.connection.rollback()
+            raise
+        if time.monotonic() - opened.begun > TRANSACTION_SECONDS:
+            opened.connection.commit()
+
+    def close(self) -> None:
+        """Commit and close all connections."""
+        try:
+            self._commit()
+        finally:
+            for opened in self._shards.values():
+                opened.connection.close()
+                opened.engine.dispose()
+
+    def _commit(self) -> None:
+        for opened in self._shards.values():
+            if opened.connection.in_transaction():
+                opened.connection.commit()
