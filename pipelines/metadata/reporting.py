@@ -171,13 +171,14 @@ def _file_and_position(alarm: Alarm) -> str:
 
 def picture_metadata(logs: Sequence[LogState]) -> MarkdownValue:
     """The picture as Markdown, followed by the same figures as text for users who cannot see it."""
+    states = states_seen(logs)
     rows = [
-        [log.topic_partition, *(offsets.get(state, 0) for state in states_seen(logs))]
+        [log.topic_partition, *(offsets.get(state, 0) for state in states)]
         for log in most_telling(logs)
         if (offsets := log.offsets_by_state) is not None
     ]
     image = base64.b64encode(ledger_picture(logs).encode()).decode()
     return MarkdownValue(
         f"![Offsets of each topic partition by ledger state](data:image/svg+xml;base64,{image})\n\n"
-        + markdown_table(["topic partition", *states_seen(logs)], rows)
+        + markdown_table(["topic partition", *states], rows)
     )

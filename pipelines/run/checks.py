@@ -93,10 +93,10 @@ def every_offset_accounted_for(state: LakeState) -> CheckAnswer:
     Args:
         state: The logs of this run.
     """
-    logs = [log for log in state.logs if log.ledger or not log.row.stopped]
+    logs = [log for log in state.logs if _is_validated(log)]
     if not logs:
         return EVERY_OFFSET_ACCOUNTED_FOR.unanswered(f"No log of the lake {state.name} could be validated.")
-    left_out = [log.topic_partition for log in state.logs if log not in logs]
+    left_out = [log.topic_partition for log in state.logs if not _is_validated(log)]
     failures = []
     for log in logs:
         hole = log.hole
@@ -115,6 +115,10 @@ def every_offset_accounted_for(state: LakeState) -> CheckAnswer:
             "picture": picture_metadata(logs),
         },
     )
+
+
+def _is_validated(log: LogState) -> bool:
+    return bool(log.ledger) or not log.row.stopped
 
 
 def nothing_remote(state: LakeState) -> CheckAnswer:
@@ -277,8 +281,9 @@ def _by_severity(not_met: Sequence[tuple[LogState, LogExpectation]]) -> list[lis
 
 
 def _by_name(outcomes: Sequence[tuple[LogState, LogExpectation]]) -> list[list[str | int | None]]:
-    names = dict.fromkeys(outcome.name for _, outcome in outcomes)
-    met = {name: [o.success for _, o in outcomes if o.name == name] for name in names}
+    met: dict[str, list[bool]] = {}
+    for _, outcome in outcomes:
+        met.setdefault(outcome.name, []).append(outcome.success)
     return [[name, sum(found), len(found) - sum(found)] for name, found in met.items()]
 
 

@@ -190,7 +190,12 @@ def _range(
 
 def _crc_failures(lake: str, logs: Sequence[str]) -> dict[str, list[int]]:
     """Expected offsets of batches with a wrong CRC, by log; without bytes that were replaced by valid ones."""
-    where: list[tuple[str, str, object]] = [("log", "in", list(logs)), ("verdict", "==", str(CorruptionReason.CRC))]
+    # `batches` has many rows and many files: read it only for segments with bytes in quarantine.
+    damaged: list[tuple[str, str, object]] = [("log", "in", list(logs)), ("quarantined_bytes", ">=", 1)]
+    ids = read_rows(lake, "validations", ["segment_id"], damaged)["segment_id"].to_pylist()
+    if not ids:
+        return {}
+    where: list[tuple[str, str, object]] = [("segment_id", "in", ids), ("verdict", "==", str(CorruptionReason.CRC))]
     failures: dict[str, list[int]] = {}
     found = read_rows(lake, "batches", ["log", "segment_id", "base_offset"], where).to_pylist()
     feeding = {s.segment_id for s in archive.ingested_segments(lake, sorted({row["log"] for row in found}))}

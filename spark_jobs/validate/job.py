@@ -37,6 +37,7 @@ from spark_jobs.lake.ledger.log_transactions import read_transactions
 from spark_jobs.lake.published import withdrawals
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
+from spark_jobs.lake.segments.validations import ValidationCounts
 from spark_jobs.lake.setup.policies import read_policies
 from spark_jobs.lake.store import storage
 from spark_jobs.tasks.batch_stream import BatchFile, SegmentPlace
@@ -232,11 +233,14 @@ def apply(plan: ValidatePlan, config: ValidateConfig, executor: Executor) -> Job
     if taken_back:
         commits.delete(config.lake, "validations", ("segment_id", taken_back), config.run_id, expected)
     _commit_validations(validated, config, expected)
+    counts: dict[str, list[ValidationCounts]] = {}
+    for segment, result in validated:
+        counts.setdefault(segment.log, []).append(result.counts)
     return JobReport(
         job=config.JOB,
         run_id=config.run_id,
         lake=config.lake,
-        changed=tuple(_change(log, validated, ledger[log.row.log]) for log in plan.logs),
+        changed=tuple(_change(log, counts.get(log.row.log, ()), ledger[log.row.log]) for log in plan.logs),
         findings=tuple(new_findings),
         plan=plan.as_dict(),
         used_executor=True,
@@ -376,8 +380,7 @@ def _commit_validations(validated: Sequence[Validated], config: ValidateConfig, 
     commits.append(config.lake, "validations", columns, config.run_id, expected=expected)
 
 
-def _change(log: ValidateLogPlan, validated: Sequence[Validated], ledger: Sequence[LedgerRow]) -> LogChange:
-    mine = [result.counts for segment, result in validated if segment.log == log.row.log]
+def _change(log: ValidateLogPlan, mine: Sequence[ValidationCounts], ledger: Sequence[LedgerRow]) -> LogChange:
     states: dict[str, int] = {}
     for row in ledger:
         states[row.state] = states.get(row.state, 0) + row.end_offset - row.start_offset

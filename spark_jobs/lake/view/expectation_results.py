@@ -169,15 +169,24 @@ def _keep(lake: str, kept: Mapping[str, Results], version: RecordsVersion) -> No
         "table_id": version.table_id,
         "table_version": version.version,
         "ledger_version": version.ledger_version,
-        "logs": {log: dataclasses.asdict(found) for log, found in sorted(kept.items())},
+        "logs": {log: _plain(found) for log, found in sorted(kept.items())},
     }
-    text = json.dumps(content, indent=1).encode()
+    text = json.dumps(content).encode()
     try:
         is_new = storage.read(results_file(lake)) != text
     except OSError:
         is_new = True
     if is_new:
         registry.put_in_home(results_file(lake), text)
+
+
+def _plain(found: Results) -> dict[str, object]:
+    """As ``dataclasses.asdict``, which copies every value: a lake may have 10,000 logs."""
+    outcomes = [{field.name: getattr(each, field.name) for field in _FIELDS} for each in found.outcomes]
+    return {"start_offset": found.start_offset, "end_offset": found.end_offset, "outcomes": outcomes}
+
+
+_FIELDS = dataclasses.fields(LogExpectation)
 
 
 def _results_of(report: JobReport, ranges: Mapping[str, tuple[int, int]]) -> dict[str, Results]:
