@@ -209,6 +209,7 @@ class BatchTable:
         Returns:
             The first batch that is not accepted.
         """
+        frame[slots.TABLE] = self.table.ctypes.data
         frame[slots.FIRST], frame[slots.END] = first, end
         frame[slots.WRAPPED] = self.is_compressed
         frame[slots.PREVIOUS_LAST] = self.table[first - 1, slots.LAST_OFFSET] if first else lowest - 1

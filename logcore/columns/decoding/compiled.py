@@ -171,31 +171,23 @@ class CompiledLane(Generic[Rows]):
             end = batches.unfold(first, end, self._frame, self.next_offset)
         wanted = self._wants(first, end)
         if wanted is None:
-            yield from self._run(first, end)
+            yield from self._run(self._table, first, end)
             return
-        changes = np.append(np.flatnonzero(np.diff(wanted)) + 1, end - first)
-        at = first
-        for change in changes.tolist():
-            stop = first + change
-            if stop == at:
-                continue
-            if not wanted[at - first]:
-                yield stop, None
-            else:
-                accepted = at
-                for so_far, rows in self._run(at, stop):
-                    accepted = so_far
-                    yield accepted, rows
-                if accepted < stop:
-                    return
-            at = stop
+        # Wanted batches are read from a table of their own. Between the markers of small transactions there may be one
+        # batch at a time, and a kernel call for each would cost more than all else.
+        places = np.flatnonzero(wanted) + first
+        if not len(places):
+            yield end, None
+            return
+        for done, rows in self._run(self._table[places], 0, len(places)):
+            yield int(places[done]) if done < len(places) else end, rows
 
-    def _run(self, first: int, end: int) -> Iterator[tuple[int, Rows | None]]:
-        """Yield rows of batches that are all wanted, at most ROW_LIMIT at a time."""
-        table, batches = self._table, self._batch_table
+    def _run(self, table: Table, first: int, end: int) -> Iterator[tuple[int, Rows | None]]:
+        """Yield rows of batches of a table that are all wanted, at most ROW_LIMIT at a time."""
+        batches = self._batch_table
         while first < end:
             stop, records, nbytes = end, batches.records, batches.body_bytes
-            whole = first == 0 and end == batches.count and batches.kind == slots.PLAIN
+            whole = table is self._table and first == 0 and end == batches.count and batches.kind == slots.PLAIN
             if not whole or records > ROW_LIMIT:
                 counts = np.cumsum(table[first:end, slots.RECORD_COUNT])
                 stop = first + max(1, int(np.searchsorted(counts, ROW_LIMIT, side="right")))
@@ -210,29 +202,33 @@ class CompiledLane(Generic[Rows]):
                     return
             headers = 0 if batches.is_messages else nbytes // 2
             if not batches.is_messages and (records > ROW_LIMIT or nbytes > LARGE_BYTES):
-                stop = self._inspect(first, stop)
+                stop = self._inspect(table, first, stop)
                 if stop == first:
                     return
                 headers = int(table[first:stop, slots.HEADERS].sum())
             accepted = first
-            for so_far, rows in self._emit(first, stop, min(records, ROW_LIMIT), nbytes, headers):
+            for so_far, rows in self._emit(table, first, stop, min(records, ROW_LIMIT), nbytes, headers):
                 accepted = so_far
                 yield accepted, rows
             if accepted < stop:
                 return
             first = stop
 
-    def _inspect(self, first: int, stop: int) -> int:
+    def _inspect(self, table: Table, first: int, stop: int) -> int:
         frame = self._frame
+        frame[slots.TABLE] = table.ctypes.data
         frame[slots.FIRST], frame[slots.END], frame[slots.RECORD] = first, stop, 0
         self._batch_table.library.call("inspect", self._address)
         return int(frame[slots.FIRST])
 
-    def _emit(self, first: int, stop: int, room: int, nbytes: int, headers: int) -> Iterator[tuple[int, Rows | None]]:
+    def _emit(
+        self, table: Table, first: int, stop: int, room: int, nbytes: int, headers: int
+    ) -> Iterator[tuple[int, Rows | None]]:
         frame = self._frame
         kernel = "emit_messages" if self._batch_table.is_messages else "emit"
         frame[slots.FIRST], frame[slots.END], frame[slots.RECORD] = first, stop, 0
         while True:
+            frame[slots.TABLE] = table.ctypes.data
             self._output.prepare(frame, room, nbytes, headers)
             self._batch_table.library.call(kernel, self._address)
             rows = self._output.finish(frame) if frame[slots.ROWS] else None
