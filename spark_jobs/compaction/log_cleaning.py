@@ -32,7 +32,7 @@ from logcore.logs.model.topic_config import TopicConfig
 from logcore.segments.filenames import is_coordinator_topic, segment_base_offset
 from logcore.segments.scanning.scan import End
 from spark_jobs.compaction.aborted_offsets import Aborted
-from spark_jobs.compaction.cleaning_proof import not_a_part, not_newest, rows, tally
+from spark_jobs.compaction.cleaning_proof import Seen, not_a_part, not_newest, rows, tally
 from spark_jobs.compaction.newest_by_key import NewestByKey, both_sides
 from spark_jobs.lake.delta.tables import read_rows
 from spark_jobs.lake.segments import cleaned_files
@@ -189,7 +189,7 @@ def _clean(task: CleaningTask) -> CleaningResult:
                     cleaned = cleaner.clean(group.segments, file)
                     segment = cleaned_files.place(task.lake, file, cleaned, sources.of(group))
             if segment is None:
-                for batch in _rows_of(group):
+                for batch in rows_of(group):
                     before.add(batch)
                     after.add(batch, refuses_aborted=group.refusal is None)
                 continue
@@ -263,12 +263,14 @@ def proven_part(
     segment: Segment,
     before: Sequence[NewestByKey] = (),
     after: Sequence[NewestByKey] = (),
+    seen: Seen | None = None,
 ) -> ValidationCounts:
     """Read a cleaned file from disk, and prove everything except that no record is missing.
 
     Args:
         before: Get the rows before cleaning.
         after: Get the rows after cleaning.
+        seen: See `not_a_part`.
 
     Returns:
         The counts for the file's row in ``validations``.
@@ -282,15 +284,16 @@ def proven_part(
         counts = _counts(segment, content)
         if counts.verdict != str(End.CLEAN):
             raise Unproven(f"the cleaned segment at base offset {segment.base_offset} is {counts.verdict}")
-        old, new = tally(_rows_of(group), before), tally(rows(content, segment.base_offset), after)
+        old, new = tally(rows_of(group), before), tally(rows(content, segment.base_offset), after)
         with closing(old), closing(new):
-            wrong = not_a_part(old, new)
+            wrong = not_a_part(old, new, seen)
         if wrong is not None:
             raise Unproven(wrong)
         return counts
 
 
-def _rows_of(group: PlannedGroup) -> Iterator[pa.RecordBatch]:
+def rows_of(group: PlannedGroup) -> Iterator[pa.RecordBatch]:
+    """Rows of the segments of a group, as the proof compares them."""
     for segment in group.segments:
         yield from rows(segment.content, segment.base_offset)
 

@@ -46,14 +46,15 @@ _values = attrgetter(*FACTS.names)
 
 @dataclass(frozen=True, slots=True)
 class SegmentFacts:
-    """The facts of one segment: their file, relative to the lake, the byte ranges that cannot be trusted, and the
-    number of records in the rest.
+    """The facts of one segment: their file, relative to the lake, the byte ranges that cannot be trusted, the number of
+    records in the rest, and whether any of them is of a transaction or a marker.
     """
 
     base_offset: int
     path: str
     stretches: tuple[Stretch, ...]
     records: int
+    has_transactions: bool
 
 
 def write_facts(lake: str, path: str, content: Buffer, base_offset: int, next_base_offset: int | None) -> SegmentFacts:
@@ -63,9 +64,9 @@ def write_facts(lake: str, path: str, content: Buffer, base_offset: int, next_ba
         OSError: The file cannot be written.
     """
     stretches: list[Stretch] = []
-    records = 0
+    records, has_transactions = 0, False
     with (
-        storage.writing(storage.join(lake, path)) as local,
+        storage.writing(storage.join(lake, path), is_synced=False) as local,
         pa.OSFile(local, "wb") as file,
         pa.ipc.new_file(file, FACTS, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer,
     ):
@@ -76,12 +77,13 @@ def write_facts(lake: str, path: str, content: Buffer, base_offset: int, next_ba
                 continue
             held.append(_values(item))
             records += item.record_count
+            has_transactions |= item.is_control or item.is_transactional
             if len(held) == _ROWS_AT_ONCE:
                 writer.write_batch(_columns(held))
                 held.clear()
         if held:
             writer.write_batch(_columns(held))
-    return SegmentFacts(base_offset, path, tuple(stretches), records)
+    return SegmentFacts(base_offset, path, tuple(stretches), records, has_transactions)
 
 
 def _columns(held: list[tuple[object, ...]]) -> pa.RecordBatch:

@@ -249,8 +249,11 @@ class Staged:
 
     path: str
 
-    def place(self, final: str, *, modified_ms: int | None = None) -> None:
+    def place(self, final: str, *, modified_ms: int | None = None, is_synced: bool = True) -> None:
         """Put it in its place, complete and on disk.
+
+        Args:
+            is_synced: False for a file that no later process needs: it need not be on disk.
 
         Raises:
             OSError: It cannot be written. Then nothing is visible at its place.
@@ -258,12 +261,15 @@ class Staged:
         if is_remote(final):
             object_store.upload(self.path, final)
             return
-        sync(self.path)
+        if is_synced:
+            sync(self.path)
         if modified_ms is not None:
             os.utime(self.path, ns=(modified_ms * 1_000_000,) * 2)
         around = os.path.dirname(final)
         os.makedirs(around, exist_ok=True)
         os.replace(self.path, final)
+        if not is_synced:
+            return
         sync(around)
         # A directory is an entry of its parent, which any process may have just created.
         for _ in range(_SYNCED_AROUND):
@@ -289,15 +295,18 @@ def staged(directory: str) -> Iterator[Staged]:
 
 
 @contextmanager
-def writing(path: str, *, modified_ms: int | None = None) -> Iterator[str]:
+def writing(path: str, *, modified_ms: int | None = None, is_synced: bool = True) -> Iterator[str]:
     """Yield the name of a local file to write. It is placed when the block ends, and deleted if the block fails.
+
+    Args:
+        is_synced: See `Staged.place`.
 
     Raises:
         OSError: Disk or store fail to write. Then nothing is visible at its place.
     """
     with staged(directory_of(path)) as file:
         yield file.path
-        file.place(path, modified_ms=modified_ms)
+        file.place(path, modified_ms=modified_ms, is_synced=is_synced)
 
 
 def files_below(root: str) -> Iterator[StoredFile]:
