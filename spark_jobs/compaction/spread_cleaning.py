@@ -30,8 +30,11 @@ from typing import TYPE_CHECKING, TypeVar
 from logcore.columns.cleaning.offset_map import HashKey
 from spark_jobs.compaction.log_cleaning import CleaningResult, CleaningTask, Replacement
 from spark_jobs.compaction.spread.plain_steps import (
+    CleanedGroup,
+    ComparedPiece,
     NotPlain,
     clean_plain_group,
+    compare_piece,
     prove_remaining,
     write_newest_offsets,
     write_rows,
@@ -103,15 +106,22 @@ def _by_maps(executor: Executor, run: SpreadRun, plan: SpreadPlan) -> list[Repla
 
 def _plain(executor: Executor, run: SpreadRun, plan: SpreadPlan) -> list[Replacement | None] | None:
     """Clean with the steps for plain logs; None if the log is not plain."""
-    read = _each(executor, partial(write_rows, run), plan.keys, _sizes([each.segment for each in plan.keys]))
-    if any(read):
+    pieces = [piece for of_group in plan.pieces for piece in of_group]
+    if any(_each(executor, partial(write_rows, run), pieces, [piece.end - piece.start for piece in pieces])):
         return None
     _each(executor, partial(write_newest_offsets, run), range(plan.ranges))
+    # Before the system writes them to the disk.
+    run_folder.remove(run.lake, run.rows_folder)
+    sizes = [each.bytes for each in plan.groups]
+    groups: list[CleanedGroup | NotPlain] = _each(executor, partial(clean_plain_group, run), plan.groups, sizes)
+    compared: list[ComparedPiece] = []
     replaced = []
-    for each in _each(executor, partial(clean_plain_group, run), plan.groups):
-        if isinstance(each, NotPlain):
+    for group, of_group in zip(groups, plan.pieces, strict=True):
+        if isinstance(group, NotPlain):
             return None
-        replaced.append(each)
+        compared += group.compared(of_group)
+        replaced.append(group.replacement)
+    _each(executor, partial(compare_piece, run), compared, [each.piece.end - each.piece.start for each in compared])
     _each(executor, partial(prove_remaining, run), range(plan.ranges))
     return replaced
 

@@ -43,6 +43,7 @@ from spark_jobs.compaction.spread.run import (
     MOST_OFFSETS,
     GroupTask,
     KeysTask,
+    Piece,
     SpreadPlan,
     SpreadRound,
     SpreadRun,
@@ -79,7 +80,9 @@ def plan_round(run: SpreadRun, task: CleaningTask, every: Sequence[SegmentFacts]
         groups, of_map = plan.groups(end), _states_of_map(task, plan, facts)
         bits = key_hashes.bits_for(sum(facts[segment.base_offset].records for segment in plan.segments), run.rows)
         bases = [[segment.base_offset for segment in group.segments] for group in groups]
-        write_round(run, SpreadRound(plan.round, end, bits, bases))
+        pieces = tuple(tuple(_pieces(group, slices, facts)) for group in groups)
+        first_of_pieces = [[piece.base_offset for piece in of_group] for of_group in pieces]
+        write_round(run, SpreadRound(plan.round, end, bits, bases, first_of_pieces))
         return SpreadPlan(
             ranges=1 << bits,
             keys=tuple(
@@ -97,8 +100,20 @@ def plan_round(run: SpreadRun, task: CleaningTask, every: Sequence[SegmentFacts]
             ),
             first_dirty_offset=plan.next_first_dirty(end),
             damage=damage_of(plan, SourceFiles(task.segments)),
+            pieces=pieces,
             is_plain=_is_plain(plan, groups, facts),
         )
+
+
+def _pieces(
+    group: PlannedGroup, slices: Mapping[int, LogSegment], facts: Mapping[int, SegmentFacts]
+) -> Iterator[Piece]:
+    for source in group.segments:
+        starts = [(0, source.base_offset), *facts[source.base_offset].splits]
+        ends = [*starts[1:], (source.size, source.next_base_offset)]
+        for (start, base_offset), (end, next_offset) in zip(starts, ends, strict=True):
+            segment = slices[source.base_offset]
+            yield Piece(segment, replace(source, held=b""), start, end, base_offset, next_offset)
 
 
 def _is_plain(plan: CompactionPlan, groups: Sequence[PlannedGroup], facts: Mapping[int, SegmentFacts]) -> bool:

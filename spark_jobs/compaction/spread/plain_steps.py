@@ -3,10 +3,11 @@
 A log is plain if its round has no transaction, no damage, and only batches that the kernels read. Then one bit for each
 offset says which records remain by their keys, and a group needs no map and no hash.
 
-    rows      a task a segment           hash and offset of each record with a key             (`range_rows`)
+    rows      a task a piece             hash and offset of each record with a key             (`range_rows`)
     newest    a task a range of hashes   the offsets that remain by key, for each group
-    groups    a task a group             new files, read again and compared with their sources; the same decoding gives
-                                         the rows of the proof
+    groups    a task a group             new files, their checksums and batches read again
+    compare   a task a piece             new files compared with their sources; the same decoding gives the rows of the
+                                         proof
     proof     a task a range of hashes   the newest record of every key remains
 
 The rows of the proof come from the files' contents and not from the cleaner: the hash of the key under another secret,
@@ -17,6 +18,7 @@ A batch that turns out not to be plain ends the way (`NotPlain`): the log is the
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -32,24 +34,30 @@ from logcore.columns.cleaning.offset_map import HashKey, OffsetMap
 from logcore.columns.kernels import slots
 from logcore.columns.kernels.cleaning import cleaning_slots as at_slot
 from logcore.logs.compaction.cleaning_round import SourceSegment
+from logcore.records.batch import LOG_OVERHEAD
 from spark_jobs.compaction import row_blocks
 from spark_jobs.compaction.aborted_offsets import Aborted
+from spark_jobs.compaction.cleaning_proof import not_a_part, rows
 from spark_jobs.compaction.key_hashes import Hashed
-from spark_jobs.compaction.log_cleaning import Replacement, Unproven, aborted_of, proven_part, replacement, rows_of
+from spark_jobs.compaction.log_cleaning import Replacement, Unproven, aborted_of, replacement, rows_of, sound_counts
 from spark_jobs.compaction.newest_by_key import hashes_of_column
 from spark_jobs.compaction.row_blocks import BlockFiles
 from spark_jobs.compaction.spread.range_rows import HashRange, RangeWriter, range_writer
 from spark_jobs.compaction.spread.run import (
     GroupTask,
-    KeysTask,
+    Piece,
     SpreadRound,
     SpreadRun,
     faults,
+    opened_piece,
     opened_source,
     read_round,
 )
 from spark_jobs.lake.segments import cleaned_files
+from spark_jobs.lake.segments.archive import Segment
+from spark_jobs.lake.segments.log_directory import slice_bytes
 
+_BATCH = struct.Struct(">qi")
 REMAINS, TOMBSTONE, OFFSET_SHIFT = 1, 2, 2
 """Of a word of the proof."""
 
@@ -59,14 +67,45 @@ class NotPlain:
     """The log has a batch that must be cleaned by its keys."""
 
 
+@dataclass(frozen=True, slots=True)
+class CleanedGroup:
+    """A group after cleaning.
+
+    Attributes:
+        replacement: The new segment; None where nothing changes.
+        borders: Where each piece of the group begins in the new segment, and its end.
+    """
+
+    replacement: Replacement | None
+    borders: tuple[int, ...]
+
+    def compared(self, pieces: Sequence[Piece]) -> Iterator[ComparedPiece]:
+        """The tasks that compare the group's pieces with the new segment."""
+        if self.replacement is None:
+            yield from (ComparedPiece(piece, None, 0, 0) for piece in pieces)
+            return
+        for piece, start, end in zip(pieces, self.borders[:-1], self.borders[1:], strict=True):
+            yield ComparedPiece(piece, self.replacement.segment, start, end)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedPiece:
+    """A piece, and the part of the new segment with what remains of it; `new` is None where nothing changes."""
+
+    piece: Piece
+    new: Segment | None
+    start: int
+    end: int
+
+
 @faults
-def write_rows(run: SpreadRun, task: KeysTask) -> NotPlain | None:
-    """Write hashes and offsets of the records of one segment."""
+def write_rows(run: SpreadRun, piece: Piece) -> NotPlain | None:
+    """Write hashes and offsets of the records of one piece."""
     known = read_round(run)
     try:
         with (
-            opened_source(run.lake, task.segment, task.source) as source,
-            range_writer(run.lake, run.hashed_rows(source.base_offset), known.bits, run.rows) as file,
+            opened_piece(run.lake, piece) as source,
+            range_writer(run.lake, run.hashed_rows(piece.base_offset), known.bits, run.rows) as file,
         ):
             for some in _rows(source, run.hash_key):
                 file.add(some)
@@ -95,8 +134,8 @@ def write_newest_offsets(run: SpreadRun, bucket: int) -> int:
     """
     known = read_round(run)
     first_dirty = known.round.first_dirty_offset
-    paths = [run.hashed_rows(base) for bases in known.groups for base in bases]
-    borders = np.array([bases[0] for bases in known.groups[1:]], np.int64)
+    paths = [run.hashed_rows(base) for bases in known.pieces for base in bases]
+    borders = np.array([bases[0] for bases in known.pieces[1:]], np.int64)
     of_range = HashRange(run.lake, paths, bucket, known.bits, run.rows)
     with row_blocks.written(run.lake, run.newest(bucket), 1) as file:
         for number in range(of_range.parts):
@@ -123,15 +162,16 @@ def _remaining(of_range: HashRange, number: int, first_dirty: int) -> npt.NDArra
 
 
 @faults
-def clean_plain_group(run: SpreadRun, task: GroupTask) -> Replacement | NotPlain | None:
-    """Write one new segment, and the rows of the proof; None where nothing changes."""
+def clean_plain_group(run: SpreadRun, task: GroupTask) -> CleanedGroup | NotPlain:
+    """Write one new segment, and read its checksums and batches again."""
     known, group = read_round(run), task.group
     slices = [one for segment in task.segments for one in segment.slices]
     with ExitStack() as opened:
-        sources = tuple(
-            opened.enter_context(opened_source(run.lake, segment, source))
+        sources = [
+            # The bits are of clean records too.
+            replace(opened.enter_context(opened_source(run.lake, segment, source)), dirty_position=0)
             for source, segment in zip(group.segments, task.segments, strict=True)
-        )
+        ]
         cleaner = CompiledCleaner.resumed(
             known.round,
             OffsetMap(),
@@ -142,21 +182,28 @@ def clean_plain_group(run: SpreadRun, task: GroupTask) -> Replacement | NotPlain
         )
         with cleaned_files.log_file(run.lake, slices[0].log) as file:
             try:
-                # The bits are of clean records too.
-                cleaned = cleaner.clean([replace(source, dirty_position=0) for source in sources], file)
+                cleaned = cleaner.clean(sources, file)
             except NotDescribed:
                 return NotPlain()
             placed = cleaned_files.place(run.lake, file, cleaned, slices)
-        del cleaner
-        read = replace(group, segments=sources)
-        with range_writer(run.lake, run.proof(0, task.number), known.bits, run.rows) as rows:
-            proof = _ProofRows(rows, aborted_of(run.lake, slices[0].log), known.end_offset, run.proof_key)
-            if placed is None:
-                for batch in rows_of(read):
-                    proof.add(batch, np.ones(batch.num_rows, bool))
-                return None
-            counts = proven_part(run.lake, read, placed, seen=proof.add)
-        return replacement(slices, placed, counts)
+    if placed is None:
+        return CleanedGroup(None, ())
+    with slice_bytes(run.lake, placed) as content:
+        counts = sound_counts(placed, content)
+        return CleanedGroup(replacement(slices, placed, counts), _borders(content, known.pieces[task.number]))
+
+
+def _borders(content: memoryview, bases: Sequence[int]) -> tuple[int, ...]:
+    """Where the batches from each base offset on begin in a file of sound batches, and its end."""
+    borders: list[int] = []
+    position = 0
+    while position < len(content):
+        base_offset, length = _BATCH.unpack_from(content, position)
+        while len(borders) < len(bases) and base_offset >= bases[len(borders)]:
+            borders.append(position)
+        position += LOG_OVERHEAD + length
+    borders += [position] * (len(bases) - len(borders))
+    return (0, *borders[1:], position)
 
 
 def _bits_of(run: SpreadRun, task: GroupTask, known: SpreadRound) -> NewestBits:
@@ -170,6 +217,31 @@ def _offsets_of(run: SpreadRun, task: GroupTask, known: SpreadRound) -> Iterator
         with files.opened(run.newest(bucket)) as file:
             for block in range(task.number, file.blocks, len(known.groups)):
                 yield file.rows(block)[:, 0].view(np.int64)
+
+
+@faults
+def compare_piece(run: SpreadRun, task: ComparedPiece) -> None:
+    """Compare the records of a piece with those of the new file, and write the rows of the proof.
+
+    Raises:
+        Unproven: The new file must not be used.
+    """
+    known, piece = read_round(run), task.piece
+    aborted = aborted_of(run.lake, piece.segment.slices[0].log)
+    with (
+        opened_piece(run.lake, piece) as source,
+        range_writer(run.lake, run.proof_rows(piece.base_offset), known.bits, run.rows) as rows_file,
+    ):
+        proof = _ProofRows(rows_file, aborted, known.end_offset, run.proof_key)
+        if task.new is None:
+            for batch in rows_of([source]):
+                proof.add(batch, np.ones(batch.num_rows, bool))
+            return
+        with slice_bytes(run.lake, task.new) as content:
+            part = content[task.start : task.end]
+            wrong = not_a_part(rows_of([source]), rows(part, piece.base_offset), proof.add)
+    if wrong is not None:
+        raise Unproven(wrong)
 
 
 class _ProofRows:
@@ -207,7 +279,7 @@ def prove_remaining(run: SpreadRun, bucket: int) -> None:
         Unproven: A newest record is gone.
     """
     known = read_round(run)
-    paths = [run.proof(0, number) for number in range(len(known.groups))]
+    paths = [run.proof_rows(base) for bases in known.pieces for base in bases]
     lost = lost_offset(run.lake, paths, bucket, known.bits, run.rows)
     if lost is not None:
         raise Unproven(f"the record at offset {lost} is the newest of its key and is gone")

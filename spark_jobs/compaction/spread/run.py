@@ -59,13 +59,22 @@ class SpreadRun:
         """The newer offsets that the groups need from a range of hashes."""
         return f"{self.folder}/newer-{bucket:05d}"
 
+    @property
+    def rows_folder(self) -> str:
+        """The folder of what `hashed_rows` names."""
+        return f"{self.folder}/rows"
+
     def hashed_rows(self, base_offset: int) -> str:
-        """The records of a segment of a plain log, by the hashes of their keys."""
-        return f"{self.folder}/rows-{base_offset:020d}"
+        """The records of a piece of a plain log, by the hashes of their keys."""
+        return f"{self.rows_folder}/{base_offset:020d}"
 
     def newest(self, bucket: int) -> str:
         """The offsets that remain by key, from a range of hashes."""
         return f"{self.folder}/newest-{bucket:05d}"
+
+    def proof_rows(self, base_offset: int) -> str:
+        """The rows of the proof of a piece of a plain log."""
+        return f"{self.folder}/proof-rows-{base_offset:020d}"
 
     def proof(self, side: int, number: int) -> str:
         """The hashes of a group before (0) and after (1) cleaning."""
@@ -101,6 +110,32 @@ class GroupTask:
     group: PlannedGroup
     state: CleanedTransactionState
 
+    @property
+    def bytes(self) -> int:
+        """Bytes of the group."""
+        return sum(one.size for segment in self.segments for one in segment.slices)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Batches of a segment that one task reads.
+
+    Attributes:
+        segment: The segment.
+        source: The segment without its bytes.
+        start: Position of the first batch.
+        end: Position after the last batch.
+        base_offset: Base offset of the first batch, or of the segment.
+        next_offset: Base offset of the next piece.
+    """
+
+    segment: LogSegment
+    source: SourceSegment
+    start: int
+    end: int
+    base_offset: int
+    next_offset: int
+
 
 @dataclass(frozen=True, slots=True)
 class SpreadPlan:
@@ -112,6 +147,8 @@ class SpreadPlan:
     groups: tuple[GroupTask, ...]
     first_dirty_offset: int
     damage: tuple[DamagedPlace, ...]
+    pieces: tuple[tuple[Piece, ...], ...]
+    """Of each group."""
     is_plain: bool
     """Whether the steps of `plain_steps` may clean the log. Reading the records may still show that they may not."""
 
@@ -126,6 +163,8 @@ class SpreadRound:
     """Leading bits of a hash that select its range."""
     groups: list[list[int]]
     """Base offsets of the segments of each group."""
+    pieces: list[list[int]]
+    """Base offsets of the pieces of each group."""
 
 
 def faults(work: Callable[Given, Result]) -> Callable[Given, Result | CleaningResult]:
@@ -146,6 +185,19 @@ def opened_source(lake: str, segment: LogSegment, source: SourceSegment) -> Iter
     """The source with its bytes."""
     with segment_bytes(lake, segment) as content:
         yield replace(source, held=content)
+
+
+@contextmanager
+def opened_piece(lake: str, piece: Piece) -> Iterator[SourceSegment]:
+    """The piece as a segment of its own."""
+    with segment_bytes(lake, piece.segment) as content:
+        yield replace(
+            piece.source,
+            base_offset=piece.base_offset,
+            next_base_offset=piece.next_offset,
+            held=content[piece.start : piece.end],
+            dirty_position=0,
+        )
 
 
 def write_round(run: SpreadRun, known: SpreadRound) -> None:
