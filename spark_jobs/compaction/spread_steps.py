@@ -82,7 +82,9 @@ def plan_round(run: SpreadRun, task: CleaningTask, every: Sequence[SegmentFacts]
         bases = [[segment.base_offset for segment in group.segments] for group in groups]
         pieces = tuple(tuple(_pieces(group, slices, facts)) for group in groups)
         first_of_pieces = [[piece.base_offset for piece in of_group] for of_group in pieces]
-        write_round(run, SpreadRound(plan.round, end, bits, bases, first_of_pieces))
+        is_plain = _is_plain(plan, groups, facts)
+        hidden = aborted_of(task.lake, task.log).ranges if is_plain else []
+        write_round(run, SpreadRound(plan.round, end, bits, bases, first_of_pieces, hidden))
         return SpreadPlan(
             ranges=1 << bits,
             keys=tuple(
@@ -101,7 +103,7 @@ def plan_round(run: SpreadRun, task: CleaningTask, every: Sequence[SegmentFacts]
             first_dirty_offset=plan.next_first_dirty(end),
             damage=damage_of(plan, SourceFiles(task.segments)),
             pieces=pieces,
-            is_plain=_is_plain(plan, groups, facts),
+            is_plain=is_plain,
         )
 
 

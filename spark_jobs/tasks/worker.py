@@ -10,6 +10,7 @@ trusts what the other sends.
 
 from __future__ import annotations
 
+import importlib
 import os
 import pickle
 import signal
@@ -19,6 +20,8 @@ import traceback
 from multiprocessing.connection import Connection
 
 from spark_jobs.tasks.executor import perform
+
+LIKELY_MODULES = ("numpy", "pyarrow", "pyarrow.compute", "logcore.columns.engines", "spark_jobs.lake.segments.archive")
 
 
 def serve(pipe: Connection) -> None:
@@ -39,6 +42,14 @@ def serve(pipe: Connection) -> None:
             return
 
 
+def load_while_idle(pipe: Connection) -> None:
+    """Load what most tasks need, until the first task comes."""
+    for name in LIKELY_MODULES:
+        if pipe.poll():
+            return
+        importlib.import_module(name)
+
+
 def _end_with_the_driver() -> None:
     while os.read(0, 1):
         pass
@@ -52,7 +63,9 @@ def main() -> None:
     threading.Thread(target=_end_with_the_driver, daemon=True).start()
     # What a library prints must not become output of the command.
     os.dup2(2, 1)
-    serve(Connection(int(sys.argv[1])))
+    pipe = Connection(int(sys.argv[1]))
+    load_while_idle(pipe)
+    serve(pipe)
 
 
 if __name__ == "__main__":

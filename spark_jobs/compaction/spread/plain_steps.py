@@ -39,7 +39,7 @@ from spark_jobs.compaction import row_blocks
 from spark_jobs.compaction.aborted_offsets import Aborted
 from spark_jobs.compaction.cleaning_proof import not_a_part, rows
 from spark_jobs.compaction.key_hashes import Hashed
-from spark_jobs.compaction.log_cleaning import Replacement, Unproven, aborted_of, replacement, rows_of, sound_counts
+from spark_jobs.compaction.log_cleaning import Replacement, Unproven, replacement, rows_of, sound_counts
 from spark_jobs.compaction.newest_by_key import hashes_of_column
 from spark_jobs.compaction.row_blocks import BlockFiles
 from spark_jobs.compaction.spread.range_rows import HashRange, RangeWriter, range_writer
@@ -227,7 +227,7 @@ def compare_piece(run: SpreadRun, task: ComparedPiece) -> None:
         Unproven: The new file must not be used.
     """
     known, piece = read_round(run), task.piece
-    aborted = aborted_of(run.lake, piece.segment.slices[0].log)
+    aborted = Aborted.of((start, end) for start, end in known.hidden)
     with (
         opened_piece(run.lake, piece) as source,
         range_writer(run.lake, run.proof_rows(piece.base_offset), known.bits, run.rows) as rows_file,

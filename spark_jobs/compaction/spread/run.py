@@ -165,6 +165,8 @@ class SpreadRound:
     """Base offsets of the segments of each group."""
     pieces: list[list[int]]
     """Base offsets of the pieces of each group."""
+    hidden: list[list[int]]
+    """Ranges of offsets that the ledger calls aborted or unknown, of a plain log."""
 
 
 def faults(work: Callable[Given, Result]) -> Callable[Given, Result | CleaningResult]:

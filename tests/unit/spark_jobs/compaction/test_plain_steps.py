@@ -11,11 +11,10 @@ import pytest
 from logcore.columns.cleaning.newest_bits import NewestBits
 from logcore.logs.model.broker_line import BrokerLine
 from logcore.logs.model.topic_config import TopicConfig
-from spark_jobs.compaction import spread_cleaning
+from spark_jobs.compaction import spread_cleaning, spread_steps
 from spark_jobs.compaction.aborted_offsets import Aborted
 from spark_jobs.compaction.key_hashes import Hashed
 from spark_jobs.compaction.log_cleaning import CleaningResult, CleaningTask, clean_log
-from spark_jobs.compaction.spread import plain_steps
 from spark_jobs.compaction.spread.plain_steps import OFFSET_SHIFT, REMAINS, TOMBSTONE, lost_offset
 from spark_jobs.compaction.spread.range_rows import HashRange, range_writer
 from tests import handmade
@@ -140,7 +139,7 @@ def test_a_newest_record_without_its_bit_is_found_by_the_proof(tmp_path, monkeyp
 
 
 def test_an_aborted_record_in_a_new_file_refuses_the_round(tmp_path, monkeypatch, only_plain):
-    monkeypatch.setattr(plain_steps, "aborted_of", lambda lake, log: Aborted.of([(1, 2)]))
+    monkeypatch.setattr(spread_steps, "aborted_of", lambda lake, log: Aborted.of([(1, 2)]))
     log = {0: row(0, b"a") + row(1, b"b"), 2: row(2, b"a"), 3: row(3, b"z")}
     done = spread_cleaning.clean_spread(InProcessExecutor(), task_of(tmp_path, log))
     assert done.unproven == "offset 1 belongs to an aborted transaction and is still there"
