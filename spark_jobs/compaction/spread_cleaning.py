@@ -19,6 +19,8 @@ Memory of a task: some 20 MiB of buffers, and
     keys      `MAP_ROWS` rows of 120 bytes; more rows make more sorted runs
     newest    the same; a range of hashes with more rows is read in parts
     groups    the map of keys whose records the group loses, at most 51 bytes per key of `segment.bytes`
+Of a plain log: runs of rows of 24 bytes, a map of a range of hashes with at most `MAP_ROWS` keys of 51 bytes, and a bit
+for each offset of a group, at most 16 MiB.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ from spark_jobs.compaction.spread.run import (
     MOST_OFFSETS,
     GroupTask,
     KeysTask,
-    Piece,
+    SourcePiece,
     SpreadPlan,
     SpreadRound,
     SpreadRun,
@@ -109,13 +109,13 @@ def plan_round(run: SpreadRun, task: CleaningTask, every: Sequence[SegmentFacts]
 
 def _pieces(
     group: PlannedGroup, slices: Mapping[int, LogSegment], facts: Mapping[int, SegmentFacts]
-) -> Iterator[Piece]:
+) -> Iterator[SourcePiece]:
     for source in group.segments:
         starts = [(0, source.base_offset), *facts[source.base_offset].splits]
         ends = [*starts[1:], (source.size, source.next_base_offset)]
         for (start, base_offset), (end, next_offset) in zip(starts, ends, strict=True):
             segment = slices[source.base_offset]
-            yield Piece(segment, replace(source, held=b""), start, end, base_offset, next_offset)
+            yield SourcePiece(segment, replace(source, held=b""), start, end, base_offset, next_offset)
 
 
 def _is_plain(plan: CompactionPlan, groups: Sequence[PlannedGroup], facts: Mapping[int, SegmentFacts]) -> bool:

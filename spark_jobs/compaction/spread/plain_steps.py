@@ -45,7 +45,7 @@ from spark_jobs.compaction.row_blocks import BlockFiles
 from spark_jobs.compaction.spread.range_rows import HashRange, RangeWriter, range_writer
 from spark_jobs.compaction.spread.run import (
     GroupTask,
-    Piece,
+    SourcePiece,
     SpreadRound,
     SpreadRun,
     faults,
@@ -79,7 +79,7 @@ class CleanedGroup:
     replacement: Replacement | None
     borders: tuple[int, ...]
 
-    def compared(self, pieces: Sequence[Piece]) -> Iterator[ComparedPiece]:
+    def compared(self, pieces: Sequence[SourcePiece]) -> Iterator[ComparedPiece]:
         """The tasks that compare the group's pieces with the new segment."""
         if self.replacement is None:
             yield from (ComparedPiece(piece, None, 0, 0) for piece in pieces)
@@ -92,14 +92,14 @@ class CleanedGroup:
 class ComparedPiece:
     """A piece, and the part of the new segment with what remains of it; `new` is None where nothing changes."""
 
-    piece: Piece
+    piece: SourcePiece
     new: Segment | None
     start: int
     end: int
 
 
 @faults
-def write_rows(run: SpreadRun, piece: Piece) -> NotPlain | None:
+def write_rows(run: SpreadRun, piece: SourcePiece) -> NotPlain | None:
     """Write hashes and offsets of the records of one piece."""
     known = read_round(run)
     try:

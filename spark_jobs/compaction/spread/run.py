@@ -117,7 +117,7 @@ class GroupTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class SourcePiece:
     """Batches of a segment that one task reads.
 
     Attributes:
@@ -147,7 +147,7 @@ class SpreadPlan:
     groups: tuple[GroupTask, ...]
     first_dirty_offset: int
     damage: tuple[DamagedPlace, ...]
-    pieces: tuple[tuple[Piece, ...], ...]
+    pieces: tuple[tuple[SourcePiece, ...], ...]
     """Of each group."""
     is_plain: bool
     """Whether the steps of `plain_steps` may clean the log. Reading the records may still show that they may not."""
@@ -190,7 +190,7 @@ def opened_source(lake: str, segment: LogSegment, source: SourceSegment) -> Iter
 
 
 @contextmanager
-def opened_piece(lake: str, piece: Piece) -> Iterator[SourceSegment]:
+def opened_piece(lake: str, piece: SourcePiece) -> Iterator[SourceSegment]:
     """The piece as a segment of its own."""
     with segment_bytes(lake, piece.segment) as content:
         yield replace(
