@@ -12,11 +12,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from dagster._core.storage.event_log import SqliteEventLogStorage
+from dagster._core.storage.event_log.sqlite.sqlite_event_log import Connection, NullPool, create_engine
 from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
-from sqlalchemy import Connection, Engine, create_engine
-from sqlalchemy.pool import NullPool
 
 TRANSACTION_SECONDS = 1.0
 """Other processes that write events wait so long at most."""
@@ -43,7 +43,7 @@ def few_transactions(storage: object) -> Iterator[None]:
 
 @dataclass(slots=True)
 class _Shard:
-    engine: Engine
+    engine: Any
     connection: Connection
     begun: float
 

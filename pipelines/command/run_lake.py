@@ -68,13 +68,11 @@ def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence
     settings = _settings(intake, logs, options)
     as_of_ms = options.now_ms if options.as_of is None else options.as_of
     with launch.open_lake(lake, "loglake run"):
-        nothing = (
-            None
-            if options.maintain or options.replace is not None
-            else _nothing_to_do(lake, settings, as_of_ms, instance)
-        )
-        if nothing is None:
-            outcomes = _outcomes(lake, history, settings, intake if not logs else None, options)
+        if options.maintain and options.apply:
+            launch.prepare(options.engine)
+        nothing = _nothing_to_do(lake, settings, as_of_ms, instance) if options.replace is None else None
+        if nothing is None or options.maintain:
+            outcomes = _outcomes(lake, history, settings, intake if not logs else None, options, nothing)
         else:
             outcomes = [nothing]
             if not logs:
@@ -133,19 +131,25 @@ def _given(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _outcomes(
-    lake: str, history: str, settings: dict[str, Any], intake: Intake | None, options: argparse.Namespace
+    lake: str,
+    history: str,
+    settings: dict[str, Any],
+    intake: Intake | None,
+    options: argparse.Namespace,
+    nothing: RunOutcome | None,
 ) -> list[RunOutcome]:
-    """The Dagster runs: of the intake, then of maintenance where it is requested.
+    """The Dagster runs: of the intake if it has something to do, then of maintenance where it is requested.
 
     Args:
         intake: What to register for later runs; None: nothing.
+        nothing: The outcome of the intake if it has nothing to do.
     """
     prepare_history(history, lake)
     launch.prepare(options.engine)
     engine = options.engine
     with HistoryInBackground(lambda: open_dagster_history(history)) as in_background:
         runner = Runner(in_background, options.now_ms, EngineLauncher(engine), engine, announcer())
-        outcomes = [runner.run(INTAKE_JOB, lake, **settings, **_replacement(options))]
+        outcomes = [nothing or runner.run(INTAKE_JOB, lake, **settings, **_replacement(options))]
         if intake is not None and outcomes[0].failure is None:  # chosen topic partitions are not registered
             launch.register(lake, intake)  # only valid sources: otherwise each later run would fail
         if options.maintain and outcomes[0].failure is None:

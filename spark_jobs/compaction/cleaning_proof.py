@@ -16,9 +16,10 @@ Memory: that of `newest_by_key`; rows are read in batches of some MiB.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -45,31 +46,44 @@ def rows(content: Buffer, base_offset: int) -> Iterator[pa.RecordBatch]:
             yield item
 
 
-def not_a_part(before: Iterable[pa.RecordBatch], after: Iterable[pa.RecordBatch]) -> str | None:
+Seen = Callable[[pa.RecordBatch, npt.NDArray[np.bool_]], None]
+"""Gets rows before cleaning, and for each whether it remains."""
+
+
+def not_a_part(
+    before: Iterable[pa.RecordBatch], after: Iterable[pa.RecordBatch], seen: Seen | None = None
+) -> str | None:
     """Compare `after` with `before`.
+
+    Args:
+        seen: Gets all rows of `before`, as long as nothing is wrong.
 
     Returns:
         What `after` has and `before` has not, or has differently; None if `after` is an ordered subset of `before`.
     """
     left: Iterator[pa.RecordBatch] = iter(after)
     pending: pa.RecordBatch | None = next(left, None)
-    seen = -1
+    last = -1
     for there in before:
         offsets = _offsets(there)
+        remains = np.zeros(len(offsets), bool)
         while pending is not None:
             mine = _offsets(pending)
-            if mine[0] <= seen or np.any(np.diff(mine) <= 0):
-                return f"offsets do not ascend after {seen}"
+            if mine[0] <= last or np.any(np.diff(mine) <= 0):
+                return f"offsets do not ascend after {last}"
             count = int(np.searchsorted(mine, offsets[-1], side="right"))
             if count:
                 wrong = _changed(there, offsets, pending.slice(0, count), mine[:count])
                 if wrong is not None:
                     return wrong
-                seen = int(mine[count - 1])
+                remains[np.searchsorted(offsets, mine[:count])] = True
+                last = int(mine[count - 1])
             if count < len(mine):
                 pending = pending.slice(count)
                 break
             pending = next(left, None)
+        if seen is not None:
+            seen(there, remains)
         # Rows after the last survivor must be read too, so read `before` to its end.
     return None if pending is None else f"a record at offset {_offsets(pending)[0]} that was not there"
 

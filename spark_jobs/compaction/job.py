@@ -75,7 +75,7 @@ def apply(plan: CompactionJobPlan, config: CompactionConfig, executor: Executor 
         "applied": True,
         "due_logs": len(plan.logs),
         "cleaned_logs": sum(log.moves for log in done),
-        "spread_logs": sum(log.plan.is_spread for log in done),
+        "spread_logs": sum(log.was_spread for log in done),
         "replaced_segments": sum(len(each.sources) for each in replaced),
         "removed_records": sum(r.records_before - r.records_after for r in cleaned),
     }
@@ -97,6 +97,8 @@ class Cleaned:
     first_dirty_offset: int | None = None
     """How far the log is clean now; None: nothing was done."""
     findings: tuple[PlacedFinding, ...] = ()
+    was_spread: bool = False
+    """Whether many tasks cleaned it."""
 
     @property
     def moves(self) -> bool:
@@ -119,17 +121,22 @@ class Cleaned:
 def _clean(plan: CompactionJobPlan, config: CompactionConfig, executor: Executor | None) -> list[Cleaned]:
     if not plan.logs or executor is None:
         return []
+    from logcore.columns.kernels.families import Work
+    from logcore.columns.kernels.library import is_chosen
     from spark_jobs.compaction.log_cleaning import clean_log, task_of
 
-    whole = [log for log in plan.logs if not log.is_spread]
+    # Only the kernels clean in many tasks.
+    spread = [log for log in plan.logs if log.is_spread]
+    if spread and not is_chosen(Work.CLEAN):
+        spread = []
+    whole = [log for log in plan.logs if log not in spread]
     tasks = [task_of(config, log) for log in whole]
     results = executor.run(clean_log, tasks, [log.bytes for log in whole])
     done = [_cleaned(log, result) for log, result in zip(whole, results, strict=True)]
-    for log in plan.logs:
-        if log.is_spread:
-            from spark_jobs.compaction.spread_cleaning import clean_spread
+    for log in spread:
+        from spark_jobs.compaction.spread_cleaning import clean_spread
 
-            done.append(_cleaned(log, clean_spread(executor, task_of(config, log))))
+        done.append(replace(_cleaned(log, clean_spread(executor, task_of(config, log))), was_spread=True))
     return done
 
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 from logcore.columns.checking.verified_batches import read_verified
 from logcore.columns.engines import check_segment, new_cleaner
 from logcore.errors import LogError
-from logcore.logs.compaction.cleaning_round import Uncleanable
+from logcore.logs.compaction.cleaning_round import SourceSegment, Uncleanable
 from logcore.logs.compaction.plan import CompactionPlan, NothingToClean, PlannedGroup, plan_compaction
 from logcore.logs.compaction.selection import Refusal, RefusalReason
 from logcore.logs.compaction.surveyed_log import Reader
@@ -189,7 +189,7 @@ def _clean(task: CleaningTask) -> CleaningResult:
                     cleaned = cleaner.clean(group.segments, file)
                     segment = cleaned_files.place(task.lake, file, cleaned, sources.of(group))
             if segment is None:
-                for batch in _rows_of(group):
+                for batch in rows_of(group.segments):
                     before.add(batch)
                     after.add(batch, refuses_aborted=group.refusal is None)
                 continue
@@ -277,12 +277,8 @@ def proven_part(
         Unproven: The file must not be used.
     """
     with slice_bytes(lake, segment) as content:
-        if hashlib.sha256(content).hexdigest() != segment.digest:
-            raise Unproven(f"the file at base offset {segment.base_offset} does not contain what was written to it")
-        counts = _counts(segment, content)
-        if counts.verdict != str(End.CLEAN):
-            raise Unproven(f"the cleaned segment at base offset {segment.base_offset} is {counts.verdict}")
-        old, new = tally(_rows_of(group), before), tally(rows(content, segment.base_offset), after)
+        counts = sound_counts(segment, content)
+        old, new = tally(rows_of(group.segments), before), tally(rows(content, segment.base_offset), after)
         with closing(old), closing(new):
             wrong = not_a_part(old, new)
         if wrong is not None:
@@ -290,8 +286,23 @@ def proven_part(
         return counts
 
 
-def _rows_of(group: PlannedGroup) -> Iterator[pa.RecordBatch]:
-    for segment in group.segments:
+def sound_counts(segment: Segment, content: memoryview) -> ValidationCounts:
+    """The counts of a cleaned file for its row in ``validations``.
+
+    Raises:
+        Unproven: The file is not what was written, or it is damaged.
+    """
+    if hashlib.sha256(content).hexdigest() != segment.digest:
+        raise Unproven(f"the file at base offset {segment.base_offset} does not contain what was written to it")
+    counts = _counts(segment, content)
+    if counts.verdict != str(End.CLEAN):
+        raise Unproven(f"the cleaned segment at base offset {segment.base_offset} is {counts.verdict}")
+    return counts
+
+
+def rows_of(segments: Sequence[SourceSegment]) -> Iterator[pa.RecordBatch]:
+    """Rows of segments, as the proof compares them."""
+    for segment in segments:
         yield from rows(segment.content, segment.base_offset)
 
 

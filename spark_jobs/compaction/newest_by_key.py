@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from logcore.columns.cleaning.keyed_batches import hashes_in
-from logcore.columns.cleaning.offset_map import HashKey, OffsetMap
+from logcore.columns.cleaning.offset_map import Halves, HashKey, OffsetMap
 from logcore.columns.engines import Engine, default_engine
 from logcore.columns.kernels.families import Work
 from spark_jobs.compaction.aborted_offsets import Aborted
@@ -102,10 +102,7 @@ class HashedNewestByKey(NewestByKey):
         self._hash_key, self._map = hash_key, OffsetMap()
 
     def _put(self, keys: pa.Array[Any], words: Words) -> None:
-        _, starts, joined = keys.buffers()
-        at = np.frombuffer(starts, np.int64)[keys.offset : keys.offset + len(keys) + 1]  # type: ignore[call-overload]
-        content = np.frombuffer(joined, np.uint8) if joined is not None and joined.size else np.zeros(1, np.uint8)  # type: ignore[call-overload]
-        high, low = hashes_in(content, np.ascontiguousarray(at), self._hash_key)
+        high, low = hashes_of_column(keys, self._hash_key)
         self._map.put(high, low, np.ascontiguousarray(words))
 
     def beside(self, after: Self) -> tuple[Words, Words]:
@@ -114,6 +111,14 @@ class HashedNewestByKey(NewestByKey):
             raise ValueError("both sides of a proof hash with one secret")
         held = self._map.held()
         return held.offsets, after._map.find(held.high, held.low)
+
+
+def hashes_of_column(keys: pa.Array[Any], hash_key: HashKey) -> tuple[Halves, Halves]:
+    """Both halves of the hashes of an array of large binaries without nulls."""
+    _, starts, joined = keys.buffers()
+    at = np.frombuffer(starts, np.int64)[keys.offset : keys.offset + len(keys) + 1]  # type: ignore[call-overload]
+    content = np.frombuffer(joined, np.uint8) if joined is not None and joined.size else np.zeros(1, np.uint8)  # type: ignore[call-overload]
+    return hashes_in(content, np.ascontiguousarray(at), hash_key)
 
 
 def both_sides(end_offset: int, aborted: Aborted, frozen_from: int | None = None) -> tuple[NewestByKey, NewestByKey]:

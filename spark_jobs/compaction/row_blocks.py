@@ -5,7 +5,8 @@
     trailer   number of blocks, and the width
 
 A task that needs one block of many files reads the trailer, two bounds and the block's rows of each, however many other
-blocks there are. A file is complete under its final name; a file that is written twice has the same contents.
+blocks there are. A file is complete under its final name; a file that is written twice has the same contents. Files are
+not synced: they are needed only as long as the run.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def written(lake: str, path: str, width: int) -> Iterator[BlockWriter]:
     Raises:
         OSError: The file cannot be written.
     """
-    with storage.writing(storage.join(lake, path)) as local, open(local, "wb") as file:
+    with storage.writing(storage.join(lake, path), is_synced=False) as local, open(local, "wb") as file:
         writer = BlockWriter(file, width)
         yield writer
         writer.end()

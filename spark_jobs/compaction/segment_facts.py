@@ -40,20 +40,30 @@ FACTS = pa.schema(
     ]
 )
 """The fields of `TableBatch`, in their order."""
+PIECE_BYTES = 64 << 20
 _ROWS_AT_ONCE = 1 << 16
 _values = attrgetter(*FACTS.names)
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentFacts:
-    """The facts of one segment: their file, relative to the lake, the byte ranges that cannot be trusted, and the
-    number of records in the rest.
+    """The facts of one segment.
+
+    Attributes:
+        base_offset: Its base offset.
+        path: The file of its batches, relative to the lake.
+        stretches: The byte ranges that cannot be trusted.
+        records: The number of records in the rest.
+        has_transactions: Whether any of them is of a transaction or a marker.
+        splits: Position and base offset of batches at which tasks may split the segment, about `PIECE_BYTES` apart.
     """
 
     base_offset: int
     path: str
     stretches: tuple[Stretch, ...]
     records: int
+    has_transactions: bool
+    splits: tuple[tuple[int, int], ...]
 
 
 def write_facts(lake: str, path: str, content: Buffer, base_offset: int, next_base_offset: int | None) -> SegmentFacts:
@@ -63,9 +73,10 @@ def write_facts(lake: str, path: str, content: Buffer, base_offset: int, next_ba
         OSError: The file cannot be written.
     """
     stretches: list[Stretch] = []
-    records = 0
+    records, has_transactions, split_at = 0, False, 0
+    splits: list[tuple[int, int]] = []
     with (
-        storage.writing(storage.join(lake, path)) as local,
+        storage.writing(storage.join(lake, path), is_synced=False) as local,
         pa.OSFile(local, "wb") as file,
         pa.ipc.new_file(file, FACTS, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer,
     ):
@@ -76,12 +87,16 @@ def write_facts(lake: str, path: str, content: Buffer, base_offset: int, next_ba
                 continue
             held.append(_values(item))
             records += item.record_count
+            if item.position - split_at >= PIECE_BYTES:
+                split_at = item.position
+                splits.append((item.position, item.base_offset))
+            has_transactions |= item.is_control or item.is_transactional
             if len(held) == _ROWS_AT_ONCE:
                 writer.write_batch(_columns(held))
                 held.clear()
         if held:
             writer.write_batch(_columns(held))
-    return SegmentFacts(base_offset, path, tuple(stretches), records)
+    return SegmentFacts(base_offset, path, tuple(stretches), records, has_transactions, tuple(splits))
 
 
 def _columns(held: list[tuple[object, ...]]) -> pa.RecordBatch:

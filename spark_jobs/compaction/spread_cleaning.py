@@ -8,6 +8,8 @@ and cores.
     groups    a task a group         new files, read again and proven as far as possible within a group
     proof     a task a range of hashes   the newest record of every key remains, checked with another hash key
 
+A plain log takes other steps after the plan, with the same result (`spread.plain_steps`).
+
 Results depend on no hash and on no order: files are named by their contents. A task that runs again, or twice at once,
 writes the same again. Intermediate results are in a folder of the run in the archive, which is removed at the end. The
 next run removes what a killed run left there.
@@ -17,6 +19,8 @@ Memory of a task: some 20 MiB of buffers, and
     keys      `MAP_ROWS` rows of 120 bytes; more rows make more sorted runs
     newest    the same; a range of hashes with more rows is read in parts
     groups    the map of keys whose records the group loses, at most 51 bytes per key of `segment.bytes`
+Of a plain log: runs of rows of 24 bytes, a map of a range of hashes with at most `MAP_ROWS` keys of 51 bytes, and a bit
+for each offset of a group, at most 16 MiB.
 """
 
 from __future__ import annotations
@@ -26,9 +30,19 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from logcore.columns.cleaning.offset_map import HashKey
-from spark_jobs.compaction.log_cleaning import CleaningResult, CleaningTask
+from spark_jobs.compaction.log_cleaning import CleaningResult, CleaningTask, Replacement
+from spark_jobs.compaction.spread.plain_steps import (
+    CleanedGroup,
+    ComparedPiece,
+    NotPlain,
+    clean_plain_group,
+    compare_piece,
+    prove_remaining,
+    write_newest_offsets,
+    write_rows,
+)
+from spark_jobs.compaction.spread.run import SpreadPlan, SpreadRun
 from spark_jobs.compaction.spread_steps import (
-    SpreadRun,
     clean_group,
     plan_round,
     prove_newest,
@@ -42,7 +56,7 @@ from spark_jobs.lake.store import run_folder
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
 
-MAP_ROWS = 2_000_000
+MAP_ROWS = 1_000_000
 """Rows that a task keeps in memory at a time."""
 
 Task = TypeVar("Task")
@@ -74,15 +88,44 @@ def _clean(executor: Executor, run: SpreadRun, task: CleaningTask) -> CleaningRe
     neighbours = [segments[at : at + 2] for at in range(len(segments))]
     facts = _each(executor, partial(write_segment_facts, run), neighbours, _sizes(segments))
     [plan] = _each(executor, partial(plan_round, run, task), [facts])
-    _each(executor, partial(write_keys, run), plan.keys, _sizes([each.segment for each in plan.keys]))
-    _each(executor, partial(write_newest, run), range(plan.ranges))
-    replaced = _each(executor, partial(clean_group, run), plan.groups)
-    _each(executor, partial(prove_newest, run), range(plan.ranges))
+    replaced = _plain(executor, run, plan) if plan.is_plain else None
+    if replaced is None:
+        replaced = _by_maps(executor, run, plan)
     return CleaningResult(
         damage=plan.damage,
         replaced=tuple(each for each in replaced if each is not None),
         first_dirty_offset=plan.first_dirty_offset,
     )
+
+
+def _by_maps(executor: Executor, run: SpreadRun, plan: SpreadPlan) -> list[Replacement | None]:
+    _each(executor, partial(write_keys, run), plan.keys, _sizes([each.segment for each in plan.keys]))
+    _each(executor, partial(write_newest, run), range(plan.ranges))
+    replaced = _each(executor, partial(clean_group, run), plan.groups)
+    _each(executor, partial(prove_newest, run), range(plan.ranges))
+    return replaced
+
+
+def _plain(executor: Executor, run: SpreadRun, plan: SpreadPlan) -> list[Replacement | None] | None:
+    """Clean with the steps for plain logs; None if the log is not plain."""
+    pieces = [piece for of_group in plan.pieces for piece in of_group]
+    if any(_each(executor, partial(write_rows, run), pieces, [piece.end - piece.start for piece in pieces])):
+        return None
+    _each(executor, partial(write_newest_offsets, run), range(plan.ranges))
+    # Before the system writes them to the disk.
+    run_folder.remove(run.lake, run.rows_folder)
+    sizes = [each.bytes for each in plan.groups]
+    groups: list[CleanedGroup | NotPlain] = _each(executor, partial(clean_plain_group, run), plan.groups, sizes)
+    compared: list[ComparedPiece] = []
+    replaced = []
+    for group, of_group in zip(groups, plan.pieces, strict=True):
+        if isinstance(group, NotPlain):
+            return None
+        compared += group.compared(of_group)
+        replaced.append(group.replacement)
+    _each(executor, partial(compare_piece, run), compared, [each.piece.end - each.piece.start for each in compared])
+    _each(executor, partial(prove_remaining, run), range(plan.ranges))
+    return replaced
 
 
 def _each(

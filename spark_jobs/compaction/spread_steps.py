@@ -7,24 +7,20 @@ range or group; data of the round that all tasks need is in the file `round.json
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
-from functools import wraps
-from typing import ParamSpec, TypeVar
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 
 import numpy as np
 
 from logcore.columns.cleaning.cleaning import CompiledCleaner
-from logcore.columns.cleaning.offset_map import HashKey, OffsetMap
-from logcore.errors import LogError
+from logcore.columns.cleaning.newest_bits import MOST_BYTES, NewestBits
+from logcore.columns.cleaning.offset_map import OffsetMap
 from logcore.logs.checks.validation import BatchVerdict
 from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, CleanedTransactionState
-from logcore.logs.compaction.cleaning_round import ActiveProducer, CleaningRound, SourceSegment, Uncleanable
+from logcore.logs.compaction.cleaning_round import CleaningRound, SourceSegment
 from logcore.logs.compaction.plan import CompactionPlan, PlannedGroup
 from logcore.logs.compaction.selection import Refusal
-from logcore.logs.model.broker_line import BrokerLine
 from logcore.records.control import ControlType
 from spark_jobs.compaction import key_hashes
 from spark_jobs.compaction.aborted_offsets import Aborted
@@ -32,131 +28,37 @@ from spark_jobs.compaction.keyed_rows import keyed_rows
 from spark_jobs.compaction.log_cleaning import (
     CleaningResult,
     CleaningTask,
-    DamagedPlace,
     Replacement,
     SourceFiles,
     Unproven,
     aborted_of,
     damage_of,
     directory_of,
-    failure,
     planned,
     proven_part,
     replacement,
 )
 from spark_jobs.compaction.segment_facts import SegmentFacts, read_facts, read_transactions, write_facts
+from spark_jobs.compaction.spread.run import (
+    MOST_OFFSETS,
+    GroupTask,
+    KeysTask,
+    SourcePiece,
+    SpreadPlan,
+    SpreadRound,
+    SpreadRun,
+    faults,
+    opened_source,
+    read_round,
+    write_round,
+)
 from spark_jobs.lake.segments import cleaned_files
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.log_directory import segment_bytes, zeros
 from spark_jobs.lake.segments.log_segments import LogSegment, log_segments
-from spark_jobs.lake.store import storage
-
-Given = ParamSpec("Given")
-Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True)
-class SpreadRun:
-    """What every task of a spread cleaning needs."""
-
-    lake: str
-    folder: str
-    """Folder of the run's intermediate files, relative to the lake."""
-    rows: int
-    """Rows that a task keeps in memory at a time."""
-    hash_key: HashKey
-    proof_key: HashKey
-
-    @property
-    def round_file(self) -> str:
-        """The file with the data of the round that all tasks need."""
-        return storage.join(self.lake, f"{self.folder}/round.json")
-
-    def facts(self, base_offset: int) -> str:
-        """The facts of a segment."""
-        return f"{self.folder}/facts-{base_offset:020d}"
-
-    def keys(self, base_offset: int) -> str:
-        """The hashes of a segment's keys."""
-        return f"{self.folder}/keys-{base_offset:020d}"
-
-    def newer(self, bucket: int) -> str:
-        """The newer offsets that the groups need from a range of hashes."""
-        return f"{self.folder}/newer-{bucket:05d}"
-
-    def proof(self, side: int, number: int) -> str:
-        """The hashes of a group before (0) and after (1) cleaning."""
-        return f"{self.folder}/proof-{side}-{number:05d}"
-
-
-@dataclass(frozen=True, slots=True)
-class KeysTask:
-    """A segment whose keys are hashed.
-
-    Attributes:
-        source: The segment without its bytes.
-        state: Transactions before it, for the pass that builds the map.
-    """
-
-    segment: LogSegment
-    source: SourceSegment
-    state: CleanedTransactionState | None
-
-
-@dataclass(frozen=True, slots=True)
-class GroupTask:
-    """A group to clean.
-
-    Attributes:
-        number: Number of the group in the round.
-        segments: Segments of the group.
-        state: Transactions before it.
-    """
-
-    number: int
-    segments: tuple[LogSegment, ...]
-    group: PlannedGroup
-    state: CleanedTransactionState
-
-
-@dataclass(frozen=True, slots=True)
-class SpreadPlan:
-    """The tasks to run."""
-
-    ranges: int
-    """Of hashes."""
-    keys: tuple[KeysTask, ...]
-    groups: tuple[GroupTask, ...]
-    first_dirty_offset: int
-    damage: tuple[DamagedPlace, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Round:
-    """The data of the round that all tasks need. It is a file, because it grows with the log."""
-
-    round: CleaningRound
-    end_offset: int
-    bits: int
-    """Leading bits of a hash that select its range."""
-    groups: list[list[int]]
-    """Base offsets of the segments of each group."""
-
-
-def _faults(work: Callable[Given, Result]) -> Callable[Given, Result | CleaningResult]:
-    """Wrap a step so that its errors become results, as for every task."""
-
-    @wraps(work)
-    def step(*args: Given.args, **kwargs: Given.kwargs) -> Result | CleaningResult:
-        try:
-            return work(*args, **kwargs)
-        except (Uncleanable, Unproven, LogError, OSError) as error:
-            return failure(error)
-
-    return step
-
-
-@_faults
+@faults
 def write_segment_facts(run: SpreadRun, segments: Sequence[LogSegment]) -> SegmentFacts:
     """Verify the first of two adjacent segments, or the last segment of the log, and write its facts."""
     segment = segments[0]
@@ -165,7 +67,7 @@ def write_segment_facts(run: SpreadRun, segments: Sequence[LogSegment]) -> Segme
         return write_facts(run.lake, path, content, segment.base_offset, after)
 
 
-@_faults
+@faults
 def plan_round(run: SpreadRun, task: CleaningTask, every: Sequence[SegmentFacts]) -> SpreadPlan | CleaningResult:
     """Plan the round. Writes the data that every task needs to a file, and returns the tasks to run."""
     facts = {each.base_offset: each for each in every}
@@ -178,7 +80,11 @@ def plan_round(run: SpreadRun, task: CleaningTask, every: Sequence[SegmentFacts]
         groups, of_map = plan.groups(end), _states_of_map(task, plan, facts)
         bits = key_hashes.bits_for(sum(facts[segment.base_offset].records for segment in plan.segments), run.rows)
         bases = [[segment.base_offset for segment in group.segments] for group in groups]
-        _write_round(run, _Round(plan.round, end, bits, bases))
+        pieces = tuple(tuple(_pieces(group, slices, facts)) for group in groups)
+        first_of_pieces = [[piece.base_offset for piece in of_group] for of_group in pieces]
+        is_plain = _is_plain(plan, groups, facts)
+        hidden = aborted_of(task.lake, task.log).ranges if is_plain else []
+        write_round(run, SpreadRound(plan.round, end, bits, bases, first_of_pieces, hidden))
         return SpreadPlan(
             ranges=1 << bits,
             keys=tuple(
@@ -196,7 +102,34 @@ def plan_round(run: SpreadRun, task: CleaningTask, every: Sequence[SegmentFacts]
             ),
             first_dirty_offset=plan.next_first_dirty(end),
             damage=damage_of(plan, SourceFiles(task.segments)),
+            pieces=pieces,
+            is_plain=is_plain,
         )
+
+
+def _pieces(
+    group: PlannedGroup, slices: Mapping[int, LogSegment], facts: Mapping[int, SegmentFacts]
+) -> Iterator[SourcePiece]:
+    for source in group.segments:
+        starts = [(0, source.base_offset), *facts[source.base_offset].splits]
+        ends = [*starts[1:], (source.size, source.next_base_offset)]
+        for (start, base_offset), (end, next_offset) in zip(starts, ends, strict=True):
+            segment = slices[source.base_offset]
+            yield SourcePiece(segment, replace(source, held=b""), start, end, base_offset, next_offset)
+
+
+def _is_plain(plan: CompactionPlan, groups: Sequence[PlannedGroup], facts: Mapping[int, SegmentFacts]) -> bool:
+    """Whether no transaction and no damage is in the round, and the offsets of each group fit into bits."""
+    return (
+        plan.round.frozen_from is None
+        and plan.round.upper_bound_offset <= MOST_OFFSETS
+        and not any(each.unreadable or facts[each.base_offset].has_transactions for each in plan.segments)
+        and all(
+            group.refusal is None
+            and NewestBits.bytes_for(group.segments[0].base_offset, group.segments[-1].next_base_offset) <= MOST_BYTES
+            for group in groups
+        )
+    )
 
 
 def _only_sizes(task: CleaningTask) -> Callable[[str, LogSegment], AbstractContextManager[memoryview]]:
@@ -257,11 +190,11 @@ def _track(tracker: CleanedTransactions, batch: BatchVerdict) -> None:
         tracker.data(batch.last_offset, batch.producer_id, is_transactional=batch.is_transactional)
 
 
-@_faults
+@faults
 def write_keys(run: SpreadRun, task: KeysTask) -> None:
     """Write hashes of the keys of one segment."""
-    known = _read_round(run)
-    with _opened(run.lake, task.segment, task.source) as source:
+    known = read_round(run)
+    with opened_source(run.lake, task.segment, task.source) as source:
         # An aborted record is never the newest, but after damage it remains until a newer record replaces it.
         rows = (
             replace(some.hashed, offsets=np.where(some.is_aborted, ~some.hashed.offsets, some.hashed.offsets))
@@ -271,26 +204,26 @@ def write_keys(run: SpreadRun, task: KeysTask) -> None:
         key_hashes.write_hashes(run.lake, path, rows, first_dirty, known.bits, run.rows, keeps_oldest=True)
 
 
-@_faults
+@faults
 def write_newest(run: SpreadRun, bucket: int) -> int:
     """Write the newer offsets that the groups need from one range of hashes.
 
     Returns:
         The number of parts in which the range was read.
     """
-    known = _read_round(run)
+    known = read_round(run)
     groups = [[run.keys(base) for base in bases] for bases in known.groups]
     return key_hashes.write_newer(run.lake, run.newer(bucket), groups, bucket, known.bits, run.rows)
 
 
-@_faults
+@faults
 def clean_group(run: SpreadRun, task: GroupTask) -> Replacement | None:
     """Write one new segment, and the hashes of its records for the proof; None where nothing changes."""
-    known, group = _read_round(run), task.group
+    known, group = read_round(run), task.group
     slices = [one for segment in task.segments for one in segment.slices]
     with ExitStack() as opened:
         sources = [
-            opened.enter_context(_opened(run.lake, segment, source))
+            opened.enter_context(opened_source(run.lake, segment, source))
             for source, segment in zip(group.segments, task.segments, strict=True)
         ]
         placed: Segment | None = None
@@ -317,12 +250,12 @@ def clean_group(run: SpreadRun, task: GroupTask) -> Replacement | None:
             aborted=(),
             unreadable=(),
         )
-        with _opened(run.lake, LogSegment((placed,)), left) as new:
+        with opened_source(run.lake, LogSegment((placed,)), left) as new:
             _write_proof(run, task, known, sources, [new], refuses_aborted=True)
         return replacement(slices, placed, counts)
 
 
-def _map_of(run: SpreadRun, task: GroupTask, known: _Round) -> OffsetMap:
+def _map_of(run: SpreadRun, task: GroupTask, known: SpreadRound) -> OffsetMap:
     paths = [run.newer(bucket) for bucket in range(1 << known.bits)]
     newest = OffsetMap()
     for some in key_hashes.read_newer(run.lake, paths, task.number, len(known.groups)):
@@ -333,7 +266,7 @@ def _map_of(run: SpreadRun, task: GroupTask, known: _Round) -> OffsetMap:
 def _write_proof(
     run: SpreadRun,
     task: GroupTask,
-    known: _Round,
+    known: SpreadRound,
     before: Sequence[SourceSegment],
     after: Sequence[SourceSegment],
     *,
@@ -377,37 +310,15 @@ def _refuse_aborted(aborted: Aborted, offsets: np.ndarray, round: CleaningRound)
         raise Unproven(f"offset {offset} belongs to an aborted transaction and is still there")
 
 
-@_faults
+@faults
 def prove_newest(run: SpreadRun, bucket: int) -> None:
     """Check that the newest record of each key with a hash in one range remains.
 
     Raises:
         Unproven: A newest record is gone.
     """
-    known = _read_round(run)
+    known = read_round(run)
     before, after = ([run.proof(side, number) for number in range(len(known.groups))] for side in range(2))
     lost = key_hashes.lost_newest(run.lake, before, after, bucket, known.bits, run.rows)
     if lost is not None:
         raise Unproven(f"the record at offset {lost} is the newest of its key and is gone")
-
-
-@contextmanager
-def _opened(lake: str, segment: LogSegment, source: SourceSegment) -> Iterator[SourceSegment]:
-    """The source with its bytes."""
-    with segment_bytes(lake, segment) as content:
-        yield replace(source, held=content)
-
-
-def _write_round(run: SpreadRun, known: _Round) -> None:
-    # As JSON: files of a lake are data and are never unpickled.
-    producers = [[pid, each.epoch, each.last_data_offset] for pid, each in known.round.producers.items()]
-    text = json.dumps(asdict(known) | {"round": asdict(known.round) | {"producers": producers}})
-    storage.put(run.round_file, text.encode())
-
-
-def _read_round(run: SpreadRun) -> _Round:
-    stated = json.loads(storage.read(run.round_file))
-    values = stated["round"]
-    producers = {pid: ActiveProducer(epoch, last) for pid, epoch, last in values["producers"]}
-    round = CleaningRound(**values | {"line": BrokerLine(values["line"]), "producers": producers})
-    return _Round(**stated | {"round": round})

@@ -25,6 +25,7 @@ from tests.bench import (
     compaction,
     decoding,
     journey,
+    maintaining,
     offset_maps,
     processes,
     publishing,
@@ -56,6 +57,8 @@ def cases(arguments: argparse.Namespace) -> dict[str, Callable[[], Iterator[Line
         found[each.name] = partial(publishing.lines, each, arguments.publish_mib, arguments.publish_rounds)
     for whole in journey.CASES:
         found[whole.name] = partial(journey.lines, whole, arguments.publish_mib, arguments.publish_rounds)
+    for maintained in maintaining.CASES:
+        found[maintained.name] = partial(maintaining.lines, maintained, arguments.publish_mib, arguments.publish_rounds)
     found[compaction.HUGE] = partial(compaction.lines, arguments.publish_mib, arguments.publish_rounds)
     found[whole_runs.NOOP] = partial(whole_runs.noop_lines, 200 if quick else 10_000, 1 if quick else 5)
     found[whole_runs.SMALL] = partial(whole_runs.small_lines, 1 if quick else 3)

@@ -105,7 +105,7 @@ def _contenders(log: DirtyLog, kafka: StorageOracle, scratch: Path, stack: ExitS
     :raises Differ: they do not.
     """
     segments = stack.enter_context(opened(log))
-    fields = _request(log)
+    fields = request(log)
     _compare(log, segments, kafka, fields, scratch)
     source = _copied(log, scratch / "log" / log.path.name)
 
@@ -119,7 +119,7 @@ def _contenders(log: DirtyLog, kafka: StorageOracle, scratch: Path, stack: ExitS
     return [Contender("ours", clocked(ours)), Contender("Cleaner.doClean", theirs)]
 
 
-def _request(log: DirtyLog) -> dict[str, Any]:
+def request(log: DirtyLog) -> dict[str, Any]:
     """What Kafka is asked for, but for the directory. Its map has room for every key that could be there."""
     return {
         "now": NOW,

@@ -89,8 +89,11 @@ _MAINTENANCE = """\
   growing, while the clock runs. Cleaning fills it growing.
 - **One huge log.** The job `compaction`, spread over many tasks, on one processor and on two: warm sessions, the lake
   in memory, the same files.
+- **The command.** `loglake run --maintain --apply` as a process from its start to its end, on a lake on disk that took
+  the log before, against `Cleaner.doClean` in a warm JVM. Both may use every core. First both must leave the same
+  files.
 """
-_MAINTAINED = ("compact-", "recover-", "offset-map")
+_MAINTAINED = ("compact-", "recover-", "offset-map", "maintain-")
 """What the names of the cases of maintenance begin with."""
 
 

@@ -65,6 +65,16 @@ def test_a_run_with_nothing_to_do_loads_no_dagster_and_leaves_no_run(tmp_path, s
     assert runs(tmp_path, monkeypatch) == 1
 
 
+def test_maintenance_after_an_intake_without_work_records_no_intake(tmp_path, source, monkeypatch):
+    run(tmp_path, source)
+    code, loaded, _ = run(tmp_path, source, "--maintain", "--apply")
+    assert (code, "dagster" in loaded) == (0, True)
+    assert runs(tmp_path, monkeypatch) == 2
+    source.partition("orders-1").append(5)
+    assert run(tmp_path, source, "--maintain", "--apply")[0] == 0
+    assert runs(tmp_path, monkeypatch) == 4
+
+
 def test_growth_is_found_and_recorded(tmp_path, source, monkeypatch):
     run(tmp_path, source)
     partition = source.partition("orders-1")

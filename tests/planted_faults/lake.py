@@ -226,8 +226,8 @@ FAULTS = (
     Fault(
         "a file that is replaced gets its name before the new bytes are on disk",
         "spark_jobs/lake/store/storage.py",
-        "is_late = not os.path.lexists(final) and disk_sync",
-        "is_late = disk_sync",
+        "is_synced and not os.path.lexists(final) and disk_sync",
+        "is_synced and disk_sync",
         (LOCAL_EXECUTOR, "-k", "replaced"),
     ),
     Fault(

@@ -165,6 +165,27 @@ FAULTS = (
         JOBS,
     ),
     Fault(
+        "a newest record that a plain log lost is not looked for",
+        "spark_jobs/compaction/spread/plain_steps.py",
+        "lost += gone[gone & TOMBSTONE == 0].tolist()",
+        "lost += gone[gone & TOMBSTONE != 0].tolist()",
+        JOBS,
+    ),
+    Fault(
+        "a plain log loses clean records without a newer one",
+        "spark_jobs/compaction/spread/plain_steps.py",
+        "newest.find(some.high, some.low) < 0)",
+        "newest.find(some.high, some.low) > 0)",
+        JOBS,
+    ),
+    Fault(
+        "a part of a new file of a plain log is not compared",
+        "spark_jobs/compaction/spread/plain_steps.py",
+        "base_offset >= bases[len(borders)]:",
+        "base_offset > bases[len(borders)]:",
+        JOBS,
+    ),
+    Fault(
         "a proof overlooks aborted records",
         "spark_jobs/compaction/newest_by_key.py",
         "if refuses_aborted and self.aborted is None and wrong.any():",

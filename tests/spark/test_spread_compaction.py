@@ -137,3 +137,10 @@ def test_a_group_whose_newest_record_was_lost_is_not_swapped(built, monkeypatch)
     assert [finding["rule"] for finding in report.findings] == ["compaction-unproven"]
     assert "is the newest of its key and is gone" in str(report.findings[0]["message"])
     assert all(row["generation"] == 0 for row in live(lake, "customers"))
+
+
+def test_without_the_kernels_one_task_cleans_whatever_the_policy_says(built, whole, monkeypatch):
+    monkeypatch.setenv("LOGLAKE_ENGINE", "reference")
+    lake, report = compacted(built, "reference", spread_bytes=0)
+    assert report.metrics["spread_logs"] == 0
+    assert files(lake.path / "archive") == whole

@@ -46,6 +46,10 @@ from logcore.records.record import DEFAULT_LIMITS, Limits, read_records
 _NEVER_FROZEN = (1 << 63) - 1
 
 
+class NotDescribed(Exception):
+    """A batch must be cleaned by its keys, and the cleaner has only bits."""
+
+
 class CompiledCleaner(SegmentCleaner["_Output"]):
     """Implements `logcore.logs.compaction.cleaner.Cleaner`; for one thread.
 
@@ -77,6 +81,7 @@ class CompiledCleaner(SegmentCleaner["_Output"]):
         """Whether all records in the map came in chunks with rising offsets and no offset is protected from cleaning,
         and the last of these offsets.
         """
+        self._has_only_bits = False
         self._survivors = np.zeros(at_slot.SLOTS, np.int64)
         self._writer = BatchWriter()
 
@@ -90,6 +95,7 @@ class CompiledCleaner(SegmentCleaner["_Output"]):
         hash_key: HashKey,
         transactions: CleanedTransactionState | None = None,
         limits: Limits = DEFAULT_LIMITS,
+        bits: NewestBits | None = None,
     ) -> CompiledCleaner:
         """Return a cleaner with an existing map.
 
@@ -100,17 +106,20 @@ class CompiledCleaner(SegmentCleaner["_Output"]):
             hash_key: The key of the map's hashes.
             transactions: State of the transactions before the first group.
             limits: Limits on decompression.
+            bits: A bit for each record of the groups to clean that remains by its key. Then `newest` is not used, and
+                `clean` raises `NotDescribed` for batches that bits cannot describe.
         """
         cleaner = cls(transactions, limits, hash_key=hash_key)
         cleaner._begin(round, newest)
         cleaner._newest.latest = end_offset - 1
+        cleaner._bits, cleaner._has_only_bits = bits, bits is not None
         return cleaner
 
     def _begin(self, round: CleaningRound, newest: OffsetMap) -> None:
         self._round = round
         self._newest = HashedNewest(round.max_keys, self._hash_key, newest)
         self._producers = _LastOfProducers(round.producers)
-        self._bits = None
+        self._bits, self._has_only_bits = None, False
         self._mapped = set()
         self._is_plain, self._last_mapped = round.frozen_from is None, -1
 
@@ -141,8 +150,10 @@ class CompiledCleaner(SegmentCleaner["_Output"]):
         return _Output(sink, CleanedIndexes(base_offset, round.index_interval_bytes))
 
     def _clean_segment(self, segment: SourceSegment, output: _Output, round: CleaningRound) -> None:
-        bits = self._bits if segment.base_offset in self._mapped else None
+        bits = self._bits if self._has_only_bits or segment.base_offset in self._mapped else None
         for batches in self._batches.of(segment, bits=bits):
+            if self._has_only_bits and (isinstance(batches, SingleBatch) or not batches.is_newest):
+                raise NotDescribed
             if isinstance(batches, SingleBatch):
                 self._clean_batch(segment, batches.position, batches.header, output, round)
             else:

@@ -4,9 +4,11 @@ it is the newest of its key, without the key.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
-from logcore.columns.cleaning.offset_map import OffsetMap
+from logcore.columns.cleaning.offset_map import OffsetMap, Offsets
 from logcore.columns.decoding.batch_table import Table
 from logcore.columns.kernels import slots
 from logcore.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT
@@ -24,13 +26,39 @@ class NewestBits:
 
     def __init__(self, map: OffsetMap, first: int, end: int) -> None:
         self.first, self.end = first, end
-        self.bits = np.zeros((max(end - first, 0) + 7) // 8, np.uint8)
+        self.bits = np.zeros(self.bytes_for(first, end), np.uint8)
         map.mark(self.bits, first, end)
+
+    @classmethod
+    def bytes_for(cls, first: int, end: int) -> int:
+        """The number of bytes for the bits of these offsets."""
+        return (max(end - first, 0) + 7) // 8
+
+    @classmethod
+    def of_offsets(cls, first: int, end: int, found: Iterable[Offsets]) -> NewestBits:
+        """Make the bits from the offsets themselves.
+
+        Args:
+            first: The first offset with a bit.
+            end: The offset after the last one with a bit.
+            found: Rising offsets from `first` up to, not including, `end`; each array has its own.
+        """
+        made = cls.__new__(cls)
+        made.first, made.end = first, end
+        made.bits = np.zeros(cls.bytes_for(first, end), np.uint8)
+        for offsets in found:
+            if len(offsets):
+                places = offsets - first
+                at = places >> 3
+                starts = np.flatnonzero(np.diff(at, prepend=-1))
+                masks = np.left_shift(1, places & 7).astype(np.uint8)
+                made.bits[at[starts]] |= np.bitwise_or.reduceat(masks, starts)
+        return made
 
     @classmethod
     def of(cls, map: OffsetMap, first: int, end: int) -> NewestBits | None:
         """Make the bits; None if the offsets are so far apart that the bits would need too much memory."""
-        nbytes = (end - first + 7) // 8
+        nbytes = cls.bytes_for(first, end)
         return cls(map, first, end) if nbytes <= max(MOST_BYTES, map.nbytes // 16) else None
 
     def describe(self, table: Table) -> bool:

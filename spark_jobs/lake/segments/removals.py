@@ -26,6 +26,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -119,9 +120,17 @@ def read_removals(lake: str, logs: Sequence[str] | None = None) -> dict[str, lis
     recorded = read_rows(lake, "log_actions", ["segment_id", "action", "records_after"], where).to_pylist()
     left = {row["segment_id"]: row["records_after"] for row in recorded if row["action"] == COMPACTION}
 
+    counted: dict[str, dict[str, int]] = {}
+
     def left_of(segment: Segment, replacement: Segment) -> int:
-        known = left.get(segment.segment_id)
-        return _count_records_of(lake, segment, replacement) if known is None else known
+        known: int | None = left.get(segment.segment_id)
+        if known is not None:
+            return known
+        identity = replacement.segment_id
+        if identity not in counted:
+            sharing = [each for each in by_log[segment.log] if each.replaced_by == identity]
+            counted[identity] = _count_records_of(lake, sharing, replacement)
+        return counted[identity][segment.segment_id]
 
     return {log: _removals(segments, records, left_of) for log, segments in by_log.items()}
 
@@ -151,22 +160,27 @@ def _removals(
     return removals
 
 
-def _count_records_of(lake: str, segment: Segment, replacement: Segment) -> int:
-    """Count the records of a segment in a replacement that it shares with others, by reading that file."""
-    wanted = Wanted(columns=("offset",), visible=((segment.base_offset, segment.next_offset),))
+def _count_records_of(lake: str, segments: Sequence[Segment], replacement: Segment) -> dict[str, int]:
+    """Count the records of each segment in a replacement that they share, by reading that file once."""
+    visible = ((min(each.base_offset for each in segments), max(each.next_offset for each in segments)),)
+    wanted = Wanted(columns=("offset",), visible=visible)
     bounds = (replacement.start, replacement.start + replacement.size)
     at_source = replacement.lies_at_source
+    counts = {each.segment_id: 0 for each in segments}
     with (
         storage.mapped(replacement.local_path(lake), *bounds, at_source=at_source) as mapped,
         memoryview(mapped) as whole,
     ):
         content = whole[bounds[0] : bounds[1]]
         base = replacement.base_offset
-        found = decode_segment(content, place=_NOWHERE, base_offset=base, sealed=True, wanted=wanted)
-        total: int = sum(item.num_rows for item in found if not isinstance(item, Stretch))
-        del found
+        for item in decode_segment(content, place=_NOWHERE, base_offset=base, sealed=True, wanted=wanted):
+            if not isinstance(item, Stretch):
+                offsets = item.column("offset").to_numpy()
+                for each in segments:
+                    first, end = np.searchsorted(offsets, (each.base_offset, each.next_offset))
+                    counts[each.segment_id] += int(end - first)
         content.release()
-    return total
+    return counts
 
 
 def unfinished(lake: str, logs: Sequence[str] | None = None) -> Unfinished:

@@ -77,7 +77,7 @@ class TopicPolicy:
     producer_id_expiration_ms: int = 86_400_000
     log_cleaner_dedupe_buffer_size: int | None = None
     """Size at which Kafka's offset map would be full and end a round; None: unlimited."""
-    compaction_spread_bytes: int = 4 << 30
+    compaction_spread_bytes: int = 256 << 20
     """A log with more to clean than this is cleaned by many tasks."""
     compat: str = str(DEFAULT_LINE)
     """The line of brokers whose bytes maintenance writes."""

@@ -252,8 +252,11 @@ class Staged:
 
     path: str
 
-    def place(self, final: str, *, modified_ms: int | None = None) -> None:
+    def place(self, final: str, *, modified_ms: int | None = None, is_synced: bool = True) -> None:
         """Put it in its place, complete and on disk; inside :func:`disk_sync.late_syncs` the caller syncs it.
+
+        Args:
+            is_synced: False for a file that no later process needs: it need not be on disk.
 
         Raises:
             OSError: It cannot be written. Then nothing is visible at its place.
@@ -267,14 +270,15 @@ class Staged:
         for _ in range(_SYNCED_AROUND):
             directories.append(os.path.dirname(directories[-1]))
         # A file that is already there may be in use: it is replaced only by one that is on disk.
-        is_late = not os.path.lexists(final) and disk_sync.is_late(final, directories)
-        if not is_late:
+        is_late = is_synced and not os.path.lexists(final) and disk_sync.is_late(final, directories)
+        is_synced = is_synced and not is_late
+        if is_synced:
             disk_sync.sync(self.path)
         if modified_ms is not None:
             os.utime(self.path, ns=(modified_ms * 1_000_000,) * 2)
         os.makedirs(around, exist_ok=True)
         os.replace(self.path, final)
-        if not is_late:
+        if is_synced:
             disk_sync.sync(around)
             for directory in directories[1:]:
                 with suppress(PermissionError):
@@ -298,15 +302,18 @@ def staged(directory: str) -> Iterator[Staged]:
 
 
 @contextmanager
-def writing(path: str, *, modified_ms: int | None = None) -> Iterator[str]:
+def writing(path: str, *, modified_ms: int | None = None, is_synced: bool = True) -> Iterator[str]:
     """Yield the name of a local file to write. It is placed when the block ends, and deleted if the block fails.
+
+    Args:
+        is_synced: See `Staged.place`.
 
     Raises:
         OSError: Disk or store fail to write. Then nothing is visible at its place.
     """
     with staged(directory_of(path)) as file:
         yield file.path
-        file.place(path, modified_ms=modified_ms)
+        file.place(path, modified_ms=modified_ms, is_synced=is_synced)
 
 
 def files_below(root: str) -> Iterator[StoredFile]:

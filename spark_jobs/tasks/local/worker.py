@@ -10,6 +10,7 @@ trusts what the other sends.
 
 from __future__ import annotations
 
+import importlib
 import os
 import pickle
 import signal
@@ -22,6 +23,16 @@ from typing import Any
 
 from spark_jobs.lake.store.disk_sync import Unsynced, late_syncs
 from spark_jobs.tasks.executor import is_synced_late, perform
+
+LIKELY_MODULES = (
+    "numpy",
+    "pyarrow",
+    "pyarrow.compute",
+    "logcore.columns.engines",
+    "spark_jobs.lake.segments.archive",
+    "spark_jobs.tasks.segment_copy",
+    "spark_jobs.row_files.records_file",
+)
 
 
 def serve(pipe: Connection) -> None:
@@ -63,6 +74,14 @@ class _NoPandas:
             raise ModuleNotFoundError("workers do without pandas", name=name)
 
 
+def load_while_idle(pipe: Connection) -> None:
+    """Load what most tasks need, until the first task comes."""
+    for name in LIKELY_MODULES:
+        if pipe.poll():
+            return
+        importlib.import_module(name)
+
+
 def _end_with_the_driver() -> None:
     while os.read(0, 1):
         pass
@@ -77,7 +96,9 @@ def main() -> None:
     threading.Thread(target=_end_with_the_driver, daemon=True).start()
     # What a library prints must not become output of the command.
     os.dup2(2, 1)
-    serve(Connection(int(sys.argv[1])))
+    pipe = Connection(int(sys.argv[1]))
+    load_while_idle(pipe)
+    serve(pipe)
 
 
 if __name__ == "__main__":

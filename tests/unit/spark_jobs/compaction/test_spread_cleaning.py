@@ -13,7 +13,7 @@ import pytest
 
 from logcore.logs.model.broker_line import BrokerLine
 from logcore.logs.model.topic_config import TopicConfig
-from spark_jobs.compaction import spread_cleaning
+from spark_jobs.compaction import spread_cleaning, spread_steps
 from spark_jobs.compaction.aborted_offsets import Aborted
 from spark_jobs.compaction.log_cleaning import CleaningResult, CleaningTask, clean_log
 from spark_jobs.lake.segments.archive import Segment
@@ -88,8 +88,8 @@ def archived(lake: Path, log: Log, transaction_indexes: dict[int, bytes]) -> tup
     return tuple(segments)
 
 
-@pytest.fixture(params=["one task", "many tasks"])
-def result_of(request, tmp_path) -> Callable[..., CleaningResult]:
+@pytest.fixture(params=["one task", "many tasks", "many tasks by maps"])
+def result_of(request, tmp_path, monkeypatch) -> Callable[..., CleaningResult]:
     """Cleans a log."""
 
     def clean(log: Log, *, first_dirty: int | None = None, indexes: dict[int, bytes] | None = None) -> CleaningResult:
@@ -107,6 +107,8 @@ def result_of(request, tmp_path) -> Callable[..., CleaningResult]:
         )
         if request.param == "one task":
             return clean_log(task)
+        if request.param == "many tasks by maps":
+            monkeypatch.setattr(spread_steps, "_is_plain", lambda *_: False)
         return spread_cleaning.clean_spread(InProcessExecutor(), task)
 
     return clean

@@ -11,13 +11,15 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
+from multiprocessing.connection import Pipe
 from pathlib import Path
 
 import pytest
 
 from spark_jobs.lake.store import disk_sync, storage
 from spark_jobs.tasks.executor import ExpectedTask
-from spark_jobs.tasks.local import file_syncs, local_executor
+from spark_jobs.tasks.local import file_syncs, local_executor, worker
 from spark_jobs.tasks.local.local_executor import LocalExecutor, TaskFailed, WorkerDied
 from tests.unit.spark_jobs.tasks.local.worker_tasks import NumberedTask, work, write, write_cheaply
 
@@ -257,3 +259,23 @@ def test_no_worker_that_is_idle_or_busy_outlives_a_driver_that_was_ended(tmp_pat
     driver.wait(10)
     driver.stdout.close()
     assert ends_within(5, list(set(pids)))
+
+
+def test_an_idle_worker_loads_modules_until_its_first_task_comes(monkeypatch):
+    ours, theirs = Pipe()
+    loaded: list[str] = []
+
+    def load(name: str) -> None:
+        loaded.append(name)
+        if len(loaded) == 2:
+            ours.send_bytes(b"a task")
+
+    monkeypatch.setattr(worker.importlib, "import_module", load)
+    with ours, theirs:
+        worker.load_while_idle(theirs)
+    assert loaded == list(worker.LIKELY_MODULES[:2])
+
+
+@pytest.mark.parametrize("name", worker.LIKELY_MODULES)
+def test_what_an_idle_worker_loads_is_there(name):
+    assert find_spec(name) is not None

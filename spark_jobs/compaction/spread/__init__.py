@@ -1,0 +1,1 @@
+"""What the tasks of a spread cleaning share, and the steps for plain logs."""
