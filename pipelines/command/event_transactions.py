@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from dagster._core.storage.event_log import SqliteEventLogStorage
-from dagster._core.storage.event_log.sqlite.sqlite_event_log import Connection, NullPool, create_engine
+from dagster._core.storage.event_log.sqlite import sqlite_event_log as dagster_storage
 from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
 
+_SQL: Any = dagster_storage
+"""Has what Dagster takes from SQLAlchemy, which is no dependency of ours."""
 TRANSACTION_SECONDS = 1.0
 """Other processes that write events wait so long at most."""
 
@@ -44,7 +46,7 @@ def few_transactions(storage: object) -> Iterator[None]:
 @dataclass(slots=True)
 class _Shard:
     engine: Any
-    connection: Connection
+    connection: Any
     begun: float
 
 
@@ -58,7 +60,7 @@ class _SharedConnections:
         self._shards: dict[str, _Shard] = {}
 
     @contextmanager
-    def connect(self, shard: str) -> Iterator[Connection]:
+    def connect(self, shard: str) -> Iterator[Any]:
         """Yield a connection with an open transaction, as ``SqliteEventLogStorage._connect``."""
         if threading.get_ident() != self._thread:
             with self._original(shard) as connection:
@@ -69,9 +71,9 @@ class _SharedConnections:
             self._commit()
             with self._original(shard):
                 pass
-            engine = create_engine(
+            engine = _SQL.create_engine(
                 self._storage.conn_string_for_shard(shard),
-                poolclass=NullPool,
+                poolclass=_SQL.NullPool,
                 connect_args={"timeout": SQLITE_BUSY_TIMEOUT_SECONDS},
             )
             self._shards[shard] = _Shard(engine, engine.connect(), 0.0)
