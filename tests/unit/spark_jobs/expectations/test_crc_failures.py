@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from spark_jobs.expectations.job import _crc_failures
 from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.tables import BATCHES
+from spark_jobs.lake.delta.tables import BATCHES, VALIDATIONS
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import FILLED, Segment
 
@@ -37,4 +37,9 @@ def test_damage_that_better_bytes_replaced_is_no_failure_of_what_is_published(tm
         )
     ]
     commits.append(lake, "batches", pa.Table.from_pylist(rows, schema=BATCHES), "test")
+    validated = [
+        {**dict.fromkeys(VALIDATIONS.names), "log": LOG, "segment_id": name, "quarantined_bytes": 100}
+        for name in ("kept", "replaced", "retained")
+    ]
+    commits.append(lake, "validations", pa.Table.from_pylist(validated, schema=VALIDATIONS), "test")
     assert _crc_failures(lake, [LOG]) == {LOG: [3, 25]}
