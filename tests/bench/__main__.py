@@ -24,6 +24,7 @@ from tests.bench import (
     commands,
     compaction,
     decoding,
+    growing_lakes,
     journey,
     maintaining,
     offset_maps,
@@ -59,6 +60,11 @@ def cases(arguments: argparse.Namespace) -> dict[str, Callable[[], Iterator[Line
         found[whole.name] = partial(journey.lines, whole, arguments.publish_mib, arguments.publish_rounds)
     for maintained in maintaining.CASES:
         found[maintained.name] = partial(maintaining.lines, maintained, arguments.publish_mib, arguments.publish_rounds)
+    found[growing_lakes.INCREMENT] = partial(growing_lakes.increment_lines, 16 if quick else 256, 1 if quick else 5)
+    found[growing_lakes.PARTITIONS] = partial(
+        growing_lakes.partition_lines, 16 if quick else 256, 20 if quick else 1000, 1 if quick else 3
+    )
+    found[growing_lakes.MANY] = partial(growing_lakes.many_lines, 50 if quick else 10_000)
     found[compaction.HUGE] = partial(compaction.lines, arguments.publish_mib, arguments.publish_rounds)
     found[whole_runs.NOOP] = partial(whole_runs.noop_lines, 200 if quick else 10_000, 1 if quick else 5)
     found[whole_runs.SMALL] = partial(whole_runs.small_lines, 1 if quick else 3)

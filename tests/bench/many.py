@@ -71,15 +71,25 @@ def partitions(folder: Path, count: int, segments_each: int = 3, records_each: i
 def spread(folder: Path, mib: int, count: int) -> int:
     """About so many MiB in so many partitions of one segment each; returns the number of records."""
     directory = LogDirectory(folder)
+    for number in range(count):
+        directory.partition(f"spread-{number}").roll(0)
+    return grow(folder, mib, count)
+
+
+def grow(folder: Path, mib: int, count: int) -> int:
+    """Add about so many MiB to the partitions that `spread` made; returns the number of added records."""
     rows = [(b"user-%08d" % number, (b"%016d" % (number * 2654435761 % 10**16)) * 6) for number in range(_ROWS)]
     batch = handmade.simple_batch(0, rows, base_timestamp=1_700_000_000_000, leader_epoch=0)
     each = max(1, (mib << 20) // len(batch) // count)
+    ends = {}
     for number in range(count):
-        partition = directory.partition(f"spread-{number}")
-        with partition.roll(0).open("wb") as stream:
-            for at in range(each):
+        path = folder / f"spread-{number}" / f"{0:020d}.log"
+        begun = path.stat().st_size // len(batch)
+        with path.open("ab") as stream:
+            for at in range(begun, begun + each):
                 stream.write(_at(batch, at * _ROWS))
-    directory.high_watermarks(**{f"spread_{number}": each * _ROWS for number in range(count)})
+        ends[f"spread_{number}"] = (begun + each) * _ROWS
+    LogDirectory(folder).high_watermarks(**ends)
     return count * each * _ROWS
 
 

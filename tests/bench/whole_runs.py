@@ -38,10 +38,10 @@ def noop_lines(count: int, rounds: int) -> Iterator[Line]:
     with tempfile.TemporaryDirectory(prefix="noop-", dir=home()) as scratch:
         source, lake = Path(scratch, "source"), Path(scratch, "lake")
         records = many.segments(source, count)
-        first = _run(source, lake)
-        _same_rows(lake, records)
+        first = run(source, lake)
+        same_rows(lake, records)
         versions = _versions(lake)
-        again = [_run(source, lake) for _ in range(rounds + 1)][1:]
+        again = [run(source, lake) for _ in range(rounds + 1)][1:]
         if _versions(lake) != versions:
             raise Differ("a run with nothing new wrote a table version")
         if any(each.jvm for each in again):
@@ -66,8 +66,8 @@ def small_lines(rounds: int) -> Iterator[Line]:
         taken = []
         for _ in range(rounds + 1):
             shutil.rmtree(lake, ignore_errors=True)
-            taken.append(_run(source, lake))
-            _same_rows(lake, made.totals.records)
+            taken.append(run(source, lake))
+            same_rows(lake, made.totals.records)
     yield _whole(f"{SMALL}: `loglake run`, 1 MiB, new lake", taken[1:], "behind a warm-up", 30, 12)
 
 
@@ -171,13 +171,15 @@ def _whole(case: str, taken: list[Watched], beside: str, must: float, aim: float
     )
 
 
-def _run(source: Path, lake: Path) -> Watched:
+def run(source: Path, lake: Path) -> Watched:
+    """`loglake run` in a process of its own."""
     command = [str(Path(sys.executable).with_name("loglake")), "run", str(source), "--lake", str(lake)]
     variables = environment() | {"DAGSTER_HOME": str(lake.parent / "dagster")}
     return watched(command, source.parent, variables)
 
 
-def _same_rows(lake: Path, records: int) -> None:
+def same_rows(lake: Path, records: int) -> None:
+    """Raise Differ if the table records does not have so many rows."""
     found = DeltaTable(str(lake / "tables" / "records")).to_pyarrow_dataset().count_rows()
     if found != records:
         raise Differ(f"the table records has {found} rows, there are {records} records")
