@@ -1,4 +1,4 @@
-"""The rows about lakes that grow: by some megabytes, by partitions, to ten thousand logs. Whole commands, local workers."""
+"""The rows about lakes that grow: by megabytes, by partitions, to ten thousand logs. Whole commands, local workers."""
 
 from __future__ import annotations
 
