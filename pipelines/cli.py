@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from logcore.cli.reading.arguments import high_watermark, natural, offset_range, time_ms
@@ -125,10 +126,22 @@ demo_command = DemoCommand()
 
 
 def _run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str]) -> int:
+    _start_workers_for_a_first_load(options)
     with _uncollected("pipelines.command.run_lake"):
         from pipelines.command.run_lake import run_lake
 
     return run_lake(options, numbers, logs)
+
+
+def _start_workers_for_a_first_load(options: argparse.Namespace) -> None:
+    """Start workers before all else is loaded, where the lake is still to be made: then there certainly are tasks."""
+    from spark_jobs.lake.errors import UsageError
+    from spark_jobs.prestart import start_workers
+
+    is_local_path = "://" not in options.lake
+    if is_local_path and not os.path.lexists(options.lake) and any(map(os.path.lexists, options.paths)):
+        with suppress(UsageError):  # the run refuses the engine, with everything else that it checks first
+            start_workers(options.engine)
 
 
 def _watch_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str]) -> int:

@@ -142,14 +142,6 @@ def check_engine(engine: str | None = None) -> None:
         find_java()
 
 
-def prepare(engine: str | None = None) -> None:
-    """Begin to start what runs the tasks, while the caller goes on: local workers need 0.6 s."""
-    if chosen_engine(engine)[0] is JobEngine.LOCAL:
-        from spark_jobs.tasks.local.local_executor import get_local_executor
-
-        get_local_executor().start()
-
-
 @contextlib.contextmanager
 def working_ahead(engine: str | None = None) -> Iterator[None]:
     """Let the jobs inside the block begin tasks of the jobs after them; for chains that run them all."""

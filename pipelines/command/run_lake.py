@@ -45,6 +45,7 @@ from spark_jobs.contracts import Intake
 from spark_jobs.lake.view import registered_lakes
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.recorded_answers import recorded_answers
+from spark_jobs.prestart import start_workers
 
 
 def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str]) -> int:
@@ -69,7 +70,7 @@ def run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence
     as_of_ms = options.now_ms if options.as_of is None else options.as_of
     with launch.open_lake(lake, "loglake run"):
         if options.maintain and options.apply:
-            launch.prepare(options.engine)
+            start_workers(options.engine)
         nothing = _nothing_to_do(lake, settings, as_of_ms, instance) if options.replace is None else None
         if nothing is None or options.maintain:
             outcomes = _outcomes(lake, history, settings, intake if not logs else None, options, nothing)
@@ -145,7 +146,7 @@ def _outcomes(
         nothing: The outcome of the intake if it has nothing to do.
     """
     prepare_history(history, lake)
-    launch.prepare(options.engine)
+    start_workers(options.engine)
     engine = options.engine
     with HistoryInBackground(lambda: open_dagster_history(history)) as in_background:
         runner = Runner(in_background, options.now_ms, EngineLauncher(engine), engine, announcer())

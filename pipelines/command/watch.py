@@ -35,6 +35,7 @@ from spark_jobs.contracts import Intake, OptimizeConfig
 from spark_jobs.lake.errors import JobError, LeaseHeld, UsageError
 from spark_jobs.lake.view.lake_state import LakeState, read_state
 from spark_jobs.lake.view.open_findings import path_findings
+from spark_jobs.prestart import start_workers
 
 OPTIMIZE_ROUNDS = 50
 """Rounds with new rows after which small files of the tables are merged."""
@@ -177,7 +178,7 @@ def watch_lake(lake: str, settings: RunSettings, intake: Intake | None, engine: 
         The exit code: CLEAN.
     """
     launch.check_run(lake, settings.sources, settings.fill_from, settings.policies or None, engine)
-    launch.prepare(engine)
+    start_workers(engine)
     with _stopped_by_signals() as stop:
         Watch(
             lake,

@@ -1,0 +1,23 @@
+"""Starts what runs the tasks before a run needs it: local workers take half a second until they can work.
+
+This module imports little. So a command that certainly has tasks calls it before it loads everything else.
+"""
+
+from __future__ import annotations
+
+from spark_jobs.machine.engine import JobEngine, chosen_engine
+
+
+def start_workers(engine: str | None = None) -> None:
+    """Begin to start the workers of the local job engine, while the caller goes on; nothing for Spark.
+
+    Args:
+        engine: ``local`` or ``spark``; None or ``auto``: as :func:`spark_jobs.machine.engine.chosen_engine` decides.
+
+    Raises:
+        UsageError: No such engine.
+    """
+    if chosen_engine(engine)[0] is JobEngine.LOCAL:
+        from spark_jobs.tasks.local.local_executor import get_local_executor
+
+        get_local_executor().start()
