@@ -132,5 +132,5 @@ def test_a_second_run_in_one_process_keeps_nothing_from_the_garbage_collector(mo
     loaded = SimpleNamespace(run_lake=lambda options, numbers, logs: gc.get_freeze_count())
     monkeypatch.setitem(sys.modules, "pipelines.command.run_lake", loaded)
     before = gc.get_freeze_count()
-    assert cli._run_lake(argparse.Namespace(), (), ()) == before
+    assert cli._run_lake(argparse.Namespace(lake="lake", paths=[]), (), ()) == before
     assert gc.isenabled()
