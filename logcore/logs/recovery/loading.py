@@ -372,8 +372,16 @@ class Loading:
         source = self._directory.files.get(LEADER_EPOCH_FILE)
         if source is None and not self.epochs:
             self.disk.write(LEADER_EPOCH_FILE, b"")
-        elif source is None or checkpoints.load_leader_epochs(bytes(source.content)) != self.epochs:
-            self.disk.write(LEADER_EPOCH_FILE, checkpoints.format_leader_epochs(self.epochs))
+            return
+        content = checkpoints.format_leader_epochs(self.epochs)
+        # LeaderEpochFileCache.truncateFromStart removes the entry at the log start and adds it again: it writes the
+        # file even if the entries stay, without lines that loading had dropped.
+        is_written = any(entry.start_offset <= self.log_start_checkpoint for entry in cut)
+        if source is None or (
+            bytes(source.content) != content
+            and (is_written or checkpoints.load_leader_epochs(bytes(source.content)) != self.epochs)
+        ):
+            self.disk.write(LEADER_EPOCH_FILE, content)
 
     def _rebuild_producers(self) -> None:
         self._states.remove_strays(sorted(self.segments))

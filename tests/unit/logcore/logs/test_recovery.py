@@ -217,6 +217,12 @@ def test_a_log_that_ends_below_its_start_begins_anew_there() -> None:
     assert kinds(plan) == ["dropped-segment"]
 
 
+def test_leader_epochs_that_loading_drops_are_gone_from_the_file_if_one_begins_at_the_log_start() -> None:
+    """Kafka removes the entry at the log start and adds it again, and so writes the file (found by random logs)."""
+    files = {name(0): batch(0) + batch(1), "leader-epoch-checkpoint": b"0\n3\n1 69\n1 99\n3 0\n"}
+    assert made(planned(files), files)["leader-epoch-checkpoint"] == b"0\n1\n3 0\n"
+
+
 def test_leader_epochs_that_begin_at_or_above_the_end_of_the_log_are_forgotten() -> None:
     files = {name(0): batch(0) + batch(1), "leader-epoch-checkpoint": b"0\n3\n0 0\n3 2\n4 9\n"}
     assert made(planned(files), files)["leader-epoch-checkpoint"] == b"0\n1\n0 0\n"
