@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -42,11 +43,16 @@ class TableSpec:
     @property
     def file_schema(self) -> pa.Schema:
         """Return the columns inside a Parquet file: all except those of the table partition."""
-        return pa.schema([f for f in self.schema if f.name not in self.partition_by])
+        return _file_schema(self)
 
     def meaning(self, column: str) -> str:
         """Return the meaning of a column; empty for one that a user added."""
         return dict(self.meanings).get(column, "")
+
+
+@lru_cache(maxsize=32)
+def _file_schema(spec: TableSpec) -> pa.Schema:
+    return pa.schema([f for f in spec.schema if f.name not in spec.partition_by])
 
 
 def _table(

@@ -1,8 +1,9 @@
 """The rows of ``batches`` of one log in log order, streamed from the table's files in a worker.
 
-Rows of a file are sorted by log, segment and position. This is true of files of the segment pass (one segment) and of
-files that `optimize` merged (several segments of several logs). So the order of a log is a merge of its files. A file
-is opened when the merge reaches its lowest possible position, and read one chunk at a time.
+Rows of a file are sorted by log, segment and position. This is true of files of the segment pass (one segment), and of
+files that `validate` or `optimize` made of several segments of several logs. So the order of a log is a merge of its
+files. A file is opened when the merge reaches its lowest possible position, and read one chunk at a time. Rows of small
+segments that were just validated come with the task.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import pyarrow.parquet as pq
 
 from logcore.columns.checking.fact_runs import FACT_COLUMNS
 from spark_jobs.lake.delta.live_files import open_parquet
+from spark_jobs.tasks.batch_rows import BatchRows
 
 CHUNK_ROWS = 65_536
 """Rows decoded at a time."""
@@ -49,11 +51,12 @@ class BatchFile:
 
 
 def stream_batches(
-    files: Sequence[BatchFile], segments: Sequence[SegmentPlace], resume_offset: int
+    files: Sequence[BatchFile | BatchRows], segments: Sequence[SegmentPlace], resume_offset: int
 ) -> Iterator[pa.RecordBatch]:
     """Stream rows that end at or above ``resume_offset``, by (segment, position), with the columns of a batch's facts.
 
     Args:
+        files: Where the rows are: files, or the rows of segments that have none.
         segments: Segments that feed the log, in offset order. Rows of other segments are skipped.
     """
     places = {segment.segment_id: place for place, segment in enumerate(segments)}
@@ -61,10 +64,13 @@ def stream_batches(
     waiting: list[tuple[_Key, int]] = []
     readers = []
     for number, file in enumerate(files):
-        # Offsets rise with the segments, so the lowest offset gives the first segment that can have rows in the file.
-        place = 0 if file.least_base_offset is None else bisect_left(ends, file.least_base_offset)
+        if isinstance(file, BatchRows):
+            place = places.get(file.segment_id, 0)
+        else:
+            # Offsets rise with the segments, so the lowest offset gives the first segment that can have rows here.
+            place = 0 if file.least_base_offset is None else bisect_left(ends, file.least_base_offset)
         heapq.heappush(waiting, ((place, -1), number))
-        readers.append(_Reader(file.path, places, resume_offset))
+        readers.append(_Reader(file, places, resume_offset))
     while waiting:
         _, number = heapq.heappop(waiting)
         reader = readers[number]
@@ -81,7 +87,7 @@ def stream_batches(
 class _Reader:
     """One file, read one chunk at a time."""
 
-    path: str
+    file: BatchFile | BatchRows
     places: Mapping[str, int]
     resume_offset: int
     last_key: _Key = (0, -1)
@@ -124,8 +130,11 @@ class _Reader:
         return taken.select(FACT_COLUMNS)
 
     def _read(self) -> Iterator[pa.RecordBatch]:
+        if isinstance(self.file, BatchRows):
+            yield self.file.facts()
+            return
         # Repeated names are read as dictionary indices: a chunk then costs little more than its offsets.
-        with open_parquet(self.path, read_dictionary=["segment_id", "verdict", "control_type"]) as file:
+        with open_parquet(self.file.path, read_dictionary=["segment_id", "verdict", "control_type"]) as file:
             for i in range(file.num_row_groups):
                 # One row group per call: Arrow keeps what it read from a call's groups until the call ends.
                 if self._may_matter(file.metadata.row_group(i)):
@@ -157,5 +166,6 @@ class _Reader:
         same = np.diff(self._place) == 0
         falls = (np.diff(self._place) < 0) | (same & (np.diff(self._position) <= 0))
         if falls.any() or (rows.num_rows and self.key <= self.last_key):
-            raise ValueError(f"rows of the table batches are not in the order of the log in {self.path}")
+            where = self.file.segment_id if isinstance(self.file, BatchRows) else self.file.path
+            raise ValueError(f"rows of the table batches are not in the order of the log in {where}")
         return rows

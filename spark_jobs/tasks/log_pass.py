@@ -25,6 +25,7 @@ from logcore.records.batch import read_header
 from logcore.records.record import read_records
 from spark_jobs.lake.segments.archive import LogRow
 from spark_jobs.lake.store import storage
+from spark_jobs.tasks.batch_rows import BatchRows
 from spark_jobs.tasks.batch_stream import BatchFile, SegmentPlace, stream_batches
 
 TRANSACTION_FIELDS = tuple(field.name for field in fields(Transaction))
@@ -79,7 +80,7 @@ class LogTask:
     facts: LogFacts
     segments: tuple[SegmentPlace, ...]
     """Segments that feed the log, in offset order."""
-    files: tuple[BatchFile, ...]
+    files: tuple[BatchFile | BatchRows, ...]
 
 
 Columns = dict[str, list[Any]]

@@ -20,7 +20,7 @@ from logcore.segments.scanning.scan import End
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.store import storage
-from spark_jobs.tasks.segment_pass import ValidatedSegment, validate_one
+from spark_jobs.tasks.segment_pass import ValidatedSegment, validate_into_files
 
 if TYPE_CHECKING:
     from hashlib import _Hash
@@ -74,7 +74,7 @@ def merge_slices(task: SegmentMergeTask) -> MergedSlices | NotMerged:
         if merged.segment_id in task.validated:
             _read_back(task.lake, merged)
             return MergedSlices(merged, None)
-        validated = validate_one(task.lake, merged)
+        validated = validate_into_files(task.lake, merged)
     except LogError as error:
         return NotMerged(str(error))
     except OSError as error:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from logcore.columns.engines import segment_extent
 from logcore.errors import LogError
 from logcore.logs.model.findings import Finding, found
-from logcore.segments.scanning.scan import last_good_end
+from logcore.segments.scanning.scan import ScannedBatch, last_good_end, scan
 from logcore.storage.local import LocalReader, SegmentFile, SourceChanged, copy_range, read_range
 from logcore.storage.source_bytes import SourceBytes
 from spark_jobs.lake.segments import archive
@@ -28,6 +28,7 @@ from spark_jobs.lake.store import storage
 from spark_jobs.tasks.executor import synced_late
 
 PROBE_BYTES = 1 << 20
+FIRST_PROBE_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,8 @@ def nothing_readable(task: CopyTask) -> list[Finding] | None:
         size = os.stat(task.source).st_size
         if size <= task.start:
             return []
+        if _begins_with_a_batch(task, read_range(task.source, task.start, min(size, task.start + FIRST_PROBE_BYTES))):
+            return None
         waiting = read_range(task.source, task.start, min(size, task.start + PROBE_BYTES))
         if last_good_end(waiting, task.first_offset)[2] is not None:
             return None
@@ -92,6 +95,11 @@ def nothing_readable(task: CopyTask) -> list[Finding] | None:
     except (OSError, LogError):
         return None  # the worker meets the same error and reports it
     return _tail_findings(task, 0, size - task.start, _is_zero(waiting))
+
+
+def _begins_with_a_batch(task: CopyTask, content: bytes) -> bool:
+    first = next(iter(scan(content, base_offset=task.first_offset, sealed=False, decode=False)), None)
+    return isinstance(first, ScannedBatch)
 
 
 def _has_header(task: CopyTask, size: int) -> bool:

@@ -1,13 +1,14 @@
 """The segment pass of ``validate``: validates every byte of one archived segment, once.
 
 Runs in a worker. It writes rows to files of ``batches`` and ``quarantine``, which the driver commits. Only counts,
-findings and descriptions of these files return to the driver. Memory is bounded: rows are written in chunks, bytes are
-memory-mapped.
+findings and descriptions of these files return to the driver, and the few rows of a small segment. Memory is bounded:
+rows are written in chunks, bytes are memory-mapped.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.validations import ValidationCounts
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WrittenFile
+from spark_jobs.tasks.batch_rows import OF_SEGMENT, BatchRows, few_rows
 from spark_jobs.tasks.executor import synced_late
 
 if TYPE_CHECKING:
@@ -44,6 +46,8 @@ class ValidatedSegment:
     findings: tuple[Finding, ...]
     files: dict[str, WrittenFile]
     """Files by table, ``batches`` or ``quarantine``; a table without rows has no file."""
+    rows: BatchRows | None = None
+    """The rows of ``batches`` of a small segment, in place of a file."""
 
 
 @synced_late
@@ -53,7 +57,7 @@ def validate_one(lake: str, segment: Segment) -> ValidatedSegment | Finding:
     Returns:
         The result, or the finding that says why the archived file cannot be read.
     """
-    return _validated_or_why(lake, segment, is_digested=False)
+    return _validated_or_why(lake, segment)
 
 
 @synced_late
@@ -62,9 +66,16 @@ def validate_copied(lake: str, segment: Segment) -> ValidatedSegment | Finding:
     return _validated_or_why(lake, segment, is_digested=True)
 
 
-def _validated_or_why(lake: str, segment: Segment, *, is_digested: bool) -> ValidatedSegment | Finding:
+def validate_into_files(lake: str, segment: Segment) -> ValidatedSegment | Finding:
+    """As :func:`validate_one`, with a file of ``batches`` also for a small segment."""
+    return _validated_or_why(lake, segment, returns_rows=False)
+
+
+def _validated_or_why(
+    lake: str, segment: Segment, *, is_digested: bool = False, returns_rows: bool = True
+) -> ValidatedSegment | Finding:
     try:
-        return _validate(lake, segment, is_digested=is_digested)
+        return _validate(lake, segment, is_digested, returns_rows)
     except LogError as error:
         message = f"{segment.topic}-{segment.partition}: {error} This log is not validated until the file is restored."
         return found(
@@ -76,7 +87,7 @@ def _validated_or_why(lake: str, segment: Segment, *, is_digested: bool) -> Vali
         )
 
 
-def _validate(lake: str, segment: Segment, *, is_digested: bool) -> ValidatedSegment:
+def _validate(lake: str, segment: Segment, is_digested: bool, returns_rows: bool) -> ValidatedSegment:
     start, end = segment.start, segment.start + segment.size
     with (
         storage.mapped(segment.local_path(lake), start, end, at_source=segment.lies_at_source) as mapped,
@@ -97,14 +108,12 @@ def _validate(lake: str, segment: Segment, *, is_digested: bool) -> ValidatedSeg
             checks_sequences=not is_coordinator_topic(segment.topic),
         )
         stretches: list[Stretch] = []
-        files = {}
-        for table, rows in (
-            ("batches", _rows(segment, validated, stretches)),
-            ("quarantine", _bytes(segment, stretches, content)),
-        ):
-            file = write_file(table_uri(lake, table), TABLES[table], rows, {})
-            if file is not None:
-                files[table] = file
+        written: dict[str, WrittenFile | None] = {}
+        rows = _rows(segment, validated, stretches)
+        first, are_all = few_rows(rows) if returns_rows else ([], False)
+        if not are_all:
+            written["batches"] = _write(lake, "batches", itertools.chain(first, rows))
+        written["quarantine"] = _write(lake, "quarantine", _bytes(segment, stretches, content))
         digest = segment.digest if is_digested else hashlib.sha256(content).hexdigest()
         content.release()
     findings = [
@@ -122,7 +131,16 @@ def _validate(lake: str, segment: Segment, *, is_digested: bool) -> ValidatedSeg
                 end_offset=segment.next_offset,
             )
         )
-    return ValidatedSegment(ValidationCounts.of(validated, len(findings)), tuple(findings), files)
+    return ValidatedSegment(
+        counts=ValidationCounts.of(validated, len(findings)),
+        findings=tuple(findings),
+        files={table: file for table, file in written.items() if file is not None},
+        rows=BatchRows.of(segment, first) if are_all and first else None,
+    )
+
+
+def _write(lake: str, table: str, rows: Iterable[pa.RecordBatch]) -> WrittenFile | None:
+    return write_file(table_uri(lake, table), TABLES[table], rows, {})
 
 
 def _rows(
@@ -189,10 +207,4 @@ def _chunk(table: str, segment: Segment, rows: Iterable[dict[str, object]]) -> p
 
 
 def _of_segment(segment: Segment) -> dict[str, object]:
-    return {
-        "segment_id": segment.segment_id,
-        "log": segment.log,
-        "topic": segment.topic,
-        "log_id": segment.log_id,
-        "partition": segment.partition,
-    }
+    return {name: getattr(segment, name) for name in OF_SEGMENT}

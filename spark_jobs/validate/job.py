@@ -1,6 +1,7 @@
 """``validate``: one pass over new segments, then over the logs they belong to.
 
     segment pass   one task a segment: every byte validated; files of `batches` and `quarantine`   (workers)
+                   rows of small segments return to the driver, which writes them into few files
     log pass       one task a log: transactions and offset ledger, from where they may change       (workers)
     commit         `batches`, `quarantine`, `findings`, `transactions`, `offset_ledger`, last `validations`
 
@@ -40,9 +41,11 @@ from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.segments.validations import ValidationCounts
 from spark_jobs.lake.setup.policies import read_policies
 from spark_jobs.lake.store import storage
+from spark_jobs.tasks.batch_rows import BatchRows
 from spark_jobs.tasks.batch_stream import BatchFile, SegmentPlace
 from spark_jobs.tasks.log_pass import LogFacts, LogTask, ValidatedLog, validate_log
 from spark_jobs.tasks.segment_pass import ValidatedSegment, validate_one
+from spark_jobs.validate import small_segments
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
@@ -148,8 +151,7 @@ def plan(config: ValidateConfig) -> ValidatePlan:
     new = [segment.segment_id for _, waiting in due for segment in waiting]
     unfinished: set[str] = set()
     for table in ("batches", "quarantine"):
-        where: list[tuple[str, str, object]] = [("segment_id", "in", new)]
-        unfinished |= set(read_rows(config.lake, table, ["segment_id"], where)["segment_id"].to_pylist() if new else ())  # type: ignore[arg-type]
+        unfinished |= small_segments.with_rows(config.lake, table, frozenset(new))
     return ValidatePlan(tuple(plans), tuple(sorted(unfinished)), versions)
 
 
@@ -212,9 +214,13 @@ def apply(plan: ValidatePlan, config: ValidateConfig, executor: Executor) -> Job
     placed += [_of_segment(segment, finding) for segment, result in validated for finding in result.findings]
     for table in ("batches", "quarantine"):
         files = [result.files[table] for _, result in validated if table in result.files]
+        if table == "batches":
+            small = ((segment, result.rows) for segment, result in validated if result.rows is not None)
+            files += small_segments.write_rows(config.lake, small)
         commits.add_files(config.lake, table, files, config.run_id, expected=expected)
 
-    passes, refused = _log_passes(plan, config, executor)
+    at_hand = {segment.segment_id: result.rows for segment, result in validated if result.rows is not None}
+    passes, refused = _log_passes(plan, config, executor, at_hand)
     placed += refused
     plan = replace(plan, logs=tuple(log for log in plan.logs if log.row.log in passes))
     validated = [(segment, result) for segment, result in validated if segment.log in passes]
@@ -254,9 +260,15 @@ def apply(plan: ValidatePlan, config: ValidateConfig, executor: Executor) -> Job
 
 
 def _log_passes(
-    plan: ValidatePlan, config: ValidateConfig, executor: Executor
+    plan: ValidatePlan, config: ValidateConfig, executor: Executor, rows: Mapping[str, BatchRows]
 ) -> tuple[dict[str, ValidatedLog], list[PlacedFinding]]:
     """Compute transactions and ledger of each log in workers, from its batches after the resume offset.
+
+    Args:
+        plan: The logs.
+        config: The lake.
+        executor: Runs the tasks.
+        rows: Rows of small segments that this run validated, by segment id. They are not read back from files.
 
     Returns:
         The results by log key, and findings for the logs that have none.
@@ -265,14 +277,15 @@ def _log_passes(
     files = ByLog(newest_files(config.lake, "batches")) if plan.logs else ByLog(())
     tasks, sizes = [], []
     for log in plan.logs:
-        chosen = _files_to_read(log, files)
+        chosen = _files_to_read(config.lake, log, files, rows)
+        here = [rows[s.segment_id] for s in log.feeding if s.segment_id in rows]
         places = [
             SegmentPlace(s.segment_id, s.base_offset, s.next_offset, s.local_path(config.lake), s.start)
             for s in log.feeding
         ]
-        opened = tuple(BatchFile(storage.join(root, f.path), f.least.get("base_offset")) for f in chosen)
-        tasks.append(LogTask(log.facts, tuple(places), opened))
-        sizes.append(sum(file.size for file in chosen))
+        opened = [BatchFile(storage.join(root, f.path), f.least.get("base_offset")) for f in chosen]
+        tasks.append(LogTask(log.facts, tuple(places), (*opened, *here)))
+        sizes.append(sum(file.size for file in chosen) + sum(len(each.content) for each in here))
     passes, refused = {}, []
     for log, result in zip(plan.logs, executor.run(validate_log, tasks, sizes), strict=True):
         if isinstance(result, Finding):
@@ -282,14 +295,15 @@ def _log_passes(
     return passes, refused
 
 
-def _files_to_read(log: ValidateLogPlan, files: ByLog) -> list[LiveFile]:
-    """Files that may have a row after the resume offset of a segment that feeds the log."""
-    ids = {segment.segment_id for segment in log.feeding}
+def _files_to_read(lake: str, log: ValidateLogPlan, files: ByLog, rows: Mapping[str, BatchRows]) -> list[LiveFile]:
+    """Files that may have a row after the resume offset of a segment that feeds the log and has no rows at hand."""
+    ids = frozenset(segment.segment_id for segment in log.feeding if segment.segment_id not in rows)
+    if not ids:
+        return []
     chosen = []
     for file in files.of(log.row.log):
-        of_one = file.only("segment_id")
         reaches = any(file.may_reach(name, log.resume_offset) for name in ("base_offset", "last_offset"))
-        if reaches and (of_one is None or of_one in ids):
+        if reaches and small_segments.may_have_rows_of(lake, file, ids):
             chosen.append(file)
     return chosen
 

@@ -62,6 +62,41 @@ def test_another_instance_reads_what_single_transactions_would_have_stored(tmp_p
     assert seen(instance, run_id)[0] == [*KEYS, *KEYS], "the storage works as before afterwards"
 
 
+def asset_rows(instance: dg.DagsterInstance) -> list[tuple]:
+    with instance.event_log_storage.index_connection() as connection:
+        rows = connection.exec_driver_sql(
+            "select asset_key, last_run_id, last_materialization, last_materialization_timestamp from asset_keys"
+        ).fetchall()
+    return [tuple(row) for row in rows]
+
+
+def test_the_row_of_an_asset_has_its_latest_event_as_single_transactions_would_have_stored_it(instance):
+    run_id = record(instance)
+    ((asset, last_run, latest, timestamp),) = asset_rows(instance)
+    assert (asset, last_run) == ('["records"]', run_id)
+    assert KEYS[-1] in latest
+    assert KEYS[-2] not in latest
+    entry = instance.get_asset_records([dg.AssetKey("records")])[0].asset_entry
+    newest = instance.fetch_materializations(dg.AssetKey("records"), limit=1).records[0]
+    assert entry.last_materialization_storage_id == newest.storage_id
+    alone = a_job.execute_in_process(instance=instance)
+    ((_, last_run, _, later),) = asset_rows(instance)
+    assert last_run == alone.run_id
+    assert later > timestamp
+
+
+def test_an_asset_is_updated_once_in_a_transaction(instance, monkeypatch):
+    stored = []
+    storage = instance.event_log_storage
+    original = type(storage)._store_asset_event
+    monkeypatch.setattr(
+        type(storage), "_store_asset_event", lambda *given: (stored.append(given[2]), original(*given))[1]
+    )
+    record(instance)
+    # Alone there are 41. A slow machine may need a second transaction.
+    assert 1 < len(stored) <= 6, len(stored)
+
+
 def test_few_transactions_are_made(instance, monkeypatch):
     connects = []
     original = event_transactions._SQL.create_engine

@@ -13,6 +13,7 @@ import itertools
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -58,8 +59,9 @@ def write_file(
     relative = "/".join((*folders, new_file_name()))
     schema = _schema_of(first, spec)
     digest = RowDigest(_declared(spec))
+    footers: list[pq.FileMetaData] = []
     with storage.writing(storage.join(root, relative)) as local:
-        with pq.ParquetWriter(local, schema, **_layout(spec)) as writer:
+        with pq.ParquetWriter(local, schema, metadata_collector=footers, **_layout(spec)) as writer:
             for group in _row_groups(itertools.chain([first], filled), schema):
                 writer.write_table(group, row_group_size=ROW_GROUP_ROWS)
                 for batch in group.to_batches():
@@ -68,7 +70,7 @@ def write_file(
             if proven:
                 writer.add_key_value_metadata(digest.footer())
         status = os.stat(local)
-        said = statistics(pq.read_metadata(local), spec)
+        said = statistics(footers[0], spec)
         content = of_bytes(local)
     return WrittenFile(
         path=relative,
@@ -127,7 +129,8 @@ def _schema_of(chunk: pa.RecordBatch, spec: TableSpec) -> pa.Schema:
     )
 
 
-def _layout(spec: TableSpec) -> dict[str, Any]:
+@lru_cache(maxsize=32)
+def _layout(spec: TableSpec) -> Mapping[str, Any]:
     """Return how columns are encoded. Encoding is most of the work of publishing, so each kind gets the cheapest one:
     ascending numbers as differences, which a compressor cannot improve; repeated words as a dictionary; bytes
     unchanged and compressed (zstd: half the size of snappy for a quarter more time).
