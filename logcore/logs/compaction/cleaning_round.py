@@ -86,7 +86,8 @@ class CleaningRound:
         first_dirty_offset: Where the last cleaning ended.
         upper_bound_offset: Base of the first segment that is not cleaned (Kafka's firstUncleanableOffset, rounded
             down).
-        high_watermark: The log's high watermark.
+        high_watermark: The log's high watermark after a broker's start. It may lie above the last offset that can be
+            read.
         as_of_ms: The clock.
         delete_retention_ms: `delete.retention.ms`.
         legacy_horizon_ms: Tombstones in v0 and v1 are removed from segments changed at or before it.

@@ -130,7 +130,7 @@ def plan_compaction(
             advice="Try `loglake recover`.",
         )
     high_watermark = readable_end.high_watermark(
-        directory.high_watermark, log_start_offset=log_start, log_end_offset=log_end
+        directory.high_watermark, log_start_offset=log_start, log_end_offset=log.broker_end_offset
     )
     last_stable = readable_end.last_stable_offset(
         log.first_unstable_offset(high_watermark), high_watermark=high_watermark, log_start_offset=log_start

@@ -8,10 +8,15 @@ batches, as a recovery would do. A transaction index is compared with the marker
 ignored, and an aborted transaction that it misses is added. So a wrong index neither drops committed data nor shows
 aborted data.
 
+Bytes that cannot be trusted may end the log. It is read up to them. A start after a clean stop does not verify the
+checksums of a segment with an offset index, so its log end is after them: `broker_end_offset`. The high watermark
+depends on that end.
+
 A transaction that is open where bytes are damaged may have ended there. Then the next marker of its producer may belong
 to another transaction. If no transaction index has its outcome, it limits the last stable offset as if it were open.
 
-Source: Kafka UnifiedLog.{firstUnstableOffset, collectAbortedTransactions}, ProducerStateManager.
+Source: Kafka UnifiedLog.{firstUnstableOffset, collectAbortedTransactions}, ProducerStateManager,
+LogSegment.readNextOffset.
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from logcore.errors import CorruptIndexError, CorruptionReason, UnsupportedFormatError
+from logcore.errors import CorruptIndexError, CorruptionReason, CorruptRecordError, UnsupportedFormatError
 from logcore.logs.checks.validation import BatchVerdict
 from logcore.logs.compaction.cleaning_round import ActiveProducer
 from logcore.logs.compaction.hidden_outcomes import HiddenOutcomes
@@ -40,6 +45,7 @@ from logcore.segments.filenames import (
     segment_base_offset,
 )
 from logcore.segments.scanning.fetched_bytes import FetchedBytes
+from logcore.segments.scanning.file_batches import file_batches
 from logcore.segments.scanning.scan import Stretch, scan
 from logcore.segments.side_files import transaction_index
 from logcore.segments.side_files.producer_state import ProducerEntry
@@ -78,6 +84,7 @@ class SurveyedSegment:
         max_timestamp: The greatest of its batches.
         first_timestamp: The max timestamp of its first batch; -1 without one.
         damage: Damaged stretches. A torn tail of the active segment is none.
+        untrusted_from: Position of the damage or torn tail after its last batch; None without one.
     """
 
     base_offset: int
@@ -87,6 +94,7 @@ class SurveyedSegment:
     max_timestamp: int = NO_TIMESTAMP
     first_timestamp: int = NO_TIMESTAMP
     damage: list[Stretch] = field(default_factory=list)
+    untrusted_from: int | None = None
     offset_index_size: int = 0
     time_index_size: int = 0
     dirty_positions: dict[int, int] = field(default_factory=dict)
@@ -101,7 +109,8 @@ class SurveyedLog:
 
     Attributes:
         segments: Oldest first.
-        log_end_offset: The log end.
+        log_end_offset: The log end, after the last batch that can be trusted.
+        broker_end_offset: The log end after a broker's start on this directory, if that is higher.
         producers: Those that a broker would know after a start on this directory.
         decided: First data offset and marker offset of each transaction whose marker is at or above the stated high
             watermark. For the broker that wrote them they are unstable. A broker that started on a later producer
@@ -112,6 +121,7 @@ class SurveyedLog:
 
     segments: list[SurveyedSegment]
     log_end_offset: int
+    broker_end_offset: int
     producers: dict[int, ProducerEntry]
     decided: list[tuple[int, int]]
     doubtful: list[int]
@@ -166,7 +176,7 @@ def survey(
         read: Scans and verifies a segment.
     """
     bases = sorted(base for name in start.kept if (base := segment_base_offset(name)) is not None)
-    log = SurveyedLog([], 0, {}, [], [], [])
+    log = SurveyedLog([], 0, 0, {}, [], [], [])
     undecided = readable_end.high_watermark(directory.high_watermark, log_start_offset=log_start_offset)
     hidden = HiddenOutcomes()
     sought = {log_start_offset, *(() if directory.first_dirty_offset is None else (directory.first_dirty_offset,))}
@@ -187,6 +197,8 @@ def survey(
         aborts: set[tuple[int, int]] = set()
         for step in read(segment.log.content, base, next_base, segment.log.fetched):
             if isinstance(step, Stretch):
+                if segment.untrusted_from is None:
+                    segment.untrusted_from = step.position
                 if not step.tail:
                     segment.damage.append(step)
                     hidden.damaged(everything.open_from)
@@ -194,6 +206,7 @@ def survey(
             if segment.first_timestamp == NO_TIMESTAMP and segment.next_offset == base:
                 segment.first_timestamp = step.max_timestamp
             segment.next_offset = step.last_offset + 1
+            segment.untrusted_from = None
             segment.max_timestamp = max(segment.max_timestamp, step.max_timestamp)
             indexes.take(step)
             if step.producer_id >= 0:
@@ -227,10 +240,27 @@ def survey(
             )
             for each in segment.damage
         ]
-    log.log_end_offset = log.segments[-1].next_offset if log.segments else 0
+    if log.segments:
+        log.log_end_offset = log.segments[-1].next_offset
+        # A start that recovers the active segment cuts off what cannot be trusted.
+        is_recovered = not directory.is_clean or OFFSET_INDEX_SUFFIX not in start.beside(bases[-1])
+        log.broker_end_offset = log.log_end_offset if is_recovered else _unverified_end(log.segments[-1])
     log.doubtful = hidden.first_offsets
     log.producers = without_expired(recent.entries().values(), as_of_ms, expiration_ms)
     return log
+
+
+def _unverified_end(segment: SurveyedSegment) -> int:
+    """The offset after the last batch of a segment by lengths alone; that of its last good batch if it is higher."""
+    trusted = end = segment.next_offset
+    if segment.untrusted_from is None:
+        return trusted
+    try:
+        for _, header in file_batches(segment.log.content, segment.untrusted_from):
+            end = header.next_offset
+    except CorruptRecordError:  # a broker does not start
+        return trusted
+    return end if trusted < end <= MAX_OFFSET else trusted
 
 
 def _snapshot(
