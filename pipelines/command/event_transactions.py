@@ -2,7 +2,7 @@
 
 Dagster's SQLite storage opens a connection and makes a transaction for each event, so that another process sees each
 event of a running step at once: 6 ms. The events of a finished run come all together. They share a connection, and a
-transaction for up to a second. The row of an asset, which has its latest event, is updated once in a transaction.
+transaction for up to a second; materializations share statements too.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from dagster import EventLogEntry
-from dagster._core.storage.event_log import SqliteEventLogStorage
+from dagster import DagsterEventType, EventLogEntry
+from dagster._core.storage.event_log import SqlEventLogStorageTable, SqliteEventLogStorage
 from dagster._core.storage.event_log.sqlite import sqlite_event_log as dagster_storage
 from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
 
 _SQL: Any = dagster_storage
 """Has what Dagster takes from SQLAlchemy, which is no dependency of ours."""
+STATEMENT_EVENTS = 500
+"""Materializations that one statement stores."""
 TRANSACTION_SECONDS = 1.0
 """Other processes that write events wait so long at most."""
 
@@ -36,15 +38,59 @@ def few_transactions(storage: object) -> Iterator[None]:
         yield
         return
     shared = _SharedConnections(storage)
+    waiting = _Materializations(storage, shared)
     storage._connect = shared.connect  # type: ignore[method-assign]
-    storage._store_asset_event = shared.keep_latest  # type: ignore[method-assign]
+    storage.store_event = waiting.store  # type: ignore[method-assign]
     try:
         yield
     finally:
         try:
+            waiting.flush()
             shared.close()
         finally:
-            del storage._connect, storage._store_asset_event  # the methods of the class again
+            del storage._connect, storage.store_event  # the methods of the class again
+
+
+class _Materializations:
+    """Materializations that wait, so that one statement stores many of them. All other events are stored at once."""
+
+    def __init__(self, storage: SqliteEventLogStorage, shared: _SharedConnections) -> None:
+        self._storage = storage
+        self._shared = shared
+        self._store_one = storage.store_event
+        self._waiting: list[EventLogEntry] = []
+
+    def store(self, event: EventLogEntry) -> None:
+        """Store an event after all earlier ones, as ``SqliteEventLogStorage.store_event``."""
+        if not self._shared.is_for_this_thread():
+            self._store_one(event)
+            return
+        if event.dagster_event_type is not DagsterEventType.ASSET_MATERIALIZATION:
+            self.flush()
+            self._store_one(event)
+            return
+        if len(self._waiting) >= STATEMENT_EVENTS or (self._waiting and self._waiting[0].run_id != event.run_id):
+            self.flush()
+        self._waiting.append(event)
+
+    def flush(self) -> None:
+        """Store what waits."""
+        events, self._waiting = self._waiting, []
+        if not events:
+            return
+        rows = [self._storage._event_to_row(event) for event in events]
+        with self._storage.run_connection(events[0].run_id) as connection:
+            connection.execute(SqlEventLogStorageTable.insert(), rows)
+        with self._storage.index_connection() as connection:
+            connection.execute(SqlEventLogStorageTable.insert(), rows)
+            # Ids rise by one inside a transaction, because nothing else can write.
+            last = connection.exec_driver_sql("SELECT MAX(id) FROM event_logs").scalar_one()
+            ids = range(last - len(events) + 1, last + 1)
+            self._storage._store_asset_event_tags(connection, events, ids)
+            # The row of an asset has its latest event.
+            latest = {_asset(event): (event, at) for event, at in zip(events, ids, strict=True)}
+            for event, at in latest.values():
+                self._storage._store_asset_event(connection, event, at)
 
 
 @dataclass(slots=True)
@@ -60,16 +106,17 @@ class _SharedConnections:
     def __init__(self, storage: SqliteEventLogStorage) -> None:
         self._storage = storage
         self._original = storage._connect
-        self._store_latest = storage._store_asset_event
         self._thread = threading.get_ident()
         self._shards: dict[str, _Shard] = {}
-        self._latest: dict[tuple[str, str], tuple[Any, EventLogEntry, int]] = {}
-        """By asset and type: connection, event and its id."""
+
+    def is_for_this_thread(self) -> bool:
+        """Whether the calling thread is the one that opened the block."""
+        return threading.get_ident() == self._thread
 
     @contextmanager
     def connect(self, shard: str) -> Iterator[Any]:
         """Yield a connection with an open transaction, as ``SqliteEventLogStorage._connect``."""
-        if threading.get_ident() != self._thread:
+        if not self.is_for_this_thread():
             with self._original(shard) as connection:
                 yield connection
             return
@@ -91,27 +138,10 @@ class _SharedConnections:
         try:
             yield opened.connection
         except BaseException:
-            self._latest = {key: kept for key, kept in self._latest.items() if kept[0] is not opened.connection}
             opened.connection.rollback()
             raise
         if time.monotonic() - opened.begun > TRANSACTION_SECONDS:
-            self._store_assets(opened.connection)
             opened.connection.commit()
-
-    def keep_latest(self, conn: Any, event: EventLogEntry, event_id: int) -> None:
-        """Keep an event for the row of its asset, as ``SqlEventLogStorage._store_asset_event``."""
-        dagster_event = event.dagster_event
-        if threading.get_ident() != self._thread or dagster_event is None or dagster_event.asset_key is None:
-            self._store_latest(conn, event, event_id)
-            return
-        key = (dagster_event.asset_key.to_string(), dagster_event.event_type_value)
-        self._latest.pop(key, None)  # the order stays the order of the latest events
-        self._latest[key] = conn, event, event_id
-
-    def _store_assets(self, connection: Any) -> None:
-        of_shard = [key for key, (its, _, _) in self._latest.items() if its is connection]
-        for key in of_shard:
-            self._store_latest(*self._latest.pop(key))
 
     def close(self) -> None:
         """Commit and close all connections."""
@@ -125,5 +155,9 @@ class _SharedConnections:
     def _commit(self) -> None:
         for opened in self._shards.values():
             if opened.connection.in_transaction():
-                self._store_assets(opened.connection)
                 opened.connection.commit()
+
+
+def _asset(event: EventLogEntry) -> str:
+    key = event.get_dagster_event().asset_key
+    return "" if key is None else key.to_string()

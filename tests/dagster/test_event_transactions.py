@@ -85,7 +85,7 @@ def test_the_row_of_an_asset_has_its_latest_event_as_single_transactions_would_h
     assert later > timestamp
 
 
-def test_an_asset_is_updated_once_in_a_transaction(instance, monkeypatch):
+def test_an_asset_is_updated_once_for_many_events(instance, monkeypatch):
     stored = []
     storage = instance.event_log_storage
     original = type(storage)._store_asset_event

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import io
 import os
 import pickle
 import signal
@@ -34,6 +35,10 @@ from spark_jobs.tasks.local.kept_results import KeptResults
 
 WORKER_BYTES = 512 << 20
 """Resident memory from which an idle worker is replaced by a new one."""
+GROUP_TASKS = 8
+"""A worker gets so many small tasks at once: a message and its answer cost as much as a very small task."""
+GROUP_BYTES = 2 << 20
+"""The bytes of such tasks together."""
 _MODULE = "spark_jobs.tasks.local.worker"
 
 
@@ -95,12 +100,28 @@ class _Queued:
     task: Any
     at: int | None
     """Its position among the tasks of the job that runs; None: a later job is expected to have it."""
+    size: int | None = None
+    """Bytes of the work; None: not known."""
     instead: Callable[[Any], Any] | None = None
 
     @property
     def runs(self) -> Callable[[Any], Any]:
         """The function for the worker."""
         return self.instead or self.work
+
+
+def _next_group(waiting: deque[_Queued], processes: int) -> list[_Queued]:
+    """Take the next task, and small ones after it, as long as enough is left for all workers."""
+    group = [waiting.popleft()]
+    left = GROUP_BYTES
+    most = min(GROUP_TASKS, len(waiting) // (2 * processes))
+    while len(group) <= most:
+        size, following = group[-1].size, waiting[0].size
+        if size is None or following is None or size + following > left:
+            break
+        left -= size
+        group.append(waiting.popleft())
+    return group
 
 
 def _nothing(_task: object, _result: object) -> Sequence[ExpectedTask]:
@@ -141,10 +162,10 @@ class LocalExecutor:
         left = [at for at in range(len(tasks)) if at not in results]
         order = left if sizes is None else sorted(left, key=lambda at: -sizes[at])
         with FileSyncs() as syncs:
-            queue = [_Queued(work, tasks[at], at) for at in order]
+            queue = [_Queued(work, tasks[at], at, None if sizes is None else sizes[at]) for at in order]
             died = self._run(queue, self.processes, results, follow, syncs)
-            again = [_Queued(work, tasks[at], at) for at in sorted(died)]
-            died = self._run(again, 1, results, follow, syncs)  # once more, each alone
+            again = [_Queued(work, tasks[at], at) for at in sorted(died)]  # of unknown size, so each comes alone
+            died = self._run(again, 1, results, follow, syncs)
         if died:
             raise WorkerDied(
                 " ".join(f"The worker of {_named(tasks[at])} {died[at]}." for at in sorted(died))
@@ -187,46 +208,55 @@ class LocalExecutor:
             How the worker died, by the position of its task.
         """
         waiting = deque(queue)
-        busy: dict[Connection, tuple[_Worker, _Queued]] = {}
+        busy: dict[Connection, tuple[_Worker, Sequence[_Queued]]] = {}
         died: dict[int, str] = {}
         try:
             while waiting or busy:
                 while waiting and len(busy) < processes:
                     worker = self._idle.pop() if self._idle else _Worker.start()
-                    next_ = waiting.popleft()
-                    busy[worker.pipe] = (worker, next_)
+                    sent = _next_group(waiting, processes)
+                    busy[worker.pipe] = (worker, sent)
                     # Where it died before it could read, reading from it reports that.
                     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                        worker.pipe.send_bytes(pickle.dumps((next_.runs, next_.task)))
+                        worker.pipe.send_bytes(pickle.dumps([(each.runs, each.task) for each in sent]))
                 for pipe in wait(list(busy)):
-                    worker, done = busy[pipe]  # type: ignore[index]
+                    worker, sent = busy.pop(pipe)  # type: ignore[call-overload]
                     try:
-                        is_done, answer, more = pickle.loads(worker.pipe.recv_bytes())
+                        answers = io.BytesIO(worker.pipe.recv_bytes())
                     except (EOFError, ConnectionResetError):
-                        del busy[pipe]  # type: ignore[arg-type]
                         end = _end_of(worker.process.wait())
-                        if done.at is not None:
-                            died[done.at] = end
+                        died |= {each.at: end for each in sent if each.at is not None}
                         worker.close()
                         continue
-                    del busy[worker.pipe]
                     self._keep(worker)
-                    if not is_done:
-                        if done.at is None:  # the job that has this task meets the error again, and reports it
-                            continue
-                        raise TaskFailed(f"The task for {_named(done.task)} failed: {answer}") from _Remote(more)
-                    syncs.add(more)
-                    if done.at is None:
-                        self._kept.put(done.work, done.task, answer, more.files)
-                    else:
-                        results[done.at] = answer
-                    # What follows comes first: its bytes are still in memory.
-                    expected = follow(done.task, answer)
-                    waiting.extendleft(_Queued(each.work, each.task, None, each.instead) for each in reversed(expected))
+                    for each in sent:
+                        waiting.extendleft(reversed(self._take(each, pickle.load(answers), results, follow, syncs)))
         finally:
             for worker, _ in busy.values():
                 worker.stop()
         return died
+
+    def _take(
+        self,
+        done: _Queued,
+        answer: tuple[bool, Any, Any],
+        results: dict[int, Any],
+        follow: Follow,
+        syncs: FileSyncs,
+    ) -> list[_Queued]:
+        """Take the answer of a worker, and return what follows. That comes first: its bytes are still in memory."""
+        is_done, result, more = answer
+        if not is_done:
+            if done.at is None:  # the job that has this task meets the error again, and reports it
+                return []
+            raise TaskFailed(f"The task for {_named(done.task)} failed: {result}") from _Remote(more)
+        syncs.add(more)
+        if done.at is None:
+            self._kept.put(done.work, done.task, result, more.files)
+        else:
+            results[done.at] = result
+        expected = follow(done.task, result)
+        return [_Queued(e.work, e.task, None, getattr(e.task, "size", None), e.instead) for e in expected]
 
     def _keep(self, worker: _Worker) -> None:
         if worker.resident_bytes() > WORKER_BYTES:

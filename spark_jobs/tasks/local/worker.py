@@ -1,7 +1,8 @@
 """A worker process of :mod:`spark_jobs.tasks.local.local_executor`: reads tasks from a pipe, writes results to it.
 
-    driver → worker    (work, task)                                                   pickled
-    worker → driver    (True, result, files to sync) or (False, error text, trace)    pickled
+    driver → worker    a list of (work, task)                                         pickled
+    worker → driver    for each of them, one after another:                           pickled
+                       (True, result, files to sync) or (False, error text, trace)
 
 Its standard input is a pipe that the driver never writes to. That pipe closes when the driver ends, in whatever way,
 and the worker ends at once, even in the middle of a task. Both sides are the same program on the same machine: each
@@ -39,18 +40,22 @@ def serve(pipe: Connection) -> None:
     """Run tasks until the driver closes its end of the pipe."""
     while True:
         try:
-            work, task = pickle.loads(pipe.recv_bytes())
+            tasks = pickle.loads(pipe.recv_bytes())
         except EOFError:
             return
+        answers = [_answer_or_error(work, task) for work, task in tasks]
         try:
-            answer = pickle.dumps(_answer(work, task))
-        except Exception as error:  # noqa: BLE001 - the driver decides what an error of any kind means for the job
-            trace = "".join(traceback.format_exception(error))
-            answer = pickle.dumps((False, f"{type(error).__name__}: {error}", trace))
-        try:
-            pipe.send_bytes(answer)
+            pipe.send_bytes(b"".join(answers))
         except (BrokenPipeError, ConnectionResetError):
             return
+
+
+def _answer_or_error(work: Callable[[Any], Any], task: object) -> bytes:
+    try:
+        return pickle.dumps(_answer(work, task))
+    except Exception as error:  # noqa: BLE001 - the driver decides what an error of any kind means for the job
+        trace = "".join(traceback.format_exception(error))
+        return pickle.dumps((False, f"{type(error).__name__}: {error}", trace))
 
 
 def _answer(work: Callable[[Any], Any], task: object) -> tuple[bool, Any, Unsynced]:
