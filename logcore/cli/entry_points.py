@@ -6,8 +6,7 @@
     loglake.snappy_java    a function that loads snappy-java's native library (`logcore.records.snappy_encoder`)
 
 One wheel contains all our packages, and the dependencies of these entry points are its extra `lake`. A plain
-installation has the entry points without these dependencies. So they are compared with the wheel's own metadata,
-without
+installation has the entry points without these dependencies. So the module compares them with the wheel's own metadata.
 """
 
 from __future__ import annotations

@@ -233,7 +233,7 @@ FAULTS = (
     Fault(
         "files that were left to the driver are not on disk when its job goes on",
         "spark_jobs/tasks/local/local_executor.py",
-        "                    syncs.add(more)\n",
+        "        syncs.add(more)\n",
         "",
         (LOCAL_EXECUTOR, "-k", "synced_late"),
     ),
