@@ -76,7 +76,7 @@ def _identity(state: StateTables, log: str, files: Sequence[LiveFile], facts: Ba
         except (FileNotFoundError, NotADirectoryError):
             stored.append([file.path])
     ledger = [asdict(row) for row in state.ledger.get(log, ())]
-    segments = [asdict(segment) for segment in state.segments if segment.log == log]
+    segments = [asdict(segment) for segment in state.segments_of(log)]
     validated = [[state.validations.get(s["segment_id"]), facts and facts.of(s["segment_id"])] for s in segments]
     row = asdict(state.logs[log]) if log in state.logs else None
     said = [stored, ledger, segments, validated, row, state.frontiers.get(log)]

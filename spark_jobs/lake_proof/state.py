@@ -83,6 +83,15 @@ class StateTables:
     """By table and file: the offsets by log, as far as the file was read."""
     footers: Footers = field(default_factory=Footers)
     _feeding: dict[str, list[Segment]] | None = None
+    _by_log: dict[str, list[Segment]] | None = None
+
+    def segments_of(self, log: str) -> Sequence[Segment]:
+        """All segments of a log, also retired ones."""
+        if self._by_log is None:
+            self._by_log = {}
+            for segment in self.segments:
+                self._by_log.setdefault(segment.log, []).append(segment)
+        return self._by_log.get(log, ())
 
     @property
     def feeding(self) -> Mapping[str, Sequence[Segment]]:

@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -312,6 +313,15 @@ def read_rows(
             if field.name not in there:  # a table of a version without this column
                 rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
         return rows.select(schema.names).cast(schema)
+
+
+def table_of(rows: Sequence[object], schema: pa.Schema) -> pa.Table:
+    """Return rows as Arrow, from objects that have an attribute for each column."""
+    names = schema.names
+    columns = zip(*map(attrgetter(*names), rows), strict=True) if rows else ((),) * len(names)
+    return pa.table(
+        [pa.array(values, field.type) for field, values in zip(schema, columns, strict=True)], schema=schema
+    )
 
 
 def _term(spec: TableSpec, column: str, operator: str, value: Any) -> ds.Expression:

@@ -7,7 +7,8 @@ publish, recorded in the same commit as the rows before it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +18,7 @@ from logcore.logs.model.offset_ledger import EVIDENCE_HIGH_WATERMARK, LedgerRang
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import TableVersions
 from spark_jobs.lake.delta.table_scan import scan
-from spark_jobs.lake.delta.tables import OFFSET_LEDGER, open_dataset, open_table, read_rows
+from spark_jobs.lake.delta.tables import OFFSET_LEDGER, open_dataset, open_table, read_rows, table_of
 
 CHUNK_ROWS = 65_536
 """Rows of the ledger that are in memory twice while it is read."""
@@ -65,13 +66,14 @@ def read_ledger(lake: str, logs: Sequence[str] | None = None) -> dict[str, list[
     # A log may have one range per transaction: keep repeated words in memory once, and only few rows at a time twice.
     words: dict[object, object] = {state.value: state for state in OffsetState}
     for chunk in read_rows(lake, "offset_ledger", where=where).to_batches(CHUNK_ROWS):
-        columns = [
+        columns: list[list[Any]] = [
             [words.setdefault(value, value) for value in values] if pa.types.is_string(field.type) else values
             for field, values in zip(chunk.schema, (column.to_pylist() for column in chunk.columns), strict=True)
         ]
+        at = chunk.schema.names.index("withdrawn")
+        columns[at] = [bool(value) for value in columns[at]]  # null in old rows
         for values in zip(*columns, strict=True):
-            said = dict(zip(chunk.schema.names, values, strict=True))
-            row = LedgerRow(**said | {"withdrawn": bool(said["withdrawn"])})
+            row = LedgerRow(**dict(zip(chunk.schema.names, values, strict=True)))
             ledger.setdefault(row.log, []).append(row)
     for rows in ledger.values():
         rows.sort(key=lambda row: row.start_offset)
@@ -119,7 +121,7 @@ def commit_ledger(
     """
     if not logs:
         return
-    columns = pa.Table.from_pylist([asdict(row) for row in rows], schema=OFFSET_LEDGER)
+    columns = table_of(rows, OFFSET_LEDGER)
     commits.replace(lake, "offset_ledger", ("log", logs), columns, run_id, expected=expected)
 
 

@@ -14,16 +14,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
-
-import pyarrow as pa
 
 from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.model.offset_ledger import EVIDENCE_FILLED, GAPS_COMPACTED, OffsetState
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import TableVersions
-from spark_jobs.lake.delta.tables import WITHDRAWALS, open_table, read_rows
+from spark_jobs.lake.delta.tables import WITHDRAWALS, open_table, read_rows, table_of
 from spark_jobs.lake.errors import ConcurrentChange, JobError, UsageError
 from spark_jobs.lake.ledger import frontier
 from spark_jobs.lake.ledger.frontier import LedgerRow
@@ -189,7 +187,7 @@ def apply(
     if moved:
         raise ConcurrentChange(f"Table offset_ledger: {moved[0].row.topic_partition} was changed meanwhile; run again.")
     if rows:
-        commits.append(lake, "withdrawals", pa.Table.from_pylist([asdict(row) for row in rows], WITHDRAWALS), run_id)
+        commits.append(lake, "withdrawals", table_of(rows, WITHDRAWALS), run_id)
     ledger = [row for log in logs for row in _cut_log(log)]
     frontier.commit_ledger(lake, ledger, [log.row.log for log in logs], run_id, made.ledger_version)
     return tuple(rows)
@@ -224,7 +222,7 @@ def take_back(lake: str, ranges: Mapping[str, Sequence[Span]], run_id: str) -> N
             changed.append(log)
             rows += after
     if changed:
-        table = pa.Table.from_pylist([asdict(row) for row in rows], schema=WITHDRAWALS)
+        table = table_of(rows, WITHDRAWALS)
         commits.replace(lake, "withdrawals", ("log", changed), table, run_id)
 
 

@@ -9,15 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-
-import pyarrow as pa
+from dataclasses import dataclass, replace
 
 from logcore.logs.growth.growth import LogTail
 from logcore.logs.model import readable_end
 from logcore.segments.filenames import segment_file_name
 from spark_jobs.lake.delta import commits
-from spark_jobs.lake.delta.tables import LOGS, SEGMENTS, read_rows
+from spark_jobs.lake.delta.tables import LOGS, SEGMENTS, read_rows, table_of
 from spark_jobs.lake.store import storage
 
 GENERATION_INGESTED = 0
@@ -300,7 +298,7 @@ def commit_segments(lake: str, added: Sequence[Segment], planned: Mapping[str, i
     Raises:
         ConcurrentChange: A log was changed since the plan.
     """
-    rows = pa.Table.from_pylist([asdict(segment) for segment in added], schema=SEGMENTS)
+    rows = table_of(added, SEGMENTS)
     guards = [guard_of(log, planned[log]) for log in sorted({s.log for s in added})]
     commits.append(lake, "segments", rows, run_id, guards)
 
@@ -327,15 +325,15 @@ def swap_segments(
         ConcurrentChange: A log, or the table, was changed since the plan.
     """
     gone = [
-        asdict(s)
-        | {
-            "retired_ms": as_of_ms,
-            "replaced_by": (replaced_by or {}).get(s.segment_id),
-            "retired_because": because if isinstance(because, str) else because[s.segment_id],
-        }
+        replace(
+            s,
+            retired_ms=as_of_ms,
+            replaced_by=(replaced_by or {}).get(s.segment_id),
+            retired_because=because if isinstance(because, str) else because[s.segment_id],
+        )
         for s in retired
     ]
-    rows = pa.Table.from_pylist(gone + [asdict(s) for s in added], schema=SEGMENTS)
+    rows = table_of([*gone, *added], SEGMENTS)
     logs = sorted({s.log for s in (*retired, *added)})
     # The new ids too, so that no id can be there twice.
     ids = [segment.segment_id for segment in (*retired, *added)]
@@ -351,7 +349,7 @@ def mark_deleted(
     Raises:
         ConcurrentChange: A log, or the table, was changed since the plan.
     """
-    rows = pa.Table.from_pylist([asdict(s) | {"deleted_ms": as_of_ms} for s in segments], schema=SEGMENTS)
+    rows = table_of([replace(s, deleted_ms=as_of_ms) for s in segments], SEGMENTS)
     ids = [segment.segment_id for segment in segments]
     moved = [guard_of(log, planned[log]) for log in sorted({s.log for s in segments})]
     commits.replace(lake, "segments", ("segment_id", ids), rows, run_id, moved)
@@ -361,5 +359,5 @@ def commit_logs(lake: str, rows: Sequence[LogRow], run_id: str) -> None:
     """Replace the rows of these logs in ``logs``; without rows nothing is written."""
     if not rows:
         return
-    columns = pa.Table.from_pylist([asdict(row) for row in rows], schema=LOGS)
+    columns = table_of(rows, LOGS)
     commits.replace(lake, "logs", ("log", [row.log for row in rows]), columns, run_id)
