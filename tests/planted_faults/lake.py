@@ -9,6 +9,7 @@ AHEAD = "tests/crash/test_ahead.py"
 LOCAL_EXECUTOR = "tests/unit/spark_jobs/tasks/local/test_local_executor.py"
 WORKING_AHEAD = "tests/jobs/test_working_ahead.py"
 EVERY_SIDE_EFFECT = "tests/crash/test_every_side_effect.py"
+SMALL_SEGMENTS = "tests/jobs/test_small_segments.py"
 READER = "tests/crash/test_reader.py"
 
 FAULTS = (
@@ -306,5 +307,26 @@ FAULTS = (
         "        for _ in range(_SYNCED_AROUND):",
         "        for _ in range(0):",
         (EVERY_SIDE_EFFECT, "-k", "on_disk"),
+    ),
+    Fault(
+        "rows of a log that share a file with other logs are not read again",
+        "spark_jobs/validate/small_segments.py",
+        "        return not segments.isdisjoint(",
+        "        return segments.isdisjoint(",
+        (SMALL_SEGMENTS, "-k", "put_into_files"),
+    ),
+    Fault(
+        "rows in shared files that a dead run left stay beside their repetition",
+        "spark_jobs/validate/small_segments.py",
+        "            found |= _segments_of(lake, table, file.path) & segments\n",
+        "            continue\n",
+        (SMALL_SEGMENTS, "-k", "nothing_double"),
+    ),
+    Fault(
+        "tasks in the group of a task that ended its worker are forgotten",
+        "spark_jobs/tasks/local/local_executor.py",
+        "for each in sent if each.at is not None}",
+        "for each in sent[:1] if each.at is not None}",
+        (LOCAL_EXECUTOR, "-k", "in_a_group"),
     ),
 )

@@ -114,8 +114,8 @@ def _next_group(waiting: deque[_Queued], processes: int) -> list[_Queued]:
     """Take the next task, and small ones after it, as long as enough is left for all workers."""
     group = [waiting.popleft()]
     left = GROUP_BYTES
-    most = min(GROUP_TASKS, len(waiting) // (2 * processes))
-    while len(group) <= most:
+    most = min(GROUP_TASKS, 1 + len(waiting) // (2 * processes))
+    while len(group) < most:
         size, following = group[-1].size, waiting[0].size
         if size is None or following is None or size + following > left:
             break

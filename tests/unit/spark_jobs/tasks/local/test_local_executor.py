@@ -88,6 +88,38 @@ def test_a_task_that_always_ends_its_worker_is_named_after_all_others_ran(execut
     assert executor.run(work, tasks(tmp_path, "return")) == [0]
 
 
+def test_small_tasks_come_in_groups_and_large_ones_alone(executor, tmp_path, monkeypatch):
+    sent: list[int] = []
+    original = local_executor._next_group
+    monkeypatch.setattr(
+        local_executor, "_next_group", lambda *given: (group := original(*given), sent.append(len(group)))[0]
+    )
+    many = tasks(tmp_path, *["return"] * 100)
+    assert executor.run(work, many, [1 << 10] * 100) == list(range(100))
+    assert max(sent) == local_executor.GROUP_TASKS
+    assert sum(sent) == 100
+    assert sent[-2:] == [1, 1], "the last tasks are shared between the workers"
+    sent.clear()
+    assert executor.run(work, many, [local_executor.GROUP_BYTES] * 100) == list(range(100))
+    assert set(sent) == {1}
+    sent.clear()
+    assert executor.run(work, many) == list(range(100))
+    assert set(sent) == {1}, "of unknown size"
+
+
+def test_in_a_group_a_task_that_always_ends_its_worker_is_named_and_all_others_run(executor, tmp_path):
+    many = tasks(tmp_path, *["return"] * 20, "die", *["return"] * 20)
+    with pytest.raises(WorkerDied, match=r"The worker of orders-20 was ended by SIGKILL") as raised:
+        executor.run(work, many, [1] * 41)
+    assert str(raised.value).count("The worker of") == 1
+    assert set(attempts(tmp_path)) == set(range(41))
+
+
+def test_in_a_group_a_task_whose_worker_died_runs_once_more(executor, tmp_path):
+    many = tasks(tmp_path, *["return"] * 20, "die once", *["return"] * 20)
+    assert executor.run(work, many, [1] * 41) == list(range(41))
+
+
 def test_an_exception_of_a_task_ends_the_run_and_its_workers(executor, tmp_path):
     pids = executor.run(work, tasks(tmp_path, "pid", "pid"))
     begun = time.monotonic()
