@@ -32,6 +32,7 @@ from tests.bench import (
     publishing,
     recovering,
     scaling,
+    watching,
     whole_runs,
 )
 from tests.bench.corpora import home
@@ -49,7 +50,7 @@ def cases(arguments: argparse.Namespace) -> dict[str, Callable[[], Iterator[Line
     found: dict[str, Callable[[], Iterator[Line]]] = {
         case.name: partial(decoding.lines, case, mib, arguments.rounds) for case in decoding.CASES
     }
-    for name in (commands.DUMP, commands.VERIFY):
+    for name in commands.NAMES:
         found[name] = partial(commands.lines, name, arguments.command_mib, arguments.command_rounds)
     found[processes.START] = partial(processes.start_lines, 3 if quick else 11)
     found[processes.COLD] = partial(processes.cold_lines, mib, 1 if quick else 3)
@@ -65,6 +66,7 @@ def cases(arguments: argparse.Namespace) -> dict[str, Callable[[], Iterator[Line
         growing_lakes.partition_lines, 16 if quick else 256, 20 if quick else 1000, 1 if quick else 3
     )
     found[growing_lakes.MANY] = partial(growing_lakes.many_lines, 50 if quick else 10_000)
+    found[watching.LATENCY] = partial(watching.lines, 5 if quick else 60)
     found[compaction.HUGE] = partial(compaction.lines, arguments.publish_mib, arguments.publish_rounds)
     found[whole_runs.NOOP] = partial(whole_runs.noop_lines, 200 if quick else 10_000, 1 if quick else 5)
     found[whole_runs.SMALL] = partial(whole_runs.small_lines, 1 if quick else 3)

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
@@ -26,8 +27,9 @@ from tests.bench.rounds import Contender, take_turns
 from tests.bench.totals import Differ
 from tests.kafka import distribution
 
-DUMP, VERIFY = "dump", "verify"
-_CORPUS = "small-none-16k"
+DUMP, DUMP_TEXT, DUMP_ZSTD, VERIFY = "dump", "dump-text", "dump-zstd", "verify"
+NAMES = (DUMP, DUMP_TEXT, DUMP_ZSTD, VERIFY)
+_CORPUS = {DUMP_ZSTD: "medium-zstd-16k"}
 _SAMPLE_EVERY = 997
 _ROOM = 4 << 30
 _SCRIPT_OPTIONS = (
@@ -40,6 +42,10 @@ _RECORD = re.compile(
     rb"valueSize: (?P<value_size>-?\d+) sequence: \d+ headerKeys: \[\]"
     rb"(?: key: (?P<key>.*?))?(?: payload: (?P<value>.*))?"
 )
+_TEXT_RECORD = re.compile(
+    rb"\S+ offset (?P<offset>\d+)  (?P<timestamp>\S+)  CreateTime  "
+    rb"key (?P<key>null|0x[0-9a-f]*|\".*?\")  value (?P<value>null|0x[0-9a-f]*|\".*\")"
+)
 
 
 def lines(name: str, mib: int, rounds: int) -> Iterator[Line]:
@@ -47,12 +53,14 @@ def lines(name: str, mib: int, rounds: int) -> Iterator[Line]:
 
     :raises Differ: the outputs do not tell the same. :raises distribution.Unavailable: Kafka cannot be run here.
     """
-    made = segment(named(_CORPUS), mib)
+    made = segment(named(_CORPUS.get(name, "small-none-16k")), mib)
     with tempfile.TemporaryDirectory(prefix="loglake-commands-", dir=_memory()) as folder:
-        if name == DUMP:
+        if name == VERIFY:
+            yield _verify(made, Path(folder), rounds)
+        elif name == DUMP:
             yield _dump(made, Path(folder), rounds)
         else:
-            yield _verify(made, Path(folder), rounds)
+            yield _dump_text(made, Path(folder), rounds)
 
 
 def _memory() -> Path:
@@ -78,6 +86,24 @@ def _dump(made: Segment, folder: Path, rounds: int) -> Line:
         rounds,
         15,
         50,
+    )
+
+
+def _dump_text(made: Segment, folder: Path, rounds: int) -> Line:
+    our_file, their_file = folder / "ours.txt", folder / "theirs.txt"
+    ours = _process([*_loglake(), "dump", "-o", str(our_file), str(made.path)], None, our_file)
+    theirs = _process(_dump_log_segments(made, "--print-data-log"), their_file)
+    ours(), theirs()
+    _check_dumps(made, our_file, their_file, _our_text_record)
+    return _compared(
+        f"loglake dump -o FILE ({made.corpus.name})",
+        "DumpLogSegments --print-data-log > FILE",
+        ours,
+        theirs,
+        made,
+        rounds,
+        8,
+        15,
     )
 
 
@@ -152,7 +178,12 @@ def _dump_log_segments(made: Segment, option: str) -> list[str]:
     )
 
 
-def _check_dumps(made: Segment, our_file: Path, their_file: Path) -> None:
+def _check_dumps(
+    made: Segment,
+    our_file: Path,
+    their_file: Path,
+    read: Callable[[bytes], tuple[object, ...]] | None = None,
+) -> None:
     """Both have a line for every record, and every so manyth record is the same in both.
 
     :raises Differ: they do not.
@@ -167,7 +198,7 @@ def _check_dumps(made: Segment, our_file: Path, their_file: Path) -> None:
             if not our_lines:
                 break
             count += len(our_lines)
-            if _our_record(our_lines[-1]) != _their_record(their_lines[-1]):
+            if (read or _our_record)(our_lines[-1]) != _their_record(their_lines[-1]):
                 raise Differ(f"the dumps differ in record {count - 1}")
     if count != made.totals.records:
         raise Differ(f"the dumps have {count} records, {made.totals.records} were written")
@@ -179,6 +210,22 @@ def _our_record(line: bytes) -> tuple[object, ...]:
     if fields["headers"] or fields["timestamp_type"] != "CreateTime":
         raise Differ("a record of the dump is not of this segment")
     return fields["offset"], fields["timestamp"], key, value
+
+
+def _our_text_record(line: bytes) -> tuple[object, ...]:
+    match = _TEXT_RECORD.fullmatch(line.rstrip(b"\n"))
+    if match is None:
+        raise Differ("a line of the text dump cannot be understood")
+    timestamp = datetime.fromisoformat(match["timestamp"].decode())
+    key, value = (_content(match[name]) for name in ("key", "value"))
+    return int(match["offset"]), round(timestamp.timestamp() * 1000), key, value
+
+
+def _content(text: bytes) -> bytes | None:
+    if text.startswith(b"0x"):
+        return bytes.fromhex(text[2:].decode())
+    content: str | None = json.loads(text)
+    return None if content is None else content.encode()
 
 
 def _their_record(line: bytes) -> tuple[object, ...]:
