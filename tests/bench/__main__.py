@@ -28,6 +28,7 @@ from tests.bench import (
     journey,
     maintaining,
     offset_maps,
+    parts,
     processes,
     publishing,
     recovering,
@@ -59,12 +60,14 @@ def cases(arguments: argparse.Namespace) -> dict[str, Callable[[], Iterator[Line
         found[each.name] = partial(publishing.lines, each, arguments.publish_mib, arguments.publish_rounds)
     for whole in journey.CASES:
         found[whole.name] = partial(journey.lines, whole, arguments.publish_mib, arguments.publish_rounds)
+    found[parts.PARTS] = partial(parts.lines, arguments.publish_mib, arguments.publish_rounds)
     for maintained in maintaining.CASES:
         found[maintained.name] = partial(maintaining.lines, maintained, arguments.publish_mib, arguments.publish_rounds)
     found[growing_lakes.INCREMENT] = partial(growing_lakes.increment_lines, 16 if quick else 256, 1 if quick else 5)
     found[growing_lakes.PARTITIONS] = partial(
         growing_lakes.partition_lines, 16 if quick else 256, 20 if quick else 1000, 1 if quick else 3
     )
+    found[growing_lakes.NOTHING_NEW] = partial(growing_lakes.nothing_new_lines, 20 if quick else 1000)
     found[growing_lakes.MANY] = partial(growing_lakes.many_lines, 50 if quick else 10_000)
     found[watching.LATENCY] = partial(watching.lines, 5 if quick else 60)
     found[compaction.HUGE] = partial(compaction.lines, arguments.publish_mib, arguments.publish_rounds)

@@ -16,6 +16,7 @@ from tests.bench.watched import Watched
 from tests.bench.whole_runs import run, same_rows
 
 INCREMENT, PARTITIONS, MANY = "increment-10mb", "partitions-1000", "partitions-10000"
+NOTHING_NEW = "increment-none"
 
 
 def increment_lines(mib: int, rounds: int) -> Iterator[Line]:
@@ -63,6 +64,20 @@ def partition_lines(mib: int, count: int, rounds: int) -> Iterator[Line]:
         0.006 * count,
         0.002 * count,
     )
+
+
+def nothing_new_lines(count: int) -> Iterator[Line]:
+    """`loglake run` with nothing new, where `records` has so many files.
+
+    :raises Differ: the table does not hold all records.
+    """
+    with tempfile.TemporaryDirectory(prefix="nothing-", dir=home()) as scratch:
+        source, lake = Path(scratch, "source"), Path(scratch, "lake")
+        records = many.partitions(source, count, 1)
+        first = run(source, lake)
+        same_rows(lake, records)
+        again = [run(source, lake) for _ in range(4)][1:]
+    yield _whole(f"{NOTHING_NEW}: `loglake run`, nothing new, {count:,} files in `records`", again, first, 1.5, 0.8)
 
 
 def many_lines(count: int) -> Iterator[Line]:
