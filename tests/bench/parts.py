@@ -138,7 +138,7 @@ def _once(paths: Sequence[str], target: str) -> dict[str, float]:
         )
         with open(f"{target}/{os.getpid()}-{number}.parquet", "wb") as file:
             with pq.ParquetWriter(file, schema, **_layout(spec)) as writer:
-                for group in _row_groups(rows, schema):
+                for group in _row_groups(rows, schema):  # type: ignore[arg-type]
                     lap("decode")
                     writer.write_table(group)
                     lap("Parquet")
