@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from logcore.columns.checking.bulk_rules import batch_of, check_table
-from logcore.columns.checking.chunks import Chunk, Job, Owner, in_order, jobs, part_of
+from logcore.columns.checking.chunks import CHUNK_BYTES, Chunk, Job, Owner, in_order, jobs, part_of
 from logcore.columns.decoding.batch_table import BatchTable, Table
 from logcore.columns.decoding.lanes import BackOff
 from logcore.columns.kernels import slots
@@ -28,6 +28,9 @@ from logcore.segments.filenames import MAX_OFFSET
 from logcore.segments.scanning.fetched_bytes import FetchedBytes
 from logcore.segments.scanning.resynchronization import Resynchronizer
 from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET, ScannedBatch, Stretch, scan
+
+_GUESSED_BYTES = CHUNK_BYTES // 32
+"""Bytes of a guessed chunk that are looked at closely. This holds the interpreter's lock, and damage spoils guesses."""
 
 _Item = Table | Stretch | tuple[ScannedBatch, RecordSums]
 
@@ -127,17 +130,21 @@ class _Work:
         part = part_of(self._buf, chunk, self._fetched)
         lane, back_off = _CheckLane(part.content, self._ceiling, self._limits, self._decode, part.goes_on), BackOff()
         resynchronizer = Resynchronizer(self._buf, self._ceiling, self._sealed, self._limits, self._fetched)
+        doubted = 0
         while seen.position < part.stop:
             before = seen.next_offset
             lane.look(seen, part.stop)
             steps = back_off.steps(seen.next_offset - before)
             walk = self._look_closely(seen, resynchronizer)
             while seen.position < part.stop and steps:
-                if seen.position > chunk.start and part.cuts(self._buf, seen.position):
+                position, steps = seen.position, steps - 1
+                if position > chunk.start and part.cuts(self._buf, position):
                     return
                 if not next(walk, False):
-                    seen.padding, seen.position = chunk.stop - seen.position, chunk.stop
-                steps -= 1
+                    seen.padding, seen.position = chunk.stop - position, chunk.stop
+                doubted += seen.position - position
+                if chunk.is_guess and doubted > _GUESSED_BYTES:
+                    return
 
     def _look_closely(self, seen: Seen, resynchronizer: Resynchronizer) -> Iterator[bool]:
         """Do one step of the scan at a time; it ends where only padding is left."""

@@ -6,9 +6,12 @@ import gzip
 import random
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
+from logcore.columns.checking import checked as checked_segments
+from logcore.columns.checking import chunks
 from logcore.columns.checking.checked import CheckedSegment
 from logcore.columns.decoding import batch_table
 from logcore.columns.decoding.arena import Arena
@@ -16,6 +19,7 @@ from logcore.columns.decoding.lanes import BackOff
 from logcore.columns.engines import Engine, decode_segment
 from logcore.columns.kernels.library import Library
 from logcore.columns.wanted import Place, Wanted
+from logcore.logs.checks.validation import validate_segment
 from tests import handmade
 from tests.fuzz.engines_compared import disagreeing
 from tests.unit.logcore.columns.test_checked import agreed
@@ -123,6 +127,34 @@ def test_the_slow_lane_takes_more_each_time_that_nothing_was_accepted() -> None:
     back_off = BackOff()
     assert [back_off.steps(accepted) for accepted in (0, 0, 0, 100, 1, 0)] == [1, 2, 4, 1, 1, 2]
     assert [back_off.steps(0) for _ in range(9)][-1] == 64
+
+
+def test_guessed_work_ends_soon_where_much_is_doubtful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All threads look closely under one lock, and after damage the guess is wrong: the work would be done twice."""
+    data = segment(10, lambda _: True)
+    seen: list[tuple[bool, int]] = []
+    look = checked_segments._Work.__call__
+
+    def counted(work: checked_segments._Work, chunk: chunks.Chunk) -> checked_segments.Seen:
+        found = look(work, chunk)
+        seen.append((chunk.is_guess, found.position - chunk.start))
+        return found
+
+    monkeypatch.setattr(checked_segments._Work, "__call__", counted)
+    monkeypatch.setattr(checked_segments, "_GUESSED_BYTES", 1000)
+    monkeypatch.setattr(chunks, "plan_chunks", partial(chunks.plan_chunks, nbytes=len(data) // 4))
+    slow = validate_segment(data, base_offset=0, sealed=True, file="f.log")
+    items = list(slow)
+    for threads in (1, 3):
+        seen.clear()
+        fast = CheckedSegment(data, base_offset=0, sealed=True, file="f.log")
+        found = [item for _, each in chunks.in_order(fast.jobs(fast), threads) for item in fast.take_seen(each)]
+        fast.end_segment()
+        assert found == items
+        assert (fast.findings, fast.accounting) == (slow.findings, slow.accounting)
+        assert sum(size for is_guess, size in seen if not is_guess) >= len(data) // 4
+        assert all(size <= 1000 + 200 for is_guess, size in seen if is_guess)
+        assert sum(size for _, size in seen) <= len(data) + 4 * 1200
 
 
 class Mixture:
