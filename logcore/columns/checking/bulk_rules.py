@@ -82,6 +82,7 @@ def batch_of(row: list[int]) -> tuple[ScannedBatch, RecordSums]:
         greatest=None if row[slots.GREATEST_TIMESTAMP] == slots.NONE else row[slots.GREATEST_TIMESTAMP],
         negative=row[slots.NEGATIVE],
         out_of_range=row[slots.OUT_OF_RANGE],
+        names_not_utf8=row[slots.NAMES_NOT_UTF8],
     )
     return ScannedBatch(row[slots.POSITION], header, kind), sums
 
@@ -102,6 +103,8 @@ def _is_unremarkable(rules: BatchRules, table: Table) -> bool:
     attributes, magic = column[slots.ATTRIBUTES], column[slots.MAGIC]
     known = np.where(magic >= MAGIC_V2, KNOWN_ATTRIBUTES, np.where(magic == 1, _KNOWN_V1, _KNOWN_V0))
     if (attributes & ~known).any() or column[slots.OUT_OF_RANGE].any() or column[slots.NEGATIVE].any():
+        return False
+    if column[slots.NAMES_NOT_UTF8].any():
         return False
     epochs = column[slots.LEADER_EPOCH]
     epochs = np.append(rules.epoch, epochs[epochs >= 0])

@@ -184,7 +184,7 @@ class _CheckLane:
     def __init__(self, buf: Buffer, ceiling: int, limits: Limits, decode: bool, goes_on: bool) -> None:
         self._batch_table, self._decode = BatchTable(buf, ceiling, limits, goes_on), decode
         self._frame = self._batch_table.emit_frame()
-        self._frame[slots.CHECK_INNER] = 1
+        self._frame[slots.CHECK_INNER] = self._frame[slots.TAKES_ANY_NAME] = 1
 
     def look(self, seen: Seen, stop: int) -> None:
         """Add batches as long as they are certainly good, at most up to `stop`."""

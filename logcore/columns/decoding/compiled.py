@@ -36,6 +36,10 @@ Frame = npt.NDArray[np.int64]
 class Output(Protocol[Rows]):
     """The result of one kernel call."""
 
+    @property
+    def takes_any_name(self) -> bool:
+        """Whether a record header's name may be any bytes; else the kernels doubt a name that is not UTF-8."""
+
     def prepare(self, frame: Frame, rows: int, nbytes: int, headers: int) -> None:
         """Set the frame's buffers for `rows` rows with at most `nbytes` bytes and `headers` record headers."""
 
@@ -71,6 +75,7 @@ class CompiledLane(Generic[Rows]):
         self._frame = self._batch_table.emit_frame()
         self._address = int(self._frame.ctypes.data)
         self._frame[slots.POSITION_BASE] = position_base
+        self._frame[slots.TAKES_ANY_NAME] = output.takes_any_name
         self._set_filters(wanted)
 
     def _set_filters(self, wanted: Wanted) -> None:
