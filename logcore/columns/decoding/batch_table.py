@@ -7,6 +7,7 @@ only checks them.
 from __future__ import annotations
 
 import weakref
+from bisect import bisect_left
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +24,10 @@ TABLE_BYTES = 2 << 20
 COMPRESSED_BYTES = 1 << 20
 """The same for compressed batches, whose records are larger."""
 TABLE_BATCHES = 16_384
-DOUBTED_BATCHES = 8
-"""Most batches of the first call after a doubt; each call that follows may have twice as many."""
+FIRST_BATCHES, DOUBTED_BATCHES = 128, 16
+"""Most batches of the first call, if a package decompresses them, and of the first call after a doubt. Each call that
+follows may have twice as many, so a doubt wastes little. A table has fewer batches of ordinary size.
+"""
 
 Table = npt.NDArray[np.int64]
 
@@ -68,7 +71,7 @@ class BatchTable:
         """Whether a batch that is not certainly good follows the table."""
         self._filled_to = 0
         self._first = 0
-        self._window = TABLE_BATCHES
+        self._window = FIRST_BATCHES
         self._inflated = self._validated = 0
         self._sure_end = len(buf) - _SUCCESSOR if goes_on else len(buf)
         self._walk = np.zeros(slots.WALK_SLOTS, np.int64)
@@ -103,10 +106,11 @@ class BatchTable:
             next_offset: Lowest possible offset.
             stop: As in `fill`.
         """
-        row = int(np.searchsorted(self.table[: self.count, slots.POSITION], position)) if self.count else 0
-        if 0 < row < self.count and self._still_holds(row, position, next_offset, stop):
-            self._first, self._window = row, DOUBTED_BATCHES
-            return row
+        if position < self.position:
+            row = bisect_left(range(self.count), position, key=lambda each: int(self.table[each, slots.POSITION]))
+            if 0 < row < self.count and self._still_holds(row, position, next_offset, stop):
+                self._first, self._window = row, DOUBTED_BATCHES
+                return row
         self.fill(position, next_offset, stop)
         return 0
 
@@ -122,11 +126,9 @@ class BatchTable:
 
     def end_of_call(self, first: int) -> int:
         """Return the exclusive last batch of the next call, which begins with the batch `first`."""
-        if self.is_messages:
-            return self.count  # what follows the last message of a call is unknown
-        end = min(self.count, first + self._window)
-        self._window = min(2 * self._window, TABLE_BATCHES)
-        return end
+        window, self._window = self._window, min(2 * self._window, TABLE_BATCHES)
+        # What follows the last message of a call is unknown to it.
+        return self.count if self._first == 0 or self.is_messages else min(self.count, first + window)
 
     def fill(self, position: int, next_offset: int, stop: int) -> None:
         """Fill the table with batches from a position on that begin before `stop`; `next_offset` is the lowest possible
@@ -134,7 +136,6 @@ class BatchTable:
         """
         frame = self._walk
         self._filled_to, self._first, self._inflated, self._validated = stop, 0, 0, 0
-        self._window = TABLE_BATCHES
         frame[slots.WALK_POSITION], frame[slots.WALK_EXPECTED] = position, next_offset
         frame[slots.WALK_MAX_BYTES] = min(TABLE_BYTES, stop - position)
         frame[slots.WALK_MAX_COMPRESSED] = min(COMPRESSED_BYTES, stop - position)
@@ -225,7 +226,9 @@ class BatchTable:
     def _add_foreign(self, at: int, end: int) -> int:
         """Decompress batches with the packages' functions. Returns as `_inflate_some`."""
         arena, frame = self.arena, self._inflate
-        frame[slots.INFLATE_FIRST], frame[slots.INFLATE_END] = at, end
+        if not self.is_messages:
+            end = min(end, at + self._window)
+        frame[slots.INFLATE_FIRST], frame[slots.INFLATE_END] = max(at, self._validated), end
         frame[slots.INFLATE_TARGET] = self._scratch.ctypes.data
         if end > self._validated:
             self.library.call("validate_gzip", self._inflate_address)

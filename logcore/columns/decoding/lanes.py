@@ -23,7 +23,7 @@ Rows = TypeVar("Rows", covariant=True)
 RECORDS_AT_ONCE = 1 << 15
 """Most records that the slow lane keeps as values."""
 
-_MOST_STEPS = 64
+_MOST_STEPS = 128
 _WORTH_A_TRY = 8
 """Offsets that the fast lane must accept, or the slow lane takes more at the next doubt."""
 
