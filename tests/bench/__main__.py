@@ -24,6 +24,7 @@ from tests.bench import (
     commands,
     compaction,
     decoding,
+    doubts,
     growing_lakes,
     journey,
     maintaining,
@@ -53,6 +54,7 @@ def cases(arguments: argparse.Namespace) -> dict[str, Callable[[], Iterator[Line
     }
     for name in commands.NAMES:
         found[name] = partial(commands.lines, name, arguments.command_mib, arguments.command_rounds)
+    found[doubts.NAME] = partial(doubts.lines, 1 << 16 if quick else 1 << 19, arguments.rounds)
     found[processes.START] = partial(processes.start_lines, 3 if quick else 11)
     found[processes.COLD] = partial(processes.cold_lines, mib, 1 if quick else 3)
     found[processes.MEMORY] = partial(processes.memory_lines, 64 if quick else 1024, 1 if quick else 3)

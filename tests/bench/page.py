@@ -61,6 +61,9 @@ _READING = """\
   Arrow batches with offset, timestamp, key, value and headers; theirs in objects. Kafka's Java classes run in their own
   JVM, {java_warm_ups} readings ahead; opening the file is in their time and in ours against them. kafka-python reads
   the first 8 MiB, aiokafka the first 32; their times are scaled.
+- **Doubtful batches.** Segments of 512 KiB as stored, batches of 10 records: header names that are not UTF-8, and
+  records that contradict their batch below a right CRC (every batch, or every tenth). Our two engines on one processor;
+  first both must give the same rows, stretches and verdicts. Where every batch is damaged, both do the same work.
 - **The limit.** 1/T = segment bytes / CRC speed + raw bytes / decompression speed + raw bytes / memcpy speed, each the
   fastest way at hand, measured in the same rounds.
 - **Publishing.** Topics of {publish_mib} MiB of keys and values and four partitions, written through a real broker by a

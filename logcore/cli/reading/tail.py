@@ -39,6 +39,8 @@ class _Quiet(Notes):
 class _OffsetBuffers:
     """The offsets of the rows of successive kernel calls."""
 
+    takes_any_name = True
+
     def __init__(self) -> None:
         self._held = np.empty(0, np.int64)
 

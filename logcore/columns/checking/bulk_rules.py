@@ -29,11 +29,13 @@ from logcore.segments.scanning.scan import ScannedBatch
 
 _CONTROL_TYPES = {0: ControlType.ABORT, 1: ControlType.COMMIT}
 _KNOWN_V1, _KNOWN_V0 = 0x0F, 0x07
+_WORTH_ARRAYS = 8
+"""Fewer batches are checked faster one by one; after damage there are many small tables."""
 
 
 def check_table(verdict: SegmentVerdict, table: Table) -> None:
     """Add the good batches of a table, in order; there is at least one."""
-    if not _is_unremarkable(verdict.rules, table):
+    if len(table) < _WORTH_ARRAYS or not _is_unremarkable(verdict.rules, table):
         for row in table.tolist():
             verdict.take(*batch_of(row))
         return
@@ -80,6 +82,7 @@ def batch_of(row: list[int]) -> tuple[ScannedBatch, RecordSums]:
         greatest=None if row[slots.GREATEST_TIMESTAMP] == slots.NONE else row[slots.GREATEST_TIMESTAMP],
         negative=row[slots.NEGATIVE],
         out_of_range=row[slots.OUT_OF_RANGE],
+        names_not_utf8=row[slots.NAMES_NOT_UTF8],
     )
     return ScannedBatch(row[slots.POSITION], header, kind), sums
 
@@ -100,6 +103,8 @@ def _is_unremarkable(rules: BatchRules, table: Table) -> bool:
     attributes, magic = column[slots.ATTRIBUTES], column[slots.MAGIC]
     known = np.where(magic >= MAGIC_V2, KNOWN_ATTRIBUTES, np.where(magic == 1, _KNOWN_V1, _KNOWN_V0))
     if (attributes & ~known).any() or column[slots.OUT_OF_RANGE].any() or column[slots.NEGATIVE].any():
+        return False
+    if column[slots.NAMES_NOT_UTF8].any():
         return False
     epochs = column[slots.LEADER_EPOCH]
     epochs = np.append(rules.epoch, epochs[epochs >= 0])

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from logcore.columns.checking.bulk_rules import batch_of, check_table
-from logcore.columns.checking.chunks import Chunk, Job, Owner, in_order, jobs, part_of
+from logcore.columns.checking.chunks import CHUNK_BYTES, Chunk, Job, Owner, in_order, jobs, part_of
 from logcore.columns.decoding.batch_table import BatchTable, Table
+from logcore.columns.decoding.lanes import BackOff
 from logcore.columns.kernels import slots
 from logcore.errors import LogError
 from logcore.logs.checks.batch_rules import RecordSums
@@ -27,6 +28,9 @@ from logcore.segments.filenames import MAX_OFFSET
 from logcore.segments.scanning.fetched_bytes import FetchedBytes
 from logcore.segments.scanning.resynchronization import Resynchronizer
 from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET, ScannedBatch, Stretch, scan
+
+_GUESSED_BYTES = CHUNK_BYTES // 32
+"""Bytes of a guessed chunk that are looked at closely. This holds the interpreter's lock, and damage spoils guesses."""
 
 _Item = Table | Stretch | tuple[ScannedBatch, RecordSums]
 
@@ -124,17 +128,26 @@ class _Work:
 
     def _look(self, seen: Seen, chunk: Chunk) -> None:
         part = part_of(self._buf, chunk, self._fetched)
-        lane = _CheckLane(part.content, self._ceiling, self._limits, self._decode, part.goes_on)
+        lane, back_off = _CheckLane(part.content, self._ceiling, self._limits, self._decode, part.goes_on), BackOff()
         resynchronizer = Resynchronizer(self._buf, self._ceiling, self._sealed, self._limits, self._fetched)
+        doubted = 0
         while seen.position < part.stop:
+            before = seen.next_offset
             lane.look(seen, part.stop)
-            if seen.position >= part.stop or (seen.position > chunk.start and part.cuts(self._buf, seen.position)):
-                return
-            if not self._look_closely(seen, resynchronizer):
-                seen.padding, seen.position = chunk.stop - seen.position, chunk.stop
+            steps = back_off.steps(seen.next_offset - before)
+            walk = self._look_closely(seen, resynchronizer)
+            while seen.position < part.stop and steps:
+                position, steps = seen.position, steps - 1
+                if position > chunk.start and part.cuts(self._buf, position):
+                    return
+                if not next(walk, False):
+                    seen.padding, seen.position = chunk.stop - position, chunk.stop
+                doubted += seen.position - position
+                if chunk.is_guess and doubted > _GUESSED_BYTES:
+                    return
 
-    def _look_closely(self, seen: Seen, resynchronizer: Resynchronizer) -> bool:
-        """Do one step of the scan; False if only padding is left."""
+    def _look_closely(self, seen: Seen, resynchronizer: Resynchronizer) -> Iterator[bool]:
+        """Do one step of the scan at a time; it ends where only padding is left."""
         sums = RecordSums()
 
         def count(_: BatchHeader, record: Record) -> None:
@@ -153,17 +166,16 @@ class _Work:
             fetched=self._fetched,
             resynchronizer=resynchronizer,
         )
-        item = next(iter(walk), None)
-        if item is None:
-            return False
-        seen.position = item.end
-        if isinstance(item, Stretch):
-            seen.items.append(item)
-        else:
-            sums.oddities = walk.oddities
-            seen.items.append((item, sums))
-            seen.next_offset = item.header.next_offset
-        return True
+        for item in walk:
+            seen.position = item.end
+            if isinstance(item, Stretch):
+                seen.items.append(item)
+            else:
+                sums.oddities = walk.oddities
+                seen.items.append((item, sums))
+                seen.next_offset = item.header.next_offset
+            sums = RecordSums()
+            yield True
 
 
 class _CheckLane:
@@ -172,34 +184,34 @@ class _CheckLane:
     def __init__(self, buf: Buffer, ceiling: int, limits: Limits, decode: bool, goes_on: bool) -> None:
         self._batch_table, self._decode = BatchTable(buf, ceiling, limits, goes_on), decode
         self._frame = self._batch_table.emit_frame()
-        self._frame[slots.CHECK_INNER] = 1
+        self._frame[slots.CHECK_INNER] = self._frame[slots.TAKES_ANY_NAME] = 1
 
     def look(self, seen: Seen, stop: int) -> None:
         """Add batches as long as they are certainly good, at most up to `stop`."""
         batches = self._batch_table
         while seen.position < stop:
-            batches.fill(seen.position, seen.next_offset, stop)
-            accepted = self._accepted(seen.next_offset)
-            if accepted:
-                seen.items.append(batches.table[:accepted].copy())
+            first = batches.begin(seen.position, seen.next_offset, stop)
+            accepted = self._accepted(first, seen.next_offset)
+            if accepted > first:
+                seen.items.append(batches.table[first:accepted].copy())
             if accepted < batches.count:
                 seen.position = int(batches.table[accepted, slots.POSITION])
-                if accepted:
+                if accepted > first:
                     seen.next_offset = int(batches.table[accepted - 1, slots.LAST_OFFSET]) + 1
                 return
             seen.position, seen.next_offset = batches.position, batches.next_offset
             if batches.is_doubtful:
                 return
 
-    def _accepted(self, lowest: int) -> int:
-        """Return how many of the table's batches are good up to their last byte."""
-        batches, first = self._batch_table, 0
+    def _accepted(self, first: int, lowest: int) -> int:
+        """Return the first batch of the table from `first` on that is not good up to its last byte."""
+        batches = self._batch_table
         if not self._decode and not batches.is_messages:
             return batches.count  # for messages, only the content shows where a compressed one begins
         while first < batches.count:
-            end = batches.count
+            end = batches.end_of_call(first)
             if batches.is_compressed:
-                end = batches.decompress(first)
+                end = batches.decompress(first, end)
             self._frame[slots.SOURCE], self._frame[slots.SOURCE_SIZE] = batches.source()
             accepted = self._inspected(first, end, lowest)
             if accepted < end or end == first:

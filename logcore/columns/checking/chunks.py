@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -36,11 +36,15 @@ _HEADER_BYTES = 64
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Bytes [start, stop) of a segment, with the lowest offset that its first batch may have."""
+    """Bytes [start, stop) of a segment, with the lowest offset that its first batch may have.
+
+    `is_guess`: the work before it may end elsewhere, and then the work on it is repeated.
+    """
 
     start: int
     next_offset: int
     stop: int
+    is_guess: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +144,7 @@ def plan_chunks(
     held = np.frombuffer(buf, np.uint8)
     frame = np.zeros(slots.HOP_SLOTS, np.int64)
     frame[slots.HOP_SOURCE], frame[slots.HOP_SIZE] = held.ctypes.data, size
-    next_offset = base_offset
+    begun, next_offset = start, base_offset
     while start < size:
         frame[slots.HOP_POSITION], frame[slots.HOP_NEXT_OFFSET] = start, next_offset
         frame[slots.HOP_TARGET] = start + nbytes
@@ -148,13 +152,13 @@ def plan_chunks(
             try:
                 fetched.fetch(start, start + nbytes + _HEADER_BYTES)
             except LogError:
-                yield Chunk(start, next_offset, size)
+                yield Chunk(start, next_offset, size, start > begun)
                 return
         kernels.call("hop", frame.ctypes.data)
         stop = int(frame[slots.HOP_POSITION])
         if stop < start + nbytes:
             stop = size  # the chain of length fields breaks here, or the file ends
-        yield Chunk(start, next_offset, stop)
+        yield Chunk(start, next_offset, stop, start > begun)
         start, next_offset = stop, int(frame[slots.HOP_NEXT_OFFSET])
 
 
@@ -189,7 +193,7 @@ def in_order(waiting_jobs: Iterator[Job[Owner, Result]], threads: int) -> Iterat
                     result = job.work(Chunk(ended[0], ended[1], chunk.stop))
                 yield job, result
                 while result.position < chunk.stop:
-                    # It stopped early to save memory. The rest is done here, where no other job runs ahead.
+                    # It stopped early to save memory or work. The rest is done here, where no other job runs ahead.
                     if job.fetched is not None:
                         job.fetched.release(result.position)
                     result = job.work(Chunk(result.position, result.next_offset, chunk.stop))

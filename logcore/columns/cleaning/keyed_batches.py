@@ -134,7 +134,7 @@ class KeyedBatches:
             begun = first
             end = first if batches.is_messages else batches.count
             if batches.is_compressed and not batches.is_messages:
-                end = batches.decompress(first)
+                end = batches.decompress(first, end)
             was_mapped = batches.table[first, slots.POSITION] >= segment.dirty_position
             if bits is not None and was_mapped and bits.describe(batches.table[first:end]):
                 chunk = self._chunk(batches, first, end, bits)

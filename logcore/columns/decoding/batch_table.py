@@ -7,6 +7,7 @@ only checks them.
 from __future__ import annotations
 
 import weakref
+from bisect import bisect_left
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,10 @@ TABLE_BYTES = 2 << 20
 COMPRESSED_BYTES = 1 << 20
 """The same for compressed batches, whose records are larger."""
 TABLE_BATCHES = 16_384
+FIRST_BATCHES, DOUBTED_BATCHES = 128, 16
+"""Most batches of the first call, if a package decompresses them, and of the first call after a doubt. Each call that
+follows may have twice as many, so a doubt wastes little. A table has fewer batches of ordinary size.
+"""
 
 Table = npt.NDArray[np.int64]
 
@@ -64,6 +69,10 @@ class BatchTable:
         self.has_control = False
         self.is_doubtful = False
         """Whether a batch that is not certainly good follows the table."""
+        self._filled_to = 0
+        self._first = 0
+        self._window = FIRST_BATCHES
+        self._inflated = self._validated = 0
         self._sure_end = len(buf) - _SUCCESSOR if goes_on else len(buf)
         self._walk = np.zeros(slots.WALK_SLOTS, np.int64)
         self._walk_address = int(self._walk.ctypes.data)
@@ -88,11 +97,45 @@ class BatchTable:
             self._inflate[slots.INFLATE_STATES + codec] = state
         self._native = [int(codec) for codec in Codec if self._inflate[slots.INFLATE_DECODERS + codec]]
 
+    def begin(self, position: int, next_offset: int, stop: int) -> int:
+        """Return the row of the batch at a position. The table is filled unless it holds the batch already, perhaps
+        decompressed: after a doubt, nothing is done twice.
+
+        Args:
+            position: Position of the first batch; at or after the last batch that was read.
+            next_offset: Lowest possible offset.
+            stop: As in `fill`.
+        """
+        if position < self.position:
+            row = bisect_left(range(self.count), position, key=lambda each: int(self.table[each, slots.POSITION]))
+            if 0 < row < self.count and self._still_holds(row, position, next_offset, stop):
+                self._first, self._window = row, DOUBTED_BATCHES
+                return row
+        self.fill(position, next_offset, stop)
+        return 0
+
+    def _still_holds(self, row: int, position: int, next_offset: int, stop: int) -> bool:
+        """Whether `fill` would find what the table has from a row on."""
+        if self.table[row, slots.POSITION] != position or stop != self._filled_to:
+            return False
+        # After damage, the lowest offset is lower than the walk assumed. Then there may be a gap before the batch, and
+        # that matters where a compressed message follows (`kernels.decoding.batches`).
+        assumed = self.table[row - 1, slots.LAST_OFFSET] + 1
+        is_near_wrapper = self.kind != slots.COMPRESSED_MESSAGES and self.table[row, slots.BEFORE_WRAPPER] != 0
+        return bool(next_offset == assumed or (next_offset < assumed and not is_near_wrapper))
+
+    def end_of_call(self, first: int) -> int:
+        """Return the exclusive last batch of the next call, which begins with the batch `first`."""
+        window, self._window = self._window, min(2 * self._window, TABLE_BATCHES)
+        # What follows the last message of a call is unknown to it.
+        return self.count if self._first == 0 or self.is_messages else min(self.count, first + window)
+
     def fill(self, position: int, next_offset: int, stop: int) -> None:
         """Fill the table with batches from a position on that begin before `stop`; `next_offset` is the lowest possible
         offset.
         """
         frame = self._walk
+        self._filled_to, self._first, self._inflated, self._validated = stop, 0, 0, 0
         frame[slots.WALK_POSITION], frame[slots.WALK_EXPECTED] = position, next_offset
         frame[slots.WALK_MAX_BYTES] = min(TABLE_BYTES, stop - position)
         frame[slots.WALK_MAX_COMPRESSED] = min(COMPRESSED_BYTES, stop - position)
@@ -126,38 +169,44 @@ class BatchTable:
             return self.arena.address, self.arena.used
         return self._source
 
-    def decompress(self, first: int, wanted: npt.NDArray[np.bool_] | None = None) -> int:
-        """Decompress records of the table's batches from `first` on into the arena.
+    def decompress(self, first: int, end: int, wanted: npt.NDArray[np.bool_] | None = None) -> int:
+        """Decompress records of the table's batches from `first` on into the arena, unless they are there.
 
         Args:
-            first: The first batch.
-            wanted: Which batches from `first` on are wanted; None for all.
+            first: The first batch; at or after the first one of the call before.
+            end: The exclusive last batch.
+            wanted: Which of these batches are wanted; None for all.
 
         Returns:
             The first batch that is not done; `first` itself if the kernels do not accept it.
         """
-        table, count = self.table, self.count
+        if first >= self._inflated:
+            self._inflated = self._decompressed(first, end, wanted)
+        return min(self._inflated, end)
+
+    def _decompressed(self, first: int, end: int, wanted: npt.NDArray[np.bool_] | None) -> int:
+        table = self.table
         if wanted is None and self.codec >= 0:
             self.arena.empty()
             native = self.codec in self._native
-            return self._inflate_some(first, count) if native else self._add_foreign(first, count)
-        wanted = np.ones(count - first, bool) if wanted is None else wanted
-        codecs = table[first:count, slots.ATTRIBUTES] & CODEC_MASK
-        table[first:count, slots.BODY_END][~wanted] = table[first:count, slots.BODY][~wanted]
+            return self._inflate_some(first, end) if native else self._add_foreign(first, end)
+        wanted = np.ones(end - first, bool) if wanted is None else wanted
+        codecs = table[first:end, slots.ATTRIBUTES] & CODEC_MASK
+        table[first:end, slots.BODY_END][~wanted] = table[first:end, slots.BODY][~wanted]
         steps = np.where(wanted, np.where(np.isin(codecs, self._native), _NATIVE, _FOREIGN), _PASSED)
         # Where the treatment of batches changes.
-        changes = np.append(np.flatnonzero(np.diff(steps)) + 1, count - first)
+        changes = np.append(np.flatnonzero(np.diff(steps)) + 1, end - first)
         self.arena.empty()
         at = first
         for change in changes:
-            end, step = first + int(change), steps[at - first]
+            until, step = first + int(change), steps[at - first]
             if step == _NATIVE:
-                at = self._inflate_some(at, end)
+                at = self._inflate_some(at, until)
             elif step == _FOREIGN:
-                at = self._add_foreign(at, end)
+                at = self._add_foreign(at, until)
             else:
-                at = end
-            if at < end:
+                at = until
+            if at < until:
                 break
         return at
 
@@ -177,9 +226,13 @@ class BatchTable:
     def _add_foreign(self, at: int, end: int) -> int:
         """Decompress batches with the packages' functions. Returns as `_inflate_some`."""
         arena, frame = self.arena, self._inflate
-        frame[slots.INFLATE_FIRST], frame[slots.INFLATE_END] = at, end
+        if not self.is_messages:
+            end = min(end, at + self._window)
+        frame[slots.INFLATE_FIRST], frame[slots.INFLATE_END] = max(at, self._validated), end
         frame[slots.INFLATE_TARGET] = self._scratch.ctypes.data
-        self.library.call("validate_gzip", self._inflate_address)
+        if end > self._validated:
+            self.library.call("validate_gzip", self._inflate_address)
+            self._validated = end
         rows = self.table[at:end, _STORED_COLUMNS].tolist()
         view, limit, bounds = memoryview(self._buf), self._limit, [arena.used]
         for attributes, magic, start, stop, is_sound in rows:
@@ -212,7 +265,7 @@ class BatchTable:
         frame[slots.TABLE] = self.table.ctypes.data
         frame[slots.FIRST], frame[slots.END] = first, end
         frame[slots.WRAPPED] = self.is_compressed
-        frame[slots.PREVIOUS_LAST] = self.table[first - 1, slots.LAST_OFFSET] if first else lowest - 1
+        frame[slots.PREVIOUS_LAST] = self.table[first - 1, slots.LAST_OFFSET] if first > self._first else lowest - 1
         self.library.call("unfold", frame.ctypes.data)
         return int(frame[slots.FIRST])
 

@@ -36,6 +36,10 @@ Frame = npt.NDArray[np.int64]
 class Output(Protocol[Rows]):
     """The result of one kernel call."""
 
+    @property
+    def takes_any_name(self) -> bool:
+        """Whether a record header's name may be any bytes; else the kernels doubt a name that is not UTF-8."""
+
     def prepare(self, frame: Frame, rows: int, nbytes: int, headers: int) -> None:
         """Set the frame's buffers for `rows` rows with at most `nbytes` bytes and `headers` record headers."""
 
@@ -71,6 +75,7 @@ class CompiledLane(Generic[Rows]):
         self._frame = self._batch_table.emit_frame()
         self._address = int(self._frame.ctypes.data)
         self._frame[slots.POSITION_BASE] = position_base
+        self._frame[slots.TAKES_ANY_NAME] = output.takes_any_name
         self._set_filters(wanted)
 
     def _set_filters(self, wanted: Wanted) -> None:
@@ -100,9 +105,8 @@ class CompiledLane(Generic[Rows]):
         """
         batches = self._batch_table
         while self.position < self.stop:
-            batches.fill(self.position, self.next_offset, self.stop)
-            accepted = 0
-            for so_far, rows in self._group():
+            first = accepted = batches.begin(self.position, self.next_offset, self.stop)
+            for so_far, rows in self._group(first):
                 is_whole, accepted = so_far > accepted, so_far
                 if rows is not None:
                     yield rows
@@ -110,21 +114,21 @@ class CompiledLane(Generic[Rows]):
                     break
             if accepted < batches.count:
                 self.position = int(self._table[accepted, slots.POSITION])
-                if accepted:
+                if accepted > first:
                     self.next_offset = int(self._table[accepted - 1, slots.LAST_OFFSET]) + 1
                 return
             self.position, self.next_offset = batches.position, batches.next_offset
             if batches.is_doubtful or self.enough():
                 return
 
-    def _group(self) -> Iterator[tuple[int, Rows | None]]:
-        """Yield rows of the table, each time with the number of its batches that are accepted so far."""
-        batches, first = self._batch_table, 0
+    def _group(self, first: int) -> Iterator[tuple[int, Rows | None]]:
+        """Yield rows of the table from a batch on, each time with the first batch that is not accepted so far."""
+        batches = self._batch_table
         while first < batches.count:
-            end = batches.count
+            end = batches.end_of_call(first)
             if batches.is_compressed:
                 # All messages are read: only that gives a wrapper's base offset.
-                end = batches.decompress(first, None if batches.is_messages else self._wants(first, end))
+                end = batches.decompress(first, end, None if batches.is_messages else self._wants(first, end))
                 if end == first:
                     return
             self._frame[slots.SOURCE], self._frame[slots.SOURCE_SIZE] = batches.source()

@@ -23,6 +23,29 @@ Rows = TypeVar("Rows", covariant=True)
 RECORDS_AT_ONCE = 1 << 15
 """Most records that the slow lane keeps as values."""
 
+_MOST_STEPS = 128
+_WORTH_A_TRY = 8
+"""Offsets that the fast lane must accept, or the slow lane takes more at the next doubt."""
+
+
+class BackOff:
+    """How much the slow lane validates before the fast lane is tried again.
+
+    A try costs about as much as the slow lane needs for a few records. So where the fast lane accepts almost nothing,
+    it is tried more and more rarely. Both lanes give the same results.
+    """
+
+    def __init__(self) -> None:
+        self._steps = 1
+
+    def steps(self, accepted: int) -> int:
+        """Return how many batches and stretches the slow lane takes after `accepted` offsets of the fast lane."""
+        if accepted >= _WORTH_A_TRY:
+            self._steps = 1
+            return 1
+        steps, self._steps = self._steps, min(2 * self._steps, _MOST_STEPS)
+        return steps
+
 
 class FastLane(Protocol[Rows]):
     """The inner part of an engine, for one segment."""
@@ -67,14 +90,17 @@ class SegmentRows(Generic[Rows]):
         return self._walk
 
     def _steps(self) -> Iterator[Rows | Stretch]:
-        lane = self._lane
+        lane, back_off, steps = self._lane, BackOff(), 0
         while self.position < self._stop:
-            if lane is not None:
+            if lane is not None and steps == 0:
                 lane.position, lane.next_offset, lane.stop = self.position, self.next_offset, self._stop
                 yield from lane.rows()
+                steps = back_off.steps(lane.next_offset - self.next_offset)
                 self.position, self.next_offset = lane.position, lane.next_offset
+            if lane is not None:
                 if self.position >= self._stop or (self._enough is not None and self._enough()):
                     return
+                steps -= 1
             self.careful_steps += 1
             item = self._careful.step(self.position, self.next_offset)
             if item is None:

@@ -52,6 +52,8 @@ class LineBuffers:
 
     def __init__(self, place: Place, pool: TextPool, form: LineForm = JSON_LINES, left: int | None = None) -> None:
         self.left = left
+        # Text has the bytes of such a name. JSON has them in a field of its own, which the kernels do not write.
+        self.takes_any_name = form.format is LineFormat.TEXT
         self._library, self._pool, self._form = library(), pool, form
         self._held: dict[int, np.ndarray] = {}
         prefix = form.prefix(place).encode("utf-8", "backslashreplace")

@@ -8,12 +8,14 @@ are made once and sliced.
 from __future__ import annotations
 
 import ctypes
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from logcore.columns.kernels import slots
+from logcore.columns.reference import decode_header_name, is_utf8
 from logcore.columns.schema import HEADER_TYPE
 from logcore.columns.wanted import Place, Wanted
 
@@ -24,6 +26,8 @@ _HELD_BYTES = 32 << 20
 class RowBuffers:
     """Buffers for the rows of successive kernel calls."""
 
+    takes_any_name = True
+
     def __init__(self, wanted: Wanted, place: Place) -> None:
         self._schema = wanted.schema
         self._names = frozenset(self._schema.names)
@@ -32,6 +36,7 @@ class RowBuffers:
         self._place = place
         self._repeated: dict[str, pa.Array[Any]] = {}
         self._buffers: dict[int, pa.Buffer] = {}
+        self._names_read: list[bytes] | None = None
 
     def prepare(self, frame: np.ndarray, rows: int, nbytes: int, headers: int) -> None:
         """Set the frame's buffers for `rows` rows with at most `nbytes` bytes and `headers` record headers."""
@@ -62,7 +67,7 @@ class RowBuffers:
             self._give(frame, slots.TO_VALUE_ENDS, 4 * (rows + 1))
             self._give(frame, slots.TO_VALUE_VALIDITY, bits)
             self._give(frame, slots.TO_VALUES, nbytes + slots.SLACK)
-        if "headers" in names:
+        if "headers" in names or "header_keys_raw" in names:
             self._lend(frame, slots.TO_HEADER_ENDS, 4 * (rows + 1))
             self._lend(frame, slots.TO_HEADER_VALIDITY, bits)
             self._lend(frame, slots.TO_NAME_ENDS, 4 * (headers + 1))
@@ -87,6 +92,7 @@ class RowBuffers:
     def finish(self, frame: np.ndarray) -> pa.RecordBatch:
         """Return the rows that a kernel wrote."""
         rows = int(frame[slots.ROWS])
+        self._names_read = self._read_names(frame) if frame[slots.EMITTED_NOT_UTF8] else None
         columns = [self._column(name, frame, rows) for name in self._schema.names]
         self._buffers = {}
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
@@ -118,7 +124,21 @@ class RowBuffers:
             return _plain(pa.int32(), rows, given[slots.TO_EPOCHS], bits, nulls)
         if name == "position":
             return _plain(pa.int64(), rows, given[slots.TO_POSITIONS])
+        if name == "header_keys_raw" and self._names_read is not None:
+            return self._raw_names(frame, rows, self._names_read)
         return self._constant(name, rows)
+
+    def _read_names(self, frame: np.ndarray) -> list[bytes]:
+        """Return the names of all headers as stored."""
+        ends = _int32(int(frame[slots.TO_NAME_ENDS]), int(frame[slots.HEADER_COUNT]) + 1)
+        names = ctypes.string_at(int(frame[slots.TO_NAMES]), int(frame[slots.NAME_BYTES]))
+        return [names[start:end] for start, end in pairwise(ends)]
+
+    def _raw_names(self, frame: np.ndarray, rows: int, names: list[bytes]) -> pa.Array[Any]:
+        """Return the names of each row with a name that is not UTF-8; null for any other row."""
+        foreign = {name for name in set(names) if not is_utf8(name)}
+        of_rows = [names[start:end] for start, end in pairwise(_int32(int(frame[slots.TO_HEADER_ENDS]), rows + 1))]
+        return pa.array([None if foreign.isdisjoint(each) else each for each in of_rows], pa.list_(pa.binary()))
 
     def _constant(self, name: str, rows: int) -> pa.Array[Any]:
         held = self._repeated.get(name)
@@ -134,12 +154,12 @@ class RowBuffers:
         def out(slot: int, nbytes: int) -> pa.Buffer:
             return _copied(int(frame[slot]), nbytes, self._pool)
 
-        names = pa.Array.from_buffers(
-            pa.string(),
-            count,
-            [None, out(slots.TO_NAME_ENDS, 4 * (count + 1)), out(slots.TO_NAMES, int(frame[slots.NAME_BYTES]))],
-            0,
-        )
+        if self._names_read is None:
+            ends, text = out(slots.TO_NAME_ENDS, 4 * (count + 1)), out(slots.TO_NAMES, int(frame[slots.NAME_BYTES]))
+            names = pa.Array.from_buffers(pa.string(), count, [None, ends, text], 0)
+        else:
+            decoded = {name: decode_header_name(name) for name in set(self._names_read)}
+            names = pa.array([decoded[name] for name in self._names_read], pa.string())
         values = _binary(
             count,
             out(slots.TO_HEADER_VALUE_ENDS, 4 * (count + 1)),
@@ -152,6 +172,10 @@ class RowBuffers:
         bits = out(slots.TO_HEADER_VALIDITY, (rows + 7) // 8) if nulls else None
         ends = out(slots.TO_HEADER_ENDS, 4 * (rows + 1))
         return pa.Array.from_buffers(pa.list_(HEADER_TYPE), rows, [bits, ends], nulls, 0, [pairs])
+
+
+def _int32(address: int, count: int) -> list[int]:
+    return (ctypes.c_int32 * count).from_address(address)[:]
 
 
 def _repeated(name: str, place: Place, rows: int) -> pa.Array[Any]:

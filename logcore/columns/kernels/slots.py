@@ -39,10 +39,13 @@ HEADERS = 20
 NEGATIVE = 21
 """Records with a timestamp below -1."""
 SOUND = 22
-"""1: a gzip member that a fast decoder may take; see `deflate`."""
+"""1: a gzip member that a fast decoder may take; see `deflate`. Until its records are checked."""
+NAMES_NOT_UTF8 = SOUND
+"""Record headers in all of its records whose name is not UTF-8. After its records are checked."""
 BEFORE_WRAPPER = 23
 """1: a compressed v0 or v1 message follows; its header does not contain its first offset."""
 WIDTH = 24
+"""A row fills three cache lines."""
 
 NONE = -(1 << 63)
 
@@ -174,6 +177,10 @@ WANTED_NAME_SIZE = 59
 WANTED_CONTENT = 60
 WANTED_CONTENT_SIZE = 61
 """-1: any content, or none."""
+TAKES_ANY_NAME = 62
+"""Not 0: names of record headers may be any bytes. 0: a name that is not UTF-8 is a doubt."""
+EMITTED_NOT_UTF8 = 63
+"""Record headers in the rows whose name is not UTF-8."""
 SLOTS = 64
 
 # Frame of `inflate`.

@@ -135,6 +135,7 @@ def unfold(frame):
         table[row + slots.OUT_OF_RANGE] = out_of_range
         table[row + slots.NEGATIVE] = negative
         table[row + slots.HEADERS] = 0
+        table[row + slots.NAMES_NOT_UTF8] = 0
         if not good:
             # If the batch before could be lower, it may be the wrong one: the scan validates from there on.
             if behind_gap and batch > frame[slots.FIRST]:
@@ -271,6 +272,7 @@ def emit_messages(frame):
     frame[slots.NULL_TIMESTAMPS] = null_stamps
     frame[slots.NULL_HEADERS] = rows
     frame[slots.NULL_HEADER_VALUES] = 0
+    frame[slots.EMITTED_NOT_UTF8] = 0
     return nb.int64(0)
 
 

@@ -62,6 +62,7 @@ def records_kernel(emits: bool) -> Any:
         wanted_content = pointer(frame, slots.WANTED_CONTENT)
         wanted_content_size = frame[slots.WANTED_CONTENT_SIZE]
         with_control = frame[slots.WITH_CONTROL] != 0
+        takes_any_name = frame[slots.TAKES_ANY_NAME] != 0
         offsets = pointer(frame, slots.TO_OFFSETS)
         stamps = pointer(frame, slots.TO_TIMESTAMPS)
         stamp_bits = pointer(frame, slots.TO_TIMESTAMP_VALIDITY)
@@ -81,7 +82,7 @@ def records_kernel(emits: bool) -> Any:
         rows, key_at, value_at = nb.int64(0), nb.int64(0), nb.int64(0)
         header_at, name_at, content_at = nb.int64(0), nb.int64(0), nb.int64(0)
         null_keys, null_values, null_stamps = nb.int64(0), nb.int64(0), nb.int64(0)
-        null_headers, null_contents = nb.int64(0), nb.int64(0)
+        null_headers, null_contents, emitted_not_utf8 = nb.int64(0), nb.int64(0), nb.int64(0)
         status = nb.int64(slots.DONE)
         batch, last_batch = frame[slots.FIRST], frame[slots.END]
         record, at, previous = frame[slots.RECORD], frame[slots.AT], frame[slots.PREVIOUS]
@@ -109,9 +110,10 @@ def records_kernel(emits: bool) -> Any:
                 at, previous = table[row + slots.BODY], base - 1
             # The state to restore if this batch is not good.
             rows_0, key_0, value_0, header_0, name_0, content_0 = rows, key_at, value_at, header_at, name_at, content_at
-            nulls_0 = (null_keys, null_values, null_stamps, null_headers, null_contents)
+            nulls_0 = (null_keys, null_values, null_stamps, null_headers, null_contents, emitted_not_utf8)
             least, greatest = nb.int64(slots.NONE), nb.int64(slots.NONE)
             out_of_range, negative, headers_seen = nb.int64(0), nb.int64(0), nb.int64(0)
+            names_not_utf8 = nb.int64(0)
             control_type = nb.int64(-1)
             good = True
             while record < count:
@@ -235,14 +237,17 @@ def records_kernel(emits: bool) -> Any:
                         store32(value_ends, rows + 1, value_at)
                 for _ in range(header_count):
                     name_size, at = varint(source, at, record_end)
-                    if (
-                        at < 0
-                        or name_size < 0
-                        or name_size > record_end - at
-                        or not is_utf8(source, at, at + name_size)
-                    ):
+                    if at < 0 or name_size < 0 or name_size > record_end - at:
                         good = False
                         break
+                    if not is_utf8(source, at, at + name_size):
+                        if not takes_any_name:
+                            good = False
+                            break
+                        if not emits:
+                            names_not_utf8 += 1
+                        elif keep and with_headers:
+                            emitted_not_utf8 += 1
                     name_from = at
                     at += name_size
                     content_size, at = varint(source, at, record_end)
@@ -292,7 +297,7 @@ def records_kernel(emits: bool) -> Any:
                     name_0,
                     content_0,
                 )
-                null_keys, null_values, null_stamps, null_headers, null_contents = nulls_0
+                null_keys, null_values, null_stamps, null_headers, null_contents, emitted_not_utf8 = nulls_0
                 status = slots.DOUBT
                 break
             if emits:
@@ -303,6 +308,7 @@ def records_kernel(emits: bool) -> Any:
                 table[row + slots.OUT_OF_RANGE] = out_of_range
                 table[row + slots.NEGATIVE] = negative
                 table[row + slots.HEADERS] = headers_seen
+                table[row + slots.NAMES_NOT_UTF8] = names_not_utf8
                 table[row + slots.CONTROL_TYPE] = control_type
             record = nb.int64(0)
             batch += 1
@@ -323,6 +329,7 @@ def records_kernel(emits: bool) -> Any:
         frame[slots.NULL_TIMESTAMPS] = null_stamps
         frame[slots.NULL_HEADERS] = null_headers
         frame[slots.NULL_HEADER_VALUES] = null_contents
+        frame[slots.EMITTED_NOT_UTF8] = emitted_not_utf8
         return nb.int64(0)
 
     return records
