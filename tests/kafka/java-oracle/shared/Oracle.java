@@ -24,7 +24,7 @@ public final class Oracle {
         }
     }
 
-    /** What Kafka throws is an answer too, errors of the JVM such as a full heap excepted. */
+    /** What Kafka throws is an answer too. A full heap is one: damaged bytes can declare a size that no heap holds. */
     private static ObjectNode answer(Command command) {
         try {
             return switch (command.name()) {
@@ -36,7 +36,7 @@ public final class Oracle {
                 case "bench" -> Bench.run(command);
                 default -> throw new IllegalArgumentException("no such command: " + command.name());
             };
-        } catch (Exception | InternalError thrown) { // the latter: a mapped index cut short under its reader
+        } catch (Exception | InternalError | OutOfMemoryError thrown) { // InternalError: a mapped index was cut short
             ObjectNode answer = Command.object().put("thrown", thrown.getClass().getName());
             Throwable cause = thrown.getCause();
             answer.put("message", String.valueOf(thrown.getMessage()));
