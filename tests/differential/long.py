@@ -35,6 +35,7 @@ _REASONS = {
     "damage-kept": "segments whose checksums are wrong: we leave them alone, Kafka's cleaner writes them again or ends",
     "damage-seen": "the same in the active segment: for us the log ends in front of it",
     "lost-transaction": "starts over batches that are there twice, which Kafka ends with an IllegalArgumentException",
+    "wrapper-opened": "starts that Kafka 4.1 ends because it opens a damaged wrapper before it verifies it; ours start",
     "half-entry": "offset indexes of earlier segments whose last entry is half; Kafka cuts those that it looked into",
     "index-full": "rounds that end Kafka's cleaner because a small index is full; ours go on",
     "nothing-cleanable": "rounds over no whole dirty segment: Kafka's cleaner is never given them, ours says so",

@@ -8,9 +8,9 @@ batches, as a recovery would do. A transaction index is compared with the marker
 ignored, and an aborted transaction that it misses is added. So a wrong index neither drops committed data nor shows
 aborted data.
 
-Bytes that cannot be trusted may end the log. It is read up to them. A start after a clean stop does not verify the
-checksums of a segment with an offset index, so its log end is after them: `broker_end_offset`. The high watermark
-depends on that end.
+A broker may end the log elsewhere: `broker_end_offset`. A start after a clean stop does not verify the checksums of a
+segment with an offset index, so its log end may be after damage. A wrong length ends the log for a broker, where this
+survey goes on with the next good batch. The high watermark depends on that end.
 
 A transaction that is open where bytes are damaged may have ended there. Then the next marker of its producer may belong
 to another transaction. If no transaction index has its outcome, it limits the last stable offset as if it were open.
@@ -84,7 +84,8 @@ class SurveyedSegment:
         max_timestamp: The greatest of its batches.
         first_timestamp: The max timestamp of its first batch; -1 without one.
         damage: Damaged stretches. A torn tail of the active segment is none.
-        untrusted_from: Position of the damage or torn tail after its last batch; None without one.
+        untrusted_from: Position of its first damage or torn tail; None without one.
+        trusted_end: The offset after the last batch before `untrusted_from`.
     """
 
     base_offset: int
@@ -95,6 +96,7 @@ class SurveyedSegment:
     first_timestamp: int = NO_TIMESTAMP
     damage: list[Stretch] = field(default_factory=list)
     untrusted_from: int | None = None
+    trusted_end: int = 0
     offset_index_size: int = 0
     time_index_size: int = 0
     dirty_positions: dict[int, int] = field(default_factory=dict)
@@ -110,7 +112,7 @@ class SurveyedLog:
     Attributes:
         segments: Oldest first.
         log_end_offset: The log end, after the last batch that can be trusted.
-        broker_end_offset: The log end after a broker's start on this directory, if that is higher.
+        broker_end_offset: The log end after a broker's start on this directory. It may be higher or lower.
         producers: Those that a broker would know after a start on this directory.
         decided: First data offset and marker offset of each transaction whose marker is at or above the stated high
             watermark. For the broker that wrote them they are unstable. A broker that started on a later producer
@@ -198,7 +200,7 @@ def survey(
         for step in read(segment.log.content, base, next_base, segment.log.fetched):
             if isinstance(step, Stretch):
                 if segment.untrusted_from is None:
-                    segment.untrusted_from = step.position
+                    segment.untrusted_from, segment.trusted_end = step.position, segment.next_offset
                 if not step.tail:
                     segment.damage.append(step)
                     hidden.damaged(everything.open_from)
@@ -206,7 +208,6 @@ def survey(
             if segment.first_timestamp == NO_TIMESTAMP and segment.next_offset == base:
                 segment.first_timestamp = step.max_timestamp
             segment.next_offset = step.last_offset + 1
-            segment.untrusted_from = None
             segment.max_timestamp = max(segment.max_timestamp, step.max_timestamp)
             indexes.take(step)
             if step.producer_id >= 0:
@@ -215,9 +216,11 @@ def survey(
                     hidden.ended(done)
                     if done.is_aborted:
                         derived.append(everything.aborted(done))
-                if undecided < MAX_OFFSET and step.last_offset >= log_start_offset:
+                if step.last_offset >= log_start_offset:
                     done = in_log.take(step)
-                    if done is not None and done.marker_offset >= undecided:
+                    # A broker's log may end at damage in the active segment, below the stated high watermark.
+                    is_late = next_base is None and segment.untrusted_from is not None
+                    if done is not None and (is_late or done.marker_offset >= undecided):
                         log.decided.append((done.first_offset, done.marker_offset))
                 if step.is_control and step.control_type == ControlType.ABORT:
                     aborts.add((step.producer_id, step.last_offset))
@@ -244,23 +247,29 @@ def survey(
         log.log_end_offset = log.segments[-1].next_offset
         # A start that recovers the active segment cuts off what cannot be trusted.
         is_recovered = not directory.is_clean or OFFSET_INDEX_SUFFIX not in start.beside(bases[-1])
-        log.broker_end_offset = log.log_end_offset if is_recovered else _unverified_end(log.segments[-1])
+        log.broker_end_offset = _broker_end(log.segments[-1], is_recovered=is_recovered)
     log.doubtful = hidden.first_offsets
     log.producers = without_expired(recent.entries().values(), as_of_ms, expiration_ms)
     return log
 
 
-def _unverified_end(segment: SurveyedSegment) -> int:
-    """The offset after the last batch of a segment by lengths alone; that of its last good batch if it is higher."""
-    trusted = end = segment.next_offset
+def _broker_end(segment: SurveyedSegment, *, is_recovered: bool) -> int:
+    """The log end after a broker's start with this active segment.
+
+    A recovery cuts the segment at its first damage. Without a recovery, a broker goes from batch to batch by their
+    lengths alone, so it ends at a length that leads out of the file.
+    """
     if segment.untrusted_from is None:
-        return trusted
+        return segment.next_offset
+    end = segment.trusted_end
+    if is_recovered:
+        return end
     try:
         for _, header in file_batches(segment.log.content, segment.untrusted_from):
             end = header.next_offset
     except CorruptRecordError:  # a broker does not start
-        return trusted
-    return end if trusted < end <= MAX_OFFSET else trusted
+        return segment.next_offset
+    return end if segment.trusted_end < end <= MAX_OFFSET else segment.trusted_end
 
 
 def _snapshot(

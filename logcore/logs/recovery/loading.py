@@ -92,6 +92,7 @@ class Loading:
         """Segments dropped because an earlier one was cut, or because all lie below the log's start."""
         self.without_time_index: set[int] = set()
         self.epochs: Epochs = ()
+        self._epochs_cleared = False
         self.log_end_offset = self.log_start_offset = self.recovery_point = 0
         self.forgot_producers = False
 
@@ -350,7 +351,7 @@ class Loading:
                 for base_offset in sorted(self.segments):
                     why = f"the log ends at {end}, below its start at {self.log_start_checkpoint}"
                     self._remove_segment(base_offset, why)
-                self.epochs = ()
+                self.epochs, self._epochs_cleared = (), True
                 self._states.start_anew(self.log_start_checkpoint)
                 end = None
         known_end = end
@@ -367,10 +368,12 @@ class Loading:
         self.log_start_offset = max(self.log_start_checkpoint, min(self.segments))
 
     def _cut_epochs(self) -> None:
+        # LeaderEpochFileCache creates the file empty and writes it with each assigned, removed or cleared entry.
+        had_epochs = bool(self.epochs) or self._epochs_cleared
         cut = leader_epochs.truncate_from_end(self.epochs, self.log_end_offset)
         self.epochs = leader_epochs.truncate_from_start(cut, self.log_start_checkpoint)
         source = self._directory.files.get(LEADER_EPOCH_FILE)
-        if source is None and not self.epochs:
+        if source is None and not had_epochs:
             self.disk.write(LEADER_EPOCH_FILE, b"")
             return
         content = checkpoints.format_leader_epochs(self.epochs)
