@@ -17,8 +17,8 @@ Named, and counted:
     lost-transaction a start that Kafka ends with "Attempted to complete transaction which was not started": where
                      batches are in a log twice, it forgets a transaction that its entry for the producer still has
                      open. Ours starts
-    wrapper-opened   a start that Kafka 4.1 ends with what a decompressor throws: where a segment without an index follows
-                     a damaged wrapper, it opens the wrapper before it verifies it. 3.9 and 4.4 start, and ours does
+    wrapper-opened   a start that Kafka 4.1 ends with what a decompressor throws: where a segment without an index
+                     follows a damaged wrapper, it opens the wrapper before it verifies it. 3.9, 4.4 and ours start
     half-entry       an offset index of an earlier segment that ends in half an entry: Kafka cuts it off if something
                      made it look into that index meanwhile, ours leaves it
 
