@@ -20,7 +20,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any, Protocol
 
-from logcore.storage.local import discover, shown, source_path
+from logcore.storage.discovery import discover, shown, source_path
 from spark_jobs.contracts import CONFIGS, Intake, JobConfig, JobReport
 from spark_jobs.lake.delta import table_features
 from spark_jobs.lake.errors import JobError, UsageError, said

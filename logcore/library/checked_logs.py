@@ -21,7 +21,7 @@ from logcore.reading.notes import Notes
 from logcore.reading.segment_reading import cannot_read, segment_bytes, walked
 from logcore.segments.filenames import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, is_coordinator_topic
 from logcore.segments.scanning.scan import ScannedBatch, Stretch, scan
-from logcore.storage.local import SourceChanged, SourceUnreadable
+from logcore.storage.discovery import SourceChanged, SourceUnreadable
 from logcore.storage.source_bytes import SourceBytes
 
 if TYPE_CHECKING:

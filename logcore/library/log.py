@@ -22,7 +22,7 @@ from logcore.logs.model.sources import SourceLog
 from logcore.reading.read_options import HighWatermark, IsolationLevel, ReadRules
 from logcore.reading.visible_offsets import visible_window
 from logcore.records.model import Record
-from logcore.storage.local import shown
+from logcore.storage.discovery import shown
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,7 +16,7 @@ from logcore.records.model import BatchHeader, Record
 from logcore.records.record import read_records
 from logcore.segments.filenames import MAX_OFFSET
 from logcore.segments.scanning.scan import Stretch
-from logcore.storage.local import read_range, shown
+from logcore.storage.discovery import read_range, shown
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from logcore.library.log import Log, same_path
 from logcore.library.opened_logs import concerning, logs_at, not_among
 from logcore.logs.model.findings import Finding
 from logcore.reading.read_options import HighWatermark, IsolationLevel, ReadRules
-from logcore.storage.local import shown
+from logcore.storage.discovery import shown
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -18,7 +18,7 @@ from logcore.reading.notes import Notes
 from logcore.reading.segment_reading import cannot_read, segment_bytes
 from logcore.segments import filenames
 from logcore.segments.side_files import time_index
-from logcore.storage.local import LocalReader, read_file
+from logcore.storage.discovery import HeaderReader, read_file
 
 _MAX_INDEX_BYTES = 1 << 30
 
@@ -57,7 +57,7 @@ def lookup_log(log: SourceLog, at: int, visible_end: int, notes: Notes) -> Looku
 def _headers(segment: SegmentFile) -> tuple[int, int]:
     """Return the greatest timestamp of a segment's batches, -1 without any, and the offset after its last batch."""
     max_timestamp, next_offset = time_index.NO_TIMESTAMP, segment.base_offset
-    for _, header in LocalReader().headers(segment):
+    for _, header in HeaderReader().headers(segment):
         if header is not None:
             max_timestamp = max(max_timestamp, header.max_timestamp)
             next_offset = max(next_offset, header.next_offset)

@@ -10,7 +10,7 @@ from logcore.reading.chosen_logs import concerns_choice, find_logs, root_of
 from logcore.reading.nearest_names import no_such_topic
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import ReadOptions, ReadRules
-from logcore.storage.local import discover, shown
+from logcore.storage.discovery import discover, shown
 
 
 def logs_at(

@@ -24,7 +24,7 @@ from logcore.records.varint import Buffer
 from logcore.segments.filenames import MAX_OFFSET
 from logcore.segments.scanning.scan import Stretch
 from logcore.segments.side_files.proved_entries import ReadingStart
-from logcore.storage.local import SourceChanged, SourceUnreadable, shown
+from logcore.storage.discovery import SourceChanged, SourceUnreadable, shown
 from logcore.storage.source_bytes import SourceBytes
 
 if TYPE_CHECKING:

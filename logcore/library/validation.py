@@ -18,7 +18,7 @@ from logcore.reading.log_reading import gap_rules, is_compacted
 from logcore.reading.notes import Notes
 from logcore.records.control import ControlType
 from logcore.segments.filenames import BOOTSTRAP_FILE
-from logcore.storage.local import read_file, shown
+from logcore.storage.discovery import read_file, shown
 
 MAX_SIDE_FILE = 1 << 30
 """Most bytes of an index or a snapshot: brokers preallocate 10 MiB."""

@@ -13,7 +13,7 @@ from logcore.reading.notes import Notes
 from logcore.reading.read_options import ReadOptions
 from logcore.reading.unmatched_options import nothing_chosen
 from logcore.segments.filenames import DirectoryKind, parse_partition_directory
-from logcore.storage.local import discover, shown
+from logcore.storage.discovery import discover, shown
 
 _OF_ROOTS = ("broken-root-file", "no-high-watermark")
 _OF_NO_TOPIC = ("unknown-directory", "illegal-topic-name")

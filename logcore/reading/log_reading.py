@@ -29,7 +29,7 @@ from logcore.records.record import read_records
 from logcore.segments.filenames import MAX_OFFSET
 from logcore.segments.scanning.scan import ScannedBatch, Stretch
 from logcore.segments.side_files.producer_state import parse
-from logcore.storage.local import read_file, read_range, shown
+from logcore.storage.discovery import read_file, read_range, shown
 
 MAX_SNAPSHOT_BYTES = 1 << 30
 """A snapshot has 46 bytes for each producer; no broker has millions of producers."""

@@ -13,7 +13,7 @@ from logcore.records.record import Record
 from logcore.segments.filenames import OFFSET_INDEX_SUFFIX
 from logcore.segments.scanning.scan import ScannedBatch, SegmentScan, Stretch, scan
 from logcore.segments.side_files.proved_entries import ProvedEntries, ReadingStart
-from logcore.storage.local import SourceChanged, SourceUnreadable, read_file, shown
+from logcore.storage.discovery import SourceChanged, SourceUnreadable, read_file, shown
 from logcore.storage.source_bytes import SourceBytes
 
 MAX_INDEX_BYTES = 64 << 20

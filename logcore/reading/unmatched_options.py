@@ -16,7 +16,7 @@ from logcore.reading.read_options import OffsetRange, ReadOptions
 from logcore.reading.visible_offsets import visible_high_watermark
 from logcore.records.model import LOG_OVERHEAD
 from logcore.segments.filenames import TopicPartition
-from logcore.storage.local import LocalReader, read_range
+from logcore.storage.discovery import HeaderReader, read_range
 
 
 def nothing_chosen(selection: LogSelection, logs: Sequence[SourceLog]) -> Iterator[Finding]:
@@ -76,7 +76,7 @@ def _log_end(log: SourceLog) -> int | None:
     segment = log.segments[-1]
     end = segment.base_offset
     try:
-        for position, header in LocalReader().headers(segment):
+        for position, header in HeaderReader().headers(segment):
             if header is not None:
                 end = max(end, header.next_offset)
             elif any(read_range(segment.path, position, min(segment.size, position + LOG_OVERHEAD))):

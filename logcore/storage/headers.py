@@ -16,7 +16,7 @@ from logcore.records.legacy import unfold
 from logcore.storage.files import open_readonly, pread_range
 
 
-class LocalReader:
+class HeaderReader:
     """Headers of batches in a source's files, for `logcore.logs.growth.growth` and `divergence`.
 
     Reads 61 bytes for each batch, and a whole batch only to check it.

@@ -1,6 +1,6 @@
 """Read a whole partition directory into a `PartitionDirectory`: its files, and the root files of its parent.
 
-For maintenance of one partition. Files are loaded into memory on request (`loaded_files`). `logcore.storage.local`
+For maintenance of one partition. Files are loaded into memory on request (`loaded_files`). `logcore.storage.discovery`
 finds the logs in log directories.
 """
 

@@ -16,7 +16,7 @@ from logcore.logs.model.sources import SegmentFile
 from logcore.segments import filenames
 from logcore.segments.startup import DropReason, StartFiles, is_plain_name, kept_at_start
 from logcore.storage.files import SourceUnreadable, open_readonly, shown
-from logcore.storage.headers import LocalReader
+from logcore.storage.headers import HeaderReader
 
 MAX_SEGMENT_SIZE = 2**31 - 1
 """Kafka stores positions in 32 bits; no broker opens a larger segment."""
@@ -109,7 +109,7 @@ def _start_files(path: str, names: Names) -> StartFiles:
         file = SegmentFile(base_offset, os.path.join(path, name), 0, 0, 0)
         end = base_offset
         try:
-            for _, header in LocalReader().headers(file):
+            for _, header in HeaderReader().headers(file):
                 end = end if header is None else header.next_offset
         except LogError:
             pass  # reported where the segment is opened

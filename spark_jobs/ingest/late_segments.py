@@ -18,7 +18,7 @@ from typing import Any
 from logcore.logs.growth.fillers import BatchIdentity, Filler, Hole, find_fillers
 from logcore.logs.model.findings import Finding, found
 from logcore.logs.model.sources import SegmentFile, SourceLog
-from logcore.storage.local import LocalReader
+from logcore.storage.discovery import HeaderReader
 from spark_jobs.lake.delta.tables import read_rows
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
@@ -182,7 +182,7 @@ def _fill(
     for copy in copies:
         files = seen[copy.log.directory]
         begin_at = _begin_at(feeding, start) if copy.is_own else {}
-        fillers = find_fillers(hole, copy.log, LocalReader(), is_own=copy.is_own, seen=files, begin_at=begin_at)
+        fillers = find_fillers(hole, copy.log, HeaderReader(), is_own=copy.is_own, seen=files, begin_at=begin_at)
         if fillers:
             return _Filled(start, end, state, fillers, damage)
     return None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from logcore.logs.growth.growth import Growth, LogTail, Take
 from logcore.logs.model.findings import Finding, found
-from logcore.storage.local import SourceLog
+from logcore.storage.discovery import SourceLog
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest.late_segments import Range, without_held
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding

@@ -20,7 +20,7 @@ from dataclasses import replace
 from logcore.logs.growth.divergence import Fork, HeldSegment, epochs_part_at, find_fork, only_ends_earlier, our_epochs
 from logcore.logs.growth.growth import Growth, LogTail, Stop, decide_growth
 from logcore.logs.model.findings import found
-from logcore.storage.local import LocalReader, SourceLog
+from logcore.storage.discovery import HeaderReader, SourceLog
 from spark_jobs.contracts import IngestConfig
 from spark_jobs.ingest.log_growth import IngestLogPlan, LakeSnapshot, epochs_of, observe, of_log, plan_growth
 from spark_jobs.lake.delta import commits
@@ -117,7 +117,7 @@ def _fork(
     ours = ArchiveReader(config.lake, live)
     parts = [HeldSegment(s.base_offset, s.next_offset, ours.file_of(s), s.start, s.start + s.size) for s in live]
     epochs = epochs_of(known)
-    return find_fork(parts, source, LocalReader(), ours, known_epochs=epochs, not_below=not_below, is_whole=is_whole)
+    return find_fork(parts, source, HeaderReader(), ours, known_epochs=epochs, not_below=not_below, is_whole=is_whole)
 
 
 def _cut_back(
@@ -233,7 +233,7 @@ def _decide(tail: LogTail | None, source: SourceLog, known: LogRow | None) -> Gr
     return decide_growth(
         tail,
         source,
-        LocalReader(),
+        HeaderReader(),
         known_topic_id=known.topic_id if known else None,
         known_high_watermark=known.high_watermark if known else None,
         known_log_start_offset=known.source_log_start_offset if known else None,

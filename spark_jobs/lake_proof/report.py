@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from logcore.logs.model.findings import Finding, Severity, exit_code
-from logcore.storage.local import shown
+from logcore.storage.discovery import shown
 from spark_jobs.lake_proof.proof import LakeFinding
 from spark_jobs.lake_proof.proving import ProofResult
 

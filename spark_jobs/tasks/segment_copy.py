@@ -20,7 +20,7 @@ from logcore.columns.engines import segment_extent
 from logcore.errors import LogError
 from logcore.logs.model.findings import Finding, found
 from logcore.segments.scanning.scan import ScannedBatch, last_good_end, scan
-from logcore.storage.local import LocalReader, SegmentFile, SourceChanged, copy_range, read_range
+from logcore.storage.discovery import HeaderReader, SegmentFile, SourceChanged, copy_range, read_range
 from logcore.storage.source_bytes import SourceBytes
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
@@ -105,7 +105,7 @@ def _begins_with_a_batch(task: CopyTask, content: bytes) -> bool:
 def _has_header(task: CopyTask, size: int) -> bool:
     """Whether the headers show a whole batch after ``start``."""
     file = SegmentFile(task.file_base_offset, task.source, size, task.modified_ms, 0)
-    return any(header is not None for _, header in LocalReader().headers(file, task.start))
+    return any(header is not None for _, header in HeaderReader().headers(file, task.start))
 
 
 @synced_late

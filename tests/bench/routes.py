@@ -141,7 +141,7 @@ def rows_of(path: str, topic: str, partition: int) -> Iterator[pa.RecordBatch]:
     from logcore.columns.engines import decode_segment
     from logcore.columns.wanted import Place, Wanted
     from logcore.segments.scanning.scan import Stretch
-    from logcore.storage.local import map_file
+    from logcore.storage.discovery import map_file
 
     with map_file(path) as mapped, memoryview(mapped) as content:
         place = Place(topic, partition, "", "")

@@ -23,7 +23,7 @@ from logcore.records.batch import BatchHeader, TimestampType
 from logcore.records.record import Record
 from logcore.segments.filenames import MAX_OFFSET, segment_file_name
 from logcore.segments.scanning.scan import Accounting, ScannedBatch, Stretch, scan
-from logcore.storage.local import discover
+from logcore.storage.discovery import discover
 from tests.conformance.oracles import Consumed
 
 

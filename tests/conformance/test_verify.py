@@ -17,7 +17,7 @@ from logcore.reading.log_reading import read_log, records_from
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import ReadOptions
 from logcore.segments.side_files import producer_state
-from logcore.storage.local import discover, read_file
+from logcore.storage.discovery import discover, read_file
 from tests.conformance.snapshots import SNAPSHOTS, Snapshot
 
 if TYPE_CHECKING:

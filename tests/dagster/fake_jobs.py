@@ -14,7 +14,7 @@ from deltalake import CommitProperties, write_deltalake
 
 from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.offset_ledger import BLOCKING, OffsetState
-from logcore.storage.local import discover
+from logcore.storage.discovery import discover
 from pipelines.resources import JobLauncher
 from spark_jobs.contracts import IngestConfig, JobConfig, JobReport, LogChange
 from spark_jobs.lake.delta import commits, table_state

@@ -45,7 +45,7 @@ from logcore.reading.visible_offsets import committed_end, visible_window
 from logcore.records.batch import BatchHeader, read_header
 from logcore.segments.filenames import DirectoryKind
 from logcore.segments.scanning.scan import ScannedBatch, Stretch
-from logcore.storage.local import new_text, shown
+from logcore.storage.discovery import new_text, shown
 
 FORMATS = ("text", "jsonl", "csv", "arrow", "parquet")
 

@@ -20,7 +20,7 @@ from logcore.reading.notes import Notes
 from logcore.reading.read_options import ReadOptions
 from logcore.reading.visible_offsets import committed_end
 from logcore.segments.filenames import DirectoryKind
-from logcore.storage.local import shown
+from logcore.storage.discovery import shown
 
 
 def add_parser(

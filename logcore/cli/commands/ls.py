@@ -18,7 +18,7 @@ from logcore.reading.notes import Notes
 from logcore.reading.segment_reading import cannot_read
 from logcore.records.batch import MAGIC_AT, BatchHeader
 from logcore.segments.filenames import DirectoryKind
-from logcore.storage.local import LocalReader, read_range, shown
+from logcore.storage.discovery import HeaderReader, read_range, shown
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ def summarize(log: SourceLog, notes: Notes) -> Summary:
     summary = Summary(log.segments[-1].base_offset if log.segments else log.log_start_offset)
     for segment in log.segments:
         try:
-            for position, header in LocalReader().headers(segment):
+            for position, header in HeaderReader().headers(segment):
                 if header is None:
                     _cannot_follow(log, segment, position, summary, notes)
                 else:

@@ -17,7 +17,7 @@ from logcore.logs.model.transactions import Transaction, TransactionState
 from logcore.reading.chosen_logs import find_logs
 from logcore.reading.log_reading import LogReading, read_log
 from logcore.segments.filenames import DirectoryKind
-from logcore.storage.local import shown
+from logcore.storage.discovery import shown
 
 _Line = dict[str, object]
 

@@ -27,7 +27,7 @@ from logcore.logs.model.findings import RULES, Finding, Outcome, Severity
 from logcore.reading.chosen_logs import find_logs
 from logcore.reading.log_reading import gap_rules, is_compacted
 from logcore.segments.filenames import DirectoryKind
-from logcore.storage.local import shown
+from logcore.storage.discovery import shown
 
 LAKE_FILE = "lake.json"
 

@@ -20,7 +20,7 @@ from logcore.reading.notes import Notes
 from logcore.reading.segment_reading import cannot_read, padding_finding, stretch_finding
 from logcore.records.model import DEFAULT_LIMITS, BatchHeader, Record
 from logcore.segments.scanning.scan import Stretch
-from logcore.storage.local import shown
+from logcore.storage.discovery import shown
 
 if TYPE_CHECKING:
     from logcore.columns.checking.chunks import Chunk, Job

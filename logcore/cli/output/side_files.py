@@ -19,7 +19,7 @@ from logcore.reading.read_options import OffsetRange, ReadOptions
 from logcore.segments import filenames
 from logcore.segments.filenames import TopicPartition
 from logcore.segments.side_files import checkpoints, offset_index, producer_state, time_index, transaction_index
-from logcore.storage.local import read_file, shown
+from logcore.storage.discovery import read_file, shown
 
 MAX_INDEX_BYTES = 1 << 30
 """No index is larger: brokers limit it to 10 MiB by default, and positions to 32 bits."""

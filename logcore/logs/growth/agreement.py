@@ -26,7 +26,7 @@ Gap = tuple[int, int, str]
 
 
 class SourceReader(Protocol):
-    """Headers of batches in a source's files; `logcore.storage.local.LocalReader` is one."""
+    """Headers of batches in a source's files; `logcore.storage.discovery.HeaderReader` is one."""
 
     def header_at(self, segment: SegmentFile, position: int) -> BatchHeader | None:
         """The header at a position, or None if there is no whole batch with a readable header."""

@@ -37,7 +37,7 @@ from logcore.segments.side_files.leader_epochs import (
 
 
 class CheckingReader(SourceReader, Protocol):
-    """A reader that also checks the bytes of a batch; `logcore.storage.local.LocalReader` is one."""
+    """A reader that also checks the bytes of a batch; `logcore.storage.discovery.HeaderReader` is one."""
 
     def is_good(self, segment: SegmentFile, position: int, header: BatchHeader) -> bool:
         """Whether the batch of this header, at this position, passes its checksum."""

@@ -1,6 +1,6 @@
 """A source as it was seen: its logs, the files of each, and the state that the broker keeps beside them.
 
-Values only; `logcore.storage.local` fills them. All are read at one moment. Decisions (see
+Values only; `logcore.storage.discovery` fills them. All are read at one moment. Decisions (see
 `logcore.logs.growth.growth`) use these values and never read again.
 """
 

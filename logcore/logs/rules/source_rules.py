@@ -1,6 +1,6 @@
 """Rules for sources: paths and directories as they are found, and changes of a source since it was last read.
 
-The checks are in `logcore.storage.local` and its neighbours (paths), and in `logcore.logs.growth.growth` and
+The checks are in `logcore.storage.discovery` and its neighbours (paths), and in `logcore.logs.growth.growth` and
 `agreement`.
 """
 

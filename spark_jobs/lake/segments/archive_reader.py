@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from logcore.logs.model.sources import SegmentFile
 from logcore.records.batch import BatchHeader
-from logcore.storage.local import LocalReader, SourceChanged, file_digest
+from logcore.storage.discovery import HeaderReader, SourceChanged, file_digest
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.store import storage
 
@@ -42,9 +42,9 @@ class ArchiveReader:
                 local = os.path.join(scratch, "segment")
                 with storage.mapped(segment.path, position) as content, open(local, "xb") as file:
                     file.write(content)
-                yield from LocalReader().headers(replace(segment, path=local), position)
+                yield from HeaderReader().headers(replace(segment, path=local), position)
             return
         ours = self._segments[segment.path, segment.base_offset]
         if ours.lies_at_source and file_digest(segment.path, ours.start, ours.start + ours.size) != ours.digest:
             raise SourceChanged("it was registered in place, and was changed at the source", file=segment.path)
-        yield from LocalReader().headers(segment, position)
+        yield from HeaderReader().headers(segment, position)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 
 from logcore.segments.filenames import parse_partition_directory
-from logcore.storage.local import shown
+from logcore.storage.discovery import shown
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.setup import identity
 from spark_jobs.lake.store import storage

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pyarrow import fs
 
 from logcore.records.varint import Buffer
-from logcore.storage.local import SourceUnreadable, map_file
+from logcore.storage.discovery import SourceUnreadable, map_file
 from logcore.storage.source_bytes import SourceBytes
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.store import disk_sync, object_store

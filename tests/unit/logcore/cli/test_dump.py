@@ -313,7 +313,7 @@ class TestDamage:
         self, root: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         from logcore.reading import segment_reading
-        from logcore.storage.local import SourceUnreadable
+        from logcore.storage.discovery import SourceUnreadable
         from logcore.storage.source_bytes import SourceBytes
 
         def gone(path: str, *, sealed: bool) -> object:

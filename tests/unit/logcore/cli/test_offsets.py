@@ -209,7 +209,7 @@ def test_a_segment_that_goes_away_is_said_and_the_other_logs_go_on(
     from logcore.library import offset_lookup
     from logcore.logs.model.sources import SegmentFile, SourceLog
     from logcore.reading.segment_reading import segment_bytes
-    from logcore.storage.local import SourceUnreadable
+    from logcore.storage.discovery import SourceUnreadable
     from logcore.storage.source_bytes import SourceBytes
 
     (known / "later-0").mkdir()

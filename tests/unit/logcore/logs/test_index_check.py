@@ -11,7 +11,7 @@ from logcore.logs.checks.index_check import WalkedSegment, check_indexes
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.sources import SegmentFile
 from logcore.segments.scanning.scan import ScannedBatch, scan
-from logcore.storage.local import read_file
+from logcore.storage.discovery import read_file
 from tests import handmade
 
 BATCHES = [

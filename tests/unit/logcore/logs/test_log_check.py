@@ -10,7 +10,7 @@ from logcore.logs.checks.log_check import check_log
 from logcore.logs.checks.validation import validate_segment
 from logcore.logs.model.findings import Finding
 from logcore.logs.model.gaps import GapRules
-from logcore.storage.local import discover, read_file
+from logcore.storage.discovery import discover, read_file
 from tests import handmade
 
 

@@ -7,7 +7,7 @@ from logcore.logs.model.transactions import TransactionState
 from logcore.reading.log_reading import is_compacted, read_log
 from logcore.reading.notes import Notes
 from logcore.reading.read_options import ReadOptions, ReadRules
-from logcore.storage.local import discover
+from logcore.storage.discovery import discover
 from tests.broker_directory import LogDirectory
 
 

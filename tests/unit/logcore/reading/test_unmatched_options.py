@@ -6,7 +6,7 @@ from logcore.logs.model.log_selection import LogSelection
 from logcore.logs.model.sources import SourceLog
 from logcore.reading.read_options import OffsetRange, ReadOptions, ReadRules
 from logcore.reading.unmatched_options import beyond_offsets, nothing_chosen
-from logcore.storage.local import discover
+from logcore.storage.discovery import discover
 from tests.broker_directory import LogDirectory
 
 

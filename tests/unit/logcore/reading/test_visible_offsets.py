@@ -12,7 +12,7 @@ from logcore.reading.visible_offsets import (
     visible_window,
 )
 from logcore.segments.filenames import MAX_OFFSET
-from logcore.storage.local import discover
+from logcore.storage.discovery import discover
 from tests.broker_directory import LogDirectory
 
 

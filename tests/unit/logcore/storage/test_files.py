@@ -10,7 +10,7 @@ import pytest
 from logcore.errors import LogError
 from logcore.logs.model.sources import SegmentFile
 from logcore.storage import files
-from logcore.storage.local import (
+from logcore.storage.discovery import (
     SourceChanged,
     SourceUnreadable,
     copy_range,

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from logcore.storage.headers import LocalReader
-from logcore.storage.local import SegmentFile
+from logcore.storage.discovery import SegmentFile
+from logcore.storage.headers import HeaderReader
 from tests import handmade
 
 
@@ -26,7 +26,7 @@ MIXED = [
 
 def test_headers_of_all_formats_are_read_and_wrappers_unfolded(tmp_path: Path) -> None:
     file = file_of(tmp_path, b"".join(MIXED))
-    walked = list(LocalReader().headers(file))
+    walked = list(HeaderReader().headers(file))
     assert [(header.magic, header.base_offset, header.last_offset, header.record_count) for _, header in walked] == [
         (0, 0, 0, 1),
         (1, 1, 4, 3),
@@ -35,27 +35,27 @@ def test_headers_of_all_formats_are_read_and_wrappers_unfolded(tmp_path: Path) -
         (0, 9, 9, 1),
     ]
     for position, header in walked:
-        assert LocalReader().header_at(file, position) == header
+        assert HeaderReader().header_at(file, position) == header
 
 
 @pytest.mark.parametrize("last", MIXED)
 def test_a_message_that_is_not_whole_has_no_header(tmp_path: Path, last: bytes) -> None:
     for length in range(len(last)):
         file = file_of(tmp_path, MIXED[0] + last[:length])
-        assert LocalReader().header_at(file, len(MIXED[0])) is None
+        assert HeaderReader().header_at(file, len(MIXED[0])) is None
     file = file_of(tmp_path, MIXED[0] + last)
-    assert LocalReader().header_at(file, len(MIXED[0])) is not None
+    assert HeaderReader().header_at(file, len(MIXED[0])) is not None
 
 
 def test_nothing_is_decompressed_for_a_damaged_wrapper(tmp_path: Path) -> None:
     damaged = handmade.flip(MIXED[1], 60)
-    (_, first), (_, second), (_, third) = LocalReader().headers(file_of(tmp_path, MIXED[0] + damaged + MIXED[2]))
+    (_, first), (_, second), (_, third) = HeaderReader().headers(file_of(tmp_path, MIXED[0] + damaged + MIXED[2]))
     assert (first.base_offset, second.base_offset, second.record_count, third.base_offset) == (0, 4, 1, 5)
 
 
 def test_a_wrapper_that_holds_nothing_is_passed_over_where_a_batch_stands_behind_it(tmp_path: Path) -> None:
     empty = handmade.wrapper([b""], offset=4)
-    walked = list(LocalReader().headers(file_of(tmp_path, MIXED[0] + empty + MIXED[2])))
+    walked = list(HeaderReader().headers(file_of(tmp_path, MIXED[0] + empty + MIXED[2])))
     assert [header.base_offset for _, header in walked] == [0, 5]
-    walked = list(LocalReader().headers(file_of(tmp_path, MIXED[0] + empty)))
+    walked = list(HeaderReader().headers(file_of(tmp_path, MIXED[0] + empty)))
     assert [header and header.base_offset for _, header in walked] == [0, None]

@@ -8,7 +8,7 @@ import pytest
 
 from logcore.logs.model.findings import exit_code
 from logcore.logs.model.sources import Discovery, SourceLog
-from logcore.storage.local import discover, read_file
+from logcore.storage.discovery import discover, read_file
 from tests import handmade
 
 OLD_LOW = handmade.simple_batch(0, [(b"a", b"1"), (b"b", b"1")]) + handmade.simple_batch(2, [(b"a", b"2")])

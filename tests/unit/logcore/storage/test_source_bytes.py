@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from logcore.storage import source_bytes
-from logcore.storage.local import SourceChanged, SourceUnreadable
+from logcore.storage.discovery import SourceChanged, SourceUnreadable
 from logcore.storage.source_bytes import SourceBytes
 
 PIECE = 4096

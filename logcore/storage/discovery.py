@@ -1,4 +1,4 @@
-"""Log directories on local disks: which logs some paths contain, and the state beside the logs.
+"""Find logs: which logs some paths contain, and the state beside the logs.
 
 A named path, and a partition directory in a log directory, may be a link to a directory (usual with volume mounts). As
 in a broker, the link's own name and place count. No other link is followed. Names on disk are not trusted: they are
@@ -31,13 +31,13 @@ from logcore.storage.files import (
     read_range,
     shown,
 )
-from logcore.storage.headers import LocalReader
+from logcore.storage.headers import HeaderReader
 from logcore.storage.partition_files import not_a_segment, read_partition
 
 __all__ = [
     "CopiedRange",
     "Discovery",
-    "LocalReader",
+    "HeaderReader",
     "SegmentFile",
     "SourceChanged",
     "SourceLog",

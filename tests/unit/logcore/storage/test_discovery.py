@@ -9,7 +9,7 @@ import pytest
 from logcore.logs.model.findings import Finding, Severity, exit_code
 from logcore.segments.filenames import DirectoryKind
 from logcore.segments.side_files.leader_epochs import EpochEntry
-from logcore.storage.local import Discovery, LocalReader, SegmentFile, SourceLog, discover
+from logcore.storage.discovery import Discovery, HeaderReader, SegmentFile, SourceLog, discover
 from tests import handmade
 
 TOPIC_ID = "qesnf9AHR5-Xtl7tnUTbTA"
@@ -496,32 +496,32 @@ class TestLocalReader:
 
     def test_headers_follow_one_another(self, tmp_path: Path) -> None:
         file = self.file(tmp_path, self.FIRST + self.SECOND + self.THIRD)
-        walked = [(at, header and header.base_offset) for at, header in LocalReader().headers(file)]
+        walked = [(at, header and header.base_offset) for at, header in HeaderReader().headers(file)]
         second, third = len(self.FIRST), len(self.FIRST) + len(self.SECOND)
         assert walked == [(0, 0), (second, 2), (third, 5)]
-        assert [at for at, _ in LocalReader().headers(file, third)] == [third]
-        header = LocalReader().header_at(file, second)
+        assert [at for at, _ in HeaderReader().headers(file, third)] == [third]
+        header = HeaderReader().header_at(file, second)
         assert header is not None
         assert header.base_offset == 2
 
     @pytest.mark.parametrize("position", [-1, 1, 10_000])
     def test_no_header_where_none_stands(self, tmp_path: Path, position: int) -> None:
-        assert LocalReader().header_at(self.file(tmp_path, self.FIRST), position) is None
+        assert HeaderReader().header_at(self.file(tmp_path, self.FIRST), position) is None
 
     def test_every_cut_ends_the_walk_with_none(self, tmp_path: Path) -> None:
         whole = self.FIRST + self.SECOND
         for length in range(len(self.FIRST) + 1, len(whole)):
-            walked = list(LocalReader().headers(self.file(tmp_path, whole[:length])))
+            walked = list(HeaderReader().headers(self.file(tmp_path, whole[:length])))
             assert [header is None for _, header in walked] == [False, True]
 
     def test_a_batch_of_unknown_format_is_passed_over_if_one_follows(self, tmp_path: Path) -> None:
         injured = handmade.patch(self.SECOND, 16, b"\x7f")
-        walked = list(LocalReader().headers(self.file(tmp_path, self.FIRST + injured + self.THIRD)))
+        walked = list(HeaderReader().headers(self.file(tmp_path, self.FIRST + injured + self.THIRD)))
         assert [header and header.base_offset for _, header in walked] == [0, 5]
 
     @pytest.mark.parametrize("garbage", [b"\xff" * 100, bytes(100), b"\0" * 8 + b"\0\0\0\x20" + b"\xff" * 200])
     def test_garbage_ends_the_walk_with_none(self, tmp_path: Path, garbage: bytes) -> None:
-        walked = list(LocalReader().headers(self.file(tmp_path, self.FIRST + garbage)))
+        walked = list(HeaderReader().headers(self.file(tmp_path, self.FIRST + garbage)))
         assert walked[-1] == (len(self.FIRST), None)
 
 
