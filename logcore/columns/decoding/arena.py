@@ -75,11 +75,15 @@ class Arena:
                 plain = decompress(codec, stored, limit, magic=magic)
             except CorruptRecordError:
                 return False
+        self.put(plain)
+        return True
+
+    def put(self, plain: bytes | memoryview) -> None:
+        """Append bytes as they are."""
         size = len(plain)
         self._make_room(size)
-        ctypes.memmove(self.address + self.used, plain, size)
+        ctypes.memmove(self.address + self.used, bytes(plain), size)
         self.used += size
-        return True
 
     def _gunzipped(self, stored: memoryview, limit: int) -> bytes | None:
         """Decompress a sound gzip member with isal; None if isal is missing or reports an error."""

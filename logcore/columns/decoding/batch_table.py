@@ -34,7 +34,6 @@ Table = npt.NDArray[np.int64]
 _SUCCESSOR = 64
 """Bytes that show whether the next batch claims offsets of the one before, and some more."""
 
-_PASSED, _NATIVE, _FOREIGN = 0, 1, 2
 _STORED_COLUMNS = [slots.ATTRIBUTES, slots.MAGIC, slots.BODY, slots.BODY_END, slots.SOUND]
 _NO_KEY = (-1).to_bytes(4, "big", signed=True)
 
@@ -65,7 +64,7 @@ class BatchTable:
         self.records = self.body_bytes = 0
         """Sums over all batches of the table, as stored; for wrappers, `records` is the number of wrappers."""
         self.codec = -1
-        """Codec of all batches; -1 if they have several."""
+        """Codec of all batches; -1 if they have several. Markers between compressed batches do not count."""
         self.has_control = False
         self.is_doubtful = False
         """Whether a batch that is not certainly good follows the table."""
@@ -155,7 +154,7 @@ class BatchTable:
 
     @property
     def is_compressed(self) -> bool:
-        """Whether the records of the table's batches must be decompressed."""
+        """Whether the records of the table's batches must be decompressed. Markers among them are copied."""
         return self.kind in (slots.COMPRESSED, slots.COMPRESSED_MESSAGES)
 
     @property
@@ -186,26 +185,20 @@ class BatchTable:
 
     def _decompressed(self, first: int, end: int, wanted: npt.NDArray[np.bool_] | None) -> int:
         table = self.table
-        if wanted is None and self.codec >= 0:
-            self.arena.empty()
+        if wanted is not None:
+            table[first:end, slots.BODY][~wanted] = slots.UNWANTED
+        self.arena.empty()
+        if self.codec >= 0:
             native = self.codec in self._native
             return self._inflate_some(first, end) if native else self._add_foreign(first, end)
-        wanted = np.ones(end - first, bool) if wanted is None else wanted
         codecs = table[first:end, slots.ATTRIBUTES] & CODEC_MASK
-        table[first:end, slots.BODY_END][~wanted] = table[first:end, slots.BODY][~wanted]
-        steps = np.where(wanted, np.where(np.isin(codecs, self._native), _NATIVE, _FOREIGN), _PASSED)
-        # Where the treatment of batches changes.
-        changes = np.append(np.flatnonzero(np.diff(steps)) + 1, end - first)
-        self.arena.empty()
+        # Both ways copy markers, and pass over batches that are not wanted.
+        is_foreign = (table[first:end, slots.BODY] != slots.UNWANTED) & ~np.isin(codecs, [Codec.NONE, *self._native])
+        changes = np.append(np.flatnonzero(np.diff(is_foreign)) + 1, end - first)
         at = first
-        for change in changes:
-            until, step = first + int(change), steps[at - first]
-            if step == _NATIVE:
-                at = self._inflate_some(at, until)
-            elif step == _FOREIGN:
-                at = self._add_foreign(at, until)
-            else:
-                at = until
+        for change in changes.tolist():
+            until = first + change
+            at = self._add_foreign(at, until) if is_foreign[at - first] else self._inflate_some(at, until)
             if at < until:
                 break
         return at
@@ -236,14 +229,20 @@ class BatchTable:
         rows = self.table[at:end, _STORED_COLUMNS].tolist()
         view, limit, bounds = memoryview(self._buf), self._limit, [arena.used]
         for attributes, magic, start, stop, is_sound in rows:
+            if start == slots.UNWANTED:
+                bounds.append(arena.used)
+                continue
             if arena.used >= ARENA_BYTES:
                 break
+            codec = attributes & CODEC_MASK
             if magic < 2:
                 # A wrapper has no key, and its value extends to its end.
                 if stop - start < 8 or view[start : start + 8] != _NO_KEY + (stop - start - 8).to_bytes(4, "big"):
                     break
                 start += 8
-            if not arena.add(attributes & CODEC_MASK, view[start:stop], limit, magic, is_sound):
+            if codec == Codec.NONE:
+                arena.put(view[start:stop])
+            elif not arena.add(codec, view[start:stop], limit, magic, is_sound):
                 break
             bounds.append(arena.used)
         done = at + len(bounds) - 1

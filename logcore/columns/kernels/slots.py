@@ -26,6 +26,8 @@ MAGIC = 13
 BODY = 14
 """Where its records begin in the bytes that the record kernels read: the segment's, or decompressed ones."""
 BODY_END = 15
+UNWANTED = -1
+"""In BODY: the records of the batch are not read."""
 LEAST_TIMESTAMP = 16
 """Least timestamp of its records that is not negative; NONE without one."""
 GREATEST_TIMESTAMP = 17
@@ -49,7 +51,7 @@ WIDTH = 24
 
 NONE = -(1 << 63)
 
-# What kind of batches a walk returned; all of one call are of one kind.
+# What kind of batches a walk returned; all of one call are of one kind. Only markers may be among compressed batches.
 PLAIN = 0
 COMPRESSED = 1
 PLAIN_MESSAGES = 2
@@ -86,7 +88,7 @@ WALK_BODY_BYTES = 13
 WALK_HAS_CONTROL = 14
 """Not 0: a control batch is among them."""
 WALK_CODEC = 15
-"""Codec of all batches; -1 if they have several."""
+"""Codec of all batches; -1 if they have several. Markers between compressed batches do not count."""
 WALK_MAX_COMPRESSED = 16
 """The same for compressed batches, which grow."""
 WALK_CRC32 = 17

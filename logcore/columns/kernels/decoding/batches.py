@@ -28,6 +28,7 @@ _OVERHEAD = 12
 _SMALLEST_RECORD = 7
 _MESSAGE_HEADER = 18  # to the end of the attributes
 _SMALLEST_V0, _SMALLEST_V1 = 14, 22
+_CONTROL = 32
 _WORTH_A_CALL = 256
 """From this size on, a library computes a message's CRC-32 if one is available."""
 
@@ -127,7 +128,7 @@ def walk_kernel(by_instruction: bool) -> Any:
         table = numbers(frame, slots.WALK_TABLE)
         faster = frame[slots.WALK_CRC32]
         kind, codec = nb.int64(-1), nb.int64(-2)
-        has_control = nb.int64(0)
+        has_control, has_data = nb.int64(0), nb.int64(0)
         found = nb.int64(0)
         records = nb.int64(0)
         body = nb.int64(0)
@@ -137,10 +138,14 @@ def walk_kernel(by_instruction: bool) -> Any:
                 status = slots.DOUBT
                 break
             here = kind_of(source, at)
+            # Markers are never compressed. They join the table of the compressed batches around them.
+            is_marker = here == slots.PLAIN and byte(source, at + 22) & nb.uint64(_CONTROL) != nb.uint64(0)
             if kind >= 0 and here != kind:
+                joins = is_marker if kind == slots.COMPRESSED else here == slots.COMPRESSED and has_data == 0
                 if here < 0:
                     status = slots.DOUBT
-                break
+                if here < 0 or kind > slots.COMPRESSED or not joins:
+                    break
             length = big_int32(source, at + 8)
             size = length + _OVERHEAD
             if here < 0 or length < _SMALLEST_V0 or size > end - at:
@@ -164,14 +169,20 @@ def walk_kernel(by_instruction: bool) -> Any:
             if not good:
                 status = slots.DOUBT
                 break
-            kind = here
-            if kind == slots.COMPRESSED or kind == slots.COMPRESSED_MESSAGES:
+            if here == slots.COMPRESSED or here == slots.COMPRESSED_MESSAGES:
                 most_bytes = frame[slots.WALK_MAX_COMPRESSED]
+                codec = nb.int64(-2) if kind == slots.PLAIN else codec
+                kind = here
+            elif kind < 0:
+                kind = here
             attributes = table[row + slots.ATTRIBUTES]
-            if here <= slots.COMPRESSED and attributes & 32 != 0:
+            if here <= slots.COMPRESSED and attributes & _CONTROL != 0:
                 has_control = 1
-            own = attributes & codecs.MASK
-            codec = own if codec == -2 or codec == own else nb.int64(-1)
+            if not is_marker:
+                has_data = 1
+            if here == kind:
+                own = attributes & codecs.MASK
+                codec = own if codec == -2 or codec == own else nb.int64(-1)
             table[row + slots.POSITION] = at
             table[row + slots.SIZE] = size
             table[row + slots.BODY_END] = at + size

@@ -143,8 +143,9 @@ def validate_gzip(frame):
         at, end = table[row + slots.BODY], table[row + slots.BODY_END]
         if table[row + slots.MAGIC] < 2:
             at += 8
+        is_read = table[row + slots.BODY] != slots.UNWANTED
         codec = table[row + slots.ATTRIBUTES] & codecs.MASK
-        sound = codec == codecs.GZIP and has_sound_tables(source, at, end, scratch)
+        sound = is_read and codec == codecs.GZIP and has_sound_tables(source, at, end, scratch)
         table[row + slots.SOUND] = 1 if sound else 0
     return nb.int64(0)
 

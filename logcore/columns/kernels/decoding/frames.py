@@ -185,7 +185,7 @@ def lz4_into(decode, source, first, largest, target, used):
 
 
 def inflate(frame):
-    """Decompress batches FIRST..END of the table until one needs more room or a missing codec."""
+    """Decompress batches FIRST..END of the table until one needs more room or a missing codec. Markers are copied."""
     source, target = pointer(frame, slots.INFLATE_SOURCE), pointer(frame, slots.INFLATE_TARGET)
     table = numbers(frame, slots.INFLATE_TABLE)
     room, cap = frame[slots.INFLATE_ROOM], frame[slots.INFLATE_CAP]
@@ -195,6 +195,11 @@ def inflate(frame):
     while batch < last_batch:
         row = batch * slots.WIDTH
         at, end = table[row + slots.BODY], table[row + slots.BODY_END]
+        if at == slots.UNWANTED:
+            table[row + slots.BODY] = used
+            table[row + slots.BODY_END] = used
+            batch += 1
+            continue
         magic = table[row + slots.MAGIC]
         if magic < 2:
             # A wrapper has no key, and its value extends to its end.
@@ -205,21 +210,26 @@ def inflate(frame):
         codec = table[row + slots.ATTRIBUTES] & codecs.MASK
         decode = frame[slots.INFLATE_DECODERS + codec]
         first, largest, most = nb.int64(0), nb.int64(0), nb.int64(0)
-        if decode != 0 and codec == codecs.LZ4:
+        if codec == codecs.NONE:
+            most = end - at
+        elif decode != 0 and codec == codecs.LZ4:
             first, largest, most = lz4_blocks(source, at, end, magic)
         elif decode != 0 and codec == codecs.ZSTD:
             most = zstd_most(source, at, end)
         else:
             status = slots.FOREIGN
             break
-        if most < 0 or most > cap:
+        if most < 0 or (most > cap and codec != codecs.NONE):
             status = slots.DOUBT
             break
         if most > room - used:
             status = slots.FULL
             frame[slots.INFLATE_NEEDED] = most
             break
-        if codec == codecs.LZ4:
+        if codec == codecs.NONE:
+            copy(target, used, source, at, most)
+            behind = used + most
+        elif codec == codecs.LZ4:
             behind = lz4_into(decode, source, first, largest, target, used)
         else:
             state = frame[slots.INFLATE_STATES + codec]
