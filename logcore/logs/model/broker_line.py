@@ -31,6 +31,13 @@ class BrokerLine(StrEnum):
         """Whether a batch is searched by its base offset, as FileRecords.searchForOffsetFromPosition does."""
         return self is not BrokerLine.V3_9
 
+    def refuses_aborted_version(self, version: int) -> bool:
+        """Whether a broker that reads an entry of a transaction index of this version, an int16, does not start.
+
+        Before 4.4, AbortedTxn.version reads the first of its two bytes alone, and negative ones are accepted.
+        """
+        return version != 0 if self is BrokerLine.V4_4 else version >> 8 > 0
+
     @property
     def keeps_batch_at_high_watermark(self) -> bool:
         """Whether cleaning keeps an empty batch that ends at the high watermark. Earlier lines keep the one that ends

@@ -185,7 +185,7 @@ class Loading:
         content = bytes(self.disk.content(name))
         for at in range(0, len(content) - transaction_index.ENTRY_SIZE + 1, transaction_index.ENTRY_SIZE):
             version, _, _, last_offset, _ = struct.unpack_from(">hqqqq", content, at)
-            if version > transaction_index.VERSION:
+            if self._line.refuses_aborted_version(version):
                 message = f"an entry has version {version}, and a broker exits when it reads that"
                 raise WouldNotStart(message, file=name, position=at)
             if last_offset < segment.base_offset:
