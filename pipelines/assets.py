@@ -322,7 +322,8 @@ def _begin(
         raise dg.Failure(f"The run {context.run.run_id} is not known to its own instance.")
     as_of_ms = int(record.create_timestamp.timestamp() * 1000) if settings.as_of_ms < 0 else settings.as_of_ms
     is_backfill = backfilled is not None
-    return Run(context.run.run_id, lake, as_of_ms, keys, is_backfill, settings, launcher, listener)
+    publishes = dg.AssetKey(questions.RECORDS) in context.selected_asset_keys
+    return Run(context.run.run_id, lake, as_of_ms, keys, is_backfill, settings, launcher, listener, publishes=publishes)
 
 
 def _attempt(step: Step, run: Run, instance: dg.DagsterInstance) -> StepResult:

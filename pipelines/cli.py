@@ -247,6 +247,19 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
         "LOGLAKE_SPARK_MASTER names a cluster, else processes of this machine)",
     )
     parser.add_argument(
+        "--max-bytes-per-round",
+        type=natural,
+        metavar="BYTES",
+        help="a large load is archived, validated and published in rounds of so many bytes, and a failure costs one "
+        "round (default 64 GiB; 0: all in one round)",
+    )
+    parser.add_argument(
+        "--max-tasks-per-round",
+        type=natural,
+        metavar="N",
+        help="the same by tasks; small segments share a task (default 1000; 0: no limit)",
+    )
+    parser.add_argument(
         "--mode",
         choices=["copy", "reference"],
         default="copy",

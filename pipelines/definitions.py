@@ -14,7 +14,7 @@ from pipelines.assets import POOL, build_assets
 from pipelines.jobs import JOBS
 from pipelines.proving import lake_proved, proof
 from pipelines.resources import JobLauncher, LakeResource
-from pipelines.run.outcome import RunListener
+from pipelines.run.outcome import ReportKeeper
 from pipelines.schedules import nightly_maintenance, nightly_proof
 from pipelines.sensors import new_segments
 
@@ -38,7 +38,7 @@ def build_definitions(
         resources={
             "launcher": launcher or JobLauncher(),
             "lake": LakeResource.configure_at_launch(),
-            "listener": RunListener(),
+            "listener": ReportKeeper(),
         },
         # The steps of a run share one process, and so one Spark session.
         executor=dg.in_process_executor,

@@ -10,7 +10,7 @@ import dataclasses
 import dagster as dg
 from pydantic import Field
 
-from pipelines.run.settings import RunSettings
+from pipelines.run.settings import MAX_BYTES_PER_ROUND, MAX_TASKS_PER_ROUND, RunSettings
 from spark_jobs import launch
 from spark_jobs.contracts import JobConfig, JobReport
 
@@ -79,6 +79,13 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     as_of_ms: int = Field(default=-1, description="The run's clock, epoch milliseconds; -1: when the run was created")
     proof_part: int = Field(default=0, description="Which seventh of the lake the job `proof` proves; 0: today's")
     apply: bool = Field(default=False, description="Let maintenance act; otherwise it only plans")
+    max_bytes_per_round: int = Field(
+        default=MAX_BYTES_PER_ROUND,
+        description="A large load is archived, validated and published in rounds of so many bytes; 0: in one",
+    )
+    max_tasks_per_round: int = Field(
+        default=MAX_TASKS_PER_ROUND, description="The same by tasks; small segments share a task. 0: no limit"
+    )
 
     def settings(self) -> RunSettings:
         """These fields as plain values."""

@@ -138,6 +138,10 @@ class IngestConfig(JsonContract):
     """Additional directories in which ``missing`` or ``corrupt`` offsets are searched for."""
     move_source: bool = False
     """Read logs from the directory named now instead of their earlier one, if it agrees with the archived bytes."""
+    max_bytes: int | None = None
+    """Bytes after which the job leaves the rest to a later round; None: it reads everything."""
+    max_tasks: int | None = None
+    """Tasks after which it leaves the rest to a later round; small segments share a task. None: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,6 +365,8 @@ class JobReport(JsonContract):
     """The plan as a dry run prints it."""
     used_executor: bool = False
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
+    left: tuple[str, ...] = ()
+    """Topic partitions of which a later round of the same run takes more."""
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Self:

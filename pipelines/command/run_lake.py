@@ -222,6 +222,8 @@ def _settings(intake: Intake, logs: Sequence[str], options: argparse.Namespace) 
         "fill_from": list(intake.fill_from),
         "move_source": options.move_source,
         "as_of_ms": options.as_of,
+        "max_bytes_per_round": options.max_bytes_per_round,
+        "max_tasks_per_round": options.max_tasks_per_round,
     }
 
 

@@ -54,6 +54,8 @@ class Round:
     seconds: float = 0.0
     error: str | None = None
     """Why it did not finish; None: it did."""
+    is_full: bool = False
+    """Whether it took as much as a round may take, so that the next one has more to do."""
 
     @property
     def line(self) -> str:
@@ -92,6 +94,7 @@ class Watch:
     _failures: int = 0
     _last_error: str | None = None
     _since_upkeep: int = 0
+    _is_full: bool = False
 
     def run(self, stop: threading.Event) -> None:
         """Look and publish until ``stop`` is set; a round that has begun ends first."""
@@ -103,16 +106,23 @@ class Watch:
 
     @property
     def wait_s(self) -> float:
-        """Seconds until the next look; twice as long after each failure in a row."""
+        """Seconds until the next look; twice as long after each failure in a row. A full round is followed at once."""
+        if self._is_full:
+            return 0.0
         doubled: float = self.interval_s * 2 ** min(self._failures, 16)
         return min(doubled, max(MOST_WAIT_S, self.interval_s))
 
     def look(self) -> Round | None:
-        """Run a round if the listing of the sources changed or the last round failed; None: there was nothing to do."""
+        """Run a round if the listing of the sources changed, or the last round failed or was full.
+
+        Returns:
+            What it did; None: there was nothing to do.
+        """
         listing = listing_digest([*self.settings.sources, *self.settings.fill_from])
-        if listing == self._seen and not self._failures:
+        if listing == self._seen and not self._failures and not self._is_full:
             return None
         made = self.round()
+        self._is_full = made.is_full
         if made.error is None:
             if self._last_error is not None:
                 self.say("going on")
@@ -129,7 +139,17 @@ class Watch:
         begun = time.monotonic()
         self._clock_ms = max(self._clock_ms, self.now_ms())
         listener = CollectingListener()
-        run = Run(str(uuid.uuid4()), self.lake, self._clock_ms, None, False, self.settings, self.launcher, listener)
+        run = Run(
+            str(uuid.uuid4()),
+            self.lake,
+            self._clock_ms,
+            tuple(self.settings.logs) or None,
+            False,
+            self.settings,
+            self.launcher,
+            listener,
+            is_one_round=True,
+        )
         try:
             with launch.open_lake(self.lake, "loglake watch"):
                 with self.ahead():
@@ -150,7 +170,8 @@ class Watch:
         if errors:  # a source is away; the others were read
             return Round(error=f"error: {errors[0].message}")
         logs = len({change.log for report in published for change in report.changed})
-        return Round(records, logs, _lag(read_state(self.lake)), time.monotonic() - begun)
+        is_full = any(report.left for report in listener.reports)
+        return Round(records, logs, _lag(read_state(self.lake)), time.monotonic() - begun, is_full=is_full)
 
     def _keep_up(self, records: int) -> None:
         """Merge small table files after many rounds that published."""

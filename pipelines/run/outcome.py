@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,10 @@ class RunListener:
 
     def job_reported(self, report: JobReport) -> None:
         """A job has ended."""
+
+    def reports_of(self, run_id: str, job: str) -> Sequence[JobReport]:
+        """Reports of a job in the earlier rounds of a run; none if this listener keeps none."""
+        return ()
 
     def planned(self, asset: str, plan: Mapping[str, Any]) -> None:
         """A job made a plan for an asset, and was not allowed to execute it."""
@@ -90,7 +94,22 @@ class RunOutcome:
         return replace(self, failure=failure)
 
 
-class CollectingListener(RunListener):
+class ReportKeeper(RunListener):
+    """Keeps the reports of jobs, so that a step can report what earlier rounds of its run did."""
+
+    def __init__(self) -> None:
+        self.reports: list[JobReport] = []
+
+    def job_reported(self, report: JobReport) -> None:
+        """Keep the report."""
+        self.reports.append(report)
+
+    def reports_of(self, run_id: str, job: str) -> Sequence[JobReport]:
+        """Reports of a job in a run, so far."""
+        return [report for report in self.reports if report.run_id == run_id and report.job == job]
+
+
+class CollectingListener(ReportKeeper):
     """Collects the results of one run.
 
     Args:
@@ -98,8 +117,8 @@ class CollectingListener(RunListener):
     """
 
     def __init__(self, announce: Announce | None = None) -> None:
+        super().__init__()
         self._announce = announce
-        self.reports: list[JobReport] = []
         self.plans: dict[str, Mapping[str, Any]] = {}
         self.refusals: list[str] = []
         self.answers: list[CheckAnswer] = []
@@ -110,10 +129,6 @@ class CollectingListener(RunListener):
         """Announce the job."""
         if self._announce is not None:
             self._announce(config)
-
-    def job_reported(self, report: JobReport) -> None:
-        """Keep the report."""
-        self.reports.append(report)
 
     def planned(self, asset: str, plan: Mapping[str, Any]) -> None:
         """Keep the plan."""

@@ -13,6 +13,10 @@ from spark_jobs.contracts import Intake, JobConfig, JobReport
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.view import registered_lakes
 
+MAX_BYTES_PER_ROUND = 64 << 30
+MAX_TASKS_PER_ROUND = 1_000
+"""A round of a large load: long enough that the time between rounds does not count, short enough to be lost."""
+
 
 class Launcher(Protocol):
     """Starts one job of :mod:`spark_jobs` and waits for its report."""
@@ -52,6 +56,8 @@ class RunSettings:
     as_of_ms: int = -1
     proof_part: int = 0
     apply: bool = False
+    max_bytes_per_round: int = MAX_BYTES_PER_ROUND
+    max_tasks_per_round: int = MAX_TASKS_PER_ROUND
 
     def find(self, named: str | None, keys: tuple[str, ...] | None) -> str:
         """Find the directory of the lake of this run.

@@ -7,7 +7,7 @@ Each step returns what its job changed; :mod:`pipelines.assets` makes Dagster's 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from logcore.logs.model.log_selection import LogSelection
 from logcore.reading.read_options import OffsetRange
@@ -65,6 +65,10 @@ class Run:
     listener: RunListener
     acts: bool = True
     """Whether the run may change the lake. A run that does not act ends with :class:`WorkFound` where it would."""
+    is_one_round: bool = False
+    """Whether the run ends after its first round, because another run follows at once."""
+    publishes: bool = True
+    """Whether the steps after ``ingest`` belong to the run. Otherwise its rounds only archive."""
 
     def needs_to_act(self) -> None:
         """Call this before the run changes something by itself, not through a job.
@@ -121,15 +125,22 @@ class StepResult:
 
     @property
     def changes(self) -> dict[str, LogChange]:
-        """The last change of each log, by log key."""
-        return {change.log: change for report in self.reports for change in report.changed}
+        """The change of each log, by log key: of all rounds of the last job that changed it."""
+        changes: dict[str, LogChange] = {}
+        jobs: dict[str, str] = {}
+        for report in self.reports:
+            for change in report.changed:
+                before = changes.get(change.log) if jobs.get(change.log) == report.job else None
+                changes[change.log] = change if before is None else joined(before, change)
+                jobs[change.log] = report.job
+        return changes
 
 
 Work = Callable[[Run], StepResult]
 
 
 def ingest(run: Run) -> StepResult:
-    """Archive what is new at the end of each log."""
+    """Archive what is new at the end of each log. A large load is validated and published round by round."""
     done = StepResult()
     for intake in run.intakes:
         config = IngestConfig(
@@ -147,8 +158,15 @@ def ingest(run: Run) -> StepResult:
             at_once=run.at_once,
             fill_from=intake.fill_from,
             move_source=run.settings.move_source,
+            max_bytes=run.settings.max_bytes_per_round or None,
+            max_tasks=run.settings.max_tasks_per_round or None,
         )
         done.reports.append(run.start(config))
+        while done.reports[-1].left and not run.is_one_round:
+            if run.publishes:
+                _validate_new(run)
+                _publish_new(run)
+            done.reports.append(run.start(replace(config, logs=done.reports[-1].left)))
     done.state = state = run.state()
     done.answers.append(checks.sources_agree(state, stops_of(state), path_findings(done.reports)))
     return done
@@ -156,26 +174,47 @@ def ingest(run: Run) -> StepResult:
 
 def validate(run: Run) -> StepResult:
     """Validate every byte that was not validated before."""
-    done = StepResult()
-    logs = run.logs()
-    if logs is None or logs:
-        config = ValidateConfig(run.lake, run.run_id, run.as_of_ms, logs, run.settings.policy_file(run.lake))
-        done.reports.append(run.start(config))
+    done = StepResult([*run.listener.reports_of(run.run_id, ValidateConfig.JOB)])
+    done.reports += _validate_new(run)
     done.state = state = run.state()
     done.answers.append(checks.no_damage(state, damage_of(state)))
-    done.answers.append(checks.every_offset_accounted_for(_restricted(state, logs)))
+    done.answers.append(checks.every_offset_accounted_for(_restricted(state, run.logs())))
     done.answers.append(checks.nothing_remote(state))
     return done
 
 
+def _validate_new(run: Run) -> list[JobReport]:
+    logs = run.logs()
+    if logs == ():
+        return []
+    return [run.start(ValidateConfig(run.lake, run.run_id, run.as_of_ms, logs, run.settings.policy_file(run.lake)))]
+
+
 def publish(run: Run) -> StepResult:
     """Add decided records to the table, exactly once."""
-    done = StepResult()
+    done = StepResult([*run.listener.reports_of(run.run_id, PublishConfig.JOB)])
+    done.reports += _publish_new(run)
     logs = run.logs()
     if logs is None or logs:
-        policies = run.settings.policy_file(run.lake)
-        for topics, include_internal, isolation_level in _ways_to_publish(run.intakes):
-            config = PublishConfig(
+        _replace(run, logs, run.settings.policy_file(run.lake), done)
+    counts = compare_with_ledger(run.lake)
+    if counts.differences:
+        run.needs_to_act()
+    counts.record(run.run_id, run.as_of_ms)
+    done.state = state = run.state()
+    done.answers.append(checks.rows_equal_ledger(state, counts))
+    done.answers.append(checks.no_hanging_transaction(state, run.as_of_ms))
+    return done
+
+
+def _publish_new(run: Run) -> list[JobReport]:
+    logs = run.logs()
+    if logs == ():
+        return []
+    policies = run.settings.policy_file(run.lake)
+    return [
+        run.start(
+            PublishConfig(
                 run.lake,
                 run.run_id,
                 run.as_of_ms,
@@ -186,16 +225,9 @@ def publish(run: Run) -> StepResult:
                 run.at_once,
                 isolation_level,
             )
-            done.reports.append(run.start(config))
-        _replace(run, logs, policies, done)
-    counts = compare_with_ledger(run.lake)
-    if counts.differences:
-        run.needs_to_act()
-    counts.record(run.run_id, run.as_of_ms)
-    done.state = state = run.state()
-    done.answers.append(checks.rows_equal_ledger(state, counts))
-    done.answers.append(checks.no_hanging_transaction(state, run.as_of_ms))
-    return done
+        )
+        for topics, include_internal, isolation_level in _ways_to_publish(run.intakes)
+    ]
 
 
 def _replace(run: Run, logs: tuple[str, ...] | None, policies: str | None, done: StepResult) -> None:
@@ -339,6 +371,20 @@ def optimize(run: Run) -> StepResult:
         "optimized_tables",
         lambda logs: OptimizeConfig(run.lake, run.run_id, run.as_of_ms, run.settings.apply),
     )
+
+
+ADDED_UP = frozenset({"segments", "bytes", "batches", "records", "quarantined_bytes", "files"})
+"""Figures of a log's change that rounds add up. Of the others the last round's counts."""
+
+
+def joined(before: LogChange, change: LogChange) -> LogChange:
+    """One change of two of the same log by one job, the later one last."""
+    metrics = dict(change.metrics)
+    for name in ADDED_UP & before.metrics.keys() & change.metrics.keys():
+        metrics[name] = int(before.metrics[name] or 0) + int(change.metrics[name] or 0)
+    if "start_offset" in before.metrics:
+        metrics["start_offset"] = before.metrics["start_offset"]
+    return replace(change, metrics=metrics)
 
 
 def _restricted(state: LakeState, logs: Sequence[str] | None) -> LakeState:

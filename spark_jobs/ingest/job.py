@@ -26,6 +26,7 @@ from spark_jobs.contracts import IngestConfig, JobReport, LogChange
 from spark_jobs.ingest import late_segments, source_changes
 from spark_jobs.ingest.expected_tasks import ExpectedTasks
 from spark_jobs.ingest.log_growth import IngestLogPlan, LakeSnapshot, beyond_log_end, of_log
+from spark_jobs.ingest.round_limit import NOTHING_LEFT, Left, first_round
 from spark_jobs.lake.errors import ConcurrentChange, UsageError
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
@@ -54,6 +55,8 @@ class IngestPlan:
     """Ids of segments that were cut back, filled or merged: the same bytes may be archived again."""
     of_paths: tuple[Finding, ...] = ()
     """All current findings about the source paths, new or not, including copies that are ignored."""
+    left: Left = NOTHING_LEFT
+    """What a later round of the same run takes."""
 
     @property
     def needs_executor(self) -> bool:
@@ -122,13 +125,16 @@ def plan(config: IngestConfig) -> IngestPlan:
         taken[name] = source
         plans.append(log_plan)
         placed.extend(found_here)
-    plans = _with_fills(config, plans, taken, held)
+    whole = _with_fills(config, plans, taken, held)
+    plans, left = first_round(whole, config.max_bytes, config.max_tasks)
+    not_begun = {log.observed.log for log in whole} - {log.observed.log for log in plans}
+    placed = [finding for finding in placed if finding.log not in not_begun]
     versions = archive.planned_versions(config.lake, [p.observed.log for p in plans if p.moves_segments])
     _check_unmoved(config.lake, held, list(versions))
     plans = [replace(p, version=versions.get(p.observed.log)) for p in plans]
     unseen = finding_rows.unseen(config.lake, [*placed, *left_alone])
     of_paths = (*discovery.findings, *(path.finding for path in left_alone))
-    return IngestPlan(tuple(plans), tuple(unseen), cluster, _taken_back(held, plans), of_paths)
+    return IngestPlan(tuple(plans), tuple(unseen), cluster, _taken_back(held, plans), of_paths, left)
 
 
 def apply(plan: IngestPlan, config: IngestConfig, executor: Executor | None) -> JobReport:
@@ -160,14 +166,23 @@ def apply(plan: IngestPlan, config: IngestConfig, executor: Executor | None) -> 
             "bytes": sum(segment.size for segment in added),
             "logs": len(plan.logs),
             "stopped_logs": sum(log.observed.stopped is not None for log in plan.logs),
+            "left_copies": plan.left.copies,
+            "left_bytes": plan.left.nbytes,
         },
+        left=_left(plan, done),
     )
+
+
+def _left(plan: IngestPlan, done: Sequence[_Done]) -> tuple[str, ...]:
+    """Topic partitions of which a later round can take more: not those of which this round could not copy all."""
+    stuck = {log.row.topic_partition for log in done if log.is_stuck}
+    return tuple(name for name in plan.left.topic_partitions if name not in stuck)
 
 
 def _copied(
     plan: IngestPlan, config: IngestConfig, executor: Executor | None, tasks: Sequence[CopyTask]
 ) -> Sequence[CopyResult]:
-    sizes = [_to_read(task) for task in tasks]
+    sizes = [task.bytes_to_read for task in tasks]
     ahead = ahead_of(executor)
     if ahead is None:
         return run_tasks(executor, copy_segment, tasks, sizes)
@@ -266,10 +281,6 @@ def _taken_back(held: LakeSnapshot, plans: Sequence[IngestLogPlan]) -> frozenset
     )
 
 
-def _to_read(task: CopyTask) -> int:
-    return (task.size if task.end is None else task.end) - task.start
-
-
 @dataclass(frozen=True, slots=True)
 class _Done:
     """The result of one log's plan: rows to commit and findings to report."""
@@ -281,6 +292,8 @@ class _Done:
     """Swaps that can be committed, each with its segments among those added."""
     rows: tuple[LogRow, ...] = ()
     placed: tuple[PlacedFinding, ...] = field(default=())
+    is_stuck: bool = False
+    """Whether something of the plan could not be copied."""
 
 
 def _done(log: IngestLogPlan, results: Sequence[CopyResult]) -> _Done:
@@ -288,14 +301,15 @@ def _done(log: IngestLogPlan, results: Sequence[CopyResult]) -> _Done:
     said: list[Finding] = []
     added: list[Segment] = []
     swaps: list[tuple[Swap, tuple[Segment, ...]]] = []
-    for swap in (log.cut, log.fill):
-        if swap is None:
-            continue
+    is_stuck = False
+    for swap in log.swaps:
         made, failures = segment_slices.copied_parts(swap, list(itertools.islice(left, len(swap.parts))))
         said += failures or swap.findings
+        is_stuck |= bool(failures)
         if failures and swap is log.cut:
             # Growth continues at the cut, so without the cut nothing fits.
-            return _Done(log, log.known or log.observed, placed=tuple(of_log(log.observed, f) for f in said))
+            placed = tuple(of_log(log.observed, f) for f in said)
+            return _Done(log, log.known or log.observed, placed=placed, is_stuck=True)
         if not failures:
             added += made
             swaps.append((swap, tuple(made)))
@@ -307,13 +321,14 @@ def _done(log: IngestLogPlan, results: Sequence[CopyResult]) -> _Done:
         row = replace(row, gaps=late_segments.gaps_without(row, added))
     added += copied
     if log.needs_bytes and not added:
-        return _Done(log, row, placed=tuple(of_log(row, f) for f in said))
+        return _Done(log, row, placed=tuple(of_log(row, f) for f in said), is_stuck=True)
     said += log.said
     is_short = row.high_watermark is not None and row.high_watermark > row.next_offset
     if is_short and row.stopped is None and not log.waits:
         said.append(beyond_log_end(row))
     rows = ([row] if log.is_news(row) else []) + ([log.earlier] if log.earlier is not None else [])
-    return _Done(log, row, tuple(added), tuple(swaps), tuple(rows), tuple(of_log(row, f) for f in said))
+    is_stuck |= len(copied) < len(log.tasks)
+    return _Done(log, row, tuple(added), tuple(swaps), tuple(rows), tuple(of_log(row, f) for f in said), is_stuck)
 
 
 def _commit_segments(plan: IngestPlan, done: Sequence[_Done], config: IngestConfig) -> None:

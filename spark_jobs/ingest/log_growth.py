@@ -45,13 +45,17 @@ class IngestLogPlan:
     said: tuple[Finding, ...] = ()
     """Findings to report once a part of this plan is committed."""
     waits: bool = False
-    """Whether a small growth at the end waits for a later run."""
+    """Whether something at the end waits for a later run, or for a later round of this one."""
 
     @property
     def copies(self) -> tuple[CopyTask, ...]:
         """All copies to make: of the cut, then of fills, then of growth."""
-        swapped = [part.task for swap in (self.cut, self.fill) if swap is not None for part in swap.parts]
-        return (*swapped, *self.tasks)
+        return (*(part.task for swap in self.swaps for part in swap.parts), *self.tasks)
+
+    @property
+    def swaps(self) -> tuple[Swap, ...]:
+        """The cut, then the fill, where there are any."""
+        return tuple(swap for swap in (self.cut, self.fill) if swap is not None)
 
     @property
     def moves_segments(self) -> bool:
@@ -75,7 +79,7 @@ class IngestLogPlan:
             "stopped": self.observed.stopped,
             "takes": [{"file": t.source, "from": t.start, "sealed": t.sealed} for t in self.tasks],
         }
-        return plain | {"swaps": [as_text(swap) for swap in (self.cut, self.fill) if swap is not None]}
+        return plain | {"swaps": [as_text(swap) for swap in self.swaps]}
 
 
 @dataclass(frozen=True, slots=True)

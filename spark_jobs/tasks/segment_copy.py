@@ -61,6 +61,11 @@ class CopyTask:
         """Identity of the source file when it was examined. A changed file has another text."""
         return f"{self.source} {self.size} {self.modified_ms}"
 
+    @property
+    def bytes_to_read(self) -> int:
+        """Size of the range, as far as it is known."""
+        return (self.size if self.end is None else self.end) - self.start
+
 
 @dataclass(frozen=True, slots=True)
 class CopyResult:

@@ -19,15 +19,13 @@ import pyarrow as pa
 
 from spark_jobs.lake.errors import JobError
 from spark_jobs.tasks.executor import Result, Task, perform
+from spark_jobs.tasks.task_groups import shared
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 RESULT_SCHEMA = pa.schema([pa.field("position", pa.int64()), pa.field("results", pa.binary())])  # type: ignore[arg-type]
 
-SHARED_BYTES = 16 << 20
-"""Tasks share a Spark task while they read no more than this together."""
-SHARED_TASKS = 100
 WAVE_BYTES = 4 << 20
 """Pickled tasks sent with one Spark job."""
 
@@ -59,21 +57,6 @@ class SparkExecutor:
             lines = str(error).strip().splitlines() or [type(error).__name__]
             raise JobError(f"Spark could not finish the job's {len(tasks)} tasks: {lines[-1]}") from error
         return results
-
-
-def shared(count: int, sizes: Sequence[int] | None) -> list[range]:
-    """Tasks 0 … ``count`` in groups of neighbours, a Spark task each."""
-    if sizes is None:
-        return [range(at, at + 1) for at in range(count)]
-    groups: list[range] = []
-    room = -1
-    for at, size in enumerate(sizes):
-        if size > room or len(groups[-1]) == SHARED_TASKS:
-            groups.append(range(at, at))
-            room = SHARED_BYTES
-        groups[-1] = range(groups[-1].start, at + 1)
-        room -= size
-    return groups
 
 
 def waves(groups: Sequence[range], pickled: Sequence[bytes]) -> Iterator[list[range]]:

@@ -55,6 +55,8 @@ class Turn:
     """Folder in which side effects count; None: the lake."""
     ahead: bool = False
     """Begin tasks of later jobs early and sync files late, as `loglake run` does with worker processes."""
+    round_tasks: int = 0
+    """The steps of an intake in rounds of so many segments, in place of single jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +149,6 @@ def _run_forked(value: dict[str, Any]) -> None:
     code = 0
     try:
         stand_in_for_spark(turn.shuffled, ahead=turn.ahead)
-        for name, constant in turn.constants.items():
-            module, _, last = name.rpartition(".")
-            getattr(importlib.import_module(module), last)
-            setattr(importlib.import_module(module), last, constant)
         run(turn, said)
     except BaseException as error:  # noqa: BLE001
         said["error"] = f"{type(error).__name__}: {error}"
@@ -166,15 +164,40 @@ def run(turn: Turn, said: dict[str, Any]) -> None:
     from tests.crash import visible
     from tests.crash.side_effects import Order, SideEffects
 
+    for name, constant in turn.constants.items():
+        module, _, last = name.rpartition(".")
+        getattr(importlib.import_module(module), last)
+        setattr(importlib.import_module(module), last, constant)
     if turn.look_first:
         visible.check(Path(turn.lake))
     if turn.happening is not None or turn.journal is not None:
         SideEffects(Order(turn.root or turn.lake, turn.happening, turn.journal)).install()
     said["reports"] = []
+    if turn.round_tasks:
+        said["reports"] = _in_rounds(turn)
+        ledger = {"offset_ledger": visible.joined_ledger(Path(turn.lake))}
+        said["tables"] = visible.tables(Path(turn.lake)) | ledger
+        return
     for job in turn.jobs:
         report = launch.run(job, configuration(turn, job))
         said["reports"].append({"job": job, "changed": len(report.changed), "metrics": dict(report.metrics)})
     said["tables"] = visible.tables(Path(turn.lake))
+
+
+def _in_rounds(turn: Turn) -> list[dict[str, Any]]:
+    from pipelines.command.running import EngineLauncher
+    from pipelines.run.chains import INTAKE
+    from pipelines.run.direct import run_steps
+    from pipelines.run.outcome import CollectingListener
+    from pipelines.run.settings import RunSettings
+    from pipelines.run.steps import Run
+
+    settings = RunSettings(lake=turn.lake, sources=(turn.source,), max_tasks_per_round=turn.round_tasks)
+    listener = CollectingListener()
+    run = Run(turn.run_id, turn.lake, AS_OF_MS, None, False, settings, EngineLauncher(), listener)
+    for error in run_steps(INTAKE[:3], run, listener).errors.values():
+        raise error
+    return [{"job": each.job, "changed": len(each.changed), "metrics": dict(each.metrics)} for each in listener.reports]
 
 
 def configuration(turn: Turn, job: str) -> Any:

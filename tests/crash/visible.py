@@ -40,6 +40,20 @@ def tables(lake: Path) -> dict[str, list[str]]:
     }
 
 
+def joined_ledger(lake: Path) -> list[str]:
+    """Ranges of the ledger as text. Neighbours that differ in nothing are joined: a frontier once lay between them."""
+    ranges: list[dict[str, Any]] = []
+    for row in sorted(rows(lake, "offset_ledger"), key=lambda row: (row["log"], row["start_offset"])):
+        last = ranges[-1] if ranges else row
+        differ = {name for name in row if row[name] != last[name]} - {"start_offset", "end_offset", "records", "gaps"}
+        if ranges and not differ and last["end_offset"] == row["start_offset"]:
+            sums = {name: last[name] + row[name] for name in ("records", "gaps")}
+            ranges[-1] = last | sums | {"end_offset": row["end_offset"]}
+        else:
+            ranges.append(row)
+    return sorted(repr(sorted(row.items())) for row in ranges)
+
+
 def check(lake: Path) -> None:
     """Nothing half done can be seen: fails with what is."""
     for name in TABLES:

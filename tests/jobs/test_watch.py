@@ -77,6 +77,13 @@ def test_growth_and_new_topics_are_published_in_the_next_round(watch, source):
     assert published(watch) == 22
 
 
+def test_only_the_chosen_topic_partitions_are_published(watch, source):
+    grow(source, "payments", 7)
+    watch.settings = RunSettings(sources=(str(source.path),), logs=("payments-0",))
+    assert watch.look().records == 7
+    assert {row["topic"] for row in visible.rows(Path(watch.lake), "segments")} == {"payments"}
+
+
 def test_a_source_that_goes_away_is_one_line_and_is_read_again_when_it_is_back(watch, source, lines, tmp_path):
     watch.look()
     source.path.rename(tmp_path / "unmounted")

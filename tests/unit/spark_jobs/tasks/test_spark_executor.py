@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.tasks.spark_executor import SHARED_BYTES, SHARED_TASKS, WAVE_BYTES, shared, waves
+from spark_jobs.tasks.spark_executor import WAVE_BYTES, waves
+from spark_jobs.tasks.task_groups import SHARED_BYTES, SHARED_TASKS, shared
 
 
 @given(st.lists(st.integers(0, 2 * SHARED_BYTES), max_size=400))

@@ -1,0 +1,33 @@
+"""How small tasks share one task of the job engine.
+
+Starting a task costs some milliseconds, on Spark more than in a worker process. So neighbours that read little are
+started together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+SHARED_BYTES = 16 << 20
+"""Tasks are started together while they read no more than this."""
+SHARED_TASKS = 100
+
+
+def shared(count: int, sizes: Sequence[int] | None) -> list[range]:
+    """Tasks 0 … ``count`` in groups of neighbours, each started as one.
+
+    Args:
+        count: Number of tasks.
+        sizes: Bytes that each task reads; None if they are not known: then each task is alone.
+    """
+    if sizes is None:
+        return [range(at, at + 1) for at in range(count)]
+    groups: list[range] = []
+    room = -1
+    for at, size in enumerate(sizes):
+        if size > room or len(groups[-1]) == SHARED_TASKS:
+            groups.append(range(at, at))
+            room = SHARED_BYTES
+        groups[-1] = range(groups[-1].start, at + 1)
+        room -= size
+    return groups
