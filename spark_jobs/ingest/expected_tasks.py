@@ -55,6 +55,7 @@ class ExpectedTasks:
 
     def __init__(self, config: IngestConfig, plans: Sequence[IngestLogPlan]) -> None:
         self._lake = config.lake
+        self._as_of_ms = config.as_of_ms
         plain = [p for p in plans if p.tasks and p.cut is None and p.fill is None and p.earlier is None]
         frontiers = frontier.read_frontiers(config.lake, [p.observed.log for p in plain if p.known is not None])
         self._logs = {p.observed.log: _growing(config, p, frontiers) for p in plain}
@@ -83,7 +84,8 @@ class ExpectedTasks:
             return ()
         splits = {name: result.counts.splits() for name, (_, result) in log.validated.items()}
         archived = ArchivedBytes(self._lake, {log.row.log: segments}, splits, {})
-        return [ExpectedTask(write_records, task) for task in archived.tasks(log.row, [(start, end)])]
+        tasks = archived.tasks(log.row, [(start, end)], self._as_of_ms)
+        return [ExpectedTask(write_records, task) for task in tasks]
 
 
 def _growing(config: IngestConfig, plan: IngestLogPlan, frontiers: Mapping[str, int | None]) -> _GrowingLog:

@@ -39,11 +39,18 @@ class TableSpec:
     """Whether the summary of a run includes it."""
     of_validation: bool = False
     """Whether validation derives its rows from the archive alone."""
+    run_columns: tuple[str, ...] = ()
+    """Columns that say which run wrote a row, not what the row is: row digests and comparisons leave them out."""
 
     @property
     def file_schema(self) -> pa.Schema:
         """Return the columns inside a Parquet file: all except those of the table partition."""
         return _file_schema(self)
+
+    @property
+    def content_schema(self) -> pa.Schema:
+        """Return the columns inside a Parquet file that do not depend on the run that wrote it."""
+        return _content_schema(self)
 
     def meaning(self, column: str) -> str:
         """Return the meaning of a column; empty for one that a user added."""
@@ -53,6 +60,11 @@ class TableSpec:
 @lru_cache(maxsize=32)
 def _file_schema(spec: TableSpec) -> pa.Schema:
     return pa.schema([f for f in spec.schema if f.name not in spec.partition_by])
+
+
+@lru_cache(maxsize=32)
+def _content_schema(spec: TableSpec) -> pa.Schema:
+    return pa.schema([f for f in spec.file_schema if f.name not in spec.run_columns])
 
 
 def _table(
@@ -65,10 +77,20 @@ def _table(
     partition_by: tuple[str, ...] = (),
     in_summary: bool = False,
     of_validation: bool = False,
+    run_columns: tuple[str, ...] = (),
 ) -> TableSpec:
-    meanings = tuple((column.name, column.meaning) for column in columns)
-    schema = schema_of(columns)
-    return TableSpec(name, schema, statistics, partition_by, row_order, one_row, meanings, in_summary, of_validation)
+    return TableSpec(
+        name,
+        schema_of(columns),
+        statistics,
+        partition_by,
+        row_order,
+        one_row,
+        tuple((column.name, column.meaning) for column in columns),
+        in_summary,
+        of_validation,
+        run_columns,
+    )
 
 
 _STRING, _INT32, _INT64, _BOOL = pa.string(), pa.int32(), pa.int64(), pa.bool_()
@@ -80,18 +102,25 @@ _LOG = (
     Column("partition", _INT32, "partition number"),
 )
 _AS_OF = Column("as_of_ms", _INT64, "clock of the run, epoch milliseconds")
+PUBLISHED_AT = Column(
+    "published_at",
+    pa.timestamp("us", tz="UTC"),
+    "clock of the run that wrote the row, in UTC; merges of files keep it; null in rows that an earlier version wrote",
+)
 
 _SPECS = (
     _table(
         "records",
         "A record, as a `read_committed` consumer sees it, with the columns of Spark's Kafka source and where it came "
         "from.",
-        RECORDS_COLUMNS,
-        # log_id too: tails and merges find the log of a file by its statistics alone
-        statistics=("partition", "offset", "timestamp", "log_id"),
+        (*RECORDS_COLUMNS, PUBLISHED_AT),
+        # log_id too: tails and merges find the log of a file by its statistics alone. published_at: a reader of new
+        # rows opens new files only.
+        statistics=("partition", "offset", "timestamp", "log_id", "published_at"),
         row_order=("log_id", "partition", "offset"),
         partition_by=("topic",),
         in_summary=True,
+        run_columns=(PUBLISHED_AT.name,),
     ),
     _table(
         "records_uncommitted",

@@ -4,7 +4,8 @@
     loglake upgrade LAKE --adopt-sources [--apply]
 
 Prints one line for each thing that it did. It can be killed at any moment and run again. It changes nothing in a lake
-that is up to date. `loglake run` does the same upgrade before it ingests.
+that is up to date. `loglake run` does the same upgrade: of the layout before it ingests, and of a table before it
+writes to it.
 
 With ``--adopt-sources`` it shows what the lake's ``sources.json`` names. That file is only a hint that came with the
 lake. Schedules and sensors use it only after ``--apply`` has registered it in the operator's home (``$LOGLAKE_HOME``).
@@ -73,6 +74,8 @@ def _upgrade(options: argparse.Namespace) -> int:
 
 def _upgraded(lake: str) -> Iterator[str]:
     """Do it; a line for each thing done. Raises JobError where no lake is."""
+    from spark_jobs.lake.delta import commits
+    from spark_jobs.lake.delta.tables import TABLES
     from spark_jobs.lake.errors import JobError
     from spark_jobs.lake.setup import identity
     from spark_jobs.lake.store.lease import hold
@@ -81,12 +84,15 @@ def _upgraded(lake: str) -> Iterator[str]:
         raise JobError(f"There is no lake at {lake}: it has no {identity.LAKE_FILE}.")
     with hold(lake, "loglake upgrade"):
         before = identity.upgrade(lake)
-    if before is None:
-        raise JobError(f"The lake {lake} was removed meanwhile.")
-    if before.layout == identity.LAYOUT_VERSION:
+        if before is None:
+            raise JobError(f"The lake {lake} was removed meanwhile.")
+        if before.layout != identity.LAYOUT_VERSION:
+            yield f"{lake}: layout {before.layout} -> {identity.LAYOUT_VERSION}"
+        described = [name for name in TABLES if commits.describe(lake, name)]
+    if described:
+        yield f"{lake}: new columns and comments in {', '.join(described)}"
+    elif before.layout == identity.LAYOUT_VERSION:
         yield f"{lake}: layout {before.layout} already; nothing to do"
-    else:
-        yield f"{lake}: layout {before.layout} -> {identity.LAYOUT_VERSION}"
 
 
 def _adopted(lake: str, *, apply: bool) -> Iterator[str]:

@@ -30,8 +30,8 @@ from spark_jobs.lake_proof.runs import HeldOffsets, OffsetRuns
 from spark_jobs.row_files.archived_bytes import ArchivedBytes
 from spark_jobs.row_files.records_file import Piece, WriteTask, decoded
 
-SCHEMA = TABLES["records"].file_schema
-"""Compared columns. ``records_uncommitted`` has one more, which comes from the ledger and not from the archive."""
+SCHEMA = TABLES["records"].content_schema
+"""Compared columns: those that come from the archive. Others come from the ledger or from the run."""
 
 PROVENANCE = ("segment_id", "position")
 CONTENT = tuple(name for name in SCHEMA.names if name not in PROVENANCE)

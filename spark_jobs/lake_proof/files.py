@@ -141,7 +141,7 @@ class _Reader:
             schema = self._declared(parquet)
             if schema is None:
                 return
-            digest = row_digest.RowDigest(schema)
+            digest = row_digest.RowDigest(_without(schema, self._spec.run_columns))
             recorded = self._recorded(parquet.metadata)
             if recorded is not None:
                 self._types(parquet.schema_arrow)
@@ -284,6 +284,10 @@ def comparison_findings(
     for log, start, end, why in doubts:
         text = f"offsets [{start}, {end}) cannot be proved: the file has no row digest, and {why}."
         yield "not-provable", log, start, end, text
+
+
+def _without(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
+    return pa.schema([field for field in schema if field.name not in names])
 
 
 def offsets_of(state: StateTables, table: str, file: LiveFile) -> LogRuns:

@@ -144,7 +144,9 @@ def plan(config: PublishConfig) -> PublishPlan:
     ]
     left = set(waiting)
     due = {log: span for log, span in pending.items() if log not in left}
-    plans = [_plan_log(ledger[log], frontiers[log], start, end, held) for log, (start, end) in due.items()]
+    plans = [
+        _plan_log(ledger[log], frontiers[log], start, end, held, config.as_of_ms) for log, (start, end) in due.items()
+    ]
     refused = _mismatches(config.lake, table, plans)
     wrong = {placed.log for placed in refused}
     plans = [log for log in plans if log.log not in wrong]
@@ -227,7 +229,7 @@ def _with_holes(ledger: Mapping[str, Sequence[LedgerRow]]) -> list[PlacedFinding
 
 
 def _plan_log(
-    ranges: Sequence[LedgerRow], recorded: int | None, start: int, end: int, held: ArchivedBytes
+    ranges: Sequence[LedgerRow], recorded: int | None, start: int, end: int, held: ArchivedBytes, as_of_ms: int
 ) -> PublishLogPlan:
     first = ranges[0]
     inside = [r for r in ranges if r.start_offset >= start and r.end_offset <= end]
@@ -242,7 +244,7 @@ def _plan_log(
         start_offset=start,
         end_offset=end,
         records=sum(r.records for r in present),
-        tasks=held.tasks(first, merged((r.start_offset, r.end_offset) for r in shown)) if present else (),
+        tasks=held.tasks(first, merged((r.start_offset, r.end_offset) for r in shown), as_of_ms) if present else (),
     )
 
 

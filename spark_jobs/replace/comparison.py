@@ -65,12 +65,13 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class ArchivedLogs:
-    """Archived bytes of logs, the owners of the table's files, and the lost files."""
+    """Archived bytes of logs, the owners of the table's files, the lost files, and the clock of the run."""
 
     held: ArchivedBytes
     files: RecordFiles
     lost: Mapping[str, list[LostFile]]
     """Lost files that a request meets, by topic."""
+    as_of_ms: int
 
     @property
     def lost_paths(self) -> set[str]:
@@ -105,7 +106,17 @@ def compared(requests: Sequence[LogRequest], lake: str, archived: ArchivedLogs, 
             laid.append(str(mixed))
             continue
         begins = [each.spans[log.log][0] for each in archived.lost.get(log.topic, ()) if log.log in each.spans]
-        parts = parts_of(log.named, log.log, log.ranges, log.visible, spans, archived.held, begins=begins, extra=extra)
+        parts = parts_of(
+            log.named,
+            log.log,
+            log.ranges,
+            log.visible,
+            spans,
+            archived.held,
+            begins=begins,
+            extra=extra,
+            published_ms=archived.as_of_ms,
+        )
         laid.append(Laid(log, spans, tuple(parts)))
     asked = [part for each in laid if isinstance(each, Laid) for part in each.parts if part.stretch.ranges]
     results = iter(unless_lost(executor.run(compare_rows, [p.stretch for p in asked], [p.size for p in asked])))

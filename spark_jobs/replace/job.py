@@ -205,6 +205,7 @@ def _replace_left(
         ArchivedBytes.of(config.lake, {log.log for topic in left for log in topic.logs}),
         RecordFiles(config.lake, shared_names(config.lake)),
         lost,
+        config.as_of_ms,
     )
     found_at_first = iter(compared([log for topic in left for log in topic.logs], config.lake, archived, executor))
     for topic in list(left):

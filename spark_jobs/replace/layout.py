@@ -120,6 +120,7 @@ def parts_of(
     *,
     begins: Iterable[int] = (),
     extra: str = "",
+    published_ms: int | None = None,
 ) -> list[SizedStretch]:
     """The parts that tile the ranges and the files that meet them, in offset order.
 
@@ -128,6 +129,7 @@ def parts_of(
         visible: Offsets of the ranges that have rows.
         begins: Offsets where lost files began.
         extra: Columns that users added, as ``table_columns`` writes them.
+        published_ms: Clock of the run, for rows that are written again.
     """
     parts = []
     old_begins = {*begins, *(file.start for file in files)}
@@ -135,7 +137,8 @@ def parts_of(
         cuts = sorted({start, *(begin for begin in old_begins if start < begin < end)})
         for low, high in pairwise([*cuts, end]):
             for first, stop in _small_enough(key, clipped(visible, low, high), low, high, held):
-                parts.append(_part(log, key, ranges, visible, files, held, first, stop, extra))
+                part = _part(log, key, ranges, visible, files, held, first, stop, extra, published_ms)
+                parts.append(part)
     return parts
 
 
@@ -180,11 +183,12 @@ def _part(
     start: int,
     end: int,
     extra: str,
+    published_ms: int | None,
 ) -> SizedStretch:
     shown = tuple(clipped(visible, start, end))
     pieces = tuple(held.pieces(key, shown)) if shown else ()
     mine = [file for file in files if file.start < end and file.end > start]
-    source = WriteTask(held.lake, log.topic, log.log_id, log.partition, pieces, shown)
+    source = WriteTask(held.lake, log.topic, log.log_id, log.partition, pieces, shown, published_ms)
     stretch = RowStretch(
         source, start, end, tuple(clipped(ranges, start, end)), tuple(file.path for file in mine), extra
     )

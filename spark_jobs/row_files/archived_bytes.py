@@ -65,8 +65,12 @@ class ArchivedBytes:
                 found += [p for p in self._cut(segment) if meets(wanted, p.first_offset, p.end_offset)]
         return found
 
-    def tasks(self, log: LedgerRow | LogRow, wanted: Ranges) -> tuple[WriteTask, ...]:
-        """Tasks that decode the wanted offsets of the log of a row, in offset order."""
+    def tasks(self, log: LedgerRow | LogRow, wanted: Ranges, published_ms: int | None = None) -> tuple[WriteTask, ...]:
+        """Tasks that decode the wanted offsets of the log of a row, in offset order.
+
+        Args:
+            published_ms: Clock of the run that publishes them; None: the rows have no ``published_at``.
+        """
         return tuple(
             WriteTask(
                 self.lake,
@@ -75,6 +79,7 @@ class ArchivedBytes:
                 log.partition,
                 tuple(group),
                 tuple(within(wanted, group[0].first_offset, group[-1].end_offset)),
+                published_ms,
             )
             for group in grouped(self.pieces(log.log, wanted))
         )

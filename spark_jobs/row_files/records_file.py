@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from logcore.columns.engines import decode_segment
@@ -20,12 +21,13 @@ from spark_jobs.lake.delta.parquet_files import write_file
 from spark_jobs.lake.delta.tables import TABLES, table_uri
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WriteResult
+from spark_jobs.lake.table_specs import PUBLISHED_AT
 from spark_jobs.tasks.executor import synced_late
 
 CONSTANT = ("log_id", "segment_id")
 """Columns with the same value in every row of a piece."""
 
-DECODED = tuple(field.name for field in TABLES["records"].file_schema if field.name not in CONSTANT)
+DECODED = tuple(field.name for field in TABLES["records"].content_schema if field.name not in CONSTANT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class WriteTask:
     pieces: tuple[Piece, ...]
     visible: tuple[tuple[int, int], ...]
     """Offset ranges [start, end) whose records are published."""
+    published_ms: int | None = None
+    """Clock of the run, for the column ``published_at``; None: the rows have no such column."""
 
     @property
     def size(self) -> int:
@@ -92,7 +96,7 @@ def decoded(task: WriteTask) -> Iterator[pa.RecordBatch]:
                 wanted=Wanted(columns=DECODED, visible=task.visible),
                 start=piece.start,
             )
-            constants = _Constants(task.log_id, piece.segment_id)
+            constants = _Constants(task.log_id, piece.segment_id, task.published_ms)
             # No offset is published that was damaged at validation. Later damage lowers the number of rows, which
             # publish compares with the ledger.
             yield from (constants.beside(item) for item in rows if not isinstance(item, Stretch))
@@ -101,14 +105,15 @@ def decoded(task: WriteTask) -> Iterator[pa.RecordBatch]:
 
 
 class _Constants:
-    """The values that are the same in every row of a piece, as dictionaries with one entry.
+    """The values that are the same in every row of a piece; texts as dictionaries with one entry.
 
     The Parquet writer copies such dictionaries. It would inspect every row of a text column.
     """
 
-    def __init__(self, log_id: str, segment_id: str) -> None:
+    def __init__(self, log_id: str, segment_id: str, published_ms: int | None) -> None:
         self._words = {name: _one_word(word) for name, word in zip(CONSTANT, (log_id, segment_id), strict=True)}
-        self._indices = pa.py_buffer(b"")
+        self._published_us = None if published_ms is None else published_ms * 1000
+        self._indices = self._times = pa.py_buffer(b"")
 
     def beside(self, columns: pa.RecordBatch) -> pa.RecordBatch:
         """The rows with the constant columns appended."""
@@ -118,6 +123,11 @@ class _Constants:
         indices = pa.Array.from_buffers(pa.int32(), rows, [None, self._indices])
         for name, word in self._words.items():
             columns = columns.append_column(name, pa.DictionaryArray.from_arrays(indices, word))
+        if self._published_us is not None:
+            if self._times.size < 8 * rows:
+                self._times = pa.py_buffer(np.full(rows, self._published_us, dtype="<i8").data)
+            times = pa.Array.from_buffers(PUBLISHED_AT.type, rows, [None, self._times])
+            columns = columns.append_column(PUBLISHED_AT.name, times)
         return columns
 
 

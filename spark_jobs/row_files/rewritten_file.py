@@ -31,7 +31,9 @@ from spark_jobs.row_files.table_columns import with_columns
 TABLE = "records"
 CHUNK_ROWS = 65_536
 OURS = TABLES[TABLE].file_schema
-"""Columns that the archive provides; users may have added others."""
+"""Our columns; users may have added others."""
+CONTENT = TABLES[TABLE].content_schema
+"""Columns that the archive provides, and that are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,8 @@ class RowDifference:
 
 def compare_rows(stretch: RowStretch) -> RowDifference:
     """Compare the table with the archive in the ranges, column by column."""
-    before, after = _Stream(_inside(_old_rows(stretch, OURS), stretch)), _Stream(_new_rows(stretch))
+    before = _Stream(_inside(_old_rows(stretch, CONTENT), stretch))
+    after = _Stream(_new_rows(stretch, CONTENT))
     try:
         equal = _are_equal(before, after)
         before.drain()
@@ -162,16 +165,16 @@ def _are_equal(left: _Stream, right: _Stream) -> bool:
 
 
 def _woven(stretch: RowStretch, kept: _Stream) -> Iterator[pa.RecordBatch]:
-    new = _Stream(_with_extra_columns(stretch) if stretch.extra else _new_rows(stretch))
+    new = _Stream(_with_extra_columns(stretch) if stretch.extra else _new_rows(stretch, OURS))
     for start, end in stretch.ranges:
         yield from kept.below(start)
         yield from new.below(end)
     yield from kept.below(stretch.end)
 
 
-def _new_rows(stretch: RowStretch) -> Iterator[pa.RecordBatch]:
+def _new_rows(stretch: RowStretch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     for chunk in decoded(stretch.source):
-        yield chunk.select(OURS.names).cast(OURS)
+        yield as_declared(chunk, schema)
 
 
 def _with_extra_columns(stretch: RowStretch) -> Iterator[pa.RecordBatch]:
@@ -183,7 +186,7 @@ def _with_extra_columns(stretch: RowStretch) -> Iterator[pa.RecordBatch]:
     added = pa.schema([schema.field("offset"), *(field for field in schema if field.name not in OURS.names)])
     needed = pa.schema([*(OURS.field(name) for name in COLUMNS), *list(added)[1:]])
     old = _Stream(_inside(_old_rows(stretch, needed), stretch))
-    for chunk in _new_rows(stretch):
+    for chunk in _new_rows(stretch, OURS):
         if not chunk.num_rows:
             continue
         offsets = _offsets(chunk)

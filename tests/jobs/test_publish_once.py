@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from logcore.columns.schema import RECORDS_SCHEMA
 from spark_jobs import launch
 from spark_jobs.contracts import PublishConfig
+from spark_jobs.lake.table_specs import TABLES
 from spark_jobs.launch import run
 from spark_jobs.publish import job as publish
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
@@ -44,7 +44,8 @@ def test_rows_at_or_above_the_frontier_refuse_their_log_and_the_other_goes_on(re
     run("publish", config)
     uri = str(lake.path / "tables" / "records")
     taken = next(row for row in lake.rows("records") if row["topic"] == "orders")
-    write_deltalake(uri, pa.Table.from_pylist([taken | {"offset": 12}], schema=RECORDS_SCHEMA), mode="append")
+    strange = pa.Table.from_pylist([taken | {"offset": 12}], schema=TABLES["records"].schema)
+    write_deltalake(uri, strange, mode="append")
     source = LogDirectory(lake.path.parent / "source")
     orders.append(5)
     payments.append(5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import shutil
 import signal
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from spark_jobs.lake.setup.identity import LAYOUT_VERSION
 from tests.commands import Commands, Done
@@ -65,6 +67,70 @@ def test_a_run_accepts_it_grows_it_and_no_row_is_there_twice(kept: Kept, unpacke
     assert again.out.rstrip().endswith("nothing new")
     verified = unpacked.verify()
     assert verified.code == kept.verify_exit, verified.said
+
+
+def test_rows_from_before_it_are_null_in_published_at_and_every_command_works_on_both(
+    kept: Kept, unpacked: Place
+) -> None:
+    grow(unpacked.source)
+    assert unpacked.run("--as-of", "2033-05-18T03:33:20Z").code == kept.run_exit, unpacked.done[-1].said
+    written = unpacked.column("published_at")
+    at = datetime.datetime(2033, 5, 18, 3, 33, 20, tzinfo=datetime.UTC)
+    grown = {(*log, offset) for log, rows in kept.grown.items() for offset in rows}
+    assert grown
+    assert written == dict.fromkeys(written) | dict.fromkeys(grown, at)
+
+    # Slices of its archive were merged: rows that name a merged slice are written again, with the clock of that run.
+    replaced = unpacked.run("--replace", "..", "--as-of", "2034-01-01")
+    assert replaced.code == kept.run_exit, replaced.said
+    late = datetime.datetime(2034, 1, 1, tzinfo=datetime.UTC)
+    before, written = written, unpacked.column("published_at")
+    assert written.keys() == before.keys()
+    assert {at for place, at in written.items() if at != before[place]} == {late}
+    assert None in written.values()
+    assert unpacked.run("--replace", "..", "--as-of", "2035-01-01").code == kept.run_exit, unpacked.done[-1].said
+    assert unpacked.column("published_at") == written, "no row differs from the archive"
+    for topic, partition, offset in (("orders", 0, 0), ("orders", 0, 64)):
+        place = f"{topic}-{partition}:{offset}"
+        done = unpacked.loglake("lineage", unpacked.table("records"), "--offset", place, "--format", "jsonl")
+        assert done.code == 0, done.said
+        assert json.loads(done.out)["in_table"]
+
+    DeltaTable(unpacked.table("records")).delete("topic = 'orders' AND offset in (3, 63)")
+    done = unpacked.loglake("withdraw", unpacked.lake, "--apply")
+    assert done.code == 0, done.said
+    assert unpacked.run().code == kept.run_exit, unpacked.done[-1].said
+    left = {place: at for place, at in written.items() if place not in {("orders", 0, 3), ("orders", 0, 63)}}
+    assert unpacked.column("published_at") == left
+    assert unpacked.loglake("repair", unpacked.lake, "--frontiers").code == 0, unpacked.done[-1].said
+
+    done = unpacked.run("--replace", "..", "--include-withdrawn", "--as-of", "2036-01-01")
+    assert done.code == kept.run_exit, done.said
+    again = unpacked.column("published_at")
+    assert again[("orders", 0, 3)] == again[("orders", 0, 63)] == datetime.datetime(2036, 1, 1, tzinfo=datetime.UTC)
+    assert again.keys() == written.keys()
+    visible.check(unpacked.lake)
+    assert unpacked.verify().code == kept.verify_exit, unpacked.done[-1].said
+
+
+def test_its_tables_get_columns_and_comments_by_an_upgrade_and_nothing_else_changes(unpacked: Place) -> None:
+    before = visible.tables(unpacked.lake)
+    versions = unpacked.versions()
+    done = unpacked.loglake("upgrade", unpacked.lake)
+    assert done.code == 0, done.said
+    assert "new columns and comments in records, " in done.out
+    for name, version in versions.items():
+        table = DeltaTable(unpacked.table(name))
+        assert table.version() > version
+        assert table.metadata().description
+        assert all(field.metadata["comment"] for field in table.schema().fields)
+        for entry in table.history(table.version() - version):
+            assert json.loads(entry["userMetadata"])["run_id"] == "tables"
+    assert set(unpacked.column("published_at").values()) == {None}
+    after = visible.tables(unpacked.lake)
+    assert {name: len(rows) for name, rows in after.items()} == {name: len(rows) for name, rows in before.items()}
+    done = unpacked.run()
+    assert "foreign-commit" not in {row["rule"] for row in visible.rows(unpacked.lake, "findings")}, done.said
 
 
 def test_maintenance_goes_on_in_it(kept: Kept, unpacked: Place) -> None:

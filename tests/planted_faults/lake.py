@@ -21,6 +21,50 @@ FAULTS = (
         ("tests/property/lake/test_row_digest.py",),
     ),
     Fault(
+        "the clock of the run is part of the row digest",
+        "spark_jobs/lake/delta/parquet_files.py",
+        "    return TABLES[spec.name].content_schema if spec.name in TABLES else spec.content_schema\n",
+        "    return TABLES[spec.name].file_schema if spec.name in TABLES else spec.file_schema\n",
+        ("tests/jobs/test_published_at.py", "tests/property/lake/test_row_digest.py"),
+    ),
+    Fault(
+        "a merge of files drops the clock of the run",
+        "spark_jobs/row_files/merged_file.py",
+        "                    yield as_declared(batch, schema), size / max(meta.num_rows, 1)\n",
+        "                    content = batch.select([n for n in batch.schema.names if n != 'published_at'])\n"
+        "                    yield as_declared(content, schema), size / max(meta.num_rows, 1)\n",
+        ("tests/jobs/test_published_at.py",),
+    ),
+    Fault(
+        "a replacement compares the clock of the run",
+        "spark_jobs/row_files/rewritten_file.py",
+        "CONTENT = TABLES[TABLE].content_schema\n",
+        "CONTENT = OURS\n",
+        ("tests/jobs/test_published_at.py",),
+    ),
+    Fault(
+        "an expected task has no clock of the run",
+        "spark_jobs/ingest/expected_tasks.py",
+        "archived.tasks(log.row, [(start, end)], self._as_of_ms)",
+        "archived.tasks(log.row, [(start, end)])",
+        (WORKING_AHEAD,),
+    ),
+    Fault(
+        "comments of an older table are counted as the commit of a plan",
+        "spark_jobs/lake/delta/commits.py",
+        "            expected.moved(name, described)\n            expected.check(self.table, name)\n",
+        "            expected._versions[name] = self.table.version()\n",
+        ("tests/unit/spark_jobs/lake/delta/test_table_comments.py",),
+    ),
+    Fault(
+        "a guard is compared before the comments of an older table are committed",
+        "spark_jobs/lake/delta/commits.py",
+        "        with answered(name):\n            described = bring_up_to_date(self.table, name)\n",
+        "        _check(lake, self.table, name, guards)\n        guards = ()\n"
+        "        with answered(name):\n            described = bring_up_to_date(self.table, name)\n",
+        ("tests/unit/spark_jobs/lake/delta/test_table_comments.py",),
+    ),
+    Fault(
         "rows that stay lose the columns of the user",
         "spark_jobs/lake/delta/tables.py",
         "return replace(spec, schema=pa.schema([*spec.schema, *added]))",

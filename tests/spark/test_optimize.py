@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import random
@@ -19,7 +20,6 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from logcore.columns.schema import RECORDS_SCHEMA
 from spark_jobs.contracts import OptimizeConfig
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.live_files import live_files
@@ -49,7 +49,7 @@ def _config(lake: Path, **changes: Any) -> OptimizeConfig:
 def _rows(topic: str, partition: int, log_id: str, start: int, end: int) -> list[dict[str, Any]]:
     chance = random.Random(start)
     return [
-        dict.fromkeys(RECORDS_SCHEMA.names)
+        dict.fromkeys(TABLES["records"].schema.names)
         | {
             "topic": topic,
             "partition": partition,
@@ -63,6 +63,7 @@ def _rows(topic: str, partition: int, log_id: str, start: int, end: int) -> list
             "segment_id": f"{topic}-{start}",
             "position": offset,
             "header_keys_raw": [b"\xff", b"\xfe"] if offset % 11 == 0 else None,
+            "published_at": None if start == 0 else datetime.datetime.fromtimestamp(start, datetime.UTC),
         }
         for offset in range(start, end)
     ]
@@ -233,7 +234,7 @@ def test_files_that_a_replacement_took_meanwhile_are_planned_again_and_never_dou
     plan = optimize.plan(_config(scattered))
     [taken] = [f for f in live_files(open_table(str(scattered), "records")) if f.least["offset"] == 20]
     rows = [row | {"value": b"new"} for row in _rows("a", 0, "a.0", 20, 30)]
-    chunk = pa.RecordBatch.from_pylist(rows, schema=RECORDS_SCHEMA)
+    chunk = pa.RecordBatch.from_pylist(rows, schema=TABLES["records"].schema)
     root = table_uri(str(scattered), "records")
     file = write_file(root, TABLES["records"], [chunk], {"topic": "a"})
     commits.rewrite_files(str(scattered), "records", [taken.path], [file], "replace", data_change=True)
@@ -428,7 +429,7 @@ def test_a_floor_below_seven_days_is_refused_unless_it_is_forced(scattered):
 def test_files_younger_than_twice_the_longest_wait_for_a_commit_stay(tmp_path, years_later):
     """A publish that takes five days has files of five days that no version names yet."""
     spec, root = TABLES["records"], table_uri(str(tmp_path), "records")
-    chunk = pa.RecordBatch.from_pylist(_rows("a", 0, "a.0", 0, 5), schema=RECORDS_SCHEMA)
+    chunk = pa.RecordBatch.from_pylist(_rows("a", 0, "a.0", 0, 5), schema=TABLES["records"].schema)
     file = write_file(root, spec, [chunk], {"topic": "a"})
     waited = replace(file, modified_ms=file.modified_ms - 5 * DAY_MS)
     commits.add_files(str(tmp_path), "records", [waited], "run")

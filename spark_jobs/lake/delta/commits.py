@@ -32,8 +32,9 @@ from spark_jobs.lake.delta.parquet_files import write_file
 from spark_jobs.lake.delta.tables import (
     TABLES,
     TableSpec,
-    ensure_table,
+    bring_up_to_date,
     latest_snapshot,
+    open_or_create,
     open_table,
     reading,
     spec_of,
@@ -89,9 +90,9 @@ class TableVersions:
         if found != (planned or 0):  # a missing table is created, empty, by its first writer
             raise ConcurrentChange(f"Table {name}: it is at version {found}, the plan was made at {planned}.")
 
-    def moved(self, name: str) -> None:
-        """Record that we made a commit."""
-        self._versions[name] = (self._versions[name] or 0) + 1
+    def moved(self, name: str, commits: int = 1) -> None:
+        """Record that we made commits."""
+        self._versions[name] = (self._versions[name] or 0) + commits
 
 
 def table_versions(lake: str, *names: str) -> dict[str, int | None]:
@@ -265,6 +266,29 @@ def rewrite_files(
     commit.swap([live[path] for path in removed], written, data_change=data_change)
 
 
+def describe(lake: str, name: str) -> bool:
+    """Bring the columns and comments of a table up to date, as the next commit to it would; see
+    :func:`~spark_jobs.lake.delta.tables.bring_up_to_date`.
+
+    Returns:
+        Whether something was missing; False for a table that was never created.
+
+    Raises:
+        ConcurrentChange: Another commit was made meanwhile.
+        CommitUnanswered: It is not known whether the commit succeeded.
+    """
+    table = open_table(lake, name)
+    if table is None:
+        return False
+    table_features.refuse_table(lake, name, table)
+    begun = table.version()
+    with answered(name):
+        described = bring_up_to_date(table, name)
+        if described:
+            _kept(lake, name, table, begun)
+    return described > 0
+
+
 def _write(
     lake: str,
     spec: TableSpec,
@@ -319,19 +343,21 @@ class _Commit:
         *,
         rewrites: bool = False,
     ) -> None:
-        """Open the table; create it if necessary."""
+        """Open the table; create it or bring it up to date if necessary."""
         self._lake, self._name, self._run_id, self._guards, self._expected = lake, name, run_id, guards, expected
         with answered(name):
-            known = None if expected is None else open_table(lake, name)
-            self.table = ensure_table(lake, name)
+            self.table = open_or_create(lake, name)
         # Check again: another program may have changed the table since the job was planned.
         table_features.refuse_table(lake, name, self.table, rewrites=rewrites)
-        _check(lake, self.table, name, guards)
+        self._begun = self.table.version()
         if expected is not None:
-            if known is not None and self.table.version() > known.version():  # later columns were added now
-                expected.check(known, name)
-                expected.moved(name)
             expected.check(self.table, name)
+        with answered(name):
+            described = bring_up_to_date(self.table, name)
+        if expected is not None:
+            expected.moved(name, described)
+            expected.check(self.table, name)
+        _check(lake, self.table, name, guards)
         self.spec = spec_of(name, self.table)
 
     def add(self, written: Sequence[WrittenFile]) -> None:
@@ -353,12 +379,11 @@ class _Commit:
         digests = {file.path: file.digest for file in written if file.digest is not None}
         contents = {file.path: file.content for file in written if file.content is not None}
         metadata = {"run_id": self._run_id, "digests": digests, "contents": contents}
-        planned = self.table.version()
         with answered(self._name):
             self.table.create_write_transaction(
                 actions,
                 mode="append",
-                schema=self.spec.schema,
+                schema=self.table.schema(),
                 partition_by=list(self.spec.partition_by),
                 commit_properties=CommitProperties(
                     custom_metadata={"userMetadata": json.dumps(metadata)},
@@ -366,7 +391,7 @@ class _Commit:
                     app_transactions=[Transaction(guard.application_id, guard.next_version) for guard in self._guards],
                 ),
             )
-            _kept(self._lake, self._name, self.table, planned)
+            _kept(self._lake, self._name, self.table, self._begun)
         if self._expected is not None:
             self._expected.moved(self._name)
 

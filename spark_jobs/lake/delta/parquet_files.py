@@ -85,8 +85,8 @@ def write_file(
 
 
 def _declared(spec: TableSpec) -> pa.Schema:
-    """Return the columns that the digest of a file covers: ours, without those that a user added."""
-    return TABLES[spec.name].file_schema if spec.name in TABLES else spec.file_schema
+    """Return the columns that the digest of a file covers: ours, without those of the run and those of a user."""
+    return TABLES[spec.name].content_schema if spec.name in TABLES else spec.content_schema
 
 
 def _row_groups(chunks: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:

@@ -4,7 +4,8 @@ Each column contributes independent streams: validity and, for lists and text, l
 with an offset, dictionary encoding, and bytes under null values do not change the digest. A column that is null in
 every row contributes nothing, so a nullable column that a table gains later keeps the digests of old files.
 
-Columns that a user added to a table are not part of the digest: pass the declared schema of the file.
+Columns that a user added to a table are not part of the digest, nor are those that say which run wrote a row. Pass the
+content schema of the table.
 
 The digest finds damage, not forgery: a program that can write a file of a table can write any digest into it. So XXH3
 with 128 bits is enough. SHA-256 took a fifth of the CPU time of publishing.
@@ -39,7 +40,7 @@ class RowDigest:
         """Start with no rows.
 
         Args:
-            schema: The declared columns of the file; a column that a batch lacks counts as null.
+            schema: The columns to digest; a column that a batch lacks counts as null.
         """
         self._fields = {field.name: field for field in schema}
         self._columns = {field.name: _top_stream(field.type) for field in schema}
@@ -75,7 +76,7 @@ def of_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> str:
     """Return the digest of rows in their order.
 
     Args:
-        schema: The declared columns of the file, as ``TableSpec.file_schema`` lists them.
+        schema: The columns to digest, as ``TableSpec.content_schema`` lists them.
     """
     digest = RowDigest(schema)
     for batch in batches:

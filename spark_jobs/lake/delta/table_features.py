@@ -43,8 +43,11 @@ LEGACY_FEATURES: Mapping[int, tuple[str, ...]] = {5: ("columnMapping",), 6: ("co
 APPENDED_ONLY = frozenset({"records", "findings", "log_actions"})
 """Tables whose rows only ``replace`` and ``optimize`` remove."""
 
-NEVER_GREW = frozenset({"records", "records_uncommitted"})
-"""Tables that have all their columns from the start; later versions appended columns to the others."""
+FROM_THE_START: Mapping[str, frozenset[str]] = {
+    name: frozenset(TABLES[name].schema.names) - frozenset(TABLES[name].run_columns)
+    for name in ("records", "records_uncommitted")
+}
+"""Columns that these tables always had. Later versions only appended columns, to these tables and to others."""
 
 _FEATURE_SQL: Mapping[str, tuple[str, ...]] = {
     "checkpointProtection": ("DROP FEATURE checkpointProtection TRUNCATE HISTORY",),
@@ -160,8 +163,9 @@ def _columns(spec: TableSpec, table: DeltaTable, place: str) -> Iterator[tuple[s
     ours = _fields(Schema.from_arrow(spec.schema))
     theirs = _fields(table.schema())
     there = [name for name in ours if name in theirs]
-    if there != list(ours)[: len(there)] or (spec.name in NEVER_GREW and len(there) < len(ours)):
-        yield f"it has lost the column {next(name for name in ours if name not in theirs)}", ""
+    lost = [name for name in ours if name not in theirs]
+    if there != list(ours)[: len(there)] or not FROM_THE_START.get(spec.name, frozenset()).isdisjoint(lost):
+        yield f"it has lost the column {lost[0]}", ""
     if list(table.metadata().partition_columns) != list(spec.partition_by):
         yield f"it is partitioned by {_list(table.metadata().partition_columns) or 'nothing'}", ""
     for name in there:

@@ -12,12 +12,13 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-from deltalake import CommitProperties, DeltaTable, Schema
+from deltalake import CommitProperties, DeltaTable, Field, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from spark_jobs.lake.delta.delta_location import delta_uri, prepare
@@ -40,8 +41,10 @@ __all__ = [
     "VALIDATIONS",
     "WITHDRAWALS",
     "TableSpec",
+    "bring_up_to_date",
     "ensure_table",
     "open_dataset",
+    "open_or_create",
     "open_table",
     "read_rows",
     "reading",
@@ -65,7 +68,9 @@ READY_FILE = "ready.json"
 """In the folder of a rebuild: the new table is complete."""
 
 _BY_US = CommitProperties(custom_metadata={"userMetadata": json.dumps({"run_id": "tables"})})
-"""Marks our commits that create a table or add columns, to distinguish them from those of other programs."""
+"""Marks our commits that create or describe a table, to distinguish them from those of other programs."""
+COMMENT = "comment"
+"""Key of a column's comment in its metadata, as Spark reads it."""
 
 
 def table_uri(lake: str, name: str) -> str:
@@ -244,7 +249,18 @@ def _schema_of(table: DeltaTable) -> pa.Schema:
 
 
 def ensure_table(lake: str, name: str) -> DeltaTable:
-    """Return the table; create it empty if it does not exist, and add columns that later versions introduced.
+    """Return the table as this version declares it: created empty if it does not exist, otherwise brought up to date.
+
+    Raises:
+        TableUnreadable: It exists, and its log is damaged.
+    """
+    table = open_or_create(lake, name)
+    bring_up_to_date(table, name)
+    return table
+
+
+def open_or_create(lake: str, name: str) -> DeltaTable:
+    """Return the table as it is; create it empty if it does not exist.
 
     Raises:
         TableUnreadable: It exists, and its log is damaged.
@@ -254,11 +270,12 @@ def ensure_table(lake: str, name: str) -> DeltaTable:
     if not storage.is_remote(lake) and not os.path.isdir(uri):
         _refuse_half_swapped(lake, name)
     prepare(uri)
-    table = open_table(lake, name) or DeltaTable.create(
+    return open_table(lake, name) or DeltaTable.create(
         delta_uri(uri),
-        schema=spec.schema,
+        schema=Schema(list(_commented_fields(spec))),
         mode="ignore",
         partition_by=list(spec.partition_by),
+        description=spec.one_row,
         storage_options=storage.delta_options(lake),
         configuration={
             "delta.enableDeletionVectors": "false",
@@ -267,11 +284,34 @@ def ensure_table(lake: str, name: str) -> DeltaTable:
         },
         commit_properties=_BY_US,
     )
-    there = {field.name for field in table.schema().fields}
-    later = [field for field in Schema.from_arrow(spec.schema).fields if field.name not in there]
-    if later:
-        table.alter.add_columns(later, commit_properties=_BY_US)
-    return table
+
+
+def bring_up_to_date(table: DeltaTable, name: str) -> int:
+    """Add columns that later versions introduced, and our comments where the table or a column has none.
+
+    A comment that a user wrote stays. Commits have no data files, and our mark.
+
+    Returns:
+        The number of commits; 0 if nothing was missing.
+    """
+    spec, made = TABLES[name], 0
+    there = {field.name: field for field in table.schema().fields}
+    due = [f for f in _commented_fields(spec) if f.name not in there or COMMENT not in there[f.name].metadata]
+    if due:  # of columns that are there, only the comment is new
+        table.alter.add_columns(due, commit_properties=_BY_US)
+        made += 1
+    if not table.metadata().description:
+        table.alter.set_table_description(spec.one_row, commit_properties=_BY_US)
+        made += 1
+    return made
+
+
+@lru_cache(maxsize=32)
+def _commented_fields(spec: TableSpec) -> tuple[Field, ...]:
+    return tuple(
+        Field(field.name, field.type, nullable=field.nullable, metadata={COMMENT: spec.meaning(field.name)})
+        for field in Schema.from_arrow(spec.schema).fields
+    )
 
 
 def open_dataset(lake: str, name: str, table: DeltaTable) -> ds.Dataset:

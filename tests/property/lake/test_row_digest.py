@@ -147,13 +147,26 @@ def test_a_column_that_is_null_everywhere_is_as_one_that_is_not_there(rows):
 def test_a_written_file_carries_the_digest_of_the_rows_that_it_gives_back(tmp_path_factory, rows):
     lake = str(tmp_path_factory.mktemp("lake"))
     spec = TABLES["records"]
-    batch = batch_of(rows).select(spec.file_schema.names)
+    batch = batch_of(rows).select(spec.content_schema.names)
     written = write_file(table_uri(lake, "records"), spec, [batch.slice(0, 1), batch.slice(1)], {"topic": "t"})
     assert written is not None
     path = f"{table_uri(lake, 'records')}/{written.path}"
     assert row_digest.of_file(path) == written.digest
     with pq.ParquetFile(path) as file:
-        assert row_digest.of_rows(file.iter_batches(2), spec.file_schema) == written.digest
+        assert row_digest.of_rows(file.iter_batches(2), spec.content_schema) == written.digest
+
+
+def test_the_run_that_wrote_a_row_is_left_out_of_the_digest(tmp_path):
+    spec = TABLES["records"]
+    rows = [{"partition": 0, "offset": 7, "value": b"v", "log_id": "l"}]
+    plain = write_file(str(tmp_path), spec, [pa.RecordBatch.from_pylist(rows, schema=RECORDS_SCHEMA)], {"topic": "t"})
+    at = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
+    timed = [row | {"published_at": at} for row in rows]
+    run = write_file(str(tmp_path), spec, [pa.RecordBatch.from_pylist(timed, schema=spec.schema)], {"topic": "t"})
+    assert plain is not None
+    assert run is not None
+    assert plain.digest == run.digest
+    assert pq.read_table(tmp_path / run.path)["published_at"].to_pylist() == [at]
 
 
 def test_a_column_of_the_user_is_left_out_of_the_digest(tmp_path):

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from logcore.columns.schema import RECORDS_SCHEMA
 from spark_jobs.lake.delta import commits, table_state
 from spark_jobs.lake.delta.delta_log import newest_version
 from spark_jobs.lake.delta.live_files import newest_files
@@ -27,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 def _rows(*offsets: int) -> pa.Table:
     rows = [{"topic": "t", "partition": 0, "offset": o, "timestamp_ms": 0, "log_id": "l"} for o in offsets]
-    return pa.Table.from_pylist(rows, schema=RECORDS_SCHEMA)
+    return pa.Table.from_pylist(rows, schema=TABLES["records"].schema)
 
 
 def _publish(lake: str, *offsets: int) -> None:
