@@ -16,16 +16,19 @@ from pathlib import Path
 
 from logcore.logs.model.findings import Finding, exit_code
 from logcore.logs.rules import RULE_GROUPS, Rule
-from spark_jobs.lake.setup.policies import TopicPolicy
-from spark_jobs.lake.setup.policy_settings import (
+from spark_jobs.lake.setup.policies import LakePolicy, TopicPolicy
+from spark_jobs.lake.setup.policy_settings import LAKE_SETTINGS, SETTINGS, Setting
+from spark_jobs.lake.setup.policy_values import (
     INT64_MAX,
-    SETTINGS,
+    SIZES,
+    TIMES,
     FilePath,
     OneOf,
+    Pace,
     Ratio,
-    Setting,
     SomeOf,
     WholeNumber,
+    unit_names,
 )
 from spark_jobs.lake.table_specs import FIRST_OF_SEGMENT, TABLES, TableSpec
 from spark_jobs.lake.view.ledger_states import ALARMING, MEANINGS
@@ -117,10 +120,13 @@ def _states() -> str:
 def policies_page() -> str:
     """docs/policies.md, from `spark_jobs.lake.setup.policy_settings` and the defaults of `TopicPolicy`."""
     example = [
+        "lake:                         # for Dagster's schedules and sensors",
+        "  ingest: every 5 min",
+        "  nightly: apply",
         "topics:",
         '  "orders-*":                 # a glob over topic names',
         "    cleanup.policy: delete",
-        "    retention.ms: 604800000",
+        "    retention.ms: 7d          # or 604800000",
         "  customers:",
         "    cleanup.policy: compact,delete",
         "    on_truncate: follow",
@@ -134,13 +140,22 @@ def policies_page() -> str:
             "What may be removed from which topic of a lake, and how its logs are read and published: "
             "`loglake run SRC --lake LAKE --policies policies.yaml`.\n",
             "\n".join(["```yaml", *example, "```\n"]),
-            "- The file has one entry, `topics`: patterns of topic names, each with its settings.\n"
+            "- The file has two entries. `lake` has settings of the whole lake. `topics` has patterns of topic names, "
+            "each with its settings.\n"
             "- The first pattern that matches a topic decides alone, so narrow patterns come before wide ones.\n"
             "- A topic that no pattern matches has no policy. Nothing of it is removed.\n"
             "- An internal topic (`__…`) is matched only by a pattern that begins with `__` itself.\n"
             "- A policy without `cleanup.policy` removes nothing. It may state only settings that are marked with * "
             "below.\n"
-            "- A mistake in the file ends a command with exit code 64, and the message names line and column.\n",
+            "- A time is in milliseconds, or has a unit: "
+            f"{', '.join(f'`{unit}`' for unit in unit_names(TIMES))}. A size is in bytes, or has a unit: "
+            f"{', '.join(f'`{unit}`' for unit in unit_names(SIZES))}.\n"
+            "- A mistake in the file ends a command with exit code 64. The message names each mistake with line and "
+            "column.\n"
+            "- `loglake config check policies.yaml` does the same without a run. `loglake config schema` prints a JSON "
+            "schema for editors.\n",
+            "## Settings of a lake\n",
+            _table(["setting", "values", "default", "meaning"], map(_setting, LAKE_SETTINGS.values())),
             "## Settings that Kafka has\n",
             _table(["setting", "values", "default", "meaning"], map(_setting, _settings(is_kafkas=True))),
             "## Settings of Loglake\n",
@@ -155,8 +170,11 @@ def _settings(*, is_kafkas: bool) -> list[Setting]:
 
 def _setting(setting: Setting) -> list[str]:
     match setting.values:
-        case WholeNumber(least, greatest):
-            values = f"at least {least}" if greatest == INT64_MAX else f"{least} to {greatest}"
+        case WholeNumber(least, greatest, units):
+            what = {TIMES: "a time, ", SIZES: "a size, "}.get(units, "")
+            values = what + (f"at least {least}" if greatest == INT64_MAX else f"{least} to {greatest}")
+        case Pace(words):
+            values = ", ".join(f"`{word}`" for word in words) + ", `every` and a time"
         case Ratio():
             values = "0 to 1"
         case FilePath():
@@ -165,12 +183,13 @@ def _setting(setting: Setting) -> list[str]:
             values = ", ".join(f"`{word}`" for word in words)
             values += ", both or none" if isinstance(setting.values, SomeOf) else ""
     meaning = _text(setting.meaning, f"The setting {setting.name} has no meaning")
-    mark = " *" if setting.removes_nothing else ""
+    mark = " *" if setting.removes_nothing and setting.name in SETTINGS else ""
     return [f"`{setting.name}`{mark}", values, _default(setting), meaning]
 
 
 def _default(setting: Setting) -> str:
-    value = next(field.default for field in fields(TopicPolicy) if field.name == setting.field)
+    owner = LakePolicy if setting.name in LAKE_SETTINGS else TopicPolicy
+    value = next(field.default for field in fields(owner) if field.name == setting.field)
     if isinstance(setting.values, SomeOf):
         return "not stated: nothing is removed"
     if value is None:

@@ -1,13 +1,16 @@
-"""``policies.yaml``: what may be removed from which topic, and how the topic is ingested and published.
+"""``policies.yaml``: what may be removed from which topic, how it is ingested and published, and what Dagster starts.
 
 Names are Kafka's own if Kafka has the setting.
 
 ::
 
+    lake:                          # for schedules and sensors
+      ingest: every 5 min
+      nightly: apply
     topics:
       "orders-*":                  # a glob over topic names
         cleanup.policy: delete     # delete, compact, or both: "compact,delete" or [compact, delete]
-        retention.ms: 604800000
+        retention.ms: 7d           # or 604800000
       customers:
         cleanup.policy: compact
         compat: "4.0"              # clean as brokers of 4.0 to 4.3 do; 3.9, 4.0 or 4.4, which is the default
@@ -15,7 +18,7 @@ Names are Kafka's own if Kafka has the setting.
         on_trim: follow            # what the source trimmed from the beginning of the log is removed here too
       "clicks-*":                  # without cleanup.policy nothing is ever removed
         salvage: permissive        # publish after damage too
-        active.min.growth: 1048576
+        active.min.growth: 1MiB
 
 The first pattern that matches a topic is used alone, so put narrow patterns before wide ones. A topic without a
 matching pattern has no policy and is never touched. An internal topic (``__…``) is matched only by a pattern that
@@ -28,9 +31,11 @@ This module reads and checks the file. Other modules apply a policy (``logcore.l
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import NoReturn
 
@@ -41,18 +46,8 @@ from logcore.logs.model.log_selection import topic_matches
 from logcore.logs.model.topic_config import TopicConfig
 from logcore.segments.filenames import is_internal_topic
 from spark_jobs.lake.errors import UsageError
-from spark_jobs.lake.setup.policy_settings import (
-    CLEANUP_POLICIES,
-    INT64_MAX,
-    SETTINGS,
-    UNLIMITED,
-    FilePath,
-    OneOf,
-    Ratio,
-    Setting,
-    SomeOf,
-    WholeNumber,
-)
+from spark_jobs.lake.setup.policy_settings import CLEANUP_POLICIES, LAKE_SETTINGS, SETTINGS, UNLIMITED, Setting
+from spark_jobs.lake.setup.policy_values import INT64_MAX, FilePath, OneOf, Pace, Ratio, SomeOf, WholeNumber
 
 _REMOVE_NOTHING = frozenset(setting.field for setting in SETTINGS.values() if setting.removes_nothing)
 
@@ -138,10 +133,27 @@ class TopicPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class LakePolicy:
+    """What schedules and sensors do with the lake."""
+
+    ingest: str | int = "on closed segments"
+    """``by hand``, ``on closed segments``, or the time from one run to the next in milliseconds."""
+    nightly: str = "plan"
+    """``off``, ``plan`` or ``apply``."""
+    verify: str = "weekly"
+    """``off`` or ``weekly``."""
+    engine: str = "auto"
+    """``auto``, ``local`` or ``spark``."""
+
+
+@dataclass(frozen=True, slots=True)
 class Policies:
     """All policies of a file, in its order."""
 
     topics: tuple[TopicPolicy, ...] = ()
+    lake: LakePolicy = LakePolicy()
+    stated: frozenset[str] = frozenset()
+    """Names of the lake's settings that the file states."""
 
     def for_topic(self, topic: str) -> TopicPolicy | None:
         """Return the first policy that matches; None: the topic is never touched."""
@@ -152,7 +164,8 @@ def read_policies(path: str | None) -> Policies:
     """Return the policies of a file; none if no file is named.
 
     Raises:
-        UsageError: The file can't be read or is invalid; the text names file, line and column.
+        UsageError: The file can't be read or is invalid; the text has a line for each mistake, with its line and
+            column.
     """
     if path is None:
         return Policies()
@@ -175,13 +188,18 @@ def parse_policies(text: str, name: str = "policies.yaml") -> Policies:
     return _Reader(name).read(text)
 
 
+class _Mistake(Exception):
+    """A part of the file is not used; its mistake is noted."""
+
+
 class _Reader:
-    """Reads YAML nodes instead of values: a node has its line, and a number's text is as written (YAML 1.1 would read
-    ``1_000``, ``010`` and ``1:30`` as unexpected numbers).
+    """Reads YAML nodes instead of values: a node has its line, and a number's text is as written. All mistakes are
+    noted, then refused together.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._mistakes: list[str] = []
 
     def read(self, text: str) -> Policies:
         try:
@@ -194,28 +212,48 @@ class _Reader:
             raise UsageError(f"{self._name}: not YAML: {error}.") from error
         if root is None:
             return Policies()
-        policies: tuple[TopicPolicy, ...] = ()
+        policies: list[TopicPolicy] = []
+        lake: dict[str, object] = {}
         for key, value in self._entries(root, "the file"):
-            if key.value != "topics":
-                self._refuse(key, f"{key.value!r} is not known here; the file has one entry, 'topics'")
-            policies = tuple(self._policy(pattern, body) for pattern, body in self._entries(value, "'topics'"))
-        return Policies(policies)
+            if key.value == "topics":
+                for pattern, body in self._entries(value, "'topics'"):
+                    with contextlib.suppress(_Mistake):
+                        policies.append(self._policy(pattern, body))
+            elif key.value == "lake":
+                lake |= self._values(value, "'lake'", LAKE_SETTINGS, "the lake")
+            else:
+                self._note(key, f"{key.value!r} is not known here; the file has the entries 'topics' and 'lake'")
+        if self._mistakes:
+            raise UsageError("\n".join(self._mistakes))
+        names = {setting.field: name for name, setting in LAKE_SETTINGS.items()}
+        return Policies(tuple(policies), LakePolicy(**lake), frozenset(names[field] for field in lake))  # type: ignore[arg-type]
 
     def _policy(self, pattern: yaml.ScalarNode, body: yaml.Node) -> TopicPolicy:
         if not re.fullmatch(r"[A-Za-z0-9._\-*?\[\]!]+", pattern.value):
-            self._refuse(pattern, f"{pattern.value!r} matches no topic: names have letters, digits, '.', '_' and '-'")
-        fields: dict[str, object] = {}
-        for key, value in self._entries(body, f"the policy of {pattern.value!r}"):
-            setting = SETTINGS.get(key.value)
-            if setting is None:
-                known = ", ".join(SETTINGS)
-                self._refuse(key, f"{key.value!r} is not a setting of a policy; known are {known}")
-            fields[setting.field] = self._value(setting, value)
+            self._note(pattern, f"{pattern.value!r} matches no topic: names have letters, digits, '.', '_' and '-'")
+        noted = len(self._mistakes)
+        fields = self._values(body, f"the policy of {pattern.value!r}", SETTINGS, "a policy")
+        if len(self._mistakes) > noted:
+            raise _Mistake
         if "cleanup_policy" not in fields:
             if not fields or fields.keys() - _REMOVE_NOTHING:
                 self._refuse(pattern, f"the policy of {pattern.value!r} does not state its cleanup.policy")
             fields["cleanup_policy"] = ()
         return TopicPolicy(pattern.value, **fields)  # type: ignore[arg-type]
+
+    def _values(self, body: yaml.Node, what: str, settings: Mapping[str, Setting], whose: str) -> dict[str, object]:
+        """The values of a mapping by field; mistakes are noted and left out."""
+        fields: dict[str, object] = {}
+        for key, value in self._entries(body, what):
+            setting = settings.get(key.value)
+            if setting is None:
+                near = difflib.get_close_matches(key.value, settings, 1)
+                hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(settings)}"
+                self._note(key, f"{key.value!r} is not a setting of {whose}; {hint}")
+                continue
+            with contextlib.suppress(_Mistake):
+                fields[setting.field] = self._value(setting, value)
+        return fields
 
     def _value(self, setting: Setting, node: yaml.Node) -> object:
         match setting.values:
@@ -225,7 +263,7 @@ class _Reader:
                 return self._choice(setting.name, node, words)
             case FilePath():
                 return self._path(setting.name, node)
-            case WholeNumber() | Ratio() as values:
+            case WholeNumber() | Ratio() | Pace() as values:
                 return self._number(setting.name, node, values.parse)
 
     def _path(self, name: str, node: yaml.Node) -> str:
@@ -251,7 +289,7 @@ class _Reader:
                 self._refuse(node, f"cleanup.policy has {word!r}; known are {', '.join(CLEANUP_POLICIES)}")
         return tuple(sorted(set(words)))
 
-    def _number(self, name: str, node: yaml.Node, convert: Callable[[str], float]) -> float:
+    def _number(self, name: str, node: yaml.Node, convert: Callable[[str], str | float]) -> str | float:
         if not isinstance(node, yaml.ScalarNode):
             self._refuse(node, f"{name} must be one number")
         try:
@@ -261,19 +299,25 @@ class _Reader:
 
     def _entries(self, node: yaml.Node, what: str) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
         if not isinstance(node, yaml.MappingNode):
-            self._refuse(node, f"{what} must be a mapping")
+            self._note(node, f"{what} must be a mapping")
+            return
         seen: set[str] = set()
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                self._refuse(key, f"{what} has a key that is no word")
-            if key.value in seen:
-                self._refuse(key, f"{what} has {key.value!r} twice")
-            seen.add(key.value)
-            yield key, value
+                self._note(key, f"{what} has a key that is no word")
+            elif key.value in seen:
+                self._note(key, f"{what} has {key.value!r} twice")
+            else:
+                seen.add(key.value)
+                yield key, value
+
+    def _note(self, node: yaml.Node, why: str) -> None:
+        mark = node.start_mark
+        self._mistakes.append(f"{self._name}, line {mark.line + 1}, column {mark.column + 1}: {why}.")
 
     def _refuse(self, node: yaml.Node, why: str) -> NoReturn:
-        mark = node.start_mark
-        raise UsageError(f"{self._name}, line {mark.line + 1}, column {mark.column + 1}: {why}.")
+        self._note(node, why)
+        raise _Mistake
 
 
 def _is_null(node: yaml.ScalarNode) -> bool:

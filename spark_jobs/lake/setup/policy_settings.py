@@ -8,73 +8,27 @@ This module defines what may be in the file. ``policies`` reads it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from logcore.logs.model.broker_line import BrokerLine
+from spark_jobs.lake.setup.policy_values import (
+    SIZES,
+    TIMES,
+    FilePath,
+    OneOf,
+    Pace,
+    Ratio,
+    SomeOf,
+    Values,
+    WholeNumber,
+)
 
 UNLIMITED = -1
 CLEANUP_POLICIES = ("compact", "delete")
+ON_CLOSED_SEGMENTS = "on closed segments"
 
 INT32_MAX = 2**31 - 1
-INT64_MAX = 2**63 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class WholeNumber:
-    """Values of a setting: a whole number in ``least..greatest``, in plain digits."""
-
-    least: int
-    greatest: int = INT64_MAX
-
-    def parse(self, text: str) -> int:
-        """Return the number in a text.
-
-        Raises:
-            ValueError: It is not such a number; the text says why.
-        """
-        # 20 characters are enough for every 64-bit number: a longer text is refused before it is converted
-        if len(text) > 20 or not re.fullmatch(r"-?[0-9]+", text, re.ASCII):
-            raise ValueError("not a whole number in plain digits")
-        number = int(text)
-        if not self.least <= number <= self.greatest:
-            raise ValueError(f"not in {self.least}..{self.greatest}")
-        return number
-
-
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """Values of a setting: a number in 0..1."""
-
-    def parse(self, text: str) -> float:
-        """Return the number in a text.
-
-        Raises:
-            ValueError: It is not such a number.
-        """
-        if not re.fullmatch(r"[0-9]*\.?[0-9]+", text, re.ASCII) or not 0 <= float(text) <= 1:
-            raise ValueError("not a number in 0..1")
-        return float(text)
-
-
-@dataclass(frozen=True, slots=True)
-class OneOf:
-    """Values of a setting: one of these words."""
-
-    words: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SomeOf:
-    """Values of a setting: any of these words, as a list or separated by commas."""
-
-    words: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FilePath:
-    """Values of a setting: a path, relative to the folder of the policies' file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +38,8 @@ class Setting:
     name: str
     """Name in the file."""
     field: str
-    """Field of ``policies.TopicPolicy``."""
-    values: WholeNumber | Ratio | OneOf | SomeOf | FilePath
+    """Field of ``policies.TopicPolicy``, or of ``policies.LakePolicy``."""
+    values: Values
     meaning: str
     """Description in one or two sentences, with the unit of a number."""
     is_kafkas: bool = True
@@ -107,14 +61,14 @@ SETTINGS: Mapping[str, Setting] = {
         Setting(
             "retention.ms",
             "retention_ms",
-            WholeNumber(UNLIMITED),
+            WholeNumber(UNLIMITED, units=TIMES),
             "Age in milliseconds after which retention removes a segment; -1 is unlimited. Kafka's default is seven "
             "days; here nothing is removed by default.",
         ),
         Setting(
             "retention.bytes",
             "retention_bytes",
-            WholeNumber(UNLIMITED),
+            WholeNumber(UNLIMITED, units=SIZES),
             "Size of a log in bytes above which retention removes its oldest segments; -1 is unlimited.",
         ),
         Setting(
@@ -126,71 +80,71 @@ SETTINGS: Mapping[str, Setting] = {
         Setting(
             "min.compaction.lag.ms",
             "min_compaction_lag_ms",
-            WholeNumber(0),
+            WholeNumber(0, units=TIMES),
             "Time in milliseconds for which a record is not cleaned.",
         ),
         Setting(
             "max.compaction.lag.ms",
             "max_compaction_lag_ms",
-            WholeNumber(1),
+            WholeNumber(1, units=TIMES),
             "Time in milliseconds after which a log is cleaned, whatever its dirty ratio.",
         ),
         Setting(
             "delete.retention.ms",
             "delete_retention_ms",
-            WholeNumber(0),
+            WholeNumber(0, units=TIMES),
             "Time in milliseconds for which cleaning keeps tombstones and transaction markers.",
         ),
         Setting(
             "segment.bytes",
             "segment_bytes",
-            WholeNumber(14, INT32_MAX),
+            WholeNumber(14, INT32_MAX, units=SIZES),
             "Greatest size in bytes of a segment that cleaning writes.",
         ),
         Setting(
             "segment.index.bytes",
             "segment_index_bytes",
-            WholeNumber(4, INT32_MAX),
+            WholeNumber(4, INT32_MAX, units=SIZES),
             "Greatest size in bytes of an index; it also bounds how many segments cleaning joins.",
         ),
         Setting(
             "index.interval.bytes",
             "index_interval_bytes",
-            WholeNumber(0, INT32_MAX),
+            WholeNumber(0, INT32_MAX, units=SIZES),
             "Bytes of a segment between two entries of its indexes.",
         ),
         Setting(
             "file.delete.delay.ms",
             "file_delete_delay_ms",
-            WholeNumber(0),
+            WholeNumber(0, units=TIMES),
             "Time in milliseconds between the removal of a segment and the deletion of its files; never less than a "
             "day in a lake.",
         ),
         Setting(
             "producer.id.expiration.ms",
             "producer_id_expiration_ms",
-            WholeNumber(1),
+            WholeNumber(1, units=TIMES),
             "Time in milliseconds after which an idle producer is forgotten; cleaning keeps the last batch of a "
             "producer that is not.",
         ),
         Setting(
             "log.cleaner.dedupe.buffer.size",
             "log_cleaner_dedupe_buffer_size",
-            WholeNumber(24),
+            WholeNumber(24, units=SIZES),
             "Size in bytes of Kafka's offset map, which ends a round of cleaning when it is full. Without it a round "
             "never ends for that.",
         ),
         Setting(
             "compaction.spread.bytes",
             "compaction_spread_bytes",
-            WholeNumber(0),
+            WholeNumber(0, units=SIZES),
             "A log with more bytes to clean than this is cleaned by many tasks.",
             is_kafkas=False,
         ),
         Setting(
             "active.min.growth",
             "active_min_growth",
-            WholeNumber(0),
+            WholeNumber(0, units=SIZES),
             "Bytes by which the active segment must have grown before a run of the sensor reads it.",
             is_kafkas=False,
             removes_nothing=True,
@@ -198,7 +152,7 @@ SETTINGS: Mapping[str, Setting] = {
         Setting(
             "publish.min.bytes",
             "publish_min_bytes",
-            WholeNumber(0),
+            WholeNumber(0, units=SIZES),
             "Bytes of final records from which a run of the sensor publishes a log at once.",
             is_kafkas=False,
             removes_nothing=True,
@@ -206,7 +160,7 @@ SETTINGS: Mapping[str, Setting] = {
         Setting(
             "publish.max.delay",
             "publish_max_delay_ms",
-            WholeNumber(0),
+            WholeNumber(0, units=TIMES),
             "Time in milliseconds after which a run of the sensor reads and publishes a log, however little there is.",
             is_kafkas=False,
             removes_nothing=True,
@@ -263,4 +217,41 @@ SETTINGS: Mapping[str, Setting] = {
         ),
     )
 }
-"""Every setting by its name; docs/policies.md is generated from it."""
+"""Every setting of a topic by its name; docs/policies.md is generated from it."""
+
+LAKE_SETTINGS: Mapping[str, Setting] = {
+    setting.name: setting
+    for setting in (
+        Setting(
+            "ingest",
+            "ingest",
+            Pace(("by hand", ON_CLOSED_SEGMENTS), 60_000),
+            "When Dagster reads the sources: `every 5 min` (at least one minute), `on closed segments` by the sensor, "
+            "or only `by hand`. `loglake watch` needs no schedule.",
+            is_kafkas=False,
+        ),
+        Setting(
+            "nightly",
+            "nightly",
+            OneOf(("off", "plan", "apply")),
+            "What the nightly maintenance does: `plan` shows its plan, `apply` executes it, `off` leaves the lake out. "
+            "Only topics with a policy are changed.",
+            is_kafkas=False,
+        ),
+        Setting(
+            "verify",
+            "verify",
+            OneOf(("off", "weekly")),
+            "`weekly` proves a seventh of the lake every night, so the whole lake once a week.",
+            is_kafkas=False,
+        ),
+        Setting(
+            "engine",
+            "engine",
+            OneOf(("auto", "local", "spark")),
+            "The job engine of runs that Dagster starts, as `--engine` of a command.",
+            is_kafkas=False,
+        ),
+    )
+}
+"""Every setting of a lake by its name; docs/policies.md is generated from it."""

@@ -7,7 +7,7 @@ import pytest
 from logcore.logs.model.broker_line import BrokerLine
 from logcore.logs.model.topic_config import TopicConfig
 from spark_jobs.lake.errors import UsageError
-from spark_jobs.lake.setup.policies import TopicPolicy, parse_policies, read_policies
+from spark_jobs.lake.setup.policies import LakePolicy, TopicPolicy, parse_policies, read_policies
 
 
 def refusal(text: str) -> str:
@@ -150,7 +150,8 @@ def test_what_is_not_stated_never_removes_anything():
     ("text", "place", "words"),
     [
         ("topics:\n  a:\n    cleanup.policy: delete\n    retention.hours: 5", "line 4, column 5", "retention.hours"),
-        ("topics:\n  a:\n    cleanup.policy: delete\n    retention.ms: 7d", "line 4, column 19", "'7d'"),
+        ("topics:\n  a:\n    cleanup.policy: delete\n    retention.ms: 7m", "line 4, column 19", "'7m'"),
+        ("topics:\n  a:\n    cleanup.policy: delete\n    retention.bytes: 7d", "line 4, column 22", "KiB"),
         ("topics:\n  a:\n    cleanup.policy: delete\n    retention.ms: 1_000", "line 4", "plain digits"),
         ("topics:\n  a:\n    cleanup.policy: delete\n    retention.ms: 1:30", "line 4", "plain digits"),
         ("topics:\n  a:\n    cleanup.policy: delete\n    retention.ms:", "line 4", "retention.ms"),
@@ -167,7 +168,11 @@ def test_what_is_not_stated_never_removes_anything():
         ("topics:\n  a: {on_truncate: forget}", "line 2, column 20", "known are stop, follow"),
         ("topics:\n  a: {on_recreate: [append]}", "line 2, column 20", "known are stop, append"),
         ("topics:\n  a: {salvage: }", "line 2", "known are strict, permissive"),
-        ("topics:\n  a: {publish.max.delay: 5m}", "line 2, column 26", "'5m'"),
+        ("topics:\n  a: {publish.max.delay: 5MiB}", "line 2, column 26", "'5MiB'"),
+        ("lake: {ingest: every 10 s}", "line 1, column 16", "60000.."),
+        ("lake: {ingest: sometimes}", "line 1, column 16", "every 5 min"),
+        ("lake: {nightly: always}", "line 1, column 17", "known are off, plan, apply"),
+        ("lake: {nightli: apply}", "line 1, column 8", "did you mean nightly?"),
         ("topics:\n  a: {cleanup.policy: delete}\n  a: {cleanup.policy: compact}", "line 3, column 3", "twice"),
         ("topics:\n  a b: {cleanup.policy: delete}", "line 2, column 3", "matches no topic"),
         ("topics:\n  - a", "line 2, column 3", "must be a mapping"),
@@ -194,3 +199,64 @@ def test_a_file_that_is_no_text_is_the_callers_mistake(tmp_path):
     (tmp_path / "p.yaml").write_bytes(b"topics: \xff")
     with pytest.raises(UsageError, match="UTF-8"):
         read_policies(str(tmp_path / "p.yaml"))
+
+
+def test_times_and_sizes_may_have_units():
+    policy = parse_policies(
+        """
+topics:
+  a:
+    cleanup.policy: delete
+    retention.ms: 7d
+    retention.bytes: 64MiB
+    delete.retention.ms: 90 s
+    publish.max.delay: 5 min
+    segment.bytes: 1024
+"""
+    ).for_topic("a")
+    assert policy == TopicPolicy(
+        "a",
+        ("delete",),
+        retention_ms=7 * 24 * 60 * 60 * 1000,
+        retention_bytes=64 * 1024 * 1024,
+        delete_retention_ms=90_000,
+        publish_max_delay_ms=300_000,
+        segment_bytes=1024,
+    )
+
+
+def test_every_mistake_of_a_file_is_named_with_its_place():
+    message = refusal(
+        """topics:
+  a:
+    cleanup.policy: purge
+    retention.hours: 5
+  "b c":
+    cleanup.policy: delete
+  d: {retention.ms: 1}
+lake:
+  nightly: sometimes
+"""
+    )
+    places = [line.split(":")[0] for line in message.splitlines()]
+    assert places == [
+        "p.yaml, line 3, column 21",
+        "p.yaml, line 4, column 5",
+        "p.yaml, line 5, column 3",
+        "p.yaml, line 7, column 3",
+        "p.yaml, line 9, column 12",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [("every 5 min", 300_000), ("every 1h", 3_600_000), ("on closed segments", "on closed segments"), ("by hand",) * 2],
+)
+def test_ingest_has_a_pace(written, read):
+    policies = parse_policies(f"lake: {{ingest: {written}}}")
+    assert policies.lake == LakePolicy(ingest=read)
+    assert policies.stated == {"ingest"}
+
+
+def test_a_lake_without_settings_is_planned_nightly_and_verified_weekly():
+    assert parse_policies("topics: {}").lake == LakePolicy("on closed segments", "plan", "weekly", "auto")

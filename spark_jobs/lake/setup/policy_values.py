@@ -1,0 +1,121 @@
+"""The kinds of values that settings of ``policies.yaml`` have, and how each kind is read from its text.
+
+Numbers are plain digits, as in Kafka's own configuration. A time may also have a unit (``7d``), and a size too
+(``64MiB``). YAML's own numbers are not used: YAML 1.1 reads ``1_000``, ``010`` and ``1:30`` as unexpected numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+INT64_MAX = 2**63 - 1
+
+Units = tuple[tuple[str, int], ...]
+"""Names of units with their factors."""
+
+TIMES: Units = (
+    ("ms", 1),
+    ("s", 1_000),
+    ("min", 60_000),
+    ("h", 3_600_000),
+    ("d", 86_400_000),
+    ("w", 604_800_000),
+)
+"""Milliseconds in each unit of time."""
+SIZES: Units = (("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40))
+"""Bytes in each unit of size."""
+
+
+def unit_names(units: Units) -> tuple[str, ...]:
+    """Return the names alone."""
+    return tuple(name for name, _ in units)
+
+
+@dataclass(frozen=True, slots=True)
+class WholeNumber:
+    """Values of a setting: a whole number in ``least..greatest``, in plain digits, or with one of its units."""
+
+    least: int
+    greatest: int = INT64_MAX
+    units: Units = ()
+    """:data:`TIMES`, :data:`SIZES`, or none."""
+
+    def parse(self, text: str) -> int:
+        """Return the number in a text, in milliseconds or bytes if it has a unit.
+
+        Raises:
+            ValueError: It is not such a number; the text says why.
+        """
+        # 20 characters are enough for every 64-bit number: a longer text is refused before it is converted
+        read = re.fullmatch(r"(-?[0-9]{1,19}) ?([A-Za-z]*)", text, re.ASCII)
+        factors = {"": 1, **dict(self.units)}
+        if read is None or read[2] not in factors:
+            units = f", with or without a unit ({', '.join(unit_names(self.units))})" if self.units else ""
+            raise ValueError(f"not a whole number in plain digits{units}")
+        number = int(read[1]) * factors[read[2]]
+        if not self.least <= number <= self.greatest:
+            raise ValueError(f"not in {self.least}..{self.greatest}")
+        return number
+
+    @property
+    def pattern(self) -> str:
+        """A regular expression of the texts that have a unit, for a JSON schema; empty: none may."""
+        return f"^[0-9]{{1,19}} ?({'|'.join(unit_names(self.units))})$" if self.units else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """Values of a setting: a number in 0..1."""
+
+    def parse(self, text: str) -> float:
+        """Return the number in a text.
+
+        Raises:
+            ValueError: It is not such a number.
+        """
+        if not re.fullmatch(r"[0-9]*\.?[0-9]+", text, re.ASCII) or not 0 <= float(text) <= 1:
+            raise ValueError("not a number in 0..1")
+        return float(text)
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Values of a setting: one of these words."""
+
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SomeOf:
+    """Values of a setting: any of these words, as a list or separated by commas."""
+
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FilePath:
+    """Values of a setting: a path, relative to the folder of the policies' file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Values of a setting: a word, or ``every`` and a time."""
+
+    words: tuple[str, ...]
+    least_ms: int
+
+    def parse(self, text: str) -> str | int:
+        """Return the word, or the time in milliseconds.
+
+        Raises:
+            ValueError: It is neither; the text says why.
+        """
+        if text in self.words:
+            return text
+        if not text.startswith("every "):
+            raise ValueError(f"known are {', '.join(self.words)}, and 'every' with a time such as 'every 5 min'")
+        return WholeNumber(self.least_ms, units=TIMES).parse(text.removeprefix("every ").strip())
+
+
+Values = WholeNumber | Ratio | OneOf | SomeOf | FilePath | Pace
