@@ -15,7 +15,7 @@ from pipelines.jobs import JOBS
 from pipelines.proving import lake_proved, proof
 from pipelines.resources import JobLauncher, LakeResource
 from pipelines.run.outcome import ReportKeeper
-from pipelines.schedules import nightly_maintenance, nightly_proof
+from pipelines.schedules import nightly_maintenance, nightly_proof, timed_intake
 from pipelines.sensors import new_segments
 
 
@@ -33,7 +33,7 @@ def build_definitions(
         assets=build_assets(pool),
         asset_checks=[lake_proved],
         jobs=[*JOBS, proof],
-        schedules=[nightly_maintenance, nightly_proof],
+        schedules=[nightly_maintenance, nightly_proof, timed_intake],
         sensors=[new_segments],
         resources={
             "launcher": launcher or JobLauncher(),

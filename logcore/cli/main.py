@@ -44,6 +44,7 @@ JOINED = {
     "demo": "the bundled samples become tables",
     "lineage": "from a row of a table to its bytes; from a table's version to its segments",
     "repair": "repair frontiers, tables and archived files of a lake",
+    "config": "check a policies file",
     "upgrade": "bring a lake of an earlier version to the latest layout",
     "withdraw": "leave out rows that were deleted from records on purpose",
 }

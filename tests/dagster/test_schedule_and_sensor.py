@@ -9,7 +9,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from pipelines.schedules import nightly_maintenance, nightly_proof
+from pipelines.schedules import nightly_maintenance, nightly_proof, timed_intake
 from pipelines.sensors import look, new_segments
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup.registry import key_of, registration_file, remember
@@ -109,6 +109,54 @@ def test_every_night_another_seventh_of_each_lake_is_proved_and_red_where_someth
     assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.ERROR)
     assert check.description == "orders-0 of lake shop, offsets 3..9: archive-file-changed: another digest"
     assert check_of(green, "lake_proved").passed
+
+
+def _with_policies(lake: str, source: Path, text: str) -> Path:
+    policies = source.parent / f"{Path(lake).name}.yaml"
+    policies.write_text(text)
+    remember(lake, Intake((str(source),), policies=str(policies)))
+    return policies
+
+
+def _tick(schedule: dg.ScheduleDefinition, instance: dg.DagsterInstance, when: datetime = NIGHT) -> list[dg.RunRequest]:
+    with dg.build_schedule_context(instance=instance, scheduled_execution_time=when) as context:
+        return list(schedule.evaluate_tick(context).run_requests or [])
+
+
+def test_policies_decide_what_a_night_does_with_each_lake(
+    instance: dg.DagsterInstance, two_lakes: list[str], source: Path
+) -> None:
+    _with_policies(two_lakes[0], source, "lake: {nightly: apply, verify: off, engine: local}")
+    _with_policies(two_lakes[1], source, "lake: {nightly: off}")
+
+    (maintenance,) = _tick(nightly_maintenance, instance)
+    (proof,) = _tick(nightly_proof, instance)
+
+    (of_maintenance,), (of_proof,) = _configs([maintenance]), _configs([proof])
+    assert (of_maintenance["lake"], of_maintenance["apply"]) == (two_lakes[0], True)
+    assert maintenance.run_config["resources"]["launcher"] == {"config": {"engine": "local"}}
+    assert of_proof["lake"] == two_lakes[1]
+
+
+def test_policies_with_a_mistake_leave_out_their_lake_alone(
+    instance: dg.DagsterInstance, two_lakes: list[str], source: Path
+) -> None:
+    _with_policies(two_lakes[0], source, "lake: {}").write_text("lake: {nightly: aply}")
+
+    assert [config["lake"] for config in _configs(_tick(nightly_maintenance, instance))] == [two_lakes[1]]
+
+
+def test_a_lake_with_an_interval_is_read_once_in_each_and_another_never(
+    instance: dg.DagsterInstance, two_lakes: list[str], source: Path
+) -> None:
+    _with_policies(two_lakes[0], source, "lake: {ingest: every 5 min}")
+    minutes = [NIGHT + timedelta(minutes=minute) for minute in range(60)]
+
+    requests = [request for minute in minutes for request in _tick(timed_intake, instance, minute)]
+
+    assert [config["lake"] for config in _configs(requests)] == [two_lakes[0]] * 12
+    assert len({request.run_key for request in requests}) == 12
+    assert timed_intake.default_status is dg.DefaultScheduleStatus.RUNNING
 
 
 def _configs(requests: list[dg.RunRequest]) -> list[dict]:

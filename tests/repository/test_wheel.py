@@ -33,7 +33,7 @@ PLAIN_COMMANDS = {
     "recover",
     "reindex",
 }
-LAKE_COMMANDS = {"run", "watch", "demo", "lineage", "repair", "upgrade", "withdraw"}
+LAKE_COMMANDS = {"run", "watch", "demo", "lineage", "repair", "upgrade", "withdraw", "config"}
 BROUGHT_BY_OTHERS = {"llvmlite": "numba", "py4j": "pyspark", "pydantic": "dagster"}
 """Imported, and not required by name: the version goes with what brings it."""
 NOT_IMPORTED = {

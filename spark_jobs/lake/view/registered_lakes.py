@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from logcore.segments.filenames import TopicPartition
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.segments.archive import read_logs
 from spark_jobs.lake.setup import registry
-from spark_jobs.lake.setup.policies import TopicPolicy, read_policies
+from spark_jobs.lake.setup.policies import LakePolicy, TopicPolicy, read_policies
 from spark_jobs.lake.store import storage
 
 
@@ -50,6 +50,26 @@ class RegisteredLake:
     def is_there(self) -> bool:
         """Whether its directory exists; True for a lake in a store, which is not accessed here."""
         return storage.is_remote(self.path) or os.path.isdir(self.path)
+
+    @property
+    def policy(self) -> LakePolicy:
+        """What schedules do with the lake: its policies, then `apply_nightly` of its registration.
+
+        Raises:
+            UsageError: The policies cannot be used.
+        """
+        policies = read_policies(self.policies)
+        if self.apply_nightly and "nightly" not in policies.stated:
+            return replace(policies.lake, nightly="apply")
+        return policies.lake
+
+    def check_policies(self) -> None:
+        """Read the policies.
+
+        Raises:
+            UsageError: They cannot be used.
+        """
+        read_policies(self.policies)
 
     @property
     def longest_delay_ms(self) -> int:

@@ -70,7 +70,15 @@ def test_help_names_every_command_of_the_contract(capsys: Captured) -> None:
     contract |= {"recover", "reindex", "retain", "compact"}
     for command in contract:
         assert command in shown
-    assert {*main.COMMANDS, *main.JOINED} == contract | {"watch", "demo", "lineage", "repair", "upgrade", "withdraw"}
+    assert {*main.COMMANDS, *main.JOINED} == contract | {
+        "watch",
+        "demo",
+        "lineage",
+        "repair",
+        "upgrade",
+        "withdraw",
+        "config",
+    }
 
 
 def test_an_object_store_is_refused_and_the_rest_goes_on(tmp_path: Path, capsys: Captured) -> None:
