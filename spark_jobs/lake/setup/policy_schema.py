@@ -1,4 +1,4 @@
-"""The JSON schema of ``policies.yaml``, for editors that complete and check while one types.
+"""The JSON schema (draft 2020-12) of ``policies.yaml``, for editors that complete and check while one types.
 
 It is made from the declared settings. ``policies`` is stricter in two places: numbers must be in plain digits, and a
 policy that removes something must state ``cleanup.policy``.
@@ -12,13 +12,10 @@ from typing import Any
 from spark_jobs.lake.setup.policy_settings import LAKE_SETTINGS, SETTINGS, Setting
 from spark_jobs.lake.setup.policy_values import TIMES, FilePath, OneOf, Pace, Ratio, SomeOf, WholeNumber, unit_names
 
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
-
 
 def policy_schema() -> dict[str, Any]:
     """Return the schema as plain values."""
     return {
-        "$schema": DIALECT,
         "title": "Policies of Loglake",
         "type": "object",
         "additionalProperties": False,
