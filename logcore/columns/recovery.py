@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from logcore.columns.decoding.arena import crc32_function
-from logcore.columns.kernels import slots
+from logcore.columns.kernels.call_frames import DOUBT, FULL, address_of
 from logcore.columns.kernels.library import library
-from logcore.columns.kernels.recovering import recovery_slots as at
+from logcore.columns.kernels.recovering import event_row
+from logcore.columns.kernels.recovering.recovery_frame import RUNS, RecoveryFrame
 from logcore.errors import InvalidRecordError
 from logcore.logs.model.producers.producer_state import EndMarker, ProducerReplay
 from logcore.logs.recovery.segment_recovery import (
@@ -71,16 +72,16 @@ class _CompiledRecovery(SegmentRecovery):
         self._bytes = np.frombuffer(content, np.uint8) if len(content) else np.zeros(1, np.uint8)
         self._offsets = np.empty(_ENTRIES * offset_index.ENTRY_SIZE, np.uint8)
         self._times = np.empty(_ENTRIES * time_index.ENTRY_SIZE, np.uint8)
-        self._events = np.zeros((_EVENTS, at.EVENT_WIDTH), np.int64)
-        self._runs = np.empty(at.RUN_SLOTS, np.int64)
-        self._frame = np.zeros(at.FRAME_SLOTS, np.int64)
+        self._events = np.zeros((_EVENTS, event_row.WIDTH), np.int64)
+        self._runs = np.empty(RUNS, np.int64)
+        self._frame = RecoveryFrame()
         frame = self._frame
-        frame[at.SOURCE], frame[at.SIZE] = self._bytes.ctypes.data, len(content)
-        frame[at.BASE_OFFSET], frame[at.INTERVAL] = base_offset, rules.interval_bytes
-        frame[at.TABLES], frame[at.CRC32] = self._library.tables_address, crc32_function()
-        frame[at.OFFSETS], frame[at.TIMES] = self._offsets.ctypes.data, self._times.ctypes.data
-        frame[at.EVENTS], frame[at.EVENT_ROOM] = self._events.ctypes.data, _EVENTS
-        frame[at.RUNS] = self._runs.ctypes.data
+        frame.source, frame.size = address_of(self._bytes), len(content)
+        frame.base_offset, frame.interval = base_offset, rules.interval_bytes
+        frame.checksum_tables, frame.crc32 = self._library.tables_address, crc32_function()
+        frame.offsets, frame.times = address_of(self._offsets), address_of(self._times)
+        frame.events, frame.event_room = address_of(self._events), _EVENTS
+        frame.runs = address_of(self._runs)
 
     def take_plain(self) -> bool:
         """Recover batches as long as they are certainly good. Returns whether something else follows.
@@ -90,23 +91,23 @@ class _CompiledRecovery(SegmentRecovery):
         """
         if self.is_odd and self._have_fallen():
             return True
-        frame, address = self._frame, int(self._frame.ctypes.data)
+        frame = self._frame
         while True:
             offset_room, time_room = self._room()
             self._runs.fill(-1)
-            frame[at.POSITION], frame[at.LAST_OFFSET] = self.valid, self.next_offset - 1
-            frame[at.LAST_ENTRY_AT] = self.last_entry_at
-            frame[at.GREATEST], frame[at.GREATEST_OFFSET] = self.greatest
-            frame[at.LAST_TIMED] = self.last_timed[0]
-            frame[at.EPOCH] = self.epochs[-1].epoch if self.epochs else -1
-            frame[at.REPLAYED_TO] = -1 if self.replayed_to is None else self.replayed_to
-            frame[at.OFFSET_ROOM], frame[at.TIME_ROOM] = offset_room, time_room
-            self._library.call("recover", address)
+            frame.position, frame.last_offset = self.valid, self.next_offset - 1
+            frame.last_entry_at = self.last_entry_at
+            frame.greatest, frame.greatest_offset = self.greatest
+            frame.last_timed = self.last_timed[0]
+            frame.epoch = self.epochs[-1].epoch if self.epochs else -1
+            frame.replayed_to = -1 if self.replayed_to is None else self.replayed_to
+            frame.offset_room, frame.time_room = offset_room, time_room
+            self._library.call("recover", frame)
             begun = self.valid
-            self._take_results(frame.tolist())
-            status = int(frame[at.STATUS])
-            if status != slots.FULL:
-                return status == slots.DOUBT
+            self._take_results(frame)
+            status = frame.status
+            if status != FULL:
+                return status == DOUBT
             if self.valid == begun:  # the index itself is full: the specification decides
                 return True
 
@@ -122,43 +123,45 @@ class _CompiledRecovery(SegmentRecovery):
         times = size // time_index.ENTRY_SIZE - 1 - len(self.time_entries) // time_index.ENTRY_SIZE
         return max(min(offsets, _ENTRIES), 0), max(min(times, _ENTRIES), 0)
 
-    def _take_results(self, found: list[int]) -> None:
-        nbytes = found[at.OFFSET_COUNT] * offset_index.ENTRY_SIZE
+    def _take_results(self, found: RecoveryFrame) -> None:
+        nbytes = found.offset_count * offset_index.ENTRY_SIZE
         if nbytes:
             self.offset_entries += self._offsets[:nbytes].tobytes()
             relative = int.from_bytes(self.offset_entries[-offset_index.ENTRY_SIZE : -4], "big")
             self.last_indexed = self._base_offset + relative
-        nbytes = found[at.TIME_COUNT] * time_index.ENTRY_SIZE
+        nbytes = found.time_count * time_index.ENTRY_SIZE
         if nbytes:
             self.time_entries += self._times[:nbytes].tobytes()
             relative = int.from_bytes(self.time_entries[-4:], "big")
-            self.last_timed = found[at.LAST_TIMED], self._base_offset + relative
-        self.valid, self.next_offset = found[at.POSITION], found[at.LAST_OFFSET] + 1
-        self.last_entry_at = found[at.LAST_ENTRY_AT]
-        self.greatest = found[at.GREATEST], found[at.GREATEST_OFFSET]
-        self.replayed_to = None if found[at.REPLAYED_TO] < 0 else found[at.REPLAYED_TO]
-        for event in self._events[: found[at.EVENT_COUNT]].tolist():
+            self.last_timed = found.last_timed, self._base_offset + relative
+        self.valid, self.next_offset = found.position, found.last_offset + 1
+        self.last_entry_at = found.last_entry_at
+        self.greatest = found.greatest, found.greatest_offset
+        self.replayed_to = None if found.replayed_to < 0 else found.replayed_to
+        for event in self._events[: found.event_count].tolist():
             self._take_event(event)
 
     def _take_event(self, event: list[int]) -> None:
-        if event[at.KIND] == at.NEW_EPOCH:
-            self.take_epoch(event[at.PRODUCER_EPOCH], event[at.BASE])
+        if event[event_row.KIND] == event_row.NEW_EPOCH:
+            self.take_epoch(event[event_row.PRODUCER_EPOCH], event[event_row.BASE])
             return
         run = _Run(
-            event[at.BASE],
-            event[at.LAST],
-            event[at.TIMESTAMP],
-            event[at.PRODUCER_ID],
-            event[at.PRODUCER_EPOCH],
-            event[at.SEQUENCE],
-            event[at.FLAG] != 0,
+            event[event_row.BASE],
+            event[event_row.LAST],
+            event[event_row.TIMESTAMP],
+            event[event_row.PRODUCER_ID],
+            event[event_row.PRODUCER_EPOCH],
+            event[event_row.SEQUENCE],
+            event[event_row.FLAG] != 0,
         )
-        if event[at.KIND] == at.MARKER:
-            marker = EndMarker(event[at.FLAG] != 0, event[at.COORDINATOR_EPOCH], event[at.TIMESTAMP])
+        if event[event_row.KIND] == event_row.MARKER:
+            marker = EndMarker(
+                event[event_row.FLAG] != 0, event[event_row.COORDINATOR_EPOCH], event[event_row.TIMESTAMP]
+            )
             self.take_marker(run, marker)
             return
         try:
-            self.producers.take_data(run, first_offset=event[at.FIRST_BASE])
+            self.producers.take_data(run, first_offset=event[event_row.FIRST_BASE])
         except InvalidRecordError as error:
-            position, offset = event[at.FIRST_POSITION], event[at.FIRST_BASE]
+            position, offset = event[event_row.FIRST_POSITION], event[event_row.FIRST_BASE]
             raise WouldNotStart(error.message, position=position, offset=offset) from error

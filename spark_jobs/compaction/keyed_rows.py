@@ -10,8 +10,8 @@ import numpy as np
 from logcore.columns.checking.bulk_rules import batch_of
 from logcore.columns.cleaning.keyed_batches import KeyedBatches, KeyedChunk, SingleBatch, hashes_of
 from logcore.columns.cleaning.offset_map import HashKey
-from logcore.columns.kernels import slots
-from logcore.columns.kernels.cleaning import cleaning_slots as at_slot
+from logcore.columns.kernels import batch_row
+from logcore.columns.kernels.cleaning.cleaning_frames import NO_KEY, NO_VALUE
 from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, CleanedTransactionState
 from logcore.logs.compaction.cleaning_round import SourceSegment
 from logcore.records.control import control_type
@@ -56,7 +56,7 @@ def keyed_rows(
 def _of_chunk(segment: SourceSegment, chunk: KeyedChunk, transactions: CleanedTransactions) -> KeyedRows:
     table = chunk.table
     left_out, aborted = (np.zeros(chunk.rows, bool) for _ in range(2))
-    for batch in np.flatnonzero(table[:, slots.ATTRIBUTES] & (TRANSACTIONAL_BIT | CONTROL_BIT)):
+    for batch in np.flatnonzero(table[:, batch_row.ATTRIBUTES] & (TRANSACTIONAL_BIT | CONTROL_BIT)):
         scanned, _ = batch_of(table[batch].tolist())
         header, rows = scanned.header, slice(chunk.first_rows[batch], chunk.first_rows[batch + 1])
         left_out[rows] = header.is_control
@@ -66,10 +66,10 @@ def _of_chunk(segment: SourceSegment, chunk: KeyedChunk, transactions: CleanedTr
             transactions.control(header.last_offset, header.producer_id, scanned.control_type)
         elif transactions.data(header.last_offset, header.producer_id, is_transactional=True):
             aborted[rows] = True
-    chosen = (chunk.flags & at_slot.NO_KEY == 0) & ~left_out
+    chosen = (chunk.flags & NO_KEY == 0) & ~left_out
     # The next chunk overwrites this one's memory: selecting rows makes a copy.
     hashed = Hashed(chunk.high[chosen], chunk.low[chosen], chunk.offsets[chosen])
-    return KeyedRows(hashed, (chunk.flags & at_slot.NO_VALUE == 0)[chosen], aborted[chosen])
+    return KeyedRows(hashed, (chunk.flags & NO_VALUE == 0)[chosen], aborted[chosen])
 
 
 def _of_batch(

@@ -18,7 +18,9 @@ from functools import partial
 
 import numpy as np
 
-from logcore.columns.kernels import slots
+from logcore.columns.kernels import batch_row
+from logcore.columns.kernels.call_frames import DONE, address_of
+from logcore.columns.kernels.decoding.decoding_frames import WalkFrame
 from logcore.columns.kernels.library import library
 from tests.bench.corpora import BATCH_BYTES, Corpus, Segment
 from tests.bench.rounds import Contender, Outcome, clocked
@@ -83,15 +85,15 @@ def _crc32c() -> Callable[[memoryview], object]:
 def _walk(content: mmap.mmap) -> None:
     kernels = library()
     data = np.frombuffer(content, np.uint8)
-    table = np.empty((16_384, slots.WIDTH), np.int64)
-    frame = np.zeros(slots.WALK_SLOTS, np.int64)
-    frame[slots.WALK_SOURCE], frame[slots.WALK_SIZE] = data.ctypes.data, len(content)
-    frame[slots.WALK_CEILING] = 2**62
-    frame[slots.WALK_MAX_BATCHES], frame[slots.WALK_MAX_BYTES] = len(table), _PIECE_BYTES
-    frame[slots.WALK_TABLES], frame[slots.WALK_TABLE] = kernels.tables_address, table.ctypes.data
-    while frame[slots.WALK_POSITION] < len(content):
-        kernels.call("walk", frame.ctypes.data)
-        if frame[slots.WALK_STATUS] != slots.DONE:
+    table = np.empty((16_384, batch_row.WIDTH), np.int64)
+    frame = WalkFrame()
+    frame.source, frame.size = address_of(data), len(content)
+    frame.ceiling = 2**62
+    frame.max_batches, frame.max_bytes = len(table), _PIECE_BYTES
+    frame.checksum_tables, frame.table = kernels.tables_address, address_of(table)
+    while frame.position < len(content):
+        kernels.call("walk", frame)
+        if frame.status != DONE:
             raise RuntimeError("the walk doubts a generated segment")
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from logcore.columns.cleaning.cleaned_batches import BatchWriter
 from logcore.columns.cleaning.cleaning import CompiledCleaner
 from logcore.columns.engines import Engine
-from logcore.columns.kernels.cleaning import cleaning_slots as at_slot
+from logcore.columns.kernels.call_frames import address_of
 from logcore.errors import LogError
 from logcore.logs.compaction.cleaner import Cleaner, PlainCleaner
 from logcore.logs.compaction.cleaning_round import CleaningRound, SourceSegment
@@ -175,8 +175,8 @@ def _cleaned_while_it_changes(data: bytes, content: bytes, last: SourceSegment) 
             self._target = np.frombuffer(Guarded(4).last(bytes(room)), np.uint8)
             self._scratch = np.frombuffer(Guarded(4).last(bytes(scratch)), np.uint8)
             frame = self._frame
-            frame[at_slot.TARGET], frame[at_slot.ROOM] = self._target.ctypes.data, room
-            frame[at_slot.SCRATCH], frame[at_slot.SCRATCH_SIZE] = self._scratch.ctypes.data, scratch
+            frame.target, frame.room = address_of(self._target), room
+            frame.scratch, frame.scratch_size = address_of(self._scratch), scratch
 
     cleaner = CompiledCleaner()
     cleaner._writer = Writer()

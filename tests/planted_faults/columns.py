@@ -22,6 +22,27 @@ FAULTS = (
         ("tests/unit/logcore/columns/test_kernels.py", "-k", "checksums and processor"),
     ),
     Fault(
+        "two fields of a call frame are swapped",
+        "logcore/columns/decoding/compiled.py",
+        "frame.wanted_name, frame.wanted_name_size = address_of(self._header[0]), len(name)",
+        "frame.wanted_name, frame.wanted_content_size = address_of(self._header[0]), len(name)",
+        ("tests/unit/logcore/columns/test_header_names.py",),
+    ),
+    Fault(
+        "a kernel gets the call frame of another",
+        "logcore/columns/kernels/library.py",
+        "if _FRAMES[name] is not type(frame):",
+        "if not issubclass(type(frame), CallFrame):",
+        ("tests/unit/logcore/columns/test_call_frames.py",),
+    ),
+    Fault(
+        "compiled code outlives the layout of its call frame",
+        "logcore/columns/kernels/library.py",
+        "[(kernel.name, kernel.frame.described()) for kernel in family.kernels]",
+        "[kernel.name for kernel in family.kernels]",
+        ("tests/unit/logcore/columns/test_kernel_families.py", "-k", "edit_of_a_frame"),
+    ),
+    Fault(
         "a wide copy is a byte short",
         "logcore/columns/kernels/machine/values.py",
         "        if size > 32:",
@@ -115,7 +136,7 @@ FAULTS = (
     Fault(
         "the walk kernel does not look at the successor",
         "logcore/columns/kernels/decoding/batches.py",
-        "good = big_int64(source, behind) > table[row + slots.LAST_OFFSET]",
+        "good = big_int64(source, behind) > table[row + batch_row.LAST_OFFSET]",
         "good = big_int64(source, behind) > 0",
         ("tests/unit/logcore/columns/test_engines.py", "-k", "claims_its_offsets"),
     ),
@@ -164,8 +185,8 @@ FAULTS = (
     Fault(
         "sequences follow where they do not",
         "logcore/columns/checking/bulk_rules.py",
-        "        if last.next_sequence != ordered[at, slots.BASE_SEQUENCE]:",
-        "        if last.next_sequence == ordered[at, slots.BASE_SEQUENCE]:",
+        "        if last.next_sequence != ordered[at, batch_row.BASE_SEQUENCE]:",
+        "        if last.next_sequence == ordered[at, batch_row.BASE_SEQUENCE]:",
         ("tests/unit/logcore/columns/test_checked.py",),
     ),
     Fault(

@@ -118,7 +118,7 @@ FAULTS = (
     Fault(
         "the kernel lets no tombstone go",
         "logcore/columns/kernels/cleaning/cleaning.py",
-        "and (kind & at_slot.NO_VALUE == 0 or needed)",
+        "and (kind & NO_VALUE == 0 or needed)",
         "and True",
         ("tests/property/columns/test_cleaning_properties.py",),
     ),

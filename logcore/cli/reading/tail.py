@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from logcore.columns.checking.chunks import Chunk, Part, part_of
 from logcore.columns.decoding.lanes import CarefulLane, FastLane, SegmentRows
-from logcore.columns.kernels import slots
+from logcore.columns.kernels.call_frames import SLACK, address_of
+from logcore.columns.kernels.decoding.decoding_frames import RecordsFrame
 from logcore.columns.kernels.families import Work
 from logcore.columns.kernels.library import is_chosen
 from logcore.columns.wanted import Wanted
@@ -44,16 +45,16 @@ class _OffsetBuffers:
     def __init__(self) -> None:
         self._held = np.empty(0, np.int64)
 
-    def prepare(self, frame: npt.NDArray[np.int64], rows: int, nbytes: int, headers: int) -> None:
+    def prepare(self, frame: RecordsFrame, rows: int, nbytes: int, headers: int) -> None:
         """Set the frame's only buffer."""
-        frame[slots.ROW_CAPACITY] = rows
-        if self._held.size < rows + slots.SLACK:
-            self._held = np.empty(rows + slots.SLACK, np.int64)
-        frame[slots.TO_OFFSETS] = self._held.ctypes.data
+        frame.row_capacity = rows
+        if self._held.size < rows + SLACK:
+            self._held = np.empty(rows + SLACK, np.int64)
+        frame.to_offsets = address_of(self._held)
 
-    def finish(self, frame: npt.NDArray[np.int64]) -> Offsets:
+    def finish(self, frame: RecordsFrame) -> Offsets:
         """Return the offsets that a kernel wrote."""
-        return self._held[: int(frame[slots.ROWS])].copy()
+        return self._held[: frame.rows].copy()
 
 
 def tail_start(log: SourceLog, wanted: Wanted, count: int, end: int | None = None) -> int | None:

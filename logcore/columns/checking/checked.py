@@ -16,7 +16,7 @@ from logcore.columns.checking.bulk_rules import batch_of, check_table
 from logcore.columns.checking.chunks import CHUNK_BYTES, Chunk, Job, Owner, in_order, jobs, part_of
 from logcore.columns.decoding.batch_table import BatchTable, Table
 from logcore.columns.decoding.lanes import BackOff
-from logcore.columns.kernels import slots
+from logcore.columns.kernels import batch_row
 from logcore.errors import LogError
 from logcore.logs.checks.batch_rules import RecordSums
 from logcore.logs.checks.validation import BatchVerdict, SegmentVerdict
@@ -184,7 +184,7 @@ class _CheckLane:
     def __init__(self, buf: Buffer, ceiling: int, limits: Limits, decode: bool, goes_on: bool) -> None:
         self._batch_table, self._decode = BatchTable(buf, ceiling, limits, goes_on), decode
         self._frame = self._batch_table.emit_frame()
-        self._frame[slots.CHECK_INNER] = self._frame[slots.TAKES_ANY_NAME] = 1
+        self._frame.check_inner = self._frame.takes_any_name = 1
 
     def look(self, seen: Seen, stop: int) -> None:
         """Add batches as long as they are certainly good, at most up to `stop`."""
@@ -195,9 +195,9 @@ class _CheckLane:
             if accepted > first:
                 seen.items.append(batches.table[first:accepted].copy())
             if accepted < batches.count:
-                seen.position = int(batches.table[accepted, slots.POSITION])
+                seen.position = int(batches.table[accepted, batch_row.POSITION])
                 if accepted > first:
-                    seen.next_offset = int(batches.table[accepted - 1, slots.LAST_OFFSET]) + 1
+                    seen.next_offset = int(batches.table[accepted - 1, batch_row.LAST_OFFSET]) + 1
                 return
             seen.position, seen.next_offset = batches.position, batches.next_offset
             if batches.is_doubtful:
@@ -212,7 +212,7 @@ class _CheckLane:
             end = batches.end_of_call(first)
             if batches.is_compressed:
                 end = batches.decompress(first, end)
-            self._frame[slots.SOURCE], self._frame[slots.SOURCE_SIZE] = batches.source()
+            self._frame.source, self._frame.source_size = batches.source()
             accepted = self._inspected(first, end, lowest)
             if accepted < end or end == first:
                 return accepted
@@ -223,9 +223,9 @@ class _CheckLane:
         frame, batches = self._frame, self._batch_table
         if batches.is_messages:
             return batches.unfold(first, end, frame, lowest)
-        frame[slots.FIRST], frame[slots.END], frame[slots.RECORD] = first, end, 0
-        batches.library.call("inspect", frame.ctypes.data)
-        return int(frame[slots.FIRST])
+        frame.first, frame.end, frame.record = first, end, 0
+        batches.library.call("inspect", frame)
+        return frame.first
 
 
 def checked_extent(
@@ -257,7 +257,7 @@ def checked_extent(
         next_offset = seen.next_offset
         for item in seen.items:
             if isinstance(item, np.ndarray):
-                greatest = max(greatest, int(item[:, slots.MAX_TIMESTAMP].max()))
+                greatest = max(greatest, int(item[:, batch_row.MAX_TIMESTAMP].max()))
                 last = batch_of(item[-1].tolist())[0]
             elif isinstance(item, tuple):
                 last = item[0]
@@ -284,7 +284,7 @@ def checked_reading(file: PartitionFile, base_offset: int, next_base_offset: int
                 valid += item[0].header.size
                 greatest = max(greatest, item[0].header.max_timestamp)
             else:
-                valid += int(item[:, slots.SIZE].sum())
-                greatest = max(greatest, int(item[:, slots.MAX_TIMESTAMP].max()))
+                valid += int(item[:, batch_row.SIZE].sum())
+                greatest = max(greatest, int(item[:, batch_row.MAX_TIMESTAMP].max()))
     is_damaged = quarantined > 0 or (sealed and padding > 0)
     return SegmentReading(valid, next_offset, greatest, is_damaged, damage)

@@ -18,7 +18,8 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from logcore.columns.decoding.turns import Turn
-from logcore.columns.kernels import slots
+from logcore.columns.kernels.call_frames import address_of
+from logcore.columns.kernels.decoding.decoding_frames import HopFrame
 from logcore.columns.kernels.library import library
 from logcore.errors import LogError
 from logcore.records.varint import Buffer
@@ -142,24 +143,24 @@ def plan_chunks(
         yield Chunk(0, base_offset, 0)
         return
     held = np.frombuffer(buf, np.uint8)
-    frame = np.zeros(slots.HOP_SLOTS, np.int64)
-    frame[slots.HOP_SOURCE], frame[slots.HOP_SIZE] = held.ctypes.data, size
+    frame = HopFrame()
+    frame.source, frame.size = address_of(held), size
     begun, next_offset = start, base_offset
     while start < size:
-        frame[slots.HOP_POSITION], frame[slots.HOP_NEXT_OFFSET] = start, next_offset
-        frame[slots.HOP_TARGET] = start + nbytes
+        frame.position, frame.next_offset = start, next_offset
+        frame.target = start + nbytes
         if fetched is not None:
             try:
                 fetched.fetch(start, start + nbytes + _HEADER_BYTES)
             except LogError:
                 yield Chunk(start, next_offset, size, start > begun)
                 return
-        kernels.call("hop", frame.ctypes.data)
-        stop = int(frame[slots.HOP_POSITION])
+        kernels.call("hop", frame)
+        stop = frame.position
         if stop < start + nbytes:
             stop = size  # the chain of length fields breaks here, or the file ends
         yield Chunk(start, next_offset, stop, start > begun)
-        start, next_offset = stop, int(frame[slots.HOP_NEXT_OFFSET])
+        start, next_offset = stop, frame.next_offset
 
 
 def in_order(waiting_jobs: Iterator[Job[Owner, Result]], threads: int) -> Iterator[tuple[Job[Owner, Result], Result]]:

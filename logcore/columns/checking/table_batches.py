@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from logcore.columns.decoding.batch_table import Table
-from logcore.columns.kernels import slots
+from logcore.columns.kernels import batch_row
 from logcore.logs.checks.validation import BatchVerdict
 from logcore.records.control import ControlType
 from logcore.records.model import CONTROL_BIT, DELETE_HORIZON_BIT, MAGIC_V2, TRANSACTIONAL_BIT
 
 _CONTROL_NAMES = {0: str(ControlType.ABORT), 1: str(ControlType.COMMIT)}
-_RUN_COLUMNS = [slots.POSITION, slots.BASE_OFFSET, slots.LAST_OFFSET, slots.MAX_TIMESTAMP]
+_RUN_COLUMNS = [batch_row.POSITION, batch_row.BASE_OFFSET, batch_row.LAST_OFFSET, batch_row.MAX_TIMESTAMP]
 
 
 @dataclass(slots=True)
@@ -61,19 +61,19 @@ def batches_of(table: Table, cuts: Sequence[int] = ()) -> Iterator[TableBatch]:
         table: The table.
         cuts: Offsets that the rules read; no joined batch has one inside.
     """
-    spans = table[:, slots.LAST_OFFSET] - table[:, slots.BASE_OFFSET] + 1
-    epochs = table[:, slots.LEADER_EPOCH]
+    spans = table[:, batch_row.LAST_OFFSET] - table[:, batch_row.BASE_OFFSET] + 1
+    epochs = table[:, batch_row.LEADER_EPOCH]
     alike = (
-        (table[:, slots.PRODUCER_ID] == -1).all()
+        (table[:, batch_row.PRODUCER_ID] == -1).all()
         and (epochs == epochs[0]).all()
-        and (table[:, slots.RECORD_COUNT] == spans).all()
-        and (table[1:, slots.BASE_OFFSET] == table[:-1, slots.LAST_OFFSET] + 1).all()
-        and (table[:, slots.ATTRIBUTES] & (CONTROL_BIT | TRANSACTIONAL_BIT | DELETE_HORIZON_BIT) == 0).all()
+        and (table[:, batch_row.RECORD_COUNT] == spans).all()
+        and (table[1:, batch_row.BASE_OFFSET] == table[:-1, batch_row.LAST_OFFSET] + 1).all()
+        and (table[:, batch_row.ATTRIBUTES] & (CONTROL_BIT | TRANSACTIONAL_BIT | DELETE_HORIZON_BIT) == 0).all()
     )
-    first, end = int(table[0, slots.BASE_OFFSET]), int(table[-1, slots.LAST_OFFSET]) + 1
+    first, end = int(table[0, batch_row.BASE_OFFSET]), int(table[-1, batch_row.LAST_OFFSET]) + 1
     if alike and not any(first < cut < end for cut in cuts):
-        position, base = int(table[0, slots.POSITION]), int(table[0, slots.BASE_OFFSET])
-        last, greatest = int(table[-1, slots.LAST_OFFSET]), int(table[:, slots.MAX_TIMESTAMP].max())
+        position, base = int(table[0, batch_row.POSITION]), int(table[0, batch_row.BASE_OFFSET])
+        last, greatest = int(table[-1, batch_row.LAST_OFFSET]), int(table[:, batch_row.MAX_TIMESTAMP].max())
         yield TableBatch(position, base, last, last - base + 1, int(epochs[0]), greatest)
         return
     for row in table.tolist():
@@ -106,23 +106,23 @@ def of_verdict(verdict: BatchVerdict) -> Table:
 
 def end_of(table: Table) -> int:
     """Return the position after the last batch."""
-    return int(table[-1, slots.POSITION] + table[-1, slots.SIZE])
+    return int(table[-1, batch_row.POSITION] + table[-1, batch_row.SIZE])
 
 
 def _batch(row: list[int]) -> TableBatch:
-    modern, attributes = row[slots.MAGIC] >= MAGIC_V2, row[slots.ATTRIBUTES]
+    modern, attributes = row[batch_row.MAGIC] >= MAGIC_V2, row[batch_row.ATTRIBUTES]
     return TableBatch(
-        row[slots.POSITION],
-        row[slots.BASE_OFFSET],
-        row[slots.LAST_OFFSET],
-        row[slots.RECORD_COUNT],
-        row[slots.LEADER_EPOCH],
-        row[slots.MAX_TIMESTAMP],
-        row[slots.PRODUCER_ID],
-        row[slots.PRODUCER_EPOCH],
-        row[slots.BASE_SEQUENCE],
+        row[batch_row.POSITION],
+        row[batch_row.BASE_OFFSET],
+        row[batch_row.LAST_OFFSET],
+        row[batch_row.RECORD_COUNT],
+        row[batch_row.LEADER_EPOCH],
+        row[batch_row.MAX_TIMESTAMP],
+        row[batch_row.PRODUCER_ID],
+        row[batch_row.PRODUCER_EPOCH],
+        row[batch_row.BASE_SEQUENCE],
         modern and attributes & TRANSACTIONAL_BIT != 0,
         modern and attributes & CONTROL_BIT != 0,
-        _CONTROL_NAMES.get(row[slots.CONTROL_TYPE]),
-        row[slots.BASE_TIMESTAMP] if modern and attributes & DELETE_HORIZON_BIT else None,
+        _CONTROL_NAMES.get(row[batch_row.CONTROL_TYPE]),
+        row[batch_row.BASE_TIMESTAMP] if modern and attributes & DELETE_HORIZON_BIT else None,
     )

@@ -17,8 +17,9 @@ from logcore.columns.cleaning.keyed_batches import KeyedChunk
 from logcore.columns.cleaning.offset_map import Offsets
 from logcore.columns.decoding.arena import GzipEncoder, ZstdEncoder, lz4_encoder
 from logcore.columns.decoding.batch_table import Table
-from logcore.columns.kernels import slots
-from logcore.columns.kernels.cleaning import cleaning_slots as at_slot
+from logcore.columns.kernels import batch_row
+from logcore.columns.kernels.call_frames import SLACK, address_of
+from logcore.columns.kernels.cleaning.cleaning_frames import WRITTEN_WIDTH, RewriteFrame
 from logcore.columns.kernels.library import library
 from logcore.records.batch import ATTRIBUTES_AT, HEADER_SIZE, LOG_OVERHEAD, castagnoli
 from logcore.records.compression import Codec, compress
@@ -49,19 +50,19 @@ class BatchWriter:
 
     def __init__(self) -> None:
         self._library = library()
-        self._frame = np.zeros(at_slot.SLOTS, np.int64)
+        self._frame = RewriteFrame()
         self._target = self._scratch = np.empty(0, np.uint8)
         zstd, gzip = ZstdEncoder(), GzipEncoder()
         weakref.finalize(self, zstd.close)
         weakref.finalize(self, gzip.close)
         frame = self._frame
-        frame[at_slot.CHECKSUM_TABLES] = self._library.tables_address
-        frame[at_slot.ENCODERS + Codec.LZ4] = lz4_encoder()
-        frame[at_slot.ENCODERS + Codec.SNAPPY] = jvm_encoder()
+        frame.checksum_tables = self._library.tables_address
+        frame.encoders[Codec.LZ4] = lz4_encoder()
+        frame.encoders[Codec.SNAPPY] = jvm_encoder()
         for codec, its in ((Codec.ZSTD, zstd), (Codec.GZIP, gzip)):
-            frame[at_slot.ENCODERS + codec] = its.function
-            frame[at_slot.ENCODER_STATES + codec], frame[at_slot.ENCODER_RESETS + codec] = its.state, its.reset
-        self._native = [int(codec) for codec in Codec if codec is Codec.NONE or frame[at_slot.ENCODERS + codec]]
+            frame.encoders[codec] = its.function
+            frame.states[codec], frame.resets[codec] = its.state, its.reset
+        self._native = [int(codec) for codec in Codec if codec is Codec.NONE or frame.encoders[codec]]
 
     def write(
         self,
@@ -82,13 +83,13 @@ class BatchWriter:
             kept: For each batch how many rows stay, and how many of them have no value.
             copied: Which batches are copied unchanged.
             chosen: Numbers of the batches to rewrite.
-            horizons: For each chosen batch its delete horizon, or `slots.NONE`.
+            horizons: For each chosen batch its delete horizon, or `batch_row.NONE`.
             odd: Which chosen batches `rebuild` makes.
             rebuild: Makes a batch slowly; also used for batches that the kernel does not accept.
         """
         table = chunk.table
         ends, stamps, apart = self._rewritten(chunk, kept, chosen, horizons, odd, rebuild)
-        sizes, last_stamps = table[:, slots.SIZE].copy(), table[:, slots.MAX_TIMESTAMP].copy()
+        sizes, last_stamps = table[:, batch_row.SIZE].copy(), table[:, batch_row.MAX_TIMESTAMP].copy()
         begins = np.append(0, ends[:-1])
         sizes[chosen], last_stamps[chosen] = ends - begins, stamps
         for batch, made in apart.items():
@@ -97,11 +98,11 @@ class BatchWriter:
         goes_on = copied.copy()
         goes_on[chosen] = True
         order = np.flatnonzero(goes_on)
-        batches = np.empty((len(order), at_slot.WRITTEN_WIDTH), np.int64)
-        batches[:, 1], batches[:, 2] = sizes[order], table[order, slots.LAST_OFFSET]
+        batches = np.empty((len(order), WRITTEN_WIDTH), np.int64)
+        batches[:, 1], batches[:, 2] = sizes[order], table[order, batch_row.LAST_OFFSET]
         batches[:, 3] = last_stamps[order]
         # Where each batch's bytes are: in the segment, in the target, or separate.
-        places = table[:, slots.POSITION].copy()
+        places = table[:, batch_row.POSITION].copy()
         places[chosen] = begins
         return Written(self._pieces(content, order, places[order], sizes[order], copied[order], apart), batches)
 
@@ -142,51 +143,51 @@ class BatchWriter:
             return ends, stamps, apart
         self._make_room(chunk.table[chosen], kept[chosen, 0])
         frame = self._frame
-        frame[at_slot.SOURCE], frame[at_slot.SOURCE_SIZE] = chunk.source
-        frame[at_slot.TABLE] = chunk.table.ctypes.data
-        frame[at_slot.STARTS], frame[at_slot.FLAGS] = chunk.starts.ctypes.data, chunk.flags.ctypes.data
-        frame[at_slot.FIRST_ROWS] = chunk.first_rows.ctypes.data
-        frame[at_slot.KEPT] = kept.ctypes.data
+        frame.source, frame.source_size = chunk.source
+        frame.table = address_of(chunk.table)
+        frame.starts, frame.flags = address_of(chunk.starts), address_of(chunk.flags)
+        frame.first_rows = address_of(chunk.first_rows)
+        frame.kept = address_of(kept)
         chosen, horizons = np.ascontiguousarray(chosen, np.int64), np.ascontiguousarray(horizons, np.int64)
-        frame[at_slot.CHOSEN], frame[at_slot.HORIZONS] = chosen.ctypes.data, horizons.ctypes.data
-        frame[at_slot.ENDS], frame[at_slot.STAMPS] = ends.ctypes.data, stamps.ctypes.data
-        frame[at_slot.USED] = 0
+        frame.chosen, frame.horizons = address_of(chosen), address_of(horizons)
+        frame.ends, frame.stamps = address_of(ends), address_of(stamps)
+        frame.used = 0
         done = 0
         for stop in [*np.flatnonzero(odd).tolist(), count]:
             while done < stop:
-                frame[at_slot.FIRST], frame[at_slot.END] = done, stop
-                self._library.call("rewrite", int(frame.ctypes.data))
-                done = int(frame[at_slot.FIRST])
+                frame.first, frame.end = done, stop
+                self._library.call("rewrite", frame)
+                done = frame.first
                 if done < stop:
                     apart[int(chosen[done])] = rebuild(int(chosen[done]))
-                    ends[done] = frame[at_slot.USED]
+                    ends[done] = frame.used
                     done += 1
             if done < count:
                 apart[int(chosen[done])] = rebuild(int(chosen[done]))
-                ends[done] = frame[at_slot.USED]
+                ends[done] = frame.used
                 done += 1
         self._compress_foreign(chunk.table, kept, chosen, ends, apart)
         return ends, stamps, apart
 
     def _make_room(self, table: Table, kept: Offsets) -> None:
-        most = table[:, slots.BODY_END] - table[:, slots.BODY] + 11 * kept
+        most = table[:, batch_row.BODY_END] - table[:, batch_row.BODY] + 11 * kept
         # A snappy encoder needs room for its worst case.
-        is_snappy = table[:, slots.ATTRIBUTES] & CODEC_MASK == Codec.SNAPPY
+        is_snappy = table[:, batch_row.ATTRIBUTES] & CODEC_MASK == Codec.SNAPPY
         room = int((HEADER_SIZE + most + np.where(is_snappy, most // 5, most >> 6) + 64).sum()) + 4096
         if room > len(self._target):
             self._target = np.empty(room * 5 // 4, np.uint8)
-        scratch = _LIBRARY_ROOM + int(most.max()) + slots.SLACK
+        scratch = _LIBRARY_ROOM + int(most.max()) + SLACK
         if scratch > len(self._scratch):
             self._scratch = np.empty(scratch * 5 // 4, np.uint8)
         frame = self._frame
-        frame[at_slot.TARGET], frame[at_slot.ROOM] = self._target.ctypes.data, len(self._target)
-        frame[at_slot.SCRATCH], frame[at_slot.SCRATCH_SIZE] = self._scratch.ctypes.data, len(self._scratch)
+        frame.target, frame.room = address_of(self._target), len(self._target)
+        frame.scratch, frame.scratch_size = address_of(self._scratch), len(self._scratch)
 
     def _compress_foreign(
         self, table: Table, kept: Offsets, chosen: Offsets, ends: Offsets, apart: dict[int, bytes]
     ) -> None:
         """Compress the sections that the kernel left uncompressed because it has no encoder for their codec."""
-        codecs = table[chosen, slots.ATTRIBUTES] & CODEC_MASK
+        codecs = table[chosen, batch_row.ATTRIBUTES] & CODEC_MASK
         for number in np.flatnonzero(~np.isin(codecs, self._native) & (kept[chosen, 0] > 0)).tolist():
             batch = int(chosen[number])
             if batch not in apart:

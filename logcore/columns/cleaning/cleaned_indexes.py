@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from logcore.columns.cleaning.offset_map import Offsets
-from logcore.columns.kernels.cleaning import cleaning_slots as at_slot
+from logcore.columns.kernels.call_frames import address_of
+from logcore.columns.kernels.cleaning.cleaning_frames import IndexFrame
 from logcore.columns.kernels.library import library
 from logcore.logs.compaction.output_indexes import SegmentIndexes
 from logcore.segments.scanning.scan import MAX_RELATIVE_OFFSET
@@ -19,16 +20,16 @@ class CleanedIndexes(SegmentIndexes):
     def __init__(self, base_offset: int, interval_bytes: int) -> None:
         super().__init__(base_offset)
         self._library = library()
-        self._frame = frame = np.zeros(at_slot.INDEX_WIDTH, np.int64)
-        frame[at_slot.INDEX_INTERVAL], frame[at_slot.INDEX_BASE] = interval_bytes, base_offset
-        frame[at_slot.INDEX_STAMP] = frame[at_slot.INDEX_LAST_STAMP] = NO_TIMESTAMP
-        frame[at_slot.INDEX_STAMP_OFFSET] = base_offset
+        self._frame = frame = IndexFrame()
+        frame.interval, frame.base = interval_bytes, base_offset
+        frame.stamp = frame.last_stamp = NO_TIMESTAMP
+        frame.stamp_offset = base_offset
         self._offsets, self._times = bytearray(), bytearray()
 
     @property
     def max_timestamp(self) -> int | None:
         """The greatest timestamp of the appended batches; None without one."""
-        greatest = int(self._frame[at_slot.INDEX_STAMP])
+        greatest = self._frame.stamp
         return None if greatest == NO_TIMESTAMP else greatest
 
     def take(self, batches: Offsets, base_offsets: Offsets) -> None:
@@ -55,12 +56,12 @@ class CleanedIndexes(SegmentIndexes):
         count, frame = len(batches), self._frame
         offsets = np.empty(count * offset_index.ENTRY_SIZE, np.uint8)
         times = np.empty(count * time_index.ENTRY_SIZE, np.uint8)
-        frame[at_slot.INDEX_POSITIONS], frame[at_slot.INDEX_COUNT] = batches.ctypes.data, count
-        frame[at_slot.INDEX_OFFSETS], frame[at_slot.INDEX_OFFSET_COUNT] = offsets.ctypes.data, 0
-        frame[at_slot.INDEX_TIMES], frame[at_slot.INDEX_TIME_COUNT] = times.ctypes.data, 0
-        self._library.call("index", int(frame.ctypes.data))
-        self._offsets += offsets[: int(frame[at_slot.INDEX_OFFSET_COUNT]) * offset_index.ENTRY_SIZE].tobytes()
-        self._times += times[: int(frame[at_slot.INDEX_TIME_COUNT]) * time_index.ENTRY_SIZE].tobytes()
+        frame.positions, frame.count = address_of(batches), count
+        frame.offsets, frame.offset_count = address_of(offsets), 0
+        frame.times, frame.time_count = address_of(times), 0
+        self._library.call("index", frame)
+        self._offsets += offsets[: frame.offset_count * offset_index.ENTRY_SIZE].tobytes()
+        self._times += times[: frame.time_count * time_index.ENTRY_SIZE].tobytes()
         self.size = int(ends[-1])
         self.batches += count
         self.last_offset = int(batches[-1, 2])
@@ -72,8 +73,8 @@ class CleanedIndexes(SegmentIndexes):
     def time_index(self) -> bytes:
         """The content of the time index, with its closing entry."""
         frame = self._frame
-        greatest, last = int(frame[at_slot.INDEX_STAMP]), int(frame[at_slot.INDEX_LAST_STAMP])
+        greatest, last = frame.stamp, frame.last_stamp
         if greatest <= last:
             return bytes(self._times)
-        closing = time_index.TimeEntry(greatest, int(frame[at_slot.INDEX_STAMP_OFFSET]))
+        closing = time_index.TimeEntry(greatest, frame.stamp_offset)
         return bytes(self._times) + time_index.encode([closing], self._base_offset)

@@ -31,8 +31,9 @@ from logcore.columns.cleaning.hashed_newest import HashedNewest
 from logcore.columns.cleaning.keyed_batches import KeyedBatches, KeyedChunk, SingleBatch
 from logcore.columns.cleaning.newest_bits import NewestBits
 from logcore.columns.cleaning.offset_map import HashKey, OffsetMap, Offsets
-from logcore.columns.kernels import slots
-from logcore.columns.kernels.cleaning import cleaning_slots as at_slot
+from logcore.columns.kernels import batch_row
+from logcore.columns.kernels.call_frames import address_of
+from logcore.columns.kernels.cleaning.cleaning_frames import ALL_GO, ALL_STAY, BY_KEY, LEFT_OUT, SurvivorsFrame
 from logcore.columns.kernels.library import library
 from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, CleanedTransactionState
 from logcore.logs.compaction.cleaner import SegmentCleaner, SegmentOutput
@@ -82,7 +83,7 @@ class CompiledCleaner(SegmentCleaner["_Output"]):
         and the last of these offsets.
         """
         self._has_only_bits = False
-        self._survivors = np.zeros(at_slot.SLOTS, np.int64)
+        self._survivors = SurvivorsFrame()
         self._writer = BatchWriter()
 
     @classmethod
@@ -138,8 +139,8 @@ class CompiledCleaner(SegmentCleaner["_Output"]):
                 self._is_plain = False
             else:
                 is_full = put_chunk(batches, transactions, self._newest, round)
-                self._is_plain = self._is_plain and int(batches.table[0, slots.BASE_OFFSET]) > self._last_mapped
-                self._last_mapped = int(batches.table[-1, slots.LAST_OFFSET])
+                self._is_plain = self._is_plain and int(batches.table[0, batch_row.BASE_OFFSET]) > self._last_mapped
+                self._last_mapped = int(batches.table[-1, batch_row.LAST_OFFSET])
             if is_full:
                 return True
         # Not if the map was full: the rest may contain the same offsets again.
@@ -169,48 +170,46 @@ class CompiledCleaner(SegmentCleaner["_Output"]):
             if aborted is not None:
                 output.abort(aborted)
         # The tracker needs only the last offset of non-transactional data.
-        self.transactions.data(int(table[-1, slots.LAST_OFFSET]), -1, is_transactional=False)
+        self.transactions.data(int(table[-1, batch_row.LAST_OFFSET]), -1, is_transactional=False)
         if not chunk.is_newest:
             self._newest.find_chunk(chunk)
         kept = self._kept(chunk, fate, round)
         some = kept[:, 0] > 0
         # Batches that need a delete horizon and do not have one.
         stamped = some & ~fate.has_horizon & ((kept[:, 1] > 0) | fate.without_data)
-        copied = some & (kept[:, 0] == table[:, slots.RECORD_COUNT]) & ~stamped
+        copied = some & (kept[:, 0] == table[:, batch_row.RECORD_COUNT]) & ~stamped
         chosen = np.flatnonzero((some | fate.keeps_empty) & ~copied)
-        horizons = np.where(fate.has_horizon, table[:, slots.BASE_TIMESTAMP], slots.NONE)
+        horizons = np.where(fate.has_horizon, table[:, batch_row.BASE_TIMESTAMP], batch_row.NONE)
         horizons[stamped] = round.as_of_ms + round.delete_retention_ms
 
         def rebuild(batch: int) -> bytes:
             header, _ = _header_of(table, batch)
-            position = int(table[batch, slots.POSITION])
+            position = int(table[batch, batch_row.POSITION])
             found = list(read_records(segment.content, position, header, self._limits))
             retention = Retention.RETAIN_EMPTY if fate.keeps_empty[batch] else Retention.DELETE_EMPTY
-            verdict = RetentionVerdict(
-                retention, int(fate.modes[batch]) == at_slot.ALL_GO, bool(fate.without_data[batch])
-            )
+            verdict = RetentionVerdict(retention, int(fate.modes[batch]) == ALL_GO, bool(fate.without_data[batch]))
             return retained(segment, position, header, found, verdict, self._newest, round).content
 
-        odd = fate.is_odd[chosen] | ((horizons[chosen] < 0) & (horizons[chosen] != slots.NONE))
+        odd = fate.is_odd[chosen] | ((horizons[chosen] < 0) & (horizons[chosen] != batch_row.NONE))
         written = self._writer.write(segment.content, chunk, kept, copied, chosen, horizons[chosen], odd, rebuild)
         output.records += int(kept[:, 0].sum())
-        output.removed += int((table[:, slots.RECORD_COUNT] - kept[:, 0]).sum())
+        output.removed += int((table[:, batch_row.RECORD_COUNT] - kept[:, 0]).sum())
         output.rebuilt += len(chosen)
         goes_on = copied.copy()
         goes_on[chosen] = True
-        output.take(written.pieces, written.batches, table[goes_on, slots.BASE_OFFSET])
+        output.take(written.pieces, written.batches, table[goes_on, batch_row.BASE_OFFSET])
 
     def _kept(self, chunk: KeyedChunk, fate: _Fate, round: CleaningRound) -> Offsets:
         """Count for each batch the records that stay, and those of them without a value; mark their rows."""
         frame, kept = self._survivors, np.empty((len(chunk), 2), np.int64)
-        frame[at_slot.OFFSETS], frame[at_slot.FLAGS] = chunk.offsets.ctypes.data, chunk.flags.ctypes.data
-        frame[at_slot.NEWEST], frame[at_slot.FIRST_ROWS] = chunk.newest.ctypes.data, chunk.first_rows.ctypes.data
-        frame[at_slot.MODES], frame[at_slot.NEEDS] = fate.modes.ctypes.data, fate.needs.ctypes.data
-        frame[at_slot.KEPT] = kept.ctypes.data
-        frame[at_slot.LATEST] = self._newest.latest
-        frame[at_slot.FROZEN] = _NEVER_FROZEN if round.frozen_from is None else round.frozen_from
-        frame[at_slot.FIRST], frame[at_slot.END] = 0, len(chunk)
-        library().call("survivors", int(frame.ctypes.data))
+        frame.offsets, frame.flags = address_of(chunk.offsets), address_of(chunk.flags)
+        frame.newest, frame.first_rows = address_of(chunk.newest), address_of(chunk.first_rows)
+        frame.modes, frame.needs = address_of(fate.modes), address_of(fate.needs)
+        frame.kept = address_of(kept)
+        frame.latest = self._newest.latest
+        frame.frozen = _NEVER_FROZEN if round.frozen_from is None else round.frozen_from
+        frame.end = len(chunk)
+        library().call("survivors", frame)
         return kept
 
 
@@ -243,11 +242,11 @@ class _LastOfProducers:
 
     def end_at(self, table: Offsets) -> Flags:
         """Which batches of a table are the last data of their producer."""
-        ids = table[:, slots.PRODUCER_ID]
+        ids = table[:, batch_row.PRODUCER_ID]
         if not len(self._ids):
             return np.zeros(len(table), bool)
         at = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
-        found: Flags = (ids >= 0) & (self._ids[at] == ids) & (self._offsets[at] == table[:, slots.LAST_OFFSET])
+        found: Flags = (ids >= 0) & (self._ids[at] == ids) & (self._offsets[at] == table[:, batch_row.LAST_OFFSET])
         return found
 
 
@@ -255,17 +254,17 @@ class _Fate:
     """The decision about each batch of a chunk, before its records are read."""
 
     def __init__(self, table: Offsets, keeps_empty: Flags, as_of_ms: int) -> None:
-        attributes, ids = table[:, slots.ATTRIBUTES], table[:, slots.PRODUCER_ID]
+        attributes, ids = table[:, batch_row.ATTRIBUTES], table[:, batch_row.PRODUCER_ID]
         self.keeps_empty = keeps_empty
         """A batch without remaining records stays as an empty batch."""
-        self.modes = np.full(len(table), at_slot.BY_KEY, np.int64)
+        self.modes = np.full(len(table), BY_KEY, np.int64)
         self.without_data = np.zeros(len(table), bool)
         """A marker of a transaction without remaining data."""
         self.has_horizon: Flags = attributes & DELETE_HORIZON_BIT != 0
-        passed = self.has_horizon & (table[:, slots.BASE_TIMESTAMP] <= as_of_ms)
+        passed = self.has_horizon & (table[:, batch_row.BASE_TIMESTAMP] <= as_of_ms)
         self.needs = (~passed).astype(np.int64)
         """1: tombstones of the batch stay."""
-        epochs, sequences = table[:, slots.PRODUCER_EPOCH], table[:, slots.BASE_SEQUENCE]
+        epochs, sequences = table[:, batch_row.PRODUCER_EPOCH], table[:, batch_row.BASE_SEQUENCE]
         control = attributes & CONTROL_BIT != 0
         self.is_odd: Flags = ((ids >= 0) & ((epochs < 0) | ((sequences < 0) & ~control))) | (
             (attributes & TRANSACTIONAL_BIT != 0) & (ids < 0)
@@ -275,21 +274,21 @@ class _Fate:
     @classmethod
     def of(cls, table: Offsets, round: CleaningRound, producers: _LastOfProducers) -> _Fate:
         end = round.high_watermark if round.line.keeps_batch_at_high_watermark else round.upper_bound_offset
-        return cls(table, producers.end_at(table) | (table[:, slots.LAST_OFFSET] + 1 == end), round.as_of_ms)
+        return cls(table, producers.end_at(table) | (table[:, batch_row.LAST_OFFSET] + 1 == end), round.as_of_ms)
 
     def record(self, batch: int, header: BatchHeader, verdict: RetentionVerdict) -> None:
         """Record the decision about a batch of a transaction, or a control batch."""
         self.keeps_empty[batch] = verdict.retention is Retention.RETAIN_EMPTY
         if verdict.discards:
-            self.modes[batch] = at_slot.ALL_GO
+            self.modes[batch] = ALL_GO
         elif header.is_control:
-            self.modes[batch] = at_slot.ALL_STAY
+            self.modes[batch] = ALL_STAY
         self.without_data[batch] = verdict.is_marker_without_data
 
 
 def _of_transactions(table: Offsets) -> list[int]:
     """Return the transactional and control batches of a table."""
-    special = table[:, slots.ATTRIBUTES] & (TRANSACTIONAL_BIT | CONTROL_BIT) != 0
+    special = table[:, batch_row.ATTRIBUTES] & (TRANSACTIONAL_BIT | CONTROL_BIT) != 0
     return [int(batch) for batch in np.flatnonzero(special)]
 
 
@@ -306,13 +305,13 @@ def put_chunk(chunk: KeyedChunk, transactions: CleanedTransactions, newest: Hash
         if header.is_control:
             transactions.control(header.last_offset, header.producer_id, kind)
         elif transactions.data(header.last_offset, header.producer_id, is_transactional=True):
-            chunk.flags[chunk.first_rows[batch] : chunk.first_rows[batch + 1]] |= at_slot.LEFT_OUT
+            chunk.flags[chunk.first_rows[batch] : chunk.first_rows[batch + 1]] |= LEFT_OUT
     taken = newest.put_chunk(chunk, round.first_dirty_offset)
     whole = len(table)
     if taken < chunk.rows:
         whole = int(np.searchsorted(chunk.first_rows, taken, side="right")) - 1
-    if whole and int(table[whole - 1, slots.LAST_OFFSET]) >= round.first_dirty_offset:
-        newest.latest = int(table[whole - 1, slots.LAST_OFFSET])
+    if whole and int(table[whole - 1, batch_row.LAST_OFFSET]) >= round.first_dirty_offset:
+        newest.latest = int(table[whole - 1, batch_row.LAST_OFFSET])
     if taken < chunk.rows:
         newest.latest = max(newest.latest, newest.map.last_put)
         return True

@@ -24,8 +24,9 @@ import numpy.typing as npt
 from logcore.columns.cleaning.newest_bits import NewestBits
 from logcore.columns.cleaning.offset_map import Halves, HashKey, Offsets
 from logcore.columns.decoding.batch_table import BatchTable, Table
-from logcore.columns.kernels import slots
-from logcore.columns.kernels.cleaning import cleaning_slots as at_slot
+from logcore.columns.kernels import batch_row
+from logcore.columns.kernels.call_frames import Address, address_of
+from logcore.columns.kernels.cleaning.cleaning_frames import HashFrame, RowsFrame
 from logcore.columns.kernels.library import library
 from logcore.logs.compaction.cleaning_round import SourceSegment
 from logcore.records.batch import BatchHeader, read_header
@@ -48,9 +49,10 @@ class SingleBatch:
 class KeyedChunk:
     """Batches with their records as rows; views of buffers that the next chunk overwrites.
 
-    `table`: rows of `kernels.slots`. `first_rows`: the first row of each batch, then the number of rows. `newest`: room
-    for the results of a map. `source`: (address, size) of the bytes that BODY and `starts` refer to. `is_newest`: the
-    rows are only the records that are the newest of their key; `newest` contains their offsets, and hashes are not set.
+    `table`: rows of `kernels.batch_row`. `first_rows`: the first row of each batch, then the number of rows. `newest`:
+    room for the results of a map. `source`: (address, size) of the bytes that BODY and `starts` refer to. `is_newest`:
+    the rows are only the records that are the newest of their key; `newest` contains their offsets, and hashes are not
+    set.
     """
 
     table: Table
@@ -61,7 +63,7 @@ class KeyedChunk:
     starts: Offsets
     flags: npt.NDArray[np.uint8]
     newest: Offsets
-    source: tuple[int, int]
+    source: tuple[Address, int]
     is_newest: bool = False
 
     def __len__(self) -> int:
@@ -79,7 +81,7 @@ class KeyedBatches:
     def __init__(self, hash_key: HashKey, limits: Limits = DEFAULT_LIMITS) -> None:
         self._library = library()
         self._limits = limits
-        self._frame = np.zeros(at_slot.SLOTS, np.int64)
+        self._frame = RowsFrame()
         hash_key.set(self._frame)
         self._first_rows = np.zeros(1, np.int64)
         self._hold(1 << 12)
@@ -89,10 +91,10 @@ class KeyedBatches:
         self._offsets, self._starts = np.empty(rows, np.int64), np.empty(rows, np.int64)
         self._newest, self._flags = np.empty(rows, np.int64), np.empty(rows, np.uint8)
         frame = self._frame
-        frame[at_slot.CAPACITY] = rows
-        frame[at_slot.HIGH], frame[at_slot.LOW] = self._high.ctypes.data, self._low.ctypes.data
-        frame[at_slot.OFFSETS], frame[at_slot.STARTS] = self._offsets.ctypes.data, self._starts.ctypes.data
-        frame[at_slot.FLAGS] = self._flags.ctypes.data
+        frame.capacity = rows
+        frame.high, frame.low = address_of(self._high), address_of(self._low)
+        frame.offsets, frame.starts = address_of(self._offsets), address_of(self._starts)
+        frame.flags = address_of(self._flags)
 
     def of(
         self, segment: SourceSegment, position: int = 0, bits: NewestBits | None = None
@@ -135,7 +137,7 @@ class KeyedBatches:
             end = first if batches.is_messages else batches.count
             if batches.is_compressed and not batches.is_messages:
                 end = batches.decompress(first, end)
-            was_mapped = batches.table[first, slots.POSITION] >= segment.dirty_position
+            was_mapped = batches.table[first, batch_row.POSITION] >= segment.dirty_position
             if bits is not None and was_mapped and bits.describe(batches.table[first:end]):
                 chunk = self._chunk(batches, first, end, bits)
                 if chunk is not None:
@@ -154,29 +156,29 @@ class KeyedBatches:
                 first += 1
 
     def _single(self, segment: SourceSegment, batches: BatchTable, batch: int) -> SingleBatch:
-        position = int(batches.table[batch, slots.POSITION])
+        position = int(batches.table[batch, batch_row.POSITION])
         return SingleBatch(position, read_header(segment.content, position))
 
     def _chunk(self, batches: BatchTable, first: int, end: int, bits: NewestBits | None = None) -> KeyedChunk | None:
         """Read batches from `first` on, None if they are not certainly good; with `bits` only the newest records."""
         table = batches.table[first:end]
-        bodies = table[:, slots.BODY_END] - table[:, slots.BODY]
-        rows = int(np.minimum(table[:, slots.RECORD_COUNT], bodies // _SMALLEST_RECORD).sum())
+        bodies = table[:, batch_row.BODY_END] - table[:, batch_row.BODY]
+        rows = int(np.minimum(table[:, batch_row.RECORD_COUNT], bodies // _SMALLEST_RECORD).sum())
         frame = self._frame
-        if rows > frame[at_slot.CAPACITY]:
+        if rows > frame.capacity:
             self._hold(rows * 5 // 4)
         if len(self._first_rows) <= len(table):
             self._first_rows = np.zeros(max(len(table) + 1, 256), np.int64)
-        frame[at_slot.FIRST_ROWS] = self._first_rows.ctypes.data
-        frame[at_slot.SOURCE], frame[at_slot.SOURCE_SIZE] = batches.source()
-        frame[at_slot.TABLE] = table.ctypes.data
-        frame[at_slot.FIRST], frame[at_slot.END], frame[at_slot.ROWS] = 0, end - first, 0
+        frame.first_rows = address_of(self._first_rows)
+        frame.source, frame.source_size = batches.source()
+        frame.table = address_of(table)
+        frame.first, frame.end, frame.rows = 0, end - first, 0
         if bits is None:
-            self._library.call("hash_keys", int(frame.ctypes.data))
+            self._library.call("hash_keys", frame)
         else:
-            frame[at_slot.BITS], frame[at_slot.BITS_FROM] = bits.bits.ctypes.data, bits.first
-            self._library.call("newest_rows", int(frame.ctypes.data))
-        count, rows = int(frame[at_slot.FIRST]), int(frame[at_slot.ROWS])
+            frame.bits, frame.bits_from = address_of(bits.bits), bits.first
+            self._library.call("newest_rows", frame)
+        count, rows = frame.first, frame.rows
         if not count:
             return None
         return KeyedChunk(
@@ -202,12 +204,12 @@ def hashes_of(keys: Sequence[bytes], hash_key: HashKey) -> tuple[Halves, Halves]
 
 def hashes_in(joined: npt.NDArray[np.uint8], starts: Offsets, hash_key: HashKey) -> tuple[Halves, Halves]:
     """Return the same for keys that are stored without gaps; the last one ends at the last of `starts`."""
-    frame, count = np.zeros(at_slot.SLOTS, np.int64), len(starts) - 1
+    frame, count = HashFrame(), len(starts) - 1
     hash_key.set(frame)
     high, low = np.empty(count, np.uint64), np.empty(count, np.uint64)
-    frame[at_slot.SOURCE], frame[at_slot.SOURCE_SIZE] = joined.ctypes.data, len(joined)
-    frame[at_slot.STARTS] = starts.ctypes.data
-    frame[at_slot.HIGH], frame[at_slot.LOW] = high.ctypes.data, low.ctypes.data
-    frame[at_slot.FIRST], frame[at_slot.END] = 0, count
-    library().call("hash_bytes", int(frame.ctypes.data))
+    frame.source, frame.source_size = address_of(joined), len(joined)
+    frame.starts = address_of(starts)
+    frame.high, frame.low = address_of(high), address_of(low)
+    frame.count = count
+    library().call("hash_bytes", frame)
     return high, low

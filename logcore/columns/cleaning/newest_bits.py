@@ -10,7 +10,7 @@ import numpy as np
 
 from logcore.columns.cleaning.offset_map import OffsetMap, Offsets
 from logcore.columns.decoding.batch_table import Table
-from logcore.columns.kernels import slots
+from logcore.columns.kernels import batch_row
 from logcore.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT
 
 MOST_BYTES = 16 << 20
@@ -65,7 +65,7 @@ class NewestBits:
         """Whether the bits are enough to clean these batches, in the order of their offsets."""
         return bool(
             len(table)
-            and table[0, slots.BASE_OFFSET] >= self.first
-            and table[-1, slots.LAST_OFFSET] < self.end
-            and not np.any(table[:, slots.ATTRIBUTES] & (TRANSACTIONAL_BIT | CONTROL_BIT))
+            and table[0, batch_row.BASE_OFFSET] >= self.first
+            and table[-1, batch_row.LAST_OFFSET] < self.end
+            and not np.any(table[:, batch_row.ATTRIBUTES] & (TRANSACTIONAL_BIT | CONTROL_BIT))
         )

@@ -25,14 +25,25 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from logcore.columns.kernels import slots
-from logcore.columns.kernels.cleaning import cleaning_slots as at_slot
+from logcore.columns.kernels.call_frames import FULL, Address, Unsigned, address_of
+from logcore.columns.kernels.cleaning.cleaning_frames import (
+    MOST_ASIDE,
+    PART_ADDRESS,
+    PART_MOST,
+    PART_SLOTS,
+    PART_WIDTH,
+    SLOT_BYTES,
+    HashFrame,
+    MapFrame,
+    PartFrame,
+    RowsFrame,
+)
 from logcore.columns.kernels.library import library
 from logcore.storage.machine.anonymous_memory import HUGE_PAGE, AnonymousMemory
 
 _PART_BITS = 4
 _FIRST_SLOTS = 1 << 14
-HELD_AT_LEAST = _FIRST_SLOTS * at_slot.SLOT_BYTES
+HELD_AT_LEAST = _FIRST_SLOTS * SLOT_BYTES
 """Bytes of an empty map."""
 MOST_BYTES_A_KEY = 51
 _MOST_SLOTS = (1 << 32) - 1
@@ -60,10 +71,9 @@ class HashKey:
             raise ValueError(f"a hash key has 16 bytes, not {len(secret)}")
         return cls(int.from_bytes(secret[:8], "little"), int.from_bytes(secret[8:], "little"))
 
-    def set(self, frame: npt.NDArray[np.int64]) -> None:
-        """Set it in the frame of `hash_keys`."""
-        halves = frame.view(np.uint64)
-        halves[at_slot.KEY_0], halves[at_slot.KEY_1] = self.first, self.second
+    def set(self, frame: RowsFrame | HashFrame) -> None:
+        """Set it in the frame of a kernel that hashes."""
+        frame.key_0, frame.key_1 = Unsigned(self.first), Unsigned(self.second)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,36 +99,35 @@ class OffsetMap:
 
     def __init__(self, max_keys: int | None = None, *, expected: int = 0) -> None:
         self._library = library()
-        self._frame = np.zeros(at_slot.SLOTS, np.int64)
-        self._address = int(self._frame.ctypes.data)
-        self._moves = np.zeros(at_slot.MOVE_WIDTH, np.int64)
+        self._frame = MapFrame()
+        self._moves = PartFrame()
         self._memory: list[AnonymousMemory] = []
         self._aside: AnonymousMemory | None = None
         self.nbytes = self.peak_nbytes = 0
         """Bytes of its slots now, and the greatest value so far."""
         first = _first_slots(expected)
-        memory = AnonymousMemory(first * at_slot.SLOT_BYTES, grows=True)
+        memory = AnonymousMemory(first * SLOT_BYTES, grows=True)
         bits = 0 if memory.can_lengthen else _PART_BITS
         if bits:
             first = _first_slots(expected, bits)
-            memory = AnonymousMemory(first * at_slot.SLOT_BYTES)
-        self._parts = np.zeros((1 << bits, at_slot.PART_WIDTH), np.int64)
+            memory = AnonymousMemory(first * SLOT_BYTES)
+        self._parts = np.zeros((1 << bits, PART_WIDTH), np.int64)
         for part in range(1 << bits):
-            self._memory.append(memory if part == 0 else AnonymousMemory(first * at_slot.SLOT_BYTES))
+            self._memory.append(memory if part == 0 else AnonymousMemory(first * SLOT_BYTES))
             self._count(len(self._memory[part]))
             self._describe(part, first)
-        self._frame[at_slot.PARTS], self._frame[at_slot.PART_SHIFT] = self._parts.ctypes.data, 63 - bits
-        self._frame[at_slot.MOST_KEYS] = -1 if max_keys is None else max_keys
-        self._frame[at_slot.LAST_PUT] = -1
+        self._frame.parts, self._frame.part_shift = address_of(self._parts), 63 - bits
+        self._frame.most_keys = -1 if max_keys is None else max_keys
+        self._frame.last_put = -1
         self._no_flags = np.zeros(0, np.uint8)
 
     def __len__(self) -> int:
-        return int(self._frame[at_slot.KEYS])
+        return self._frame.keys
 
     @property
     def last_put(self) -> int:
         """Offset of the last row that was put; -1 before the first one."""
-        return int(self._frame[at_slot.LAST_PUT])
+        return self._frame.last_put
 
     def put(
         self, high: Halves, low: Halves, offsets: Offsets, flags: npt.NDArray[np.uint8] | None = None, since: int = 0
@@ -129,7 +138,7 @@ class OffsetMap:
             high: First halves of the hashes.
             low: Second halves of the hashes.
             offsets: Offsets of the rows.
-            flags: `kernels.cleaning_slots`; None for no flags.
+            flags: `cleaning_frames`; None for no flags.
             since: Rows with lower offsets are left out.
 
         Returns:
@@ -137,28 +146,28 @@ class OffsetMap:
         """
         count = len(offsets)
         frame = self._of(high, low, flags, count)
-        frame[at_slot.OFFSETS] = offsets.ctypes.data
-        frame[at_slot.SINCE] = since
+        frame.offsets = address_of(offsets)
+        frame.since = since
         return self._filled(count)
 
-    def _of(self, high: Halves, low: Halves, flags: npt.NDArray[np.uint8] | None, count: int) -> Offsets:
+    def _of(self, high: Halves, low: Halves, flags: npt.NDArray[np.uint8] | None, count: int) -> MapFrame:
         frame = self._frame
         if flags is None:
             if len(self._no_flags) < count:
                 self._no_flags = np.zeros(count, np.uint8)
             flags = self._no_flags
-        frame[at_slot.HIGH], frame[at_slot.LOW] = high.ctypes.data, low.ctypes.data
-        frame[at_slot.FLAGS] = flags.ctypes.data
-        frame[at_slot.FIRST], frame[at_slot.END] = 0, count
+        frame.high, frame.low = address_of(high), address_of(low)
+        frame.flags = address_of(flags)
+        frame.first, frame.end = 0, count
         return frame
 
     def _filled(self, count: int) -> int:
         frame = self._frame
         while True:
-            self._library.call("put_newest", self._address)
-            if frame[at_slot.STATUS] != slots.FULL:
-                return int(frame[at_slot.FIRST])
-            self._grow(int(frame[at_slot.PART]))
+            self._library.call("put_newest", self._frame)
+            if frame.status != FULL:
+                return frame.first
+            self._grow(frame.part)
 
     def find(
         self, high: Halves, low: Halves, flags: npt.NDArray[np.uint8] | None = None, into: Offsets | None = None
@@ -167,26 +176,26 @@ class OffsetMap:
         count = len(high)
         frame = self._of(high, low, flags, count)
         newest = np.empty(count, np.int64) if into is None else into
-        frame[at_slot.NEWEST] = newest.ctypes.data
-        self._library.call("find_newest", self._address)
+        frame.newest = address_of(newest)
+        self._library.call("find_newest", self._frame)
         return newest
 
     def mark(self, bits: npt.NDArray[np.uint8], first: int, end: int) -> None:
         """Set the bits of the map's offsets in first..end."""
         frame = self._frame
-        frame[at_slot.BITS], frame[at_slot.BITS_FROM], frame[at_slot.BITS_END] = bits.ctypes.data, first, end
-        self._library.call("mark_newest", self._address)
+        frame.bits, frame.bits_from, frame.bits_end = address_of(bits), first, end
+        self._library.call("mark_newest", self._frame)
 
     def held(self) -> NewestHashes:
         """Return the content."""
         count = len(self)
         high, low, offsets = np.empty(count, np.uint64), np.empty(count, np.uint64), np.empty(count, np.int64)
         move = self._moves
-        move[at_slot.MOVE_HIGH], move[at_slot.MOVE_LOW] = high.ctypes.data, low.ctypes.data
-        move[at_slot.MOVE_OFFSETS], move[at_slot.MOVE_COUNT] = offsets.ctypes.data, 0
+        move.high, move.low = address_of(high), address_of(low)
+        move.offsets, move.count = address_of(offsets), 0
         for address, count_of, _, _ in self._parts.tolist():
-            move[at_slot.MOVE_FROM], move[at_slot.MOVE_SLOTS] = address, count_of
-            self._library.call("take_part", int(move.ctypes.data))
+            move.source, move.source_slots = Address(address), count_of
+            self._library.call("take_part", move)
         return NewestHashes(high, low, offsets)
 
     def _count(self, more: int) -> None:
@@ -195,16 +204,16 @@ class OffsetMap:
 
     def _describe(self, part: int, count: int) -> None:
         row = self._parts[part]
-        row[at_slot.PART_ADDRESS], row[at_slot.PART_SLOTS] = self._memory[part].address, count
-        row[at_slot.PART_MOST] = count * 3 // 4
+        row[PART_ADDRESS], row[PART_SLOTS] = self._memory[part].address, count
+        row[PART_MOST] = count * 3 // 4
 
     def _grow(self, part: int) -> None:
-        memory, held = self._memory[part], int(self._parts[part, at_slot.PART_SLOTS])
+        memory, held = self._memory[part], int(self._parts[part, PART_SLOTS])
         count = _more_slots(held)
         if count > _MOST_SLOTS:
             raise MemoryError(f"a map of {len(self)} keys cannot grow any more")
-        if memory.lengthen(count * at_slot.SLOT_BYTES):
-            self._count((count - held) * at_slot.SLOT_BYTES)
+        if memory.lengthen(count * SLOT_BYTES):
+            self._count((count - held) * SLOT_BYTES)
             self._spread(part, held, count)
         else:
             self._move_part(part, [(memory, held)], count)
@@ -213,22 +222,22 @@ class OffsetMap:
     def _spread(self, part: int, held: int, count: int) -> None:
         """Move the content of the first slots of a part to its places among all slots."""
         if self._aside is None:
-            self._aside = AnonymousMemory(at_slot.MOST_ASIDE * at_slot.SLOT_BYTES)
+            self._aside = AnonymousMemory(MOST_ASIDE * SLOT_BYTES)
         memory, aside, move = self._memory[part], self._aside, self._moves
-        move[at_slot.MOVE_FROM], move[at_slot.MOVE_SLOTS] = memory.address, held
-        move[at_slot.MOVE_TO], move[at_slot.MOVE_TO_SLOTS] = aside.address, count
-        self._library.call("spread_part", int(move.ctypes.data))
-        if move[at_slot.MOVE_STATUS] == slots.FULL:
-            self._move_part(part, [(memory, count), (aside, int(move[at_slot.MOVE_COUNT]))], count)
+        move.source, move.source_slots = Address(memory.address), held
+        move.target, move.target_slots = Address(aside.address), count
+        self._library.call("spread_part", move)
+        if move.status == FULL:
+            self._move_part(part, [(memory, count), (aside, move.count)], count)
 
     def _move_part(self, part: int, sources: Sequence[tuple[AnonymousMemory, int]], count: int) -> None:
         """Make a part of `count` slots with the content of (memory, slots)."""
-        target, move = AnonymousMemory(count * at_slot.SLOT_BYTES), self._moves
+        target, move = AnonymousMemory(count * SLOT_BYTES), self._moves
         self._count(len(target))
-        move[at_slot.MOVE_TO], move[at_slot.MOVE_TO_SLOTS] = target.address, count
+        move.target, move.target_slots = Address(target.address), count
         for memory, held in sources:
-            move[at_slot.MOVE_FROM], move[at_slot.MOVE_SLOTS] = memory.address, held
-            self._library.call("move_part", int(move.ctypes.data))
+            move.source, move.source_slots = Address(memory.address), held
+            self._library.call("move_part", move)
         self.nbytes -= len(self._memory[part])
         self._memory[part] = target
 
@@ -253,4 +262,4 @@ def _more_slots(held: int) -> int:
 
 def _huge_pages(count: int, more: int) -> int:
     """Return the number of slots in as many huge pages as `count` slots fill, plus `more` pages."""
-    return (count * at_slot.SLOT_BYTES // HUGE_PAGE + more) * HUGE_PAGE // at_slot.SLOT_BYTES
+    return (count * SLOT_BYTES // HUGE_PAGE + more) * HUGE_PAGE // SLOT_BYTES

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from logcore.columns.kernels.call_frames import NOWHERE, Address, address_of
 from logcore.errors import CorruptRecordError
 from logcore.records.compression import XERIAL_HEADER, XERIAL_MAGIC, ZSTD_LEVEL, Codec, decompress
 
@@ -46,7 +47,7 @@ class Arena:
 
     def _hold(self, memory: np.ndarray) -> None:
         self.bytes = memory
-        self.address = int(memory.ctypes.data)
+        self.address = address_of(memory)
         """Address of the first byte."""
         self.size = memory.size
         """Size in bytes."""
@@ -149,17 +150,17 @@ def _gzip_decoder() -> tuple[Any, Any, Any] | None:
 
 
 @cache
-def crc32_function() -> int:
+def crc32_function() -> Address:
     """Address of isal's CRC-32, several times as fast as tables; 0 if it is missing or not the expected function."""
     address = _function("isal.igzip_lib", "crc32_gzip_refl")
     if not address:
-        return 0
+        return NOWHERE
     kind = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_uint32, ctypes.c_char_p, ctypes.c_uint64)
     probe = bytes(range(256)) * 3
-    return address if kind(address)(0, probe, len(probe)) == zlib.crc32(probe) else 0
+    return address if kind(address)(0, probe, len(probe)) == zlib.crc32(probe) else NOWHERE
 
 
-def lz4_function() -> int:
+def lz4_function() -> Address:
     """Address of LZ4_decompress_safe; 0 if it is not found."""
     return _function("lz4.block._block", "LZ4_decompress_safe")
 
@@ -170,19 +171,19 @@ class ZstdState:
     def __init__(self) -> None:
         self.function = _function("zstandard._cffi", "ZSTD_decompressDCtx")
         create = _function("zstandard._cffi", "ZSTD_createDCtx")
-        self.state = int(ctypes.CFUNCTYPE(ctypes.c_void_p)(create)() or 0) if self.function and create else 0
+        self.state = Address(ctypes.CFUNCTYPE(ctypes.c_void_p)(create)() or 0) if self.function and create else NOWHERE
         if not self.state:
-            self.function = 0
+            self.function = NOWHERE
 
     def close(self) -> None:
         """Free the context."""
         free = _function("zstandard._cffi", "ZSTD_freeDCtx")
         if self.state and free:
             ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p)(free)(self.state)
-        self.state = self.function = 0
+        self.state = self.function = NOWHERE
 
 
-def lz4_encoder() -> int:
+def lz4_encoder() -> Address:
     """Address of LZ4_compress_default; 0 if it is not found."""
     return _function("lz4.block._block", "LZ4_compress_default")
 
@@ -195,22 +196,22 @@ class ZstdEncoder:
     def __init__(self) -> None:
         names = ("ZSTD_createCCtx", "ZSTD_CCtx_setParameter", "ZSTD_compressStream2", "ZSTD_CCtx_reset")
         create, set_parameter, self.function, self.reset = (_function("zstandard._cffi", name) for name in names)
-        self.state = 0
+        self.state = NOWHERE
         if create and set_parameter and self.function and self.reset:
-            self.state = int(ctypes.CFUNCTYPE(ctypes.c_void_p)(create)() or 0)
+            self.state = Address(ctypes.CFUNCTYPE(ctypes.c_void_p)(create)() or 0)
             given = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int, ctypes.c_int)(set_parameter)
             # A valid result is the value that was set; errors are the highest numbers.
             if self.state and any(given(self.state, *each) > 1 << 31 for each in _ZSTD_PARAMETERS):
                 self.close()
         if not self.state:
-            self.function = self.reset = 0
+            self.function = self.reset = NOWHERE
 
     def close(self) -> None:
         """Free the context."""
         free = _function("zstandard._cffi", "ZSTD_freeCCtx")
         if self.state and free:
             ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p)(free)(self.state)
-        self.state = self.function = self.reset = 0
+        self.state = self.function = self.reset = NOWHERE
 
 
 class GzipEncoder:
@@ -223,22 +224,22 @@ class GzipEncoder:
         names = ("deflateInit2_", "deflateReset", "deflate")
         begin, self.reset, self.function = (_function("zlib", name) for name in names)
         self._stream = ctypes.create_string_buffer(_Z_STREAM_BYTES)
-        self.state = 0
+        self.state = NOWHERE
         if begin and self.reset and self.function:
             kinds = [ctypes.c_void_p, *[ctypes.c_int] * 5, ctypes.c_char_p, ctypes.c_int]
-            version, state = zlib.ZLIB_RUNTIME_VERSION.encode(), ctypes.addressof(self._stream)
+            version, state = zlib.ZLIB_RUNTIME_VERSION.encode(), Address(ctypes.addressof(self._stream))
             given = -1, zlib.DEFLATED, -zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, zlib.Z_DEFAULT_STRATEGY
             if ctypes.CFUNCTYPE(ctypes.c_int, *kinds)(begin)(state, *given, version, _Z_STREAM_BYTES) == 0:
                 self.state = state
         if not self.state:
-            self.function = self.reset = 0
+            self.function = self.reset = NOWHERE
 
     def close(self) -> None:
         """Free the stream."""
         end = _function("zlib", "deflateEnd")
         if self.state and end:
             ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(end)(self.state)
-        self.state = self.function = self.reset = 0
+        self.state = self.function = self.reset = NOWHERE
 
 
 @cache
@@ -250,9 +251,9 @@ def _loaded(module: str) -> ctypes.CDLL | None:
         return None
 
 
-def _function(module: str, name: str) -> int:
+def _function(module: str, name: str) -> Address:
     library = _loaded(module)
     try:
-        return 0 if library is None else int(ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0)
+        return Address(0 if library is None else ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0)
     except AttributeError:
-        return 0
+        return NOWHERE

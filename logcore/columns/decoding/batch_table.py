@@ -1,7 +1,7 @@
 """A table of the next batches of a segment, about a megabyte: one kernel call fills it, and few calls decompress it.
 
-A batch is a row of the table (`kernels.slots`). Both kernel lanes use it: the one that copies records, and the one that
-only checks them.
+A batch is a row of the table (`kernels.batch_row`). Both kernel lanes use it: the one that copies records, and the one
+that only checks them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from logcore.columns.decoding.arena import ARENA_BYTES, Arena, ZstdState, crc32_function, lz4_function
-from logcore.columns.kernels import slots
+from logcore.columns.kernels import batch_row
+from logcore.columns.kernels.call_frames import DONE, FULL, Address, address_of
+from logcore.columns.kernels.decoding.decoding_frames import InflateFrame, RecordsFrame, WalkFrame
 from logcore.columns.kernels.library import library
 from logcore.records.compression import Codec
 from logcore.records.model import CODEC_MASK, Limits
@@ -34,7 +36,7 @@ Table = npt.NDArray[np.int64]
 _SUCCESSOR = 64
 """Bytes that show whether the next batch claims offsets of the one before, and some more."""
 
-_STORED_COLUMNS = [slots.ATTRIBUTES, slots.MAGIC, slots.BODY, slots.BODY_END, slots.SOUND]
+_STORED_COLUMNS = [batch_row.ATTRIBUTES, batch_row.MAGIC, batch_row.BODY, batch_row.BODY_END, batch_row.SOUND]
 _NO_KEY = (-1).to_bytes(4, "big", signed=True)
 
 
@@ -54,10 +56,10 @@ class BatchTable:
         self.bytes = np.frombuffer(buf, np.uint8) if len(buf) else np.zeros(1, np.uint8)
         self._limit = limits.decoded_batch_bytes
         self.arena = Arena()
-        self.table: Table = np.empty((TABLE_BATCHES, slots.WIDTH), np.int64)
+        self.table: Table = np.empty((TABLE_BATCHES, batch_row.WIDTH), np.int64)
         """Rows of batches; those from `count` on are old."""
         self.count = 0
-        self.kind = slots.PLAIN
+        self.kind = batch_row.PLAIN
         self.position = 0
         """Position after the last batch of the table."""
         self.next_offset = 0
@@ -73,28 +75,26 @@ class BatchTable:
         self._window = FIRST_BATCHES
         self._inflated = self._validated = 0
         self._sure_end = len(buf) - _SUCCESSOR if goes_on else len(buf)
-        self._walk = np.zeros(slots.WALK_SLOTS, np.int64)
-        self._walk_address = int(self._walk.ctypes.data)
-        self._source = int(self.bytes.ctypes.data), len(buf)
-        self._walk[slots.WALK_SOURCE] = self._source[0]
-        self._walk[slots.WALK_SIZE] = len(buf)
-        self._walk[slots.WALK_CEILING] = ceiling
-        self._walk[slots.WALK_MAX_BATCHES] = TABLE_BATCHES
-        self._walk[slots.WALK_TABLES] = self.library.tables_address
-        self._walk[slots.WALK_TABLE] = self.table.ctypes.data
-        self._walk[slots.WALK_CRC32] = crc32_function()
-        self._inflate = np.zeros(slots.INFLATE_SLOTS, np.int64)
-        self._inflate_address = int(self._inflate.ctypes.data)
-        self._inflate[slots.INFLATE_SOURCE] = self._source[0]
-        self._inflate[slots.INFLATE_TABLE] = self.table.ctypes.data
-        self._inflate[slots.INFLATE_CAP] = self._limit
+        self._walk = WalkFrame()
+        self._source = address_of(self.bytes), len(buf)
+        self._walk.source = self._source[0]
+        self._walk.size = len(buf)
+        self._walk.ceiling = ceiling
+        self._walk.max_batches = TABLE_BATCHES
+        self._walk.checksum_tables = self.library.tables_address
+        self._walk.table = address_of(self.table)
+        self._walk.crc32 = crc32_function()
+        self._inflate = InflateFrame()
+        self._inflate.source = self._source[0]
+        self._inflate.table = address_of(self.table)
+        self._inflate.cap = self._limit
         self._scratch = np.zeros(1024, np.uint8)
         zstd = ZstdState()
         weakref.finalize(self, zstd.close)
         for codec, decoder, state in ((Codec.LZ4, lz4_function(), 0), (Codec.ZSTD, zstd.function, zstd.state)):
-            self._inflate[slots.INFLATE_DECODERS + codec] = decoder
-            self._inflate[slots.INFLATE_STATES + codec] = state
-        self._native = [int(codec) for codec in Codec if self._inflate[slots.INFLATE_DECODERS + codec]]
+            self._inflate.decoders[codec] = decoder
+            self._inflate.states[codec] = state
+        self._native = [int(codec) for codec in Codec if self._inflate.decoders[codec]]
 
     def begin(self, position: int, next_offset: int, stop: int) -> int:
         """Return the row of the batch at a position. The table is filled unless it holds the batch already, perhaps
@@ -106,7 +106,7 @@ class BatchTable:
             stop: As in `fill`.
         """
         if position < self.position:
-            row = bisect_left(range(self.count), position, key=lambda each: int(self.table[each, slots.POSITION]))
+            row = bisect_left(range(self.count), position, key=lambda each: int(self.table[each, batch_row.POSITION]))
             if 0 < row < self.count and self._still_holds(row, position, next_offset, stop):
                 self._first, self._window = row, DOUBTED_BATCHES
                 return row
@@ -115,12 +115,12 @@ class BatchTable:
 
     def _still_holds(self, row: int, position: int, next_offset: int, stop: int) -> bool:
         """Whether `fill` would find what the table has from a row on."""
-        if self.table[row, slots.POSITION] != position or stop != self._filled_to:
+        if self.table[row, batch_row.POSITION] != position or stop != self._filled_to:
             return False
         # After damage, the lowest offset is lower than the walk assumed. Then there may be a gap before the batch, and
         # that matters where a compressed message follows (`kernels.decoding.batches`).
-        assumed = self.table[row - 1, slots.LAST_OFFSET] + 1
-        is_near_wrapper = self.kind != slots.COMPRESSED_MESSAGES and self.table[row, slots.BEFORE_WRAPPER] != 0
+        assumed = self.table[row - 1, batch_row.LAST_OFFSET] + 1
+        is_near_wrapper = self.kind != batch_row.COMPRESSED_MESSAGES and self.table[row, batch_row.BEFORE_WRAPPER] != 0
         return bool(next_offset == assumed or (next_offset < assumed and not is_near_wrapper))
 
     def end_of_call(self, first: int) -> int:
@@ -135,34 +135,33 @@ class BatchTable:
         """
         frame = self._walk
         self._filled_to, self._first, self._inflated, self._validated = stop, 0, 0, 0
-        frame[slots.WALK_POSITION], frame[slots.WALK_EXPECTED] = position, next_offset
-        frame[slots.WALK_MAX_BYTES] = min(TABLE_BYTES, stop - position)
-        frame[slots.WALK_MAX_COMPRESSED] = min(COMPRESSED_BYTES, stop - position)
-        self.library.call("walk", self._walk_address)
-        found = frame.tolist()
-        self.count, self.kind, self.codec = found[slots.WALK_COUNT], found[slots.WALK_KIND], found[slots.WALK_CODEC]
-        self.position, self.next_offset = found[slots.WALK_POSITION], found[slots.WALK_EXPECTED]
-        self.records, self.body_bytes = found[slots.WALK_RECORDS], found[slots.WALK_BODY_BYTES]
-        self.has_control = found[slots.WALK_HAS_CONTROL] != 0
-        self.is_doubtful = found[slots.WALK_STATUS] != slots.DONE
+        frame.position, frame.expected = position, next_offset
+        frame.max_bytes = min(TABLE_BYTES, stop - position)
+        frame.max_compressed = min(COMPRESSED_BYTES, stop - position)
+        self.library.call("walk", frame)
+        self.count, self.kind, self.codec = frame.count, frame.kind, frame.codec
+        self.position, self.next_offset = frame.position, frame.expected
+        self.records, self.body_bytes = frame.records, frame.body_bytes
+        self.has_control = frame.has_control != 0
+        self.is_doubtful = frame.status != DONE
         if self.count and self.position > self._sure_end:
             self.count -= 1
-            self.position = int(self.table[self.count, slots.POSITION])
+            self.position = int(self.table[self.count, batch_row.POSITION])
             if self.count:
-                next_offset = int(self.table[self.count - 1, slots.LAST_OFFSET]) + 1
+                next_offset = int(self.table[self.count - 1, batch_row.LAST_OFFSET]) + 1
             self.next_offset, self.is_doubtful = next_offset, True
 
     @property
     def is_compressed(self) -> bool:
         """Whether the records of the table's batches must be decompressed. Markers among them are copied."""
-        return self.kind in (slots.COMPRESSED, slots.COMPRESSED_MESSAGES)
+        return self.kind in (batch_row.COMPRESSED, batch_row.COMPRESSED_MESSAGES)
 
     @property
     def is_messages(self) -> bool:
         """Whether the table's batches are of format v0 or v1."""
-        return self.kind >= slots.PLAIN_MESSAGES
+        return self.kind >= batch_row.PLAIN_MESSAGES
 
-    def source(self) -> tuple[int, int]:
+    def source(self) -> tuple[Address, int]:
         """(address, size) of the bytes that BODY and BODY_END of the table refer to."""
         if self.is_compressed:
             return self.arena.address, self.arena.used
@@ -186,14 +185,16 @@ class BatchTable:
     def _decompressed(self, first: int, end: int, wanted: npt.NDArray[np.bool_] | None) -> int:
         table = self.table
         if wanted is not None:
-            table[first:end, slots.BODY][~wanted] = slots.UNWANTED
+            table[first:end, batch_row.BODY][~wanted] = batch_row.UNWANTED
         self.arena.empty()
         if self.codec >= 0:
             native = self.codec in self._native
             return self._inflate_some(first, end) if native else self._add_foreign(first, end)
-        codecs = table[first:end, slots.ATTRIBUTES] & CODEC_MASK
+        codecs = table[first:end, batch_row.ATTRIBUTES] & CODEC_MASK
         # Both ways copy markers, and pass over batches that are not wanted.
-        is_foreign = (table[first:end, slots.BODY] != slots.UNWANTED) & ~np.isin(codecs, [Codec.NONE, *self._native])
+        is_foreign = (table[first:end, batch_row.BODY] != batch_row.UNWANTED) & ~np.isin(
+            codecs, [Codec.NONE, *self._native]
+        )
         changes = np.append(np.flatnonzero(np.diff(is_foreign)) + 1, end - first)
         at = first
         for change in changes.tolist():
@@ -207,29 +208,29 @@ class BatchTable:
         """Decompress batches in the kernel. Returns the first one that has no room or is not accepted."""
         frame = self._inflate
         while True:
-            frame[slots.INFLATE_FIRST], frame[slots.INFLATE_END] = at, end
-            frame[slots.INFLATE_TARGET], frame[slots.INFLATE_ROOM] = self.arena.address, self.arena.size
-            frame[slots.INFLATE_USED] = self.arena.used
-            self.library.call("inflate", self._inflate_address)
-            at, self.arena.used = int(frame[slots.INFLATE_FIRST]), int(frame[slots.INFLATE_USED])
-            if frame[slots.INFLATE_STATUS] != slots.FULL or self.arena.used:
+            frame.first, frame.end = at, end
+            frame.target, frame.room = self.arena.address, self.arena.size
+            frame.used = self.arena.used
+            self.library.call("inflate", frame)
+            at, self.arena.used = frame.first, frame.used
+            if frame.status != FULL or self.arena.used:
                 return at
-            self.arena.empty(int(frame[slots.INFLATE_NEEDED]))
+            self.arena.empty(frame.needed)
 
     def _add_foreign(self, at: int, end: int) -> int:
         """Decompress batches with the packages' functions. Returns as `_inflate_some`."""
         arena, frame = self.arena, self._inflate
         if not self.is_messages:
             end = min(end, at + self._window)
-        frame[slots.INFLATE_FIRST], frame[slots.INFLATE_END] = max(at, self._validated), end
-        frame[slots.INFLATE_TARGET] = self._scratch.ctypes.data
+        frame.first, frame.end = max(at, self._validated), end
+        frame.target = address_of(self._scratch)
         if end > self._validated:
-            self.library.call("validate_gzip", self._inflate_address)
+            self.library.call("validate_gzip", frame)
             self._validated = end
         rows = self.table[at:end, _STORED_COLUMNS].tolist()
         view, limit, bounds = memoryview(self._buf), self._limit, [arena.used]
         for attributes, magic, start, stop, is_sound in rows:
-            if start == slots.UNWANTED:
+            if start == batch_row.UNWANTED:
                 bounds.append(arena.used)
                 continue
             if arena.used >= ARENA_BYTES:
@@ -246,33 +247,33 @@ class BatchTable:
                 break
             bounds.append(arena.used)
         done = at + len(bounds) - 1
-        self.table[at:done, slots.BODY], self.table[at:done, slots.BODY_END] = bounds[:-1], bounds[1:]
+        self.table[at:done, batch_row.BODY], self.table[at:done, batch_row.BODY_END] = bounds[:-1], bounds[1:]
         return done
 
-    def unfold(self, first: int, end: int, frame: npt.NDArray[np.int64], lowest: int) -> int:
+    def unfold(self, first: int, end: int, frame: RecordsFrame, lowest: int) -> int:
         """Check the v0 or v1 messages of batches, and find the base offsets of wrappers.
 
         Args:
             first: The first batch.
             end: The exclusive last batch.
-            frame: An emit frame with a source.
+            frame: A frame with a source.
             lowest: Lowest possible base offset.
 
         Returns:
             The first batch that is not accepted.
         """
-        frame[slots.TABLE] = self.table.ctypes.data
-        frame[slots.FIRST], frame[slots.END] = first, end
-        frame[slots.WRAPPED] = self.is_compressed
-        frame[slots.PREVIOUS_LAST] = self.table[first - 1, slots.LAST_OFFSET] if first > self._first else lowest - 1
-        self.library.call("unfold", frame.ctypes.data)
-        return int(frame[slots.FIRST])
+        frame.table = address_of(self.table)
+        frame.first, frame.end = first, end
+        frame.wrapped = self.is_compressed
+        frame.previous_last = int(self.table[first - 1, batch_row.LAST_OFFSET]) if first > self._first else lowest - 1
+        self.library.call("unfold", frame)
+        return frame.first
 
-    def emit_frame(self) -> npt.NDArray[np.int64]:
-        """Create a frame for the kernels that read records, with its constant slots set."""
-        frame = np.zeros(slots.SLOTS, np.int64)
-        frame[slots.TABLE] = self.table.ctypes.data
-        frame[slots.CHECKSUM_TABLES] = self.library.tables_address
-        frame[slots.RANGE_COUNT] = frame[slots.WANTED_KEY_SIZE] = -1
-        frame[slots.WANTED_NAME_SIZE] = frame[slots.WANTED_CONTENT_SIZE] = -1
+    def emit_frame(self) -> RecordsFrame:
+        """Create a frame for the kernels that read records, with its constant fields set."""
+        frame = RecordsFrame()
+        frame.table = address_of(self.table)
+        frame.checksum_tables = self.library.tables_address
+        frame.range_count = frame.wanted_key_size = -1
+        frame.wanted_name_size = frame.wanted_content_size = -1
         return frame

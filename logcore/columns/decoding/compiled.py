@@ -14,7 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from logcore.columns.decoding.batch_table import BatchTable, Table
-from logcore.columns.kernels import slots
+from logcore.columns.kernels import batch_row
+from logcore.columns.kernels.call_frames import FULL, address_of
+from logcore.columns.kernels.decoding.decoding_frames import RecordsFrame
 from logcore.columns.wanted import MAX_INT64, Wanted
 from logcore.records.model import MAGIC_V2, Limits
 from logcore.records.varint import Buffer
@@ -30,7 +32,6 @@ MOST_BYTES = (1 << 31) - 1
 _CONTROL_BIT = 32
 
 Rows = TypeVar("Rows", covariant=True)
-Frame = npt.NDArray[np.int64]
 
 
 class Output(Protocol[Rows]):
@@ -40,10 +41,10 @@ class Output(Protocol[Rows]):
     def takes_any_name(self) -> bool:
         """Whether a record header's name may be any bytes; else the kernels doubt a name that is not UTF-8."""
 
-    def prepare(self, frame: Frame, rows: int, nbytes: int, headers: int) -> None:
+    def prepare(self, frame: RecordsFrame, rows: int, nbytes: int, headers: int) -> None:
         """Set the frame's buffers for `rows` rows with at most `nbytes` bytes and `headers` record headers."""
 
-    def finish(self, frame: Frame) -> Rows:
+    def finish(self, frame: RecordsFrame) -> Rows:
         """Return the rows that the kernel wrote; there is at least one."""
 
 
@@ -73,31 +74,30 @@ class CompiledLane(Generic[Rows]):
         self.enough: Callable[[], bool] = _never
         """Called after each table, and between batches of a compressed table; True ends the walk."""
         self._frame = self._batch_table.emit_frame()
-        self._address = int(self._frame.ctypes.data)
-        self._frame[slots.POSITION_BASE] = position_base
-        self._frame[slots.TAKES_ANY_NAME] = output.takes_any_name
+        self._frame.position_base = position_base
+        self._frame.takes_any_name = output.takes_any_name
         self._set_filters(wanted)
 
     def _set_filters(self, wanted: Wanted) -> None:
         frame = self._frame
-        frame[slots.FILTERED] = wanted.is_filtered
-        frame[slots.SINCE] = -MAX_INT64 - 1 if wanted.since is None else wanted.since
+        frame.filtered = wanted.is_filtered
+        frame.since = -MAX_INT64 - 1 if wanted.since is None else wanted.since
         # `until` is exclusive. Only the greatest possible timestamp is not below the greatest possible one.
-        frame[slots.UNTIL] = MAX_INT64 if wanted.until is None else wanted.until
-        frame[slots.UNTIL_OPEN] = wanted.until is None
-        frame[slots.WITH_CONTROL] = wanted.control
+        frame.until = MAX_INT64 if wanted.until is None else wanted.until
+        frame.until_open = wanted.until is None
+        frame.with_control = wanted.control
         self._ranges = np.array(wanted.visible or ((0, 0),), np.int64)
         if wanted.visible is not None:
-            frame[slots.RANGES], frame[slots.RANGE_COUNT] = self._ranges.ctypes.data, len(wanted.visible)
+            frame.ranges, frame.range_count = address_of(self._ranges), len(wanted.visible)
         self._key = np.frombuffer(wanted.key or b"\0", np.uint8)
         if wanted.key is not None:
-            frame[slots.WANTED_KEY], frame[slots.WANTED_KEY_SIZE] = self._key.ctypes.data, len(wanted.key)
+            frame.wanted_key, frame.wanted_key_size = address_of(self._key), len(wanted.key)
         name, content = wanted.header or (b"", None)
         self._header = np.frombuffer(name + b"\0", np.uint8), np.frombuffer((content or b"") + b"\0", np.uint8)
         if wanted.header is not None:
-            frame[slots.WANTED_NAME], frame[slots.WANTED_NAME_SIZE] = self._header[0].ctypes.data, len(name)
+            frame.wanted_name, frame.wanted_name_size = address_of(self._header[0]), len(name)
         if content is not None:
-            frame[slots.WANTED_CONTENT], frame[slots.WANTED_CONTENT_SIZE] = self._header[1].ctypes.data, len(content)
+            frame.wanted_content, frame.wanted_content_size = address_of(self._header[1]), len(content)
 
     def rows(self) -> Iterator[Rows]:
         """Yield rows of batches from `position` on, as long as they are certainly good and begin before `stop`. It
@@ -113,9 +113,9 @@ class CompiledLane(Generic[Rows]):
                 if is_whole and accepted < batches.count and self.enough():
                     break
             if accepted < batches.count:
-                self.position = int(self._table[accepted, slots.POSITION])
+                self.position = int(self._table[accepted, batch_row.POSITION])
                 if accepted > first:
-                    self.next_offset = int(self._table[accepted - 1, slots.LAST_OFFSET]) + 1
+                    self.next_offset = int(self._table[accepted - 1, batch_row.LAST_OFFSET]) + 1
                 return
             self.position, self.next_offset = batches.position, batches.next_offset
             if batches.is_doubtful or self.enough():
@@ -131,7 +131,7 @@ class CompiledLane(Generic[Rows]):
                 end = batches.decompress(first, end, None if batches.is_messages else self._wants(first, end))
                 if end == first:
                     return
-            self._frame[slots.SOURCE], self._frame[slots.SOURCE_SIZE] = batches.source()
+            self._frame.source, self._frame.source_size = batches.source()
             accepted = first
             for so_far, given in self._batches(first, end):
                 accepted = so_far
@@ -154,18 +154,18 @@ class CompiledLane(Generic[Rows]):
         rows = self._table[first:end]
         mask = np.ones(len(rows), bool)
         if since is not None:
-            mask &= (rows[:, slots.MAX_TIMESTAMP] >= since) | (rows[:, slots.MAGIC] < 2)
+            mask &= (rows[:, batch_row.MAX_TIMESTAMP] >= since) | (rows[:, batch_row.MAGIC] < 2)
         if not self._wanted.control:
-            mask &= (rows[:, slots.ATTRIBUTES] & _CONTROL_BIT == 0) | (rows[:, slots.MAGIC] < 2)
+            mask &= (rows[:, batch_row.ATTRIBUTES] & _CONTROL_BIT == 0) | (rows[:, batch_row.MAGIC] < 2)
         if producer_id is not None:
-            mask &= rows[:, slots.PRODUCER_ID] == producer_id
+            mask &= rows[:, batch_row.PRODUCER_ID] == producer_id
         if has_header:
-            mask &= rows[:, slots.MAGIC] >= MAGIC_V2
+            mask &= rows[:, batch_row.MAGIC] >= MAGIC_V2
         if self._wanted.visible is not None:
             ranges = self._ranges[: len(self._wanted.visible)]
             # The first range that ends after the batch's beginning must begin before the batch's end.
-            at = np.searchsorted(ranges[:, 1], rows[:, slots.BASE_OFFSET], side="right")
-            mask &= np.append(ranges[:, 0], MAX_INT64)[at] <= rows[:, slots.LAST_OFFSET]
+            at = np.searchsorted(ranges[:, 1], rows[:, batch_row.BASE_OFFSET], side="right")
+            mask &= np.append(ranges[:, 0], MAX_INT64)[at] <= rows[:, batch_row.LAST_OFFSET]
         return None if mask.all() else mask
 
     def _batches(self, first: int, end: int) -> Iterator[tuple[int, Rows | None]]:
@@ -191,17 +191,17 @@ class CompiledLane(Generic[Rows]):
         batches = self._batch_table
         while first < end:
             stop, records, nbytes = end, batches.records, batches.body_bytes
-            whole = table is self._table and first == 0 and end == batches.count and batches.kind == slots.PLAIN
+            whole = table is self._table and first == 0 and end == batches.count and batches.kind == batch_row.PLAIN
             if not whole or records > ROW_LIMIT:
-                counts = np.cumsum(table[first:end, slots.RECORD_COUNT])
+                counts = np.cumsum(table[first:end, batch_row.RECORD_COUNT])
                 stop = first + max(1, int(np.searchsorted(counts, ROW_LIMIT, side="right")))
                 records = int(counts[stop - first - 1])
-                nbytes = int((table[first:stop, slots.BODY_END] - table[first:stop, slots.BODY]).sum())
+                nbytes = int((table[first:stop, batch_row.BODY_END] - table[first:stop, batch_row.BODY]).sum())
             if nbytes > MOST_BYTES:
                 if stop - first == 1:
                     return
-                stop, nbytes = first + 1, int(table[first, slots.BODY_END] - table[first, slots.BODY])
-                records = int(table[first, slots.RECORD_COUNT])
+                stop, nbytes = first + 1, int(table[first, batch_row.BODY_END] - table[first, batch_row.BODY])
+                records = int(table[first, batch_row.RECORD_COUNT])
                 if nbytes > MOST_BYTES:
                     return
             headers = 0 if batches.is_messages else nbytes // 2
@@ -209,7 +209,7 @@ class CompiledLane(Generic[Rows]):
                 stop = self._inspect(table, first, stop)
                 if stop == first:
                     return
-                headers = int(table[first:stop, slots.HEADERS].sum())
+                headers = int(table[first:stop, batch_row.HEADERS].sum())
             accepted = first
             for so_far, rows in self._emit(table, first, stop, min(records, ROW_LIMIT), nbytes, headers):
                 accepted = so_far
@@ -220,23 +220,23 @@ class CompiledLane(Generic[Rows]):
 
     def _inspect(self, table: Table, first: int, stop: int) -> int:
         frame = self._frame
-        frame[slots.TABLE] = table.ctypes.data
-        frame[slots.FIRST], frame[slots.END], frame[slots.RECORD] = first, stop, 0
-        self._batch_table.library.call("inspect", self._address)
-        return int(frame[slots.FIRST])
+        frame.table = address_of(table)
+        frame.first, frame.end, frame.record = first, stop, 0
+        self._batch_table.library.call("inspect", frame)
+        return frame.first
 
     def _emit(
         self, table: Table, first: int, stop: int, room: int, nbytes: int, headers: int
     ) -> Iterator[tuple[int, Rows | None]]:
         frame = self._frame
         kernel = "emit_messages" if self._batch_table.is_messages else "emit"
-        frame[slots.FIRST], frame[slots.END], frame[slots.RECORD] = first, stop, 0
+        frame.first, frame.end, frame.record = first, stop, 0
         while True:
-            frame[slots.TABLE] = table.ctypes.data
+            frame.table = address_of(table)
             self._output.prepare(frame, room, nbytes, headers)
-            self._batch_table.library.call(kernel, self._address)
-            rows = self._output.finish(frame) if frame[slots.ROWS] else None
-            if frame[slots.STATUS] != slots.FULL:
-                yield int(frame[slots.FIRST]), rows
+            self._batch_table.library.call(kernel, frame)
+            rows = self._output.finish(frame) if frame.rows else None
+            if frame.status != FULL:
+                yield frame.first, rows
                 return
             yield first, rows

@@ -11,7 +11,8 @@ import numpy as np
 
 from logcore.columns.decoding.line_forms import FRAGMENT_BYTES, LineForm, LineFormat
 from logcore.columns.decoding.line_tables import base64_couples, digit_pairs, hex_pairs, printable_bits
-from logcore.columns.kernels import slots
+from logcore.columns.kernels.call_frames import FOREIGN, SLACK, Address, address_of
+from logcore.columns.kernels.decoding.decoding_frames import LinesFrame, RecordsFrame
 from logcore.columns.kernels.library import library
 from logcore.columns.wanted import Place
 from logcore.records.model import Record
@@ -55,52 +56,50 @@ class LineBuffers:
         # Text has the bytes of such a name. JSON has them in a field of its own, which the kernels do not write.
         self.takes_any_name = form.format is LineFormat.TEXT
         self._library, self._pool, self._form = library(), pool, form
-        self._held: dict[int, np.ndarray] = {}
+        self._held: dict[str, np.ndarray] = {}
         prefix = form.prefix(place).encode("utf-8", "backslashreplace")
-        self._frame = np.zeros(slots.LINE_SLOTS, np.int64)
+        self._frame = LinesFrame()
         self._fixed: list[np.ndarray] = []
-        self._set(slots.LINE_PREFIX, np.frombuffer(prefix + bytes(FRAGMENT_BYTES), np.uint8))
-        self._frame[slots.LINE_PREFIX_SIZE] = len(prefix)
-        self._set(slots.LINE_FRAGMENTS, np.frombuffer(form.fragments, np.uint8))
-        self._set(slots.LINE_DIGIT_PAIRS, digit_pairs())
+        self._frame.prefix = self._keep(np.frombuffer(prefix + bytes(FRAGMENT_BYTES), np.uint8))
+        self._frame.prefix_size = len(prefix)
+        self._frame.fragments = self._keep(np.frombuffer(form.fragments, np.uint8))
+        self._frame.digit_pairs = self._keep(digit_pairs())
         if form.format is LineFormat.TEXT:
-            self._set(slots.LINE_HEX_PAIRS, hex_pairs())
+            self._frame.hex_pairs = self._keep(hex_pairs())
         else:
-            self._set(slots.LINE_COUPLES, base64_couples())
-        self._frame[slots.LINE_AS_TEXT] = form.as_text
+            self._frame.couples = self._keep(base64_couples())
+        self._frame.as_text = form.as_text
 
-    def _set(self, slot: int, table: np.ndarray) -> None:
-        """Set a table's address, and keep the table: of two threads that make it at once, a cache keeps one's."""
+    def _keep(self, table: np.ndarray) -> Address:
+        """Keep a table, and return its address: of two threads that make it at once, a cache keeps one's."""
         self._fixed.append(table)
-        self._frame[slot] = table.ctypes.data
+        return address_of(table)
 
-    def prepare(self, frame: np.ndarray, rows: int, nbytes: int, headers: int) -> None:
+    def prepare(self, frame: RecordsFrame, rows: int, nbytes: int, headers: int) -> None:
         """Set the frame's buffers for `rows` rows with at most `nbytes` bytes and `headers` record headers."""
-        frame[slots.ROW_CAPACITY] = rows
-        frame[slots.NULL_EPOCHS] = 0
+        frame.row_capacity = rows
+        frame.null_epochs = 0
         bits = (rows + 7) // 8 + 8
-        for slot, size in (
-            (slots.TO_OFFSETS, 8 * rows),
-            (slots.TO_TIMESTAMPS_MS, 8 * rows),
-            (slots.TO_TYPES, 4 * rows),
-            *(((slots.TO_CONTROL, 4 * rows),) if self._form.with_control else ()),
-            (slots.TO_EPOCHS, 4 * rows),
-            (slots.TO_EPOCH_VALIDITY, bits),
-            (slots.TO_KEY_ENDS, 4 * rows + 4),
-            (slots.TO_KEY_VALIDITY, bits),
-            (slots.TO_KEYS, nbytes),
-            (slots.TO_VALUE_ENDS, 4 * rows + 4),
-            (slots.TO_VALUE_VALIDITY, bits),
-            (slots.TO_VALUES, nbytes),
-            (slots.TO_HEADER_ENDS, 4 * rows + 4),
-            (slots.TO_HEADER_VALIDITY, bits),
-            (slots.TO_NAME_ENDS, 4 * headers + 4),
-            (slots.TO_NAMES, nbytes),
-            (slots.TO_HEADER_VALUE_ENDS, 4 * headers + 4),
-            (slots.TO_HEADER_VALUES, nbytes),
-            (slots.TO_HEADER_VALUE_VALIDITY, headers // 8 + 8),
-        ):
-            frame[slot] = self._room(slot, size + slots.SLACK).ctypes.data
+        frame.to_offsets = self._room("offsets", 8 * rows)
+        frame.to_timestamps_ms = self._room("timestamps", 8 * rows)
+        frame.to_types = self._room("types", 4 * rows)
+        if self._form.with_control:
+            frame.to_control = self._room("control", 4 * rows)
+        frame.to_epochs = self._room("epochs", 4 * rows)
+        frame.to_epoch_validity = self._room("epoch validity", bits)
+        frame.to_key_ends = self._room("key ends", 4 * rows + 4)
+        frame.to_key_validity = self._room("key validity", bits)
+        frame.to_keys = self._room("keys", nbytes)
+        frame.to_value_ends = self._room("value ends", 4 * rows + 4)
+        frame.to_value_validity = self._room("value validity", bits)
+        frame.to_values = self._room("values", nbytes)
+        frame.to_header_ends = self._room("header ends", 4 * rows + 4)
+        frame.to_header_validity = self._room("header validity", bits)
+        frame.to_name_ends = self._room("name ends", 4 * headers + 4)
+        frame.to_names = self._room("names", nbytes)
+        frame.to_header_value_ends = self._room("header value ends", 4 * headers + 4)
+        frame.to_header_values = self._room("header values", nbytes)
+        frame.to_header_value_validity = self._room("header value validity", headers // 8 + 8)
 
     def first(self, records: list[Record]) -> list[Record]:
         """Return the records whose lines are still wanted, and count their lines."""
@@ -110,34 +109,32 @@ class LineBuffers:
         self.left -= len(records)
         return records
 
-    def _room(self, slot: int, nbytes: int) -> np.ndarray:
-        held = self._held.get(slot)
+    def _room(self, name: str, nbytes: int) -> Address:
+        nbytes += SLACK
+        held = self._held.get(name)
         if held is None or held.size < nbytes:
-            held = self._held[slot] = np.empty(nbytes + nbytes // 2, np.uint8)
-        return held
+            held = self._held[name] = np.empty(nbytes + nbytes // 2, np.uint8)
+        return address_of(held)
 
-    def finish(self, frame: np.ndarray) -> list[memoryview]:
+    def finish(self, frame: RecordsFrame) -> list[memoryview]:
         """Return the lines of the rows that a kernel wrote, as UTF-8."""
         line = self._frame
-        line[slots.LINE_EMITTED], line[slots.LINE_FIRST] = frame.ctypes.data, 0
-        rows, given = int(frame[slots.ROWS]), []
+        line.emitted, line.first = frame.address, 0
+        rows, given = frame.rows, []
         if self.left is not None:
             rows = min(rows, self.left)
             self.left -= rows
-        line[slots.LINE_END] = rows
-        payload = sum(
-            int(frame[slot])
-            for slot in (slots.KEY_BYTES, slots.VALUE_BYTES, slots.NAME_BYTES, slots.HEADER_VALUE_BYTES)
-        )
+        line.end = rows
+        payload = frame.key_bytes + frame.value_bytes + frame.name_bytes + frame.header_value_bytes
         room = max(_LEAST_ROOM, 2 * payload + 256 * rows)
-        while int(line[slots.LINE_FIRST]) < rows:
-            before = int(line[slots.LINE_FIRST])
-            target = self._pool.take(room + slots.SLACK)
-            line[slots.LINE_TARGET], line[slots.LINE_ROOM] = target.ctypes.data, room
-            self._library.call(self._form.kernel, line.ctypes.data)
-            given.append(target.data[: int(line[slots.LINE_USED])])
-            if line[slots.LINE_STATUS] == slots.FOREIGN:
-                self._set(slots.LINE_PRINTABLE, printable_bits())
-            elif int(line[slots.LINE_FIRST]) == before:
+        while line.first < rows:
+            before = line.first
+            target = self._pool.take(room + SLACK)
+            line.target, line.room = address_of(target), room
+            self._library.call(self._form.kernel, line)
+            given.append(target.data[: line.used])
+            if line.status == FOREIGN:
+                self._frame.printable = self._keep(printable_bits())
+            elif line.first == before:
                 room *= 4  # one line needs more
         return given

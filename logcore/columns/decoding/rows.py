@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from logcore.columns.kernels import slots
+from logcore.columns.kernels.call_frames import SLACK, Address, address_of
+from logcore.columns.kernels.decoding.decoding_frames import RecordsFrame
 from logcore.columns.reference import decode_header_name, is_utf8
 from logcore.columns.schema import HEADER_TYPE
 from logcore.columns.wanted import Place, Wanted
@@ -32,112 +33,114 @@ class RowBuffers:
         self._schema = wanted.schema
         self._names = frozenset(self._schema.names)
         self._pool = memory_pool()
-        self._scratch: dict[int, tuple[int, int, np.ndarray]] = {}
+        self._scratch: dict[str, tuple[int, Address, np.ndarray]] = {}
         self._place = place
         self._repeated: dict[str, pa.Array[Any]] = {}
-        self._buffers: dict[int, pa.Buffer] = {}
+        self._buffers: dict[str, pa.Buffer] = {}
         self._names_read: list[bytes] | None = None
 
-    def prepare(self, frame: np.ndarray, rows: int, nbytes: int, headers: int) -> None:
+    def prepare(self, frame: RecordsFrame, rows: int, nbytes: int, headers: int) -> None:
         """Set the frame's buffers for `rows` rows with at most `nbytes` bytes and `headers` record headers."""
-        frame[slots.ROW_CAPACITY] = rows
-        frame[slots.NULL_EPOCHS] = 0
+        frame.row_capacity = rows
+        frame.null_epochs = 0
         self._buffers = {}
         names = self._names
-        bits = (rows + 7) // 8 + slots.SLACK
+        bits = (rows + 7) // 8 + SLACK
         if "offset" in names:
-            self._give(frame, slots.TO_OFFSETS, 8 * rows)
+            frame.to_offsets = self._give("to_offsets", 8 * rows)
         if "timestamp" in names:
-            self._give(frame, slots.TO_TIMESTAMPS, 8 * rows)
-            self._give(frame, slots.TO_TIMESTAMP_VALIDITY, bits)
+            frame.to_timestamps = self._give("to_timestamps", 8 * rows)
+            frame.to_timestamp_validity = self._give("to_timestamp_validity", bits)
         if "timestamp_ms" in names:
-            self._give(frame, slots.TO_TIMESTAMPS_MS, 8 * rows)
+            frame.to_timestamps_ms = self._give("to_timestamps_ms", 8 * rows)
         if "timestampType" in names:
-            self._give(frame, slots.TO_TYPES, 4 * rows)
+            frame.to_types = self._give("to_types", 4 * rows)
         if "leader_epoch" in names:
-            self._give(frame, slots.TO_EPOCHS, 4 * rows)
-            self._give(frame, slots.TO_EPOCH_VALIDITY, bits)
+            frame.to_epochs = self._give("to_epochs", 4 * rows)
+            frame.to_epoch_validity = self._give("to_epoch_validity", bits)
         if "position" in names:
-            self._give(frame, slots.TO_POSITIONS, 8 * rows)
+            frame.to_positions = self._give("to_positions", 8 * rows)
         if "key" in names:
-            self._give(frame, slots.TO_KEY_ENDS, 4 * (rows + 1))
-            self._give(frame, slots.TO_KEY_VALIDITY, bits)
-            self._lend(frame, slots.TO_KEYS, nbytes)
+            frame.to_key_ends = self._give("to_key_ends", 4 * (rows + 1))
+            frame.to_key_validity = self._give("to_key_validity", bits)
+            frame.to_keys = self._lend("to_keys", nbytes)
         if "value" in names:
-            self._give(frame, slots.TO_VALUE_ENDS, 4 * (rows + 1))
-            self._give(frame, slots.TO_VALUE_VALIDITY, bits)
-            self._give(frame, slots.TO_VALUES, nbytes + slots.SLACK)
+            frame.to_value_ends = self._give("to_value_ends", 4 * (rows + 1))
+            frame.to_value_validity = self._give("to_value_validity", bits)
+            frame.to_values = self._give("to_values", nbytes + SLACK)
         if "headers" in names or "header_keys_raw" in names:
-            self._lend(frame, slots.TO_HEADER_ENDS, 4 * (rows + 1))
-            self._lend(frame, slots.TO_HEADER_VALIDITY, bits)
-            self._lend(frame, slots.TO_NAME_ENDS, 4 * (headers + 1))
-            self._lend(frame, slots.TO_NAMES, nbytes)
-            self._lend(frame, slots.TO_HEADER_VALUE_ENDS, 4 * (headers + 1))
-            self._lend(frame, slots.TO_HEADER_VALUES, nbytes)
-            self._lend(frame, slots.TO_HEADER_VALUE_VALIDITY, headers // 8 + 8)
+            frame.to_header_ends = self._lend("to_header_ends", 4 * (rows + 1))
+            frame.to_header_validity = self._lend("to_header_validity", bits)
+            frame.to_name_ends = self._lend("to_name_ends", 4 * (headers + 1))
+            frame.to_names = self._lend("to_names", nbytes)
+            frame.to_header_value_ends = self._lend("to_header_value_ends", 4 * (headers + 1))
+            frame.to_header_values = self._lend("to_header_values", nbytes)
+            frame.to_header_value_validity = self._lend("to_header_value_validity", headers // 8 + 8)
 
-    def _give(self, frame: np.ndarray, slot: int, nbytes: int) -> None:
+    def _give(self, name: str, nbytes: int) -> Address:
+        """Allocate a buffer that becomes part of a column."""
         buffer = pa.allocate_buffer(nbytes, memory_pool=self._pool)
-        self._buffers[slot] = buffer
-        frame[slot] = buffer.address
+        self._buffers[name] = buffer
+        return Address(buffer.address)
 
-    def _lend(self, frame: np.ndarray, slot: int, nbytes: int) -> None:
-        nbytes += slots.SLACK
-        held = self._scratch.get(slot)
+    def _lend(self, name: str, nbytes: int) -> Address:
+        """Return scratch space."""
+        nbytes += SLACK
+        held = self._scratch.get(name)
         if held is None or held[0] < nbytes or (held[0] > _HELD_BYTES and nbytes <= _HELD_BYTES):
             memory = np.empty(max(nbytes, 1 << 16), np.uint8)
-            held = self._scratch[slot] = memory.size, int(memory.ctypes.data), memory
-        frame[slot] = held[1]
+            held = self._scratch[name] = memory.size, address_of(memory), memory
+        return held[1]
 
-    def finish(self, frame: np.ndarray) -> pa.RecordBatch:
+    def finish(self, frame: RecordsFrame) -> pa.RecordBatch:
         """Return the rows that a kernel wrote."""
-        rows = int(frame[slots.ROWS])
-        self._names_read = self._read_names(frame) if frame[slots.EMITTED_NOT_UTF8] else None
+        rows = frame.rows
+        self._names_read = self._read_names(frame) if frame.names_not_utf8 else None
         columns = [self._column(name, frame, rows) for name in self._schema.names]
         self._buffers = {}
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
-    def _column(self, name: str, frame: np.ndarray, rows: int) -> pa.Array[Any]:
+    def _column(self, name: str, frame: RecordsFrame, rows: int) -> pa.Array[Any]:
         given = self._buffers
         if name == "offset":
-            return _plain(pa.int64(), rows, given[slots.TO_OFFSETS])
+            return _plain(pa.int64(), rows, given["to_offsets"])
         if name == "key":
-            keys = _copied(int(frame[slots.TO_KEYS]), int(frame[slots.KEY_BYTES]), self._pool)
-            return _binary(rows, given[slots.TO_KEY_ENDS], keys, given[slots.TO_KEY_VALIDITY], frame[slots.NULL_KEYS])
+            keys = _copied(frame.to_keys, frame.key_bytes, self._pool)
+            return _binary(rows, given["to_key_ends"], keys, given["to_key_validity"], frame.null_keys)
         if name == "value":
-            values, used = given[slots.TO_VALUES], int(frame[slots.VALUE_BYTES])
+            values, used = given["to_values"], frame.value_bytes
             if 2 * used < values.size:
                 values = _copied(values.address, used, self._pool)
-            ends, bits = given[slots.TO_VALUE_ENDS], given[slots.TO_VALUE_VALIDITY]
-            return _binary(rows, ends, values, bits, frame[slots.NULL_VALUES])
+            ends, bits = given["to_value_ends"], given["to_value_validity"]
+            return _binary(rows, ends, values, bits, frame.null_values)
         if name == "headers":
             return self._headers(frame, rows)
         if name == "timestamp":
-            bits, nulls = given[slots.TO_TIMESTAMP_VALIDITY], int(frame[slots.NULL_TIMESTAMPS])
-            return _plain(pa.timestamp("us", tz="UTC"), rows, given[slots.TO_TIMESTAMPS], bits, nulls)
+            bits, nulls = given["to_timestamp_validity"], frame.null_timestamps
+            return _plain(pa.timestamp("us", tz="UTC"), rows, given["to_timestamps"], bits, nulls)
         if name == "timestamp_ms":
-            return _plain(pa.int64(), rows, given[slots.TO_TIMESTAMPS_MS])
+            return _plain(pa.int64(), rows, given["to_timestamps_ms"])
         if name == "timestampType":
-            return _plain(pa.int32(), rows, given[slots.TO_TYPES])
+            return _plain(pa.int32(), rows, given["to_types"])
         if name == "leader_epoch":
-            bits, nulls = given[slots.TO_EPOCH_VALIDITY], int(frame[slots.NULL_EPOCHS])
-            return _plain(pa.int32(), rows, given[slots.TO_EPOCHS], bits, nulls)
+            bits, nulls = given["to_epoch_validity"], frame.null_epochs
+            return _plain(pa.int32(), rows, given["to_epochs"], bits, nulls)
         if name == "position":
-            return _plain(pa.int64(), rows, given[slots.TO_POSITIONS])
+            return _plain(pa.int64(), rows, given["to_positions"])
         if name == "header_keys_raw" and self._names_read is not None:
             return self._raw_names(frame, rows, self._names_read)
         return self._constant(name, rows)
 
-    def _read_names(self, frame: np.ndarray) -> list[bytes]:
+    def _read_names(self, frame: RecordsFrame) -> list[bytes]:
         """Return the names of all headers as stored."""
-        ends = _int32(int(frame[slots.TO_NAME_ENDS]), int(frame[slots.HEADER_COUNT]) + 1)
-        names = ctypes.string_at(int(frame[slots.TO_NAMES]), int(frame[slots.NAME_BYTES]))
+        ends = _int32(frame.to_name_ends, frame.header_count + 1)
+        names = ctypes.string_at(frame.to_names, frame.name_bytes)
         return [names[start:end] for start, end in pairwise(ends)]
 
-    def _raw_names(self, frame: np.ndarray, rows: int, names: list[bytes]) -> pa.Array[Any]:
+    def _raw_names(self, frame: RecordsFrame, rows: int, names: list[bytes]) -> pa.Array[Any]:
         """Return the names of each row with a name that is not UTF-8; null for any other row."""
         foreign = {name for name in set(names) if not is_utf8(name)}
-        of_rows = [names[start:end] for start, end in pairwise(_int32(int(frame[slots.TO_HEADER_ENDS]), rows + 1))]
+        of_rows = [names[start:end] for start, end in pairwise(_int32(frame.to_header_ends, rows + 1))]
         return pa.array([None if foreign.isdisjoint(each) else each for each in of_rows], pa.list_(pa.binary()))
 
     def _constant(self, name: str, rows: int) -> pa.Array[Any]:
@@ -146,31 +149,31 @@ class RowBuffers:
             held = self._repeated[name] = _repeated(name, self._place, rows)
         return held.slice(0, rows)
 
-    def _headers(self, frame: np.ndarray, rows: int) -> pa.Array[Any]:
-        count = int(frame[slots.HEADER_COUNT])
-        if count == 0 and frame[slots.NULL_HEADERS] == rows:
+    def _headers(self, frame: RecordsFrame, rows: int) -> pa.Array[Any]:
+        count = frame.header_count
+        if count == 0 and frame.null_headers == rows:
             return pa.nulls(rows, pa.list_(HEADER_TYPE))
 
-        def out(slot: int, nbytes: int) -> pa.Buffer:
-            return _copied(int(frame[slot]), nbytes, self._pool)
+        def out(address: Address, nbytes: int) -> pa.Buffer:
+            return _copied(address, nbytes, self._pool)
 
         if self._names_read is None:
-            ends, text = out(slots.TO_NAME_ENDS, 4 * (count + 1)), out(slots.TO_NAMES, int(frame[slots.NAME_BYTES]))
+            ends, text = out(frame.to_name_ends, 4 * (count + 1)), out(frame.to_names, frame.name_bytes)
             names = pa.Array.from_buffers(pa.string(), count, [None, ends, text], 0)
         else:
             decoded = {name: decode_header_name(name) for name in set(self._names_read)}
             names = pa.array([decoded[name] for name in self._names_read], pa.string())
         values = _binary(
             count,
-            out(slots.TO_HEADER_VALUE_ENDS, 4 * (count + 1)),
-            out(slots.TO_HEADER_VALUES, int(frame[slots.HEADER_VALUE_BYTES])),
-            out(slots.TO_HEADER_VALUE_VALIDITY, (count + 7) // 8),
-            frame[slots.NULL_HEADER_VALUES],
+            out(frame.to_header_value_ends, 4 * (count + 1)),
+            out(frame.to_header_values, frame.header_value_bytes),
+            out(frame.to_header_value_validity, (count + 7) // 8),
+            frame.null_header_values,
         )
         pairs = pa.StructArray.from_arrays([names, values], fields=list(HEADER_TYPE))
-        nulls = int(frame[slots.NULL_HEADERS])
-        bits = out(slots.TO_HEADER_VALIDITY, (rows + 7) // 8) if nulls else None
-        ends = out(slots.TO_HEADER_ENDS, 4 * (rows + 1))
+        nulls = frame.null_headers
+        bits = out(frame.to_header_validity, (rows + 7) // 8) if nulls else None
+        ends = out(frame.to_header_ends, 4 * (rows + 1))
         return pa.Array.from_buffers(pa.list_(HEADER_TYPE), rows, [bits, ends], nulls, 0, [pairs])
 
 

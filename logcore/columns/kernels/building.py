@@ -8,18 +8,21 @@ later process can load it without Numba.
 import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import llvmlite.binding as llvm
 import numba as nb
 
+from logcore.columns.kernels.call_frames import CallFrame
 from logcore.columns.kernels.machine.functions import OPTIONS
-from logcore.columns.kernels.machine.intrinsics import FRAME
+from logcore.columns.kernels.machine.intrinsics import frame_type
 from logcore.columns.kernels.machine.processor import Processor
 
+Source: TypeAlias = Callable[..., Any]
 
-def object_code(processor: Processor, sources: Mapping[str, Callable[..., Any]]) -> bytes:
-    """Compile kernels, given by name, to one object file for a processor."""
+
+def object_code(processor: Processor, kernels: Mapping[str, tuple[Source, type[CallFrame]]]) -> bytes:
+    """Compile kernels to one object file for a processor. `kernels`: the source and the frame of each, by name."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
@@ -27,8 +30,8 @@ def object_code(processor: Processor, sources: Mapping[str, Callable[..., Any]])
     )
     whole: llvm.ModuleRef | None = None
     with _no_collections():
-        for name, source in sources.items():
-            module = llvm.parse_assembly(_intermediate_code(name, source))
+        for name, (source, frame) in kernels.items():
+            module = llvm.parse_assembly(_intermediate_code(name, source, frame))
             if whole is None:
                 whole = module
             else:
@@ -36,8 +39,8 @@ def object_code(processor: Processor, sources: Mapping[str, Callable[..., Any]])
         return target.emit_object(whole)
 
 
-def _intermediate_code(name: str, source: Callable[..., Any]) -> str:
-    compiled = nb.njit(nb.int64(FRAME), **OPTIONS)(source)
+def _intermediate_code(name: str, source: Source, frame: type[CallFrame]) -> str:
+    compiled = nb.njit(nb.int64(frame_type(frame)), **OPTIONS)(source)
     result = compiled.overloads[compiled.signatures[0]]
     code: str = result.library.get_llvm_str()
     return code.replace(result.fndesc.llvm_func_name, f"loglake_{name}")

@@ -7,7 +7,28 @@ that it can change are compiled again.
 from dataclasses import dataclass
 from enum import Enum
 
+from logcore.columns.kernels.call_frames import CallFrame
+from logcore.columns.kernels.cleaning.cleaning_frames import (
+    HashFrame,
+    IndexFrame,
+    MapFrame,
+    PartFrame,
+    RewriteFrame,
+    RowsFrame,
+    SurvivorsFrame,
+)
+from logcore.columns.kernels.decoding.decoding_frames import HopFrame, InflateFrame, LinesFrame, RecordsFrame, WalkFrame
+from logcore.columns.kernels.recovering.recovery_frame import RecoveryFrame
+
 PACKAGE = "logcore.columns.kernels"
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel: its unique name, and the frame that it takes."""
+
+    name: str
+    frame: type[CallFrame]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,32 +38,37 @@ class Family:
     Attributes:
         name: Unique name of the family.
         module: Name below PACKAGE. Its function `kernels` returns the sources by name.
-        kernels: Names of the kernels; unique among all families.
+        kernels: The kernels; their names are unique among all families.
         seconds: CPU time of one compilation, for the messages. Measured on 2.1 GHz cores of a shared machine.
     """
 
     name: str
     module: str
-    kernels: tuple[str, ...]
+    kernels: tuple[Kernel, ...]
     seconds: float
 
 
-WALK = Family("walk", "decoding.batches", ("walk", "hop"), 1.5)
-INSPECT = Family("inspect", "decoding.records", ("inspect",), 1.5)
-EMIT = Family("emit", "decoding.records", ("emit",), 2.2)
-INFLATE = Family("inflate", "decoding.frames", ("inflate",), 1.0)
-DEFLATE = Family("deflate", "decoding.deflate", ("validate_gzip",), 1.2)
-MESSAGES = Family("messages", "decoding.messages", ("unfold", "emit_messages"), 1.5)
-LINES = Family("lines", "decoding.lines", ("lines",), 1.2)
-TEXT_LINES = Family("text_lines", "decoding.text_lines", ("text_lines",), 1.5)
-CSV_LINES = Family("csv_lines", "decoding.csv_lines", ("csv_lines",), 1.5)
-KEYS = Family("keys", "cleaning.keyed", ("hash_keys", "hash_bytes"), 2.0)
-NEWEST = Family(
-    "newest", "cleaning.newest", ("put_newest", "find_newest", "spread_part", "move_part", "take_part"), 1.0
-)
-SURVIVING = Family("surviving", "cleaning.surviving", ("mark_newest", "newest_rows"), 0.7)
-REWRITE = Family("rewrite", "cleaning.cleaning", ("survivors", "rewrite", "index"), 2.2)
-RECOVER = Family("recover", "recovering.recovering", ("recover",), 1.3)
+_PUT, _FIND = Kernel("put_newest", MapFrame), Kernel("find_newest", MapFrame)
+_PARTS = tuple(Kernel(name, PartFrame) for name in ("spread_part", "move_part", "take_part"))
+_MARK, _NEWEST_ROWS = Kernel("mark_newest", MapFrame), Kernel("newest_rows", RowsFrame)
+_HASH_KEYS, _HASH_BYTES = Kernel("hash_keys", RowsFrame), Kernel("hash_bytes", HashFrame)
+_SURVIVORS, _REWRITE = Kernel("survivors", SurvivorsFrame), Kernel("rewrite", RewriteFrame)
+_UNFOLD, _EMIT_MESSAGES = Kernel("unfold", RecordsFrame), Kernel("emit_messages", RecordsFrame)
+
+WALK = Family("walk", "decoding.batches", (Kernel("walk", WalkFrame), Kernel("hop", HopFrame)), 1.5)
+INSPECT = Family("inspect", "decoding.records", (Kernel("inspect", RecordsFrame),), 1.5)
+EMIT = Family("emit", "decoding.records", (Kernel("emit", RecordsFrame),), 2.2)
+INFLATE = Family("inflate", "decoding.frames", (Kernel("inflate", InflateFrame),), 1.0)
+DEFLATE = Family("deflate", "decoding.deflate", (Kernel("validate_gzip", InflateFrame),), 1.2)
+MESSAGES = Family("messages", "decoding.messages", (_UNFOLD, _EMIT_MESSAGES), 1.5)
+LINES = Family("lines", "decoding.lines", (Kernel("lines", LinesFrame),), 1.2)
+TEXT_LINES = Family("text_lines", "decoding.text_lines", (Kernel("text_lines", LinesFrame),), 1.5)
+CSV_LINES = Family("csv_lines", "decoding.csv_lines", (Kernel("csv_lines", LinesFrame),), 1.5)
+KEYS = Family("keys", "cleaning.keyed", (_HASH_KEYS, _HASH_BYTES), 2.0)
+NEWEST = Family("newest", "cleaning.newest", (_PUT, _FIND, *_PARTS), 1.0)
+SURVIVING = Family("surviving", "cleaning.surviving", (_MARK, _NEWEST_ROWS), 0.7)
+REWRITE = Family("rewrite", "cleaning.cleaning", (_SURVIVORS, _REWRITE, Kernel("index", IndexFrame)), 2.2)
+RECOVER = Family("recover", "recovering.recovering", (Kernel("recover", RecoveryFrame),), 1.3)
 
 FAMILIES = (
     WALK,

@@ -24,6 +24,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from logcore.columns.kernels import codec_numbers
+from logcore.columns.kernels.call_frames import Address, CallFrame
 from logcore.columns.kernels.families import FAMILIES, PACKAGE, Family, Work
 from logcore.columns.kernels.machine.tables import checksum_tables
 from logcore.storage.machine.module_sources import ModuleSources, installed_version
@@ -43,6 +44,7 @@ ENGINE_VARIABLE = "LOGLAKE_ENGINE"
 """Names the engine to use instead of the fastest one: kernels or reference."""
 
 _FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+_FRAMES = {kernel.name: kernel.frame for family in FAMILIES for kernel in family.kernels}
 _BUILDING = "building"
 """The module with the compiler options of all families."""
 
@@ -77,21 +79,24 @@ class Library:
         self._failures: dict[Family, str] = {}
         self._lock = threading.Lock()
         self.tables = checksum_tables(SHORT_BLOCK)
-        self.tables_address = ctypes.addressof(self.tables)
+        self.tables_address = Address(ctypes.addressof(self.tables))
         self._result = ctypes.c_int64()
         self._error = ctypes.c_void_p()
 
-    def call(self, name: str, frame: int) -> None:
-        """Call a kernel with the frame at an address. Its family is loaded first if necessary.
+    def call(self, name: str, frame: CallFrame) -> None:
+        """Call a kernel with a frame. Its family is loaded first if necessary.
 
         Raises:
             KernelsUnavailable: The family cannot be loaded.
+            TypeError: The kernel takes another frame.
         """
+        if _FRAMES[name] is not type(frame):
+            raise TypeError(f"{name} takes {_FRAMES[name].__name__}, not {type(frame).__name__}")
         function = self._functions.get(name)
         if function is None:
-            self.load([family for family in FAMILIES if name in family.kernels])
+            self.load([family for family in FAMILIES if name in (kernel.name for kernel in family.kernels)])
             function = self._functions[name]
-        function(ctypes.addressof(self._result), ctypes.addressof(self._error), frame)
+        function(ctypes.addressof(self._result), ctypes.addressof(self._error), ctypes.addressof(frame))
 
     def load(self, families: Sequence[Family]) -> None:
         """Load families. Those that are not in the cache of this machine are compiled now, which takes seconds.
@@ -120,7 +125,7 @@ class Library:
         for fact in (
             self.processor,
             family.module,
-            family.kernels,
+            [(kernel.name, kernel.frame.described()) for kernel in family.kernels],
             llvmlite.__version__,
             installed_version("numba"),
             sys.implementation.cache_tag,
@@ -164,10 +169,10 @@ class Library:
         engine.finalize_object()
         functions: dict[str, Callable[..., int]] = {}
         for kernel in family.kernels:
-            address = engine.get_function_address(f"loglake_{kernel}")
+            address = engine.get_function_address(f"loglake_{kernel.name}")
             if not address:
-                raise KernelsUnavailable(f"the compiled code lacks the kernel {kernel}")
-            functions[kernel] = _FUNCTION(address)
+                raise KernelsUnavailable(f"the compiled code lacks the kernel {kernel.name}")
+            functions[kernel.name] = _FUNCTION(address)
         self._functions |= functions
         self._engines[family] = engine
 
@@ -231,7 +236,7 @@ def _compiled(family: Family, processor: "Processor") -> bytes:
         raise KernelsUnavailable(f"Numba cannot be loaded: {error}") from error
     try:
         sources = import_module(f"{PACKAGE}.{family.module}").kernels(processor.has_crc32c)
-        return object_code(processor, {name: sources[name] for name in family.kernels})
+        return object_code(processor, {each.name: (sources[each.name], each.frame) for each in family.kernels})
     except Exception as error:
         # A compiler of another version or on another system may raise anything; the reference engine needs none.
         reason = f"{type(error).__name__}: {error}".partition("\n")[0]  # Numba's texts have many lines

@@ -31,8 +31,8 @@ from logcore.columns.cleaning.cleaning import CompiledCleaner, NotDescribed
 from logcore.columns.cleaning.keyed_batches import KeyedBatches, SingleBatch
 from logcore.columns.cleaning.newest_bits import NewestBits
 from logcore.columns.cleaning.offset_map import HashKey, OffsetMap
-from logcore.columns.kernels import slots
-from logcore.columns.kernels.cleaning import cleaning_slots as at_slot
+from logcore.columns.kernels import batch_row
+from logcore.columns.kernels.cleaning.cleaning_frames import NO_KEY
 from logcore.logs.compaction.cleaning_round import SourceSegment
 from logcore.records.batch import LOG_OVERHEAD
 from spark_jobs.compaction import row_blocks
@@ -117,10 +117,10 @@ def write_rows(run: SpreadRun, piece: SourcePiece) -> NotPlain | None:
 def _rows(segment: SourceSegment, hash_key: HashKey) -> Iterator[Hashed]:
     last = -1
     for chunk in KeyedBatches(hash_key).of(segment):
-        if isinstance(chunk, SingleBatch) or int(chunk.table[0, slots.BASE_OFFSET]) <= last:
+        if isinstance(chunk, SingleBatch) or int(chunk.table[0, batch_row.BASE_OFFSET]) <= last:
             raise NotDescribed
-        last = int(chunk.table[-1, slots.LAST_OFFSET])
-        chosen = chunk.flags & at_slot.NO_KEY == 0
+        last = int(chunk.table[-1, batch_row.LAST_OFFSET])
+        chosen = chunk.flags & NO_KEY == 0
         # The next chunk overwrites this one's memory: selecting rows makes a copy.
         yield Hashed(chunk.high[chosen], chunk.low[chosen], chunk.offsets[chosen])
 

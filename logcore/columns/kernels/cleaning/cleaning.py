@@ -8,9 +8,10 @@ from typing import Any
 
 import numba as nb
 
+from logcore.columns.kernels import batch_row
 from logcore.columns.kernels import codec_numbers as codecs
-from logcore.columns.kernels import slots
-from logcore.columns.kernels.cleaning import cleaning_slots as at_slot
+from logcore.columns.kernels.call_frames import DONE, DOUBT, FULL, SLACK
+from logcore.columns.kernels.cleaning.cleaning_frames import ALL_STAY, BY_KEY, NO_KEY, NO_VALUE, STAYS, WRITTEN_WIDTH
 from logcore.columns.kernels.machine.checksums import crc32, crc32c_by_instruction, crc32c_by_tables
 from logcore.columns.kernels.machine.functions import called, inlined
 from logcore.columns.kernels.machine.intrinsics import (
@@ -53,34 +54,30 @@ _LATEST_STAMP = 1 << 62
 
 
 def survivors(frame):
-    """Set STAYS on the rows of batches FIRST..END that stay, and count them."""
-    offsets, flags = pointer(frame, at_slot.OFFSETS), pointer(frame, at_slot.FLAGS)
-    newest, first_rows = numbers(frame, at_slot.NEWEST), numbers(frame, at_slot.FIRST_ROWS)
-    modes, needs, kept = numbers(frame, at_slot.MODES), numbers(frame, at_slot.NEEDS), numbers(frame, at_slot.KEPT)
-    latest, frozen = frame[at_slot.LATEST], frame[at_slot.FROZEN]
-    for batch in range(frame[at_slot.FIRST], frame[at_slot.END]):
+    """Set STAYS on the rows of batches 0..`end` that stay, and count them."""
+    offsets, flags = pointer(frame.offsets), pointer(frame.flags)
+    newest, first_rows = numbers(frame.newest), numbers(frame.first_rows)
+    modes, needs, kept = numbers(frame.modes), numbers(frame.needs), numbers(frame.kept)
+    latest, frozen = frame.latest, frame.frozen
+    for batch in range(frame.end):
         mode, needed = modes[batch], needs[batch] != 0
         count, without_value = nb.int64(0), nb.int64(0)
         for row in range(first_rows[batch], first_rows[batch + 1]):
-            kind = nb.int64(byte(flags, row)) & ~at_slot.STAYS
-            if mode == at_slot.BY_KEY:
+            kind = nb.int64(byte(flags, row)) & ~STAYS
+            if mode == BY_KEY:
                 offset = nb.int64(load64(offsets, row * 8))
                 if offset > latest:
                     stays = True
                 elif offset >= frozen:
-                    stays = kind & (at_slot.NO_KEY | at_slot.NO_VALUE) != 0 or offset >= newest[row]
+                    stays = kind & (NO_KEY | NO_VALUE) != 0 or offset >= newest[row]
                 else:
-                    stays = (
-                        kind & at_slot.NO_KEY == 0
-                        and offset >= newest[row]
-                        and (kind & at_slot.NO_VALUE == 0 or needed)
-                    )
+                    stays = kind & NO_KEY == 0 and offset >= newest[row] and (kind & NO_VALUE == 0 or needed)
             else:
-                stays = mode == at_slot.ALL_STAY
+                stays = mode == ALL_STAY
             if stays:
-                kind |= at_slot.STAYS
+                kind |= STAYS
                 count += 1
-                if kind & at_slot.NO_VALUE != 0:
+                if kind & NO_VALUE != 0:
                     without_value += 1
             store8(flags, row, kind)
         kept[2 * batch] = count
@@ -163,11 +160,11 @@ def _snappy_stream(compress, source, size, target, at):
 def _zstd_frame(compress, reset, state, source, size, target, at, room, frame):
     """Write a streamed frame, flushed and then ended, as Kafka closes its stream. Returns its end, or -1 without room.
 
-    The last words of `frame`'s scratch contain the library's two buffers.
+    The first words of `frame`'s scratch contain the library's two buffers.
     """
     call_with_four(reset, state, nb.int64(_SESSION), nb.int64(0), nb.int64(0))
-    buffers = numbers(frame, at_slot.SCRATCH)
-    output, source_buffer = pointer(frame, at_slot.SCRATCH), moved(pointer(frame, at_slot.SCRATCH), 24)
+    buffers = numbers(frame.scratch)
+    output, source_buffer = pointer(frame.scratch), moved(pointer(frame.scratch), 24)
     buffers[0] = to_address(moved(target, at))
     buffers[1] = room
     buffers[2] = 0
@@ -207,50 +204,50 @@ def rewrite_kernel(by_instruction: bool) -> Any:
     crc32c = crc32c_by_instruction if by_instruction else crc32c_by_tables
 
     def rewrite(frame):
-        source, source_end = pointer(frame, at_slot.SOURCE), frame[at_slot.SOURCE_SIZE]
-        table, tables = numbers(frame, at_slot.TABLE), numbers(frame, at_slot.CHECKSUM_TABLES)
-        starts, flags = numbers(frame, at_slot.STARTS), pointer(frame, at_slot.FLAGS)
-        first_rows, kept = numbers(frame, at_slot.FIRST_ROWS), numbers(frame, at_slot.KEPT)
-        chosen, horizons = numbers(frame, at_slot.CHOSEN), numbers(frame, at_slot.HORIZONS)
-        ends, greatest_of = numbers(frame, at_slot.ENDS), numbers(frame, at_slot.STAMPS)
-        target, room, used = pointer(frame, at_slot.TARGET), frame[at_slot.ROOM], frame[at_slot.USED]
+        source, source_end = pointer(frame.source), frame.source_size
+        table, tables = numbers(frame.table), numbers(frame.checksum_tables)
+        starts, flags = numbers(frame.starts), pointer(frame.flags)
+        first_rows, kept = numbers(frame.first_rows), numbers(frame.kept)
+        chosen, horizons = numbers(frame.chosen), numbers(frame.horizons)
+        ends, greatest_of = numbers(frame.ends), numbers(frame.stamps)
+        target, room, used = pointer(frame.target), frame.room, frame.used
         # The first words of the scratch are for the libraries' structures.
-        scratch, scratch_size = moved(pointer(frame, at_slot.SCRATCH), 64), frame[at_slot.SCRATCH_SIZE] - 64
-        step, last_step = frame[at_slot.FIRST], frame[at_slot.END]
-        status = nb.int64(slots.DONE)
+        scratch, scratch_size = moved(pointer(frame.scratch), 64), frame.scratch_size - 64
+        step, last_step = frame.first, frame.end
+        status = nb.int64(DONE)
         while step < last_step:
             batch = chosen[step]
-            row = batch * slots.WIDTH
-            attributes = table[row + slots.ATTRIBUTES]
+            row = batch * batch_row.WIDTH
+            attributes = table[row + batch_row.ATTRIBUTES]
             codec = attributes & codecs.MASK
-            body_end = table[row + slots.BODY_END]
-            body = body_end - table[row + slots.BODY]
+            body_end = table[row + batch_row.BODY_END]
+            body = body_end - table[row + batch_row.BODY]
             count = kept[2 * batch]
             if count == 0:
                 codec = nb.int64(codecs.NONE)
-            encode = frame[at_slot.ENCODERS + codec]
+            encode = frame.encoders[codec]
             native = encode != 0
             most = body + 11 * count
-            if native and most + slots.SLACK > scratch_size:
-                status = nb.int64(slots.FULL)
+            if native and most + SLACK > scratch_size:
+                status = nb.int64(FULL)
                 break
             # The most that an encoder may add to incompressible bytes.
             spare = most // 5 if codec == codecs.SNAPPY else most >> 6
             if _HEADER + most + spare + 1024 > room - used:
-                status = nb.int64(slots.FULL)
+                status = nb.int64(FULL)
                 break
             appended = attributes & 8 != 0
-            old_base, max_stamp = table[row + slots.BASE_TIMESTAMP], table[row + slots.MAX_TIMESTAMP]
-            horizon = horizons[step] if count else nb.int64(slots.NONE)
+            old_base, max_stamp = table[row + batch_row.BASE_TIMESTAMP], table[row + batch_row.MAX_TIMESTAMP]
+            horizon = horizons[step] if count else nb.int64(batch_row.NONE)
             base_stamp = horizon if count else nb.int64(-1)
-            has_base = horizon != slots.NONE
+            has_base = horizon != batch_row.NONE
             greatest = nb.int64(-1)
             good = True
             to = nb.int64(0)
             section = scratch if native else moved(target, used + _HEADER)
             for each in range(first_rows[batch], first_rows[batch + 1]):
                 kind = nb.int64(byte(flags, each))
-                if kind & at_slot.STAYS == 0:
+                if kind & STAYS == 0:
                     continue
                 # The bytes were checked when the rows were made, but a file may have changed since. If the bytes
                 # no longer fit the buffers, the slow way refuses them.
@@ -284,7 +281,7 @@ def rewrite_kernel(by_instruction: bool) -> Any:
                 copy_bytes(section, to, source, rest, tail, source_end)
                 to += tail
             if not good:
-                status = nb.int64(slots.DOUBT)
+                status = nb.int64(DOUBT)
                 break
             end = used + _HEADER + to
             if native and codec == codecs.LZ4:
@@ -293,27 +290,27 @@ def rewrite_kernel(by_instruction: bool) -> Any:
                 end = _snappy_stream(encode, section, to, target, used + _HEADER)
             elif native:
                 at, left = used + _HEADER, room - used - _HEADER
-                reset, state = frame[at_slot.ENCODER_RESETS + codec], frame[at_slot.ENCODER_STATES + codec]
+                reset, state = frame.resets[codec], frame.states[codec]
                 if codec == codecs.ZSTD:
                     end = _zstd_frame(encode, reset, state, section, to, target, at, left, frame)
                 else:
                     end = _gzip_member(encode, reset, state, section, to, target, at, left, tables)
             if end < 0:
-                status = nb.int64(slots.DOUBT)
+                status = nb.int64(DOUBT)
                 break
             here = moved(target, used)
             stated = max_stamp if appended or count == 0 else greatest
-            store_big64(here, 0, table[row + slots.BASE_OFFSET])
+            store_big64(here, 0, table[row + batch_row.BASE_OFFSET])
             store_big32(here, 8, end - used - 12)
-            store_big32(here, 12, table[row + slots.LEADER_EPOCH])
+            store_big32(here, 12, table[row + batch_row.LEADER_EPOCH])
             store8(here, 16, 2)
-            store_big16(here, 21, (attributes & 0x38) | codec | (0x40 if horizon != slots.NONE else 0))
-            store_big32(here, 23, table[row + slots.LAST_OFFSET] - table[row + slots.BASE_OFFSET])
+            store_big16(here, 21, (attributes & 0x38) | codec | (0x40 if horizon != batch_row.NONE else 0))
+            store_big32(here, 23, table[row + batch_row.LAST_OFFSET] - table[row + batch_row.BASE_OFFSET])
             store_big64(here, 27, base_stamp)
             store_big64(here, 35, stated)
-            store_big64(here, 43, table[row + slots.PRODUCER_ID])
-            store_big16(here, 51, table[row + slots.PRODUCER_EPOCH])
-            store_big32(here, 53, table[row + slots.BASE_SEQUENCE])
+            store_big64(here, 43, table[row + batch_row.PRODUCER_ID])
+            store_big16(here, 51, table[row + batch_row.PRODUCER_EPOCH])
+            store_big32(here, 53, table[row + batch_row.BASE_SEQUENCE])
             store_big32(here, 57, count)
             if native or codec == codecs.NONE:
                 # If the codec is missing, the caller compresses the section and computes the checksum.
@@ -322,9 +319,9 @@ def rewrite_kernel(by_instruction: bool) -> Any:
             ends[step] = end
             used = end
             step += 1
-        frame[at_slot.FIRST] = step
-        frame[at_slot.USED] = used
-        frame[at_slot.STATUS] = status
+        frame.first = step
+        frame.used = used
+        frame.status = status
         return nb.int64(0)
 
     return rewrite
@@ -333,16 +330,16 @@ def rewrite_kernel(by_instruction: bool) -> Any:
 def index(frame):
     """Write the offset and time index entries of appended batches.
 
-    One of each is written before a batch if the last entry is more than INTERVAL bytes earlier.
+    One of each is written before a batch if the last entry is more than `interval` bytes earlier.
     """
-    written = numbers(frame, at_slot.INDEX_POSITIONS)
-    interval, base = frame[at_slot.INDEX_INTERVAL], frame[at_slot.INDEX_BASE]
-    since, stamp = frame[at_slot.INDEX_SINCE], frame[at_slot.INDEX_STAMP]
-    stamp_offset, last_stamp = frame[at_slot.INDEX_STAMP_OFFSET], frame[at_slot.INDEX_LAST_STAMP]
-    offsets, times = pointer(frame, at_slot.INDEX_OFFSETS), pointer(frame, at_slot.INDEX_TIMES)
-    offset_count, time_count = frame[at_slot.INDEX_OFFSET_COUNT], frame[at_slot.INDEX_TIME_COUNT]
-    for batch in range(frame[at_slot.INDEX_COUNT]):
-        row = batch * at_slot.WRITTEN_WIDTH
+    written = numbers(frame.positions)
+    interval, base = frame.interval, frame.base
+    since, stamp = frame.since, frame.stamp
+    stamp_offset, last_stamp = frame.stamp_offset, frame.last_stamp
+    offsets, times = pointer(frame.offsets), pointer(frame.times)
+    offset_count, time_count = frame.offset_count, frame.time_count
+    for batch in range(frame.count):
+        row = batch * WRITTEN_WIDTH
         last_offset, greatest = written[row + 2], written[row + 3]
         if greatest > stamp:
             stamp, stamp_offset = greatest, last_offset
@@ -357,12 +354,12 @@ def index(frame):
                 last_stamp = stamp
             since = nb.int64(0)
         since += written[row + 1]
-    frame[at_slot.INDEX_SINCE] = since
-    frame[at_slot.INDEX_STAMP] = stamp
-    frame[at_slot.INDEX_STAMP_OFFSET] = stamp_offset
-    frame[at_slot.INDEX_LAST_STAMP] = last_stamp
-    frame[at_slot.INDEX_OFFSET_COUNT] = offset_count
-    frame[at_slot.INDEX_TIME_COUNT] = time_count
+    frame.since = since
+    frame.stamp = stamp
+    frame.stamp_offset = stamp_offset
+    frame.last_stamp = last_stamp
+    frame.offset_count = offset_count
+    frame.time_count = time_count
     return nb.int64(0)
 
 

@@ -7,33 +7,34 @@ from typing import Any
 
 import numba as nb
 
-from logcore.columns.kernels import slots
-from logcore.columns.kernels.cleaning import cleaning_slots as at_slot
+from logcore.columns.kernels import batch_row
+from logcore.columns.kernels.call_frames import DONE, DOUBT
+from logcore.columns.kernels.cleaning.cleaning_frames import LEFT_OUT, NO_KEY, NO_VALUE
 from logcore.columns.kernels.machine.hashing import LANES, hash_rows
 from logcore.columns.kernels.machine.intrinsics import big_int16, numbers, pointer, store8, store64
 from logcore.columns.kernels.machine.values import is_utf8, varint, varlong
 
 
 def hash_keys(frame):
-    """Write a row for every record of batches FIRST..END."""
-    source = pointer(frame, at_slot.SOURCE)
-    source_end = frame[at_slot.SOURCE_SIZE]
-    table = numbers(frame, at_slot.TABLE)
-    highs, lows = pointer(frame, at_slot.HIGH), pointer(frame, at_slot.LOW)
-    offsets, starts = pointer(frame, at_slot.OFFSETS), pointer(frame, at_slot.STARTS)
-    flags, first_rows = pointer(frame, at_slot.FLAGS), numbers(frame, at_slot.FIRST_ROWS)
-    key_0, key_1 = nb.uint64(frame[at_slot.KEY_0]), nb.uint64(frame[at_slot.KEY_1])
-    rows, capacity = frame[at_slot.ROWS], frame[at_slot.CAPACITY]
-    batch, last_batch = frame[at_slot.FIRST], frame[at_slot.END]
+    """Write a row for every record of batches `first`..`end`."""
+    source = pointer(frame.source)
+    source_end = frame.source_size
+    table = numbers(frame.table)
+    highs, lows = pointer(frame.high), pointer(frame.low)
+    offsets, starts = pointer(frame.offsets), pointer(frame.starts)
+    flags, first_rows = pointer(frame.flags), numbers(frame.first_rows)
+    key_0, key_1 = nb.uint64(frame.key_0), nb.uint64(frame.key_1)
+    rows, capacity = frame.rows, frame.capacity
+    batch, last_batch = frame.first, frame.end
     hashed = rows
-    status = nb.int64(slots.DONE)
+    status = nb.int64(DONE)
     while batch < last_batch:
-        row = batch * slots.WIDTH
-        at, end = table[row + slots.BODY], table[row + slots.BODY_END]
-        base, last = table[row + slots.BASE_OFFSET], table[row + slots.LAST_OFFSET]
-        count = table[row + slots.RECORD_COUNT]
-        is_control = table[row + slots.ATTRIBUTES] & 32 != 0
-        constant = nb.int64(at_slot.LEFT_OUT) if is_control else nb.int64(0)
+        row = batch * batch_row.WIDTH
+        at, end = table[row + batch_row.BODY], table[row + batch_row.BODY_END]
+        base, last = table[row + batch_row.BASE_OFFSET], table[row + batch_row.LAST_OFFSET]
+        count = table[row + batch_row.RECORD_COUNT]
+        is_control = table[row + batch_row.ATTRIBUTES] & 32 != 0
+        constant = nb.int64(LEFT_OUT) if is_control else nb.int64(0)
         control_type = nb.int64(-1)
         previous = base - 1
         first_rows[batch] = rows
@@ -66,7 +67,7 @@ def hash_keys(frame):
             store64(highs, to, at)
             store64(lows, to, max(key_size, nb.int64(0)))
             if key_size < 0:
-                kind |= at_slot.NO_KEY
+                kind |= NO_KEY
             else:
                 if is_control:
                     # Only the two markers with a key of exactly four bytes are accepted.
@@ -78,7 +79,7 @@ def hash_keys(frame):
             if at < 0 or value_size < -1 or value_size > record_end - at:
                 break
             if value_size < 0:
-                kind |= at_slot.NO_VALUE
+                kind |= NO_VALUE
             else:
                 at += value_size
             header_count, at = varint(source, at, record_end)
@@ -108,9 +109,9 @@ def hash_keys(frame):
         if good and is_control and count > 0:
             good = count == 1 and (control_type == 0 or control_type == 1)
         if not good or at != end:
-            status = slots.DOUBT
+            status = DOUBT
             break
-        table[row + slots.CONTROL_TYPE] = control_type
+        table[row + batch_row.CONTROL_TYPE] = control_type
         rows = to
         batch += 1
         # Hash while the keys are in the cache, except a few that wait for more.
@@ -119,21 +120,21 @@ def hash_keys(frame):
         hashed += together
     hash_rows(source, source_end, highs, lows, hashed, rows, key_0, key_1)
     first_rows[batch] = rows
-    frame[at_slot.FIRST] = batch
-    frame[at_slot.ROWS] = rows
-    frame[at_slot.STATUS] = status
+    frame.first = batch
+    frame.rows = rows
+    frame.status = status
     return nb.int64(0)
 
 
 def hash_bytes(frame):
-    """Hash the byte strings FIRST..END, which are stored without gaps: string n ends at number n + 1 of STARTS."""
-    source, source_end = pointer(frame, at_slot.SOURCE), frame[at_slot.SOURCE_SIZE]
-    highs, lows, starts = pointer(frame, at_slot.HIGH), pointer(frame, at_slot.LOW), numbers(frame, at_slot.STARTS)
-    key_0, key_1 = nb.uint64(frame[at_slot.KEY_0]), nb.uint64(frame[at_slot.KEY_1])
-    for row in range(frame[at_slot.FIRST], frame[at_slot.END]):
+    """Hash the byte strings, which are stored without gaps: string n ends at number n + 1 of `starts`."""
+    source, source_end = pointer(frame.source), frame.source_size
+    highs, lows, starts = pointer(frame.high), pointer(frame.low), numbers(frame.starts)
+    key_0, key_1 = nb.uint64(frame.key_0), nb.uint64(frame.key_1)
+    for row in range(frame.count):
         store64(highs, row, starts[row])
         store64(lows, row, starts[row + 1] - starts[row])
-    hash_rows(source, source_end, highs, lows, frame[at_slot.FIRST], frame[at_slot.END], key_0, key_1)
+    hash_rows(source, source_end, highs, lows, nb.int64(0), frame.count, key_0, key_1)
     return nb.int64(0)
 
 

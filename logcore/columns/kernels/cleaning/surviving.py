@@ -8,21 +8,29 @@ from typing import Any
 
 import numba as nb
 
-from logcore.columns.kernels import slots
-from logcore.columns.kernels.cleaning import cleaning_slots as at_slot
+from logcore.columns.kernels import batch_row
+from logcore.columns.kernels.call_frames import DONE, DOUBT
+from logcore.columns.kernels.cleaning.cleaning_frames import (
+    NO_KEY,
+    NO_VALUE,
+    PART_ADDRESS,
+    PART_SLOTS,
+    PART_WIDTH,
+    SLOT_BYTES,
+)
 from logcore.columns.kernels.machine.intrinsics import byte, load64, numbers, pointer, store8, store64, to_bytes
 from logcore.columns.kernels.machine.values import varint, varlong
 
 
 def mark_newest(frame):
-    """Set the bits of a map's offsets in BITS_FROM..BITS_END."""
-    parts, bits = numbers(frame, at_slot.PARTS), pointer(frame, at_slot.BITS)
-    first, end = frame[at_slot.BITS_FROM], frame[at_slot.BITS_END]
-    for number in range(nb.int64(1) << (63 - frame[at_slot.PART_SHIFT])):
-        part = number * at_slot.PART_WIDTH
-        table = to_bytes(parts[part + at_slot.PART_ADDRESS])
-        for slot in range(parts[part + at_slot.PART_SLOTS]):
-            offset = nb.int64(load64(table, slot * at_slot.SLOT_BYTES + 16)) - 1
+    """Set the bits of a map's offsets in `bits_from`..`bits_end`."""
+    parts, bits = numbers(frame.parts), pointer(frame.bits)
+    first, end = frame.bits_from, frame.bits_end
+    for number in range(nb.int64(1) << (63 - frame.part_shift)):
+        part = number * PART_WIDTH
+        table = to_bytes(parts[part + PART_ADDRESS])
+        for slot in range(parts[part + PART_SLOTS]):
+            offset = nb.int64(load64(table, slot * SLOT_BYTES + 16)) - 1
             if offset >= first and offset < end:
                 place = offset - first
                 store8(bits, place >> 3, nb.int64(byte(bits, place >> 3)) | (nb.int64(1) << (place & 7)))
@@ -30,23 +38,23 @@ def mark_newest(frame):
 
 
 def newest_rows(frame):
-    """Write a row for every record of batches FIRST..END whose bit is set; all offsets of these batches have a bit.
+    """Write a row for every record of batches `first`..`end` whose bit is set; all offsets of these batches have a bit.
 
     The other records were checked when the map was made from them, and are not read here.
     """
-    source = pointer(frame, at_slot.SOURCE)
-    table, bits = numbers(frame, at_slot.TABLE), pointer(frame, at_slot.BITS)
-    offsets, starts = pointer(frame, at_slot.OFFSETS), pointer(frame, at_slot.STARTS)
-    flags, first_rows = pointer(frame, at_slot.FLAGS), numbers(frame, at_slot.FIRST_ROWS)
-    bits_from = frame[at_slot.BITS_FROM]
-    rows, capacity = frame[at_slot.ROWS], frame[at_slot.CAPACITY]
-    batch, last_batch = frame[at_slot.FIRST], frame[at_slot.END]
-    status = nb.int64(slots.DONE)
+    source = pointer(frame.source)
+    table, bits = numbers(frame.table), pointer(frame.bits)
+    offsets, starts = pointer(frame.offsets), pointer(frame.starts)
+    flags, first_rows = pointer(frame.flags), numbers(frame.first_rows)
+    bits_from = frame.bits_from
+    rows, capacity = frame.rows, frame.capacity
+    batch, last_batch = frame.first, frame.end
+    status = nb.int64(DONE)
     while batch < last_batch:
-        row = batch * slots.WIDTH
-        at, end = table[row + slots.BODY], table[row + slots.BODY_END]
-        base, last = table[row + slots.BASE_OFFSET], table[row + slots.LAST_OFFSET]
-        count = table[row + slots.RECORD_COUNT]
+        row = batch * batch_row.WIDTH
+        at, end = table[row + batch_row.BODY], table[row + batch_row.BODY_END]
+        base, last = table[row + batch_row.BASE_OFFSET], table[row + batch_row.LAST_OFFSET]
+        count = table[row + batch_row.RECORD_COUNT]
         first_rows[batch] = rows
         to = rows
         good = count <= capacity - rows
@@ -72,14 +80,14 @@ def newest_rows(frame):
                 if at < 0 or key_size < -1 or key_size > record_end - at:
                     break
                 if key_size < 0:
-                    kind = nb.int64(at_slot.NO_KEY)
+                    kind = nb.int64(NO_KEY)
                 else:
                     at += key_size
                 value_size, at = varint(source, at, record_end)
                 if at < 0 or value_size < -1 or value_size > record_end - at:
                     break
                 if value_size < 0:
-                    kind |= at_slot.NO_VALUE
+                    kind |= NO_VALUE
                 store64(offsets, to, offset)
                 store64(starts, to, begun)
                 store8(flags, to, kind)
@@ -88,15 +96,15 @@ def newest_rows(frame):
             done += 1
             good = True
         if not good or at != end:
-            status = nb.int64(slots.DOUBT)
+            status = nb.int64(DOUBT)
             break
-        table[row + slots.CONTROL_TYPE] = -1
+        table[row + batch_row.CONTROL_TYPE] = -1
         rows = to
         batch += 1
     first_rows[batch] = rows
-    frame[at_slot.FIRST] = batch
-    frame[at_slot.ROWS] = rows
-    frame[at_slot.STATUS] = status
+    frame.first = batch
+    frame.rows = rows
+    frame.status = status
     return nb.int64(0)
 
 

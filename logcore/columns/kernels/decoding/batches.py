@@ -8,8 +8,9 @@ from typing import Any
 
 import numba as nb
 
+from logcore.columns.kernels import batch_row
 from logcore.columns.kernels import codec_numbers as codecs
-from logcore.columns.kernels import slots
+from logcore.columns.kernels.call_frames import DONE, DOUBT
 from logcore.columns.kernels.machine.checksums import crc32, crc32c_by_instruction, crc32c_by_tables
 from logcore.columns.kernels.machine.functions import inlined
 from logcore.columns.kernels.machine.intrinsics import (
@@ -45,13 +46,13 @@ def walk_kernel(by_instruction: bool) -> Any:
             codec = nb.int64(byte(source, at + 22)) & codecs.MASK
             if (codecs.OF_BATCHES >> codec) & 1 == 0:
                 return nb.int64(-1)
-            return nb.int64(slots.PLAIN) if codec == codecs.NONE else nb.int64(slots.COMPRESSED)
+            return nb.int64(batch_row.PLAIN) if codec == codecs.NONE else nb.int64(batch_row.COMPRESSED)
         if magic > 2:
             return nb.int64(-1)
         codec = nb.int64(byte(source, at + 17)) & codecs.MASK
         if (codecs.OF_MESSAGES >> codec) & 1 == 0:
             return nb.int64(-1)
-        return nb.int64(slots.PLAIN_MESSAGES) if codec == codecs.NONE else nb.int64(slots.COMPRESSED_MESSAGES)
+        return nb.int64(batch_row.PLAIN_MESSAGES) if codec == codecs.NONE else nb.int64(batch_row.COMPRESSED_MESSAGES)
 
     @inlined
     def v2_header(source, at, size, expected, ceiling, table, row, tables):
@@ -70,19 +71,19 @@ def walk_kernel(by_instruction: bool) -> Any:
         crc = big_int32(source, at + 17) & 0xFFFFFFFF
         if crc32c(source, at + 21, at + size, tables) != crc:
             return False
-        table[row + slots.BASE_OFFSET] = base
-        table[row + slots.LAST_OFFSET] = base + delta
-        table[row + slots.RECORD_COUNT] = count
-        table[row + slots.ATTRIBUTES] = attributes
-        table[row + slots.BASE_TIMESTAMP] = big_int64(source, at + 27)
-        table[row + slots.MAX_TIMESTAMP] = big_int64(source, at + 35)
-        table[row + slots.PRODUCER_ID] = big_int64(source, at + 43)
-        table[row + slots.PRODUCER_EPOCH] = big_int16(source, at + 51)
-        table[row + slots.BASE_SEQUENCE] = big_int32(source, at + 53)
-        table[row + slots.LEADER_EPOCH] = big_int32(source, at + 12)
-        table[row + slots.CRC] = crc
-        table[row + slots.MAGIC] = 2
-        table[row + slots.BODY] = at + _V2_HEADER
+        table[row + batch_row.BASE_OFFSET] = base
+        table[row + batch_row.LAST_OFFSET] = base + delta
+        table[row + batch_row.RECORD_COUNT] = count
+        table[row + batch_row.ATTRIBUTES] = attributes
+        table[row + batch_row.BASE_TIMESTAMP] = big_int64(source, at + 27)
+        table[row + batch_row.MAX_TIMESTAMP] = big_int64(source, at + 35)
+        table[row + batch_row.PRODUCER_ID] = big_int64(source, at + 43)
+        table[row + batch_row.PRODUCER_EPOCH] = big_int16(source, at + 51)
+        table[row + batch_row.BASE_SEQUENCE] = big_int32(source, at + 53)
+        table[row + batch_row.LEADER_EPOCH] = big_int32(source, at + 12)
+        table[row + batch_row.CRC] = crc
+        table[row + batch_row.MAGIC] = 2
+        table[row + batch_row.BODY] = at + _V2_HEADER
         return True
 
     @inlined
@@ -100,107 +101,107 @@ def walk_kernel(by_instruction: bool) -> Any:
                 return False
         elif crc32(source, at + 16, at + size, tables) != crc:
             return False
-        table[row + slots.BASE_OFFSET] = offset
-        table[row + slots.LAST_OFFSET] = offset
-        table[row + slots.RECORD_COUNT] = 1
-        table[row + slots.ATTRIBUTES] = nb.int64(byte(source, at + 17))
-        table[row + slots.BASE_TIMESTAMP] = -1
-        table[row + slots.MAX_TIMESTAMP] = big_int64(source, at + 18) if magic == 1 else nb.int64(-1)
-        table[row + slots.PRODUCER_ID] = -1
-        table[row + slots.PRODUCER_EPOCH] = -1
-        table[row + slots.BASE_SEQUENCE] = -1
-        table[row + slots.LEADER_EPOCH] = -1
-        table[row + slots.CRC] = crc
-        table[row + slots.MAGIC] = magic
-        table[row + slots.BODY] = at + (_MESSAGE_HEADER + 8 if magic == 1 else _MESSAGE_HEADER)
+        table[row + batch_row.BASE_OFFSET] = offset
+        table[row + batch_row.LAST_OFFSET] = offset
+        table[row + batch_row.RECORD_COUNT] = 1
+        table[row + batch_row.ATTRIBUTES] = nb.int64(byte(source, at + 17))
+        table[row + batch_row.BASE_TIMESTAMP] = -1
+        table[row + batch_row.MAX_TIMESTAMP] = big_int64(source, at + 18) if magic == 1 else nb.int64(-1)
+        table[row + batch_row.PRODUCER_ID] = -1
+        table[row + batch_row.PRODUCER_EPOCH] = -1
+        table[row + batch_row.BASE_SEQUENCE] = -1
+        table[row + batch_row.LEADER_EPOCH] = -1
+        table[row + batch_row.CRC] = crc
+        table[row + batch_row.MAGIC] = magic
+        table[row + batch_row.BODY] = at + (_MESSAGE_HEADER + 8 if magic == 1 else _MESSAGE_HEADER)
         return True
 
     def walk(frame):
-        source = pointer(frame, slots.WALK_SOURCE)
-        end = frame[slots.WALK_SIZE]
-        at = frame[slots.WALK_POSITION]
+        source = pointer(frame.source)
+        end = frame.size
+        at = frame.position
         begun = at
-        expected = frame[slots.WALK_EXPECTED]
-        ceiling = frame[slots.WALK_CEILING]
-        most = frame[slots.WALK_MAX_BATCHES]
-        most_bytes = frame[slots.WALK_MAX_BYTES]
-        tables = numbers(frame, slots.WALK_TABLES)
-        table = numbers(frame, slots.WALK_TABLE)
-        faster = frame[slots.WALK_CRC32]
+        expected = frame.expected
+        ceiling = frame.ceiling
+        most = frame.max_batches
+        most_bytes = frame.max_bytes
+        tables = numbers(frame.checksum_tables)
+        table = numbers(frame.table)
+        faster = frame.crc32
         kind, codec = nb.int64(-1), nb.int64(-2)
         has_control, has_data = nb.int64(0), nb.int64(0)
         found = nb.int64(0)
         records = nb.int64(0)
         body = nb.int64(0)
-        status = nb.int64(slots.DONE)
+        status = nb.int64(DONE)
         while at < end and found < most and at - begun < most_bytes:
             if end - at < _MESSAGE_HEADER + 8:
-                status = slots.DOUBT
+                status = DOUBT
                 break
             here = kind_of(source, at)
             # Markers are never compressed. They join the table of the compressed batches around them.
-            is_marker = here == slots.PLAIN and byte(source, at + 22) & nb.uint64(_CONTROL) != nb.uint64(0)
+            is_marker = here == batch_row.PLAIN and byte(source, at + 22) & nb.uint64(_CONTROL) != nb.uint64(0)
             if kind >= 0 and here != kind:
-                joins = is_marker if kind == slots.COMPRESSED else here == slots.COMPRESSED and has_data == 0
+                joins = is_marker if kind == batch_row.COMPRESSED else here == batch_row.COMPRESSED and has_data == 0
                 if here < 0:
-                    status = slots.DOUBT
-                if here < 0 or kind > slots.COMPRESSED or not joins:
+                    status = DOUBT
+                if here < 0 or kind > batch_row.COMPRESSED or not joins:
                     break
             length = big_int32(source, at + 8)
             size = length + _OVERHEAD
             if here < 0 or length < _SMALLEST_V0 or size > end - at:
-                status = slots.DOUBT
+                status = DOUBT
                 break
-            row = found * slots.WIDTH
-            if here <= slots.COMPRESSED:
+            row = found * batch_row.WIDTH
+            if here <= batch_row.COMPRESSED:
                 good = size >= _V2_HEADER and v2_header(source, at, size, expected, ceiling, table, row, tables)
             else:
                 good = message(source, at, size, expected, ceiling, table, row, tables, faster)
             behind = at + size
             # A successor that claims offsets of this batch: the scan decides which of the two is wrong.
-            table[row + slots.BEFORE_WRAPPER] = 0
+            table[row + batch_row.BEFORE_WRAPPER] = 0
             if good and end - behind >= _OVERHEAD and big_int32(source, behind + 8) >= _SMALLEST_V0:
-                good = big_int64(source, behind) > table[row + slots.LAST_OFFSET]
-                if end - behind >= _MESSAGE_HEADER + 8 and kind_of(source, behind) == slots.COMPRESSED_MESSAGES:
+                good = big_int64(source, behind) > table[row + batch_row.LAST_OFFSET]
+                if end - behind >= _MESSAGE_HEADER + 8 and kind_of(source, behind) == batch_row.COMPRESSED_MESSAGES:
                     # It may begin anywhere; only a batch without a gap before it cannot be the wrong one.
-                    table[row + slots.BEFORE_WRAPPER] = 1
-                    if here != slots.COMPRESSED_MESSAGES and table[row + slots.BASE_OFFSET] > expected:
+                    table[row + batch_row.BEFORE_WRAPPER] = 1
+                    if here != batch_row.COMPRESSED_MESSAGES and table[row + batch_row.BASE_OFFSET] > expected:
                         good = False
             if not good:
-                status = slots.DOUBT
+                status = DOUBT
                 break
-            if here == slots.COMPRESSED or here == slots.COMPRESSED_MESSAGES:
-                most_bytes = frame[slots.WALK_MAX_COMPRESSED]
-                codec = nb.int64(-2) if kind == slots.PLAIN else codec
+            if here == batch_row.COMPRESSED or here == batch_row.COMPRESSED_MESSAGES:
+                most_bytes = frame.max_compressed
+                codec = nb.int64(-2) if kind == batch_row.PLAIN else codec
                 kind = here
             elif kind < 0:
                 kind = here
-            attributes = table[row + slots.ATTRIBUTES]
-            if here <= slots.COMPRESSED and attributes & _CONTROL != 0:
+            attributes = table[row + batch_row.ATTRIBUTES]
+            if here <= batch_row.COMPRESSED and attributes & _CONTROL != 0:
                 has_control = 1
             if not is_marker:
                 has_data = 1
             if here == kind:
                 own = attributes & codecs.MASK
                 codec = own if codec == -2 or codec == own else nb.int64(-1)
-            table[row + slots.POSITION] = at
-            table[row + slots.SIZE] = size
-            table[row + slots.BODY_END] = at + size
-            table[row + slots.CONTROL_TYPE] = -1
-            expected = table[row + slots.LAST_OFFSET] + 1
-            records += table[row + slots.RECORD_COUNT]
-            body += at + size - table[row + slots.BODY]
+            table[row + batch_row.POSITION] = at
+            table[row + batch_row.SIZE] = size
+            table[row + batch_row.BODY_END] = at + size
+            table[row + batch_row.CONTROL_TYPE] = -1
+            expected = table[row + batch_row.LAST_OFFSET] + 1
+            records += table[row + batch_row.RECORD_COUNT]
+            body += at + size - table[row + batch_row.BODY]
             at = behind
             found += 1
-        frame[slots.WALK_POSITION] = at
-        frame[slots.WALK_EXPECTED] = expected
-        frame[slots.WALK_STATUS] = status
-        frame[slots.WALK_COUNT] = found
-        frame[slots.WALK_KIND] = kind
-        frame[slots.WALK_RECORDS] = records
-        frame[slots.WALK_BODY_BYTES] = body
-        frame[slots.WALK_HAS_CONTROL] = has_control
-        frame[slots.WALK_CODEC] = codec
+        frame.position = at
+        frame.expected = expected
+        frame.status = status
+        frame.count = found
+        frame.kind = kind
+        frame.records = records
+        frame.body_bytes = body
+        frame.has_control = has_control
+        frame.codec = codec
         return nb.int64(0)
 
     return walk
@@ -208,9 +209,9 @@ def walk_kernel(by_instruction: bool) -> Any:
 
 def hop(frame):
     """Follow the batches' length fields to the first one that begins at or after the target, without checks."""
-    source, end = pointer(frame, slots.HOP_SOURCE), frame[slots.HOP_SIZE]
-    at, target = frame[slots.HOP_POSITION], frame[slots.HOP_TARGET]
-    next_offset = frame[slots.HOP_NEXT_OFFSET]
+    source, end = pointer(frame.source), frame.size
+    at, target = frame.position, frame.target
+    next_offset = frame.next_offset
     while at < target and end - at >= _MESSAGE_HEADER + 8:
         length = big_int32(source, at + 8)
         if length < _SMALLEST_V0 or length > end - at - _OVERHEAD:
@@ -219,8 +220,8 @@ def hop(frame):
         if byte(source, at + 16) == nb.uint64(2) and length >= _V2_HEADER - _OVERHEAD:
             next_offset += big_int32(source, at + 23)
         at += length + _OVERHEAD
-    frame[slots.HOP_POSITION] = at
-    frame[slots.HOP_NEXT_OFFSET] = next_offset
+    frame.position = at
+    frame.next_offset = next_offset
     return nb.int64(0)
 
 

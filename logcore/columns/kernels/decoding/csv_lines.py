@@ -9,7 +9,6 @@ from typing import Any
 
 import numba as nb
 
-from logcore.columns.kernels import slots
 from logcore.columns.kernels.decoding.characters import (
     FRAGMENT,
     LINE_BYTES,
@@ -20,11 +19,14 @@ from logcore.columns.kernels.decoding.characters import (
     number,
     text,
 )
+from logcore.columns.kernels.decoding.decoding_frames import RecordsFrame
 from logcore.columns.kernels.machine.functions import called, inlined
-from logcore.columns.kernels.machine.intrinsics import byte, copy, copy32, load32, numbers, pointer, store8
+from logcore.columns.kernels.machine.intrinsics import byte, copy, copy32, frame_at, load32, numbers, pointer, store8
 from logcore.columns.kernels.machine.values import is_utf8
 
 _CREATE_TIME_SIZE, _APPEND_TIME_SIZE, _NO_TYPE_SIZE = 12, 15, 17
+
+_records_frame = frame_at(RecordsFrame)
 
 
 @inlined
@@ -74,26 +76,26 @@ def text_cells(target, at, source, start, size, couples):
 
 
 def csv_lines(frame):
-    """Write the lines of rows LINE_FIRST..LINE_END of an emit frame's buffers, until the target is full."""
-    emitted = numbers(frame, slots.LINE_EMITTED)
-    target, room = pointer(frame, slots.LINE_TARGET), frame[slots.LINE_ROOM]
-    pairs, couples = pointer(frame, slots.LINE_DIGIT_PAIRS), pointer(frame, slots.LINE_COUPLES)
-    before_offset, before_offset_size = pointer(frame, slots.LINE_PREFIX), frame[slots.LINE_PREFIX_SIZE]
-    fragments = pointer(frame, slots.LINE_FRAGMENTS)
-    with_text = frame[slots.LINE_AS_TEXT] != 0
+    """Write the lines of rows `first`..`end` of a record frame's buffers, until the target is full."""
+    emitted = _records_frame(frame.emitted)
+    target, room = pointer(frame.target), frame.room
+    pairs, couples = pointer(frame.digit_pairs), pointer(frame.couples)
+    before_offset, before_offset_size = pointer(frame.prefix), frame.prefix_size
+    fragments = pointer(frame.fragments)
+    with_text = frame.as_text != 0
     fixed = before_offset_size + LINE_BYTES
-    offsets, stamps = numbers(emitted, slots.TO_OFFSETS), numbers(emitted, slots.TO_TIMESTAMPS_MS)
-    kinds, epochs = pointer(emitted, slots.TO_TYPES), pointer(emitted, slots.TO_EPOCHS)
-    keys, key_ends = pointer(emitted, slots.TO_KEYS), pointer(emitted, slots.TO_KEY_ENDS)
-    key_bits = pointer(emitted, slots.TO_KEY_VALIDITY)
-    values, value_ends = pointer(emitted, slots.TO_VALUES), pointer(emitted, slots.TO_VALUE_ENDS)
-    value_bits = pointer(emitted, slots.TO_VALUE_VALIDITY)
-    header_ends = pointer(emitted, slots.TO_HEADER_ENDS)
-    names, name_ends = pointer(emitted, slots.TO_NAMES), pointer(emitted, slots.TO_NAME_ENDS)
-    contents, content_ends = pointer(emitted, slots.TO_HEADER_VALUES), pointer(emitted, slots.TO_HEADER_VALUE_ENDS)
-    content_bits = pointer(emitted, slots.TO_HEADER_VALUE_VALIDITY)
-    with_headers = emitted[slots.HEADER_COUNT] > 0
-    row, rows = frame[slots.LINE_FIRST], frame[slots.LINE_END]
+    offsets, stamps = numbers(emitted.to_offsets), numbers(emitted.to_timestamps_ms)
+    kinds, epochs = pointer(emitted.to_types), pointer(emitted.to_epochs)
+    keys, key_ends = pointer(emitted.to_keys), pointer(emitted.to_key_ends)
+    key_bits = pointer(emitted.to_key_validity)
+    values, value_ends = pointer(emitted.to_values), pointer(emitted.to_value_ends)
+    value_bits = pointer(emitted.to_value_validity)
+    header_ends = pointer(emitted.to_header_ends)
+    names, name_ends = pointer(emitted.to_names), pointer(emitted.to_name_ends)
+    contents, content_ends = pointer(emitted.to_header_values), pointer(emitted.to_header_value_ends)
+    content_bits = pointer(emitted.to_header_value_validity)
+    with_headers = emitted.header_count > 0
+    row, rows = frame.first, frame.end
     at = nb.int64(0)
     while row < rows:
         key_from, value_from = nb.int64(load32(key_ends, 4 * row)), nb.int64(load32(value_ends, 4 * row))
@@ -181,8 +183,8 @@ def csv_lines(frame):
         store8(target, at, 10)
         at += 1
         row += 1
-    frame[slots.LINE_FIRST] = row
-    frame[slots.LINE_USED] = at
+    frame.first = row
+    frame.used = at
     return nb.int64(0)
 
 

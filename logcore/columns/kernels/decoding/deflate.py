@@ -11,8 +11,8 @@ from typing import Any
 
 import numba as nb
 
+from logcore.columns.kernels import batch_row
 from logcore.columns.kernels import codec_numbers as codecs
-from logcore.columns.kernels import slots
 from logcore.columns.kernels.machine.functions import called, inlined
 from logcore.columns.kernels.machine.intrinsics import byte, load32, numbers, pointer, store8
 
@@ -135,18 +135,18 @@ def has_sound_tables(source, at, end, scratch):
 
 
 def validate_gzip(frame):
-    """Mark in the column SOUND which of the batches FIRST..END of the table a fast decoder may decode."""
-    source, scratch = pointer(frame, slots.INFLATE_SOURCE), pointer(frame, slots.INFLATE_TARGET)
-    table = numbers(frame, slots.INFLATE_TABLE)
-    for batch in range(frame[slots.INFLATE_FIRST], frame[slots.INFLATE_END]):
-        row = batch * slots.WIDTH
-        at, end = table[row + slots.BODY], table[row + slots.BODY_END]
-        if table[row + slots.MAGIC] < 2:
+    """Mark in the column SOUND which of the batches `first`..`end` of the table a fast decoder may decode."""
+    source, scratch = pointer(frame.source), pointer(frame.target)
+    table = numbers(frame.table)
+    for batch in range(frame.first, frame.end):
+        row = batch * batch_row.WIDTH
+        at, end = table[row + batch_row.BODY], table[row + batch_row.BODY_END]
+        if table[row + batch_row.MAGIC] < 2:
             at += 8
-        is_read = table[row + slots.BODY] != slots.UNWANTED
-        codec = table[row + slots.ATTRIBUTES] & codecs.MASK
+        is_read = table[row + batch_row.BODY] != batch_row.UNWANTED
+        codec = table[row + batch_row.ATTRIBUTES] & codecs.MASK
         sound = is_read and codec == codecs.GZIP and has_sound_tables(source, at, end, scratch)
-        table[row + slots.SOUND] = 1 if sound else 0
+        table[row + batch_row.SOUND] = 1 if sound else 0
     return nb.int64(0)
 
 

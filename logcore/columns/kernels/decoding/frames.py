@@ -9,8 +9,9 @@ from typing import Any
 
 import numba as nb
 
+from logcore.columns.kernels import batch_row
 from logcore.columns.kernels import codec_numbers as codecs
-from logcore.columns.kernels import slots
+from logcore.columns.kernels.call_frames import DONE, DOUBT, FOREIGN, FULL
 from logcore.columns.kernels.machine.functions import called, inlined
 from logcore.columns.kernels.machine.intrinsics import (
     big_int32,
@@ -185,30 +186,30 @@ def lz4_into(decode, source, first, largest, target, used):
 
 
 def inflate(frame):
-    """Decompress batches FIRST..END of the table until one needs more room or a missing codec. Markers are copied."""
-    source, target = pointer(frame, slots.INFLATE_SOURCE), pointer(frame, slots.INFLATE_TARGET)
-    table = numbers(frame, slots.INFLATE_TABLE)
-    room, cap = frame[slots.INFLATE_ROOM], frame[slots.INFLATE_CAP]
-    used = frame[slots.INFLATE_USED]
-    batch, last_batch = frame[slots.INFLATE_FIRST], frame[slots.INFLATE_END]
-    status = nb.int64(slots.DONE)
+    """Decompress batches `first`..`end` of the table until one needs more room or a missing codec; copy markers."""
+    source, target = pointer(frame.source), pointer(frame.target)
+    table = numbers(frame.table)
+    room, cap = frame.room, frame.cap
+    used = frame.used
+    batch, last_batch = frame.first, frame.end
+    status = nb.int64(DONE)
     while batch < last_batch:
-        row = batch * slots.WIDTH
-        at, end = table[row + slots.BODY], table[row + slots.BODY_END]
-        if at == slots.UNWANTED:
-            table[row + slots.BODY] = used
-            table[row + slots.BODY_END] = used
+        row = batch * batch_row.WIDTH
+        at, end = table[row + batch_row.BODY], table[row + batch_row.BODY_END]
+        if at == batch_row.UNWANTED:
+            table[row + batch_row.BODY] = used
+            table[row + batch_row.BODY_END] = used
             batch += 1
             continue
-        magic = table[row + slots.MAGIC]
+        magic = table[row + batch_row.MAGIC]
         if magic < 2:
             # A wrapper has no key, and its value extends to its end.
             if end - at < 8 or big_int32(source, at) != -1 or big_int32(source, at + 4) != end - at - 8:
-                status = slots.DOUBT
+                status = DOUBT
                 break
             at += 8
-        codec = table[row + slots.ATTRIBUTES] & codecs.MASK
-        decode = frame[slots.INFLATE_DECODERS + codec]
+        codec = table[row + batch_row.ATTRIBUTES] & codecs.MASK
+        decode = frame.decoders[codec]
         first, largest, most = nb.int64(0), nb.int64(0), nb.int64(0)
         if codec == codecs.NONE:
             most = end - at
@@ -217,14 +218,14 @@ def inflate(frame):
         elif decode != 0 and codec == codecs.ZSTD:
             most = zstd_most(source, at, end)
         else:
-            status = slots.FOREIGN
+            status = FOREIGN
             break
         if most < 0 or (most > cap and codec != codecs.NONE):
-            status = slots.DOUBT
+            status = DOUBT
             break
         if most > room - used:
-            status = slots.FULL
-            frame[slots.INFLATE_NEEDED] = most
+            status = FULL
+            frame.needed = most
             break
         if codec == codecs.NONE:
             copy(target, used, source, at, most)
@@ -232,19 +233,19 @@ def inflate(frame):
         elif codec == codecs.LZ4:
             behind = lz4_into(decode, source, first, largest, target, used)
         else:
-            state = frame[slots.INFLATE_STATES + codec]
+            state = frame.states[codec]
             given = call_frame_decoder(decode, state, moved(target, used), most, moved(source, at), end - at)
             behind = used + given if 0 <= given <= most else nb.int64(-1)
         if behind < 0:
-            status = slots.DOUBT
+            status = DOUBT
             break
-        table[row + slots.BODY] = used
-        table[row + slots.BODY_END] = behind
+        table[row + batch_row.BODY] = used
+        table[row + batch_row.BODY_END] = behind
         used = behind
         batch += 1
-    frame[slots.INFLATE_FIRST] = batch
-    frame[slots.INFLATE_USED] = used
-    frame[slots.INFLATE_STATUS] = status
+    frame.first = batch
+    frame.used = used
+    frame.status = status
     return nb.int64(0)
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numba as nb
 
+from logcore.columns.kernels import batch_row
 from logcore.columns.kernels import codec_numbers as codecs
-from logcore.columns.kernels import slots
+from logcore.columns.kernels.call_frames import DONE, DOUBT, FULL
 from logcore.columns.kernels.machine.checksums import crc32
 from logcore.columns.kernels.machine.functions import inlined
 from logcore.columns.kernels.machine.intrinsics import big_int32, big_int64, byte, numbers, pointer, store32, store64
@@ -66,23 +67,23 @@ def inner(source, at, end, magic, tables, checked):
 
 
 def unfold(frame):
-    """Check the messages of batches FIRST..END and of their wrappers."""
-    source = pointer(frame, slots.SOURCE)
-    table = numbers(frame, slots.TABLE)
-    tables = numbers(frame, slots.CHECKSUM_TABLES)
-    checked = frame[slots.CHECK_INNER] != 0
-    wrapped = frame[slots.WRAPPED] != 0
-    batch, last_batch = frame[slots.FIRST], frame[slots.END]
-    previous = frame[slots.PREVIOUS_LAST]
+    """Check the messages of batches `first`..`end` and of their wrappers."""
+    source = pointer(frame.source)
+    table = numbers(frame.table)
+    tables = numbers(frame.checksum_tables)
+    checked = frame.check_inner != 0
+    wrapped = frame.wrapped != 0
+    batch, last_batch = frame.first, frame.end
+    previous = frame.previous_last
     behind_gap = False
-    status = nb.int64(slots.DONE)
+    status = nb.int64(DONE)
     while batch < last_batch:
-        row = batch * slots.WIDTH
-        at, end = table[row + slots.BODY], table[row + slots.BODY_END]
-        magic, outer = table[row + slots.MAGIC], table[row + slots.LAST_OFFSET]
-        appended = magic == 1 and table[row + slots.ATTRIBUTES] & 8 != 0
-        max_stamp = table[row + slots.MAX_TIMESTAMP]
-        least, greatest = nb.int64(slots.NONE), nb.int64(slots.NONE)
+        row = batch * batch_row.WIDTH
+        at, end = table[row + batch_row.BODY], table[row + batch_row.BODY_END]
+        magic, outer = table[row + batch_row.MAGIC], table[row + batch_row.LAST_OFFSET]
+        appended = magic == 1 and table[row + batch_row.ATTRIBUTES] & 8 != 0
+        max_stamp = table[row + batch_row.MAX_TIMESTAMP]
+        least, greatest = nb.int64(batch_row.NONE), nb.int64(batch_row.NONE)
         out_of_range, negative = nb.int64(0), nb.int64(0)
         good = True
         count = nb.int64(1)
@@ -90,10 +91,10 @@ def unfold(frame):
             _, _, value_at, _ = content(source, at, end)
             good = value_at >= 0
             greatest = max_stamp
-            least = max_stamp if max_stamp >= 0 else nb.int64(slots.NONE)
+            least = max_stamp if max_stamp >= 0 else nb.int64(batch_row.NONE)
             negative = nb.int64(max_stamp < -1)
             out_of_range = nb.int64(
-                max_stamp != -1 and not slots.MIN_TIMESTAMP_MS <= max_stamp <= slots.MAX_TIMESTAMP_MS
+                max_stamp != -1 and not batch_row.MIN_TIMESTAMP_MS <= max_stamp <= batch_row.MAX_TIMESTAMP_MS
             )
         else:
             count, first, last = nb.int64(0), nb.int64(-1), nb.int64(-1)
@@ -111,9 +112,9 @@ def unfold(frame):
                 if magic == 1:
                     stamp = max_stamp if appended else big_int64(source, at + 18)
                 greatest = max(greatest, stamp)
-                if stamp >= 0 and (least == slots.NONE or stamp < least):
+                if stamp >= 0 and (least == batch_row.NONE or stamp < least):
                     least = stamp
-                if stamp != -1 and not slots.MIN_TIMESTAMP_MS <= stamp <= slots.MAX_TIMESTAMP_MS:
+                if stamp != -1 and not batch_row.MIN_TIMESTAMP_MS <= stamp <= batch_row.MAX_TIMESTAMP_MS:
                     out_of_range += 1
                 if stamp < -1:
                     negative += 1
@@ -128,78 +129,78 @@ def unfold(frame):
             if good:
                 base = first if magic == 0 else outer - last + first
                 good = base > previous
-                table[row + slots.BASE_OFFSET] = base
-                table[row + slots.RECORD_COUNT] = count
-        table[row + slots.LEAST_TIMESTAMP] = least
-        table[row + slots.GREATEST_TIMESTAMP] = greatest
-        table[row + slots.OUT_OF_RANGE] = out_of_range
-        table[row + slots.NEGATIVE] = negative
-        table[row + slots.HEADERS] = 0
-        table[row + slots.NAMES_NOT_UTF8] = 0
+                table[row + batch_row.BASE_OFFSET] = base
+                table[row + batch_row.RECORD_COUNT] = count
+        table[row + batch_row.LEAST_TIMESTAMP] = least
+        table[row + batch_row.GREATEST_TIMESTAMP] = greatest
+        table[row + batch_row.OUT_OF_RANGE] = out_of_range
+        table[row + batch_row.NEGATIVE] = negative
+        table[row + batch_row.HEADERS] = 0
+        table[row + batch_row.NAMES_NOT_UTF8] = 0
         if not good:
             # If the batch before could be lower, it may be the wrong one: the scan validates from there on.
-            if behind_gap and batch > frame[slots.FIRST]:
+            if behind_gap and batch > frame.first:
                 batch -= 1
-            status = slots.DOUBT
+            status = DOUBT
             break
-        behind_gap = wrapped and table[row + slots.BASE_OFFSET] > previous + 1
-        if behind_gap and batch + 1 == last_batch and table[row + slots.BEFORE_WRAPPER] != 0:
-            status = slots.DOUBT
+        behind_gap = wrapped and table[row + batch_row.BASE_OFFSET] > previous + 1
+        if behind_gap and batch + 1 == last_batch and table[row + batch_row.BEFORE_WRAPPER] != 0:
+            status = DOUBT
             break
         previous = outer
         batch += 1
-    frame[slots.FIRST] = batch
-    frame[slots.STATUS] = status
+    frame.first = batch
+    frame.status = status
     return nb.int64(0)
 
 
 def emit_messages(frame):
-    """Copy the wanted records of batches FIRST..END, all accepted by `unfold`, until the rows are full."""
-    source = pointer(frame, slots.SOURCE)
-    source_end = frame[slots.SOURCE_SIZE]
-    table = numbers(frame, slots.TABLE)
-    wrapped = frame[slots.WRAPPED] != 0
-    capacity = frame[slots.ROW_CAPACITY]
-    filtered = frame[slots.FILTERED] != 0
-    ranges = numbers(frame, slots.RANGES)
-    range_count = frame[slots.RANGE_COUNT]
-    since, until, until_open = frame[slots.SINCE], frame[slots.UNTIL], frame[slots.UNTIL_OPEN] != 0
-    wanted_key = pointer(frame, slots.WANTED_KEY)
-    wanted_key_size = frame[slots.WANTED_KEY_SIZE]
-    offsets, stamps_ms = pointer(frame, slots.TO_OFFSETS), pointer(frame, slots.TO_TIMESTAMPS_MS)
-    stamps, stamp_bits = pointer(frame, slots.TO_TIMESTAMPS), pointer(frame, slots.TO_TIMESTAMP_VALIDITY)
-    key_ends, keys = pointer(frame, slots.TO_KEY_ENDS), pointer(frame, slots.TO_KEYS)
-    key_bits = pointer(frame, slots.TO_KEY_VALIDITY)
-    value_ends, values = pointer(frame, slots.TO_VALUE_ENDS), pointer(frame, slots.TO_VALUES)
-    value_bits = pointer(frame, slots.TO_VALUE_VALIDITY)
-    with_offsets, with_stamps = frame[slots.TO_OFFSETS] != 0, frame[slots.TO_TIMESTAMPS] != 0
-    with_stamps_ms, with_keys = frame[slots.TO_TIMESTAMPS_MS] != 0, frame[slots.TO_KEYS] != 0
-    with_values = frame[slots.TO_VALUES] != 0
+    """Copy the wanted records of batches `first`..`end`, all accepted by `unfold`, until the rows are full."""
+    source = pointer(frame.source)
+    source_end = frame.source_size
+    table = numbers(frame.table)
+    wrapped = frame.wrapped != 0
+    capacity = frame.row_capacity
+    filtered = frame.filtered != 0
+    ranges = numbers(frame.ranges)
+    range_count = frame.range_count
+    since, until, until_open = frame.since, frame.until, frame.until_open != 0
+    wanted_key = pointer(frame.wanted_key)
+    wanted_key_size = frame.wanted_key_size
+    offsets, stamps_ms = pointer(frame.to_offsets), pointer(frame.to_timestamps_ms)
+    stamps, stamp_bits = pointer(frame.to_timestamps), pointer(frame.to_timestamp_validity)
+    key_ends, keys = pointer(frame.to_key_ends), pointer(frame.to_keys)
+    key_bits = pointer(frame.to_key_validity)
+    value_ends, values = pointer(frame.to_value_ends), pointer(frame.to_values)
+    value_bits = pointer(frame.to_value_validity)
+    with_offsets, with_stamps = frame.to_offsets != 0, frame.to_timestamps != 0
+    with_stamps_ms, with_keys = frame.to_timestamps_ms != 0, frame.to_keys != 0
+    with_values = frame.to_values != 0
     rows, key_to, value_to = nb.int64(0), nb.int64(0), nb.int64(0)
     null_keys, null_values, null_stamps = nb.int64(0), nb.int64(0), nb.int64(0)
     if with_keys:
         store32(key_ends, 0, 0)
     if with_values:
         store32(value_ends, 0, 0)
-    status = nb.int64(slots.DONE)
-    batch, last_batch = frame[slots.FIRST], frame[slots.END]
-    record, at = frame[slots.RECORD], frame[slots.AT]
+    status = nb.int64(DONE)
+    batch, last_batch = frame.first, frame.end
+    record, at = frame.record, frame.at
     while batch < last_batch:
-        row = batch * slots.WIDTH
-        end, magic = table[row + slots.BODY_END], table[row + slots.MAGIC]
-        count, outer = table[row + slots.RECORD_COUNT], table[row + slots.LAST_OFFSET]
-        appended = magic == 1 and table[row + slots.ATTRIBUTES] & 8 != 0
-        max_stamp = table[row + slots.MAX_TIMESTAMP]
+        row = batch * batch_row.WIDTH
+        end, magic = table[row + batch_row.BODY_END], table[row + batch_row.MAGIC]
+        count, outer = table[row + batch_row.RECORD_COUNT], table[row + batch_row.LAST_OFFSET]
+        appended = magic == 1 and table[row + batch_row.ATTRIBUTES] & 8 != 0
+        max_stamp = table[row + batch_row.MAX_TIMESTAMP]
         if record == 0:
-            at = table[row + slots.BODY]
+            at = table[row + batch_row.BODY]
         # Inner offsets of v1 begin anywhere; the first message has the batch's base offset.
         shift = nb.int64(0)
         if wrapped and magic == 1:
-            shift = table[row + slots.BASE_OFFSET] - big_int64(source, table[row + slots.BODY])
+            shift = table[row + batch_row.BASE_OFFSET] - big_int64(source, table[row + batch_row.BODY])
         rows_0 = rows
         while record < count:
             if rows >= capacity:
-                status = slots.FULL
+                status = FULL
                 break
             key_at, behind, offset, stamp = at, end, outer, max_stamp
             if wrapped:
@@ -227,7 +228,7 @@ def emit_messages(frame):
                 store64(stamps_ms, rows, stamp)
             if with_stamps:
                 begin_bits(stamp_bits, rows)
-                if stamp != -1 and slots.MIN_TIMESTAMP_MS <= stamp <= slots.MAX_TIMESTAMP_MS:
+                if stamp != -1 and batch_row.MIN_TIMESTAMP_MS <= stamp <= batch_row.MAX_TIMESTAMP_MS:
                     store64(stamps, rows, stamp * 1000)
                 else:
                     store64(stamps, rows, 0)
@@ -253,26 +254,26 @@ def emit_messages(frame):
                 store32(value_ends, rows + 1, value_to)
             rows += 1
         fill_constants(frame, table, row, rows_0, rows)
-        if status == slots.FULL:
+        if status == FULL:
             break
         record = nb.int64(0)
         batch += 1
-    frame[slots.FIRST] = batch
-    frame[slots.STATUS] = status
-    frame[slots.RECORD] = record if status == slots.FULL else 0
-    frame[slots.AT] = at
-    frame[slots.ROWS] = rows
-    frame[slots.KEY_BYTES] = key_to
-    frame[slots.VALUE_BYTES] = value_to
-    frame[slots.HEADER_COUNT] = 0
-    frame[slots.NAME_BYTES] = 0
-    frame[slots.HEADER_VALUE_BYTES] = 0
-    frame[slots.NULL_KEYS] = null_keys
-    frame[slots.NULL_VALUES] = null_values
-    frame[slots.NULL_TIMESTAMPS] = null_stamps
-    frame[slots.NULL_HEADERS] = rows
-    frame[slots.NULL_HEADER_VALUES] = 0
-    frame[slots.EMITTED_NOT_UTF8] = 0
+    frame.first = batch
+    frame.status = status
+    frame.record = record if status == FULL else 0
+    frame.at = at
+    frame.rows = rows
+    frame.key_bytes = key_to
+    frame.value_bytes = value_to
+    frame.header_count = 0
+    frame.name_bytes = 0
+    frame.header_value_bytes = 0
+    frame.null_keys = null_keys
+    frame.null_values = null_values
+    frame.null_timestamps = null_stamps
+    frame.null_headers = rows
+    frame.null_header_values = 0
+    frame.names_not_utf8 = 0
     return nb.int64(0)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import numba as nb
 
-from logcore.columns.kernels import slots
+from logcore.columns.kernels import batch_row
+from logcore.columns.kernels.call_frames import DONE, DOUBT, FULL
 from logcore.columns.kernels.machine.functions import called
 from logcore.columns.kernels.machine.intrinsics import big_int16, numbers, pointer, store8, store32, store64
 from logcore.columns.kernels.machine.values import (
@@ -48,44 +49,44 @@ def records_kernel(emits: bool) -> Any:
     """Return `emit` if `emits`, else `inspect`."""
 
     def records(frame):
-        source = pointer(frame, slots.SOURCE)
-        source_end = frame[slots.SOURCE_SIZE]
-        table = numbers(frame, slots.TABLE)
-        capacity = frame[slots.ROW_CAPACITY]
-        filtered = frame[slots.FILTERED] != 0
-        ranges = numbers(frame, slots.RANGES)
-        range_count = frame[slots.RANGE_COUNT]
-        since, until, until_open = frame[slots.SINCE], frame[slots.UNTIL], frame[slots.UNTIL_OPEN] != 0
-        wanted_key = pointer(frame, slots.WANTED_KEY)
-        wanted_key_size = frame[slots.WANTED_KEY_SIZE]
-        wanted_name, wanted_name_size = pointer(frame, slots.WANTED_NAME), frame[slots.WANTED_NAME_SIZE]
-        wanted_content = pointer(frame, slots.WANTED_CONTENT)
-        wanted_content_size = frame[slots.WANTED_CONTENT_SIZE]
-        with_control = frame[slots.WITH_CONTROL] != 0
-        takes_any_name = frame[slots.TAKES_ANY_NAME] != 0
-        offsets = pointer(frame, slots.TO_OFFSETS)
-        stamps = pointer(frame, slots.TO_TIMESTAMPS)
-        stamp_bits = pointer(frame, slots.TO_TIMESTAMP_VALIDITY)
-        stamps_ms = pointer(frame, slots.TO_TIMESTAMPS_MS)
-        key_ends, keys = pointer(frame, slots.TO_KEY_ENDS), pointer(frame, slots.TO_KEYS)
-        key_bits = pointer(frame, slots.TO_KEY_VALIDITY)
-        value_ends, values = pointer(frame, slots.TO_VALUE_ENDS), pointer(frame, slots.TO_VALUES)
-        value_bits = pointer(frame, slots.TO_VALUE_VALIDITY)
-        header_ends, header_bits = pointer(frame, slots.TO_HEADER_ENDS), pointer(frame, slots.TO_HEADER_VALIDITY)
-        name_ends, names = pointer(frame, slots.TO_NAME_ENDS), pointer(frame, slots.TO_NAMES)
-        content_ends, contents = pointer(frame, slots.TO_HEADER_VALUE_ENDS), pointer(frame, slots.TO_HEADER_VALUES)
-        content_bits = pointer(frame, slots.TO_HEADER_VALUE_VALIDITY)
-        with_offsets, with_stamps = frame[slots.TO_OFFSETS] != 0, frame[slots.TO_TIMESTAMPS] != 0
-        with_stamps_ms, with_keys = frame[slots.TO_TIMESTAMPS_MS] != 0, frame[slots.TO_KEYS] != 0
-        with_values, with_headers = frame[slots.TO_VALUES] != 0, frame[slots.TO_HEADER_ENDS] != 0
+        source = pointer(frame.source)
+        source_end = frame.source_size
+        table = numbers(frame.table)
+        capacity = frame.row_capacity
+        filtered = frame.filtered != 0
+        ranges = numbers(frame.ranges)
+        range_count = frame.range_count
+        since, until, until_open = frame.since, frame.until, frame.until_open != 0
+        wanted_key = pointer(frame.wanted_key)
+        wanted_key_size = frame.wanted_key_size
+        wanted_name, wanted_name_size = pointer(frame.wanted_name), frame.wanted_name_size
+        wanted_content = pointer(frame.wanted_content)
+        wanted_content_size = frame.wanted_content_size
+        with_control = frame.with_control != 0
+        takes_any_name = frame.takes_any_name != 0
+        offsets = pointer(frame.to_offsets)
+        stamps = pointer(frame.to_timestamps)
+        stamp_bits = pointer(frame.to_timestamp_validity)
+        stamps_ms = pointer(frame.to_timestamps_ms)
+        key_ends, keys = pointer(frame.to_key_ends), pointer(frame.to_keys)
+        key_bits = pointer(frame.to_key_validity)
+        value_ends, values = pointer(frame.to_value_ends), pointer(frame.to_values)
+        value_bits = pointer(frame.to_value_validity)
+        header_ends, header_bits = pointer(frame.to_header_ends), pointer(frame.to_header_validity)
+        name_ends, names = pointer(frame.to_name_ends), pointer(frame.to_names)
+        content_ends, contents = pointer(frame.to_header_value_ends), pointer(frame.to_header_values)
+        content_bits = pointer(frame.to_header_value_validity)
+        with_offsets, with_stamps = frame.to_offsets != 0, frame.to_timestamps != 0
+        with_stamps_ms, with_keys = frame.to_timestamps_ms != 0, frame.to_keys != 0
+        with_values, with_headers = frame.to_values != 0, frame.to_header_ends != 0
 
         rows, key_at, value_at = nb.int64(0), nb.int64(0), nb.int64(0)
         header_at, name_at, content_at = nb.int64(0), nb.int64(0), nb.int64(0)
         null_keys, null_values, null_stamps = nb.int64(0), nb.int64(0), nb.int64(0)
         null_headers, null_contents, emitted_not_utf8 = nb.int64(0), nb.int64(0), nb.int64(0)
-        status = nb.int64(slots.DONE)
-        batch, last_batch = frame[slots.FIRST], frame[slots.END]
-        record, at, previous = frame[slots.RECORD], frame[slots.AT], frame[slots.PREVIOUS]
+        status = nb.int64(DONE)
+        batch, last_batch = frame.first, frame.end
+        record, at, previous = frame.record, frame.at, frame.previous
         if emits:
             if with_keys:
                 store32(key_ends, 0, 0)
@@ -97,28 +98,28 @@ def records_kernel(emits: bool) -> Any:
                 store32(content_ends, 0, 0)
 
         while batch < last_batch:
-            row = batch * slots.WIDTH
-            end = table[row + slots.BODY_END]
-            base, last = table[row + slots.BASE_OFFSET], table[row + slots.LAST_OFFSET]
-            count = table[row + slots.RECORD_COUNT]
-            attributes = table[row + slots.ATTRIBUTES]
+            row = batch * batch_row.WIDTH
+            end = table[row + batch_row.BODY_END]
+            base, last = table[row + batch_row.BASE_OFFSET], table[row + batch_row.LAST_OFFSET]
+            count = table[row + batch_row.RECORD_COUNT]
+            attributes = table[row + batch_row.ATTRIBUTES]
             appended = attributes & 8 != 0
-            base_stamp, max_stamp = table[row + slots.BASE_TIMESTAMP], table[row + slots.MAX_TIMESTAMP]
+            base_stamp, max_stamp = table[row + batch_row.BASE_TIMESTAMP], table[row + batch_row.MAX_TIMESTAMP]
             is_control = attributes & 32 != 0
             shown = emits and (with_control or not is_control)
             if record == 0:
-                at, previous = table[row + slots.BODY], base - 1
+                at, previous = table[row + batch_row.BODY], base - 1
             # The state to restore if this batch is not good.
             rows_0, key_0, value_0, header_0, name_0, content_0 = rows, key_at, value_at, header_at, name_at, content_at
             nulls_0 = (null_keys, null_values, null_stamps, null_headers, null_contents, emitted_not_utf8)
-            least, greatest = nb.int64(slots.NONE), nb.int64(slots.NONE)
+            least, greatest = nb.int64(batch_row.NONE), nb.int64(batch_row.NONE)
             out_of_range, negative, headers_seen = nb.int64(0), nb.int64(0), nb.int64(0)
             names_not_utf8 = nb.int64(0)
             control_type = nb.int64(-1)
             good = True
             while record < count:
                 if emits and rows >= capacity:
-                    status = slots.FULL
+                    status = FULL
                     break
                 length, at = varint(source, at, end)
                 if at < 0 or length < 1 or length > end - at:
@@ -158,11 +159,11 @@ def records_kernel(emits: bool) -> Any:
                 if at < 0 or header_count < 0 or header_count > (record_end - at) >> 1 or header_count > 1_000_000:
                     good = False
                     break
-                in_range = slots.MIN_TIMESTAMP_MS <= stamp <= slots.MAX_TIMESTAMP_MS and stamp != -1
+                in_range = batch_row.MIN_TIMESTAMP_MS <= stamp <= batch_row.MAX_TIMESTAMP_MS and stamp != -1
                 if not emits:
                     if stamp > greatest:
                         greatest = stamp
-                    if stamp >= 0 and (least == slots.NONE or stamp < least):
+                    if stamp >= 0 and (least == batch_row.NONE or stamp < least):
                         least = stamp
                     if not in_range and stamp != -1:
                         out_of_range += 1
@@ -179,7 +180,7 @@ def records_kernel(emits: bool) -> Any:
                         good = False
                         break
                     if emits:
-                        table[row + slots.CONTROL_TYPE] = control_type
+                        table[row + batch_row.CONTROL_TYPE] = control_type
                 keep = shown
                 if shown and filtered:
                     keep = (
@@ -284,7 +285,7 @@ def records_kernel(emits: bool) -> Any:
                         store32(header_ends, rows + 1, header_at)
                     rows += 1
                 record += 1
-            if status == slots.FULL and good:
+            if status == FULL and good:
                 if emits:
                     fill_constants(frame, table, row, rows_0, rows)
                 break
@@ -298,38 +299,38 @@ def records_kernel(emits: bool) -> Any:
                     content_0,
                 )
                 null_keys, null_values, null_stamps, null_headers, null_contents, emitted_not_utf8 = nulls_0
-                status = slots.DOUBT
+                status = DOUBT
                 break
             if emits:
                 fill_constants(frame, table, row, rows_0, rows)
             else:
-                table[row + slots.LEAST_TIMESTAMP] = least
-                table[row + slots.GREATEST_TIMESTAMP] = greatest
-                table[row + slots.OUT_OF_RANGE] = out_of_range
-                table[row + slots.NEGATIVE] = negative
-                table[row + slots.HEADERS] = headers_seen
-                table[row + slots.NAMES_NOT_UTF8] = names_not_utf8
-                table[row + slots.CONTROL_TYPE] = control_type
+                table[row + batch_row.LEAST_TIMESTAMP] = least
+                table[row + batch_row.GREATEST_TIMESTAMP] = greatest
+                table[row + batch_row.OUT_OF_RANGE] = out_of_range
+                table[row + batch_row.NEGATIVE] = negative
+                table[row + batch_row.HEADERS] = headers_seen
+                table[row + batch_row.NAMES_NOT_UTF8] = names_not_utf8
+                table[row + batch_row.CONTROL_TYPE] = control_type
             record = nb.int64(0)
             batch += 1
 
-        frame[slots.FIRST] = batch
-        frame[slots.STATUS] = status
-        frame[slots.RECORD] = record if status == slots.FULL else 0
-        frame[slots.AT] = at
-        frame[slots.PREVIOUS] = previous
-        frame[slots.ROWS] = rows
-        frame[slots.KEY_BYTES] = key_at
-        frame[slots.VALUE_BYTES] = value_at
-        frame[slots.HEADER_COUNT] = header_at
-        frame[slots.NAME_BYTES] = name_at
-        frame[slots.HEADER_VALUE_BYTES] = content_at
-        frame[slots.NULL_KEYS] = null_keys
-        frame[slots.NULL_VALUES] = null_values
-        frame[slots.NULL_TIMESTAMPS] = null_stamps
-        frame[slots.NULL_HEADERS] = null_headers
-        frame[slots.NULL_HEADER_VALUES] = null_contents
-        frame[slots.EMITTED_NOT_UTF8] = emitted_not_utf8
+        frame.first = batch
+        frame.status = status
+        frame.record = record if status == FULL else 0
+        frame.at = at
+        frame.previous = previous
+        frame.rows = rows
+        frame.key_bytes = key_at
+        frame.value_bytes = value_at
+        frame.header_count = header_at
+        frame.name_bytes = name_at
+        frame.header_value_bytes = content_at
+        frame.null_keys = null_keys
+        frame.null_values = null_values
+        frame.null_timestamps = null_stamps
+        frame.null_headers = null_headers
+        frame.null_header_values = null_contents
+        frame.names_not_utf8 = emitted_not_utf8
         return nb.int64(0)
 
     return records

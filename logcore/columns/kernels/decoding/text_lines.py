@@ -8,13 +8,16 @@ from typing import Any
 
 import numba as nb
 
-from logcore.columns.kernels import slots
+from logcore.columns.kernels import batch_row
+from logcore.columns.kernels.call_frames import DONE, FOREIGN, FULL
 from logcore.columns.kernels.decoding.characters import FRAGMENT, LINE_BYTES, fragment, is_null, null, number
+from logcore.columns.kernels.decoding.decoding_frames import RecordsFrame
 from logcore.columns.kernels.machine.functions import called, inlined
 from logcore.columns.kernels.machine.intrinsics import (
     byte,
     copy2,
     copy32,
+    frame_at,
     load32,
     load64,
     numbers,
@@ -40,6 +43,8 @@ _QUOTES = nb.uint64(0x2222222222222222)
 _BACKSLASHES = nb.uint64(0x5C5C5C5C5C5C5C5C)
 _WHICH_BYTE = nb.uint64(0x0001020304050607)
 _DAY_MS = 86_400_000
+
+_records_frame = frame_at(RecordsFrame)
 
 
 @inlined
@@ -131,10 +136,10 @@ def time(target, at, stamp, pairs, fragments):
     store8(target, at, 32)
     store8(target, at + 1, 32)
     at += 2
-    if stamp < slots.MIN_TIMESTAMP_MS or stamp > slots.MAX_TIMESTAMP_MS:
+    if stamp < batch_row.MIN_TIMESTAMP_MS or stamp > batch_row.MAX_TIMESTAMP_MS:
         return number(target, at, stamp, pairs)
     # Days since 0000-03-01 of the Gregorian calendar: there, a leap day is the last day of its year.
-    left = stamp - slots.MIN_TIMESTAMP_MS
+    left = stamp - batch_row.MIN_TIMESTAMP_MS
     days, left = left // _DAY_MS + 306, left % _DAY_MS
     era, day = days // 146_097, days % 146_097
     year = (day - day // 1460 + day // 36_524 - day // 146_096) // 365
@@ -166,28 +171,28 @@ def time(target, at, stamp, pairs, fragments):
 
 
 def text_lines(frame):
-    """Write the lines of rows LINE_FIRST..LINE_END of an emit frame's buffers, until the target is full."""
-    emitted = numbers(frame, slots.LINE_EMITTED)
-    target, room = pointer(frame, slots.LINE_TARGET), frame[slots.LINE_ROOM]
-    pairs, hex_pairs = pointer(frame, slots.LINE_DIGIT_PAIRS), pointer(frame, slots.LINE_HEX_PAIRS)
-    printable, has_printable = pointer(frame, slots.LINE_PRINTABLE), frame[slots.LINE_PRINTABLE] != 0
-    before_offset, before_offset_size = pointer(frame, slots.LINE_PREFIX), frame[slots.LINE_PREFIX_SIZE]
-    fragments = pointer(frame, slots.LINE_FRAGMENTS)
+    """Write the lines of rows `first`..`end` of a record frame's buffers, until the target is full."""
+    emitted = _records_frame(frame.emitted)
+    target, room = pointer(frame.target), frame.room
+    pairs, hex_pairs = pointer(frame.digit_pairs), pointer(frame.hex_pairs)
+    printable, has_printable = pointer(frame.printable), frame.printable != 0
+    before_offset, before_offset_size = pointer(frame.prefix), frame.prefix_size
+    fragments = pointer(frame.fragments)
     fixed = before_offset_size + LINE_BYTES
-    offsets, stamps = numbers(emitted, slots.TO_OFFSETS), numbers(emitted, slots.TO_TIMESTAMPS_MS)
-    kinds = pointer(emitted, slots.TO_TYPES)
-    keys, key_ends = pointer(emitted, slots.TO_KEYS), pointer(emitted, slots.TO_KEY_ENDS)
-    key_bits = pointer(emitted, slots.TO_KEY_VALIDITY)
-    values, value_ends = pointer(emitted, slots.TO_VALUES), pointer(emitted, slots.TO_VALUE_ENDS)
-    value_bits = pointer(emitted, slots.TO_VALUE_VALIDITY)
-    header_ends = pointer(emitted, slots.TO_HEADER_ENDS)
-    names, name_ends = pointer(emitted, slots.TO_NAMES), pointer(emitted, slots.TO_NAME_ENDS)
-    contents, content_ends = pointer(emitted, slots.TO_HEADER_VALUES), pointer(emitted, slots.TO_HEADER_VALUE_ENDS)
-    content_bits = pointer(emitted, slots.TO_HEADER_VALUE_VALIDITY)
-    with_headers = emitted[slots.HEADER_COUNT] > 0
-    controls, with_control = pointer(emitted, slots.TO_CONTROL), emitted[slots.TO_CONTROL] != 0
-    row, rows = frame[slots.LINE_FIRST], frame[slots.LINE_END]
-    status = nb.int64(slots.DONE)
+    offsets, stamps = numbers(emitted.to_offsets), numbers(emitted.to_timestamps_ms)
+    kinds = pointer(emitted.to_types)
+    keys, key_ends = pointer(emitted.to_keys), pointer(emitted.to_key_ends)
+    key_bits = pointer(emitted.to_key_validity)
+    values, value_ends = pointer(emitted.to_values), pointer(emitted.to_value_ends)
+    value_bits = pointer(emitted.to_value_validity)
+    header_ends = pointer(emitted.to_header_ends)
+    names, name_ends = pointer(emitted.to_names), pointer(emitted.to_name_ends)
+    contents, content_ends = pointer(emitted.to_header_values), pointer(emitted.to_header_value_ends)
+    content_bits = pointer(emitted.to_header_value_validity)
+    with_headers = emitted.header_count > 0
+    controls, with_control = pointer(emitted.to_control), emitted.to_control != 0
+    row, rows = frame.first, frame.end
+    status = nb.int64(DONE)
     used = nb.int64(0)
     while row < rows:
         key_from, value_from = nb.int64(load32(key_ends, 4 * row)), nb.int64(load32(value_ends, 4 * row))
@@ -204,7 +209,7 @@ def text_lines(frame):
                 content_bytes -= nb.int64(load32(content_ends, 4 * header))
                 needed += (header_end - header) * 10 + (name_bytes + content_bytes) * 2
         if needed > room - used:
-            status = slots.FULL
+            status = FULL
             break
         at = fragment(target, used, before_offset, before_offset_size)
         at = number(target, at, offsets[row], pairs)
@@ -249,14 +254,14 @@ def text_lines(frame):
                     at = readable(target, at + 1, contents, start, size, hex_pairs, printable, has_printable)
             header += 1
         if at < 0:
-            status = slots.FOREIGN
+            status = FOREIGN
             break
         store8(target, at, 10)
         used = at + 1
         row += 1
-    frame[slots.LINE_FIRST] = row
-    frame[slots.LINE_USED] = used
-    frame[slots.LINE_STATUS] = status
+    frame.first = row
+    frame.used = used
+    frame.status = status
     return nb.int64(0)
 
 

@@ -4,15 +4,26 @@ All functions use raw pointers without checks: the caller has verified that the 
 kernels, because it imports Numba.
 """
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+from numba.np.numpy_support import from_dtype
+
+from logcore.columns.kernels.call_frames import CallFrame
 
 BYTES = types.CPointer(types.uint8)
-FRAME = types.CPointer(types.int64)
+NUMBERS = types.CPointer(types.int64)
+ADDRESS = types.uint64
+"""The type of fields with an address; numbers are int64. So the compiler refuses a number in place of an address."""
 
 _I8, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
+
+
+def frame_type(frame: type[CallFrame]) -> types.Record:
+    """The compiler's type of a call frame: a record of the same fields, in the same places."""
+    return from_dtype(np.dtype(frame))
 
 
 def _at(builder, pointer, index):
@@ -37,25 +48,44 @@ def _swapped(builder, value):
 
 
 @intrinsic
-def pointer(typing, frame, index):
-    """The byte pointer in slot `index` of a call frame."""
+def pointer(typing, address):
+    """The byte pointer to the address in a field of a call frame."""
+    if address != ADDRESS:
+        return None
 
     def generate(context, builder, signature, args):
-        slot = builder.gep(args[0], [args[1]])
-        return builder.inttoptr(builder.load(slot), _I8.as_pointer())
+        return builder.inttoptr(args[0], _I8.as_pointer())
 
-    return BYTES(frame, types.int64), generate
+    return BYTES(address), generate
 
 
 @intrinsic
-def numbers(typing, frame, index):
-    """The array of int64 whose address is in slot `index` of a call frame."""
+def numbers(typing, address):
+    """The array of int64 whose address is in a field of a call frame."""
+    if address != ADDRESS:
+        return None
 
     def generate(context, builder, signature, args):
-        slot = builder.gep(args[0], [args[1]])
-        return builder.inttoptr(builder.load(slot), _I64.as_pointer())
+        return builder.inttoptr(args[0], _I64.as_pointer())
 
-    return FRAME(frame, types.int64), generate
+    return NUMBERS(address), generate
+
+
+def frame_at(frame: type[CallFrame]):
+    """Make the function that returns the call frame at an address."""
+    kind = frame_type(frame)
+
+    @intrinsic
+    def at(typing, address):
+        if address != ADDRESS:
+            return None
+
+        def generate(context, builder, signature, args):
+            return builder.inttoptr(args[0], context.get_value_type(kind))
+
+        return kind(address), generate
+
+    return at
 
 
 @intrinsic
@@ -225,7 +255,7 @@ def call_block_decoder(typing, function, source, target, size, room):
         sizes = [builder.trunc(each, _I32) for each in args[3:5]]
         return builder.sext(builder.call(callee, [args[1], args[2], *sizes]), _I64)
 
-    return types.int64(types.int64, BYTES, BYTES, types.int64, types.int64), generate
+    return types.int64(ADDRESS, BYTES, BYTES, types.int64, types.int64), generate
 
 
 @intrinsic
@@ -239,7 +269,7 @@ def call_frame_decoder(typing, function, state, target, room, source, size):
         held = builder.inttoptr(args[1], char)
         return builder.call(callee, [held, args[2], args[3], args[4], args[5]])
 
-    return types.int64(types.int64, types.int64, BYTES, types.int64, BYTES, types.int64), generate
+    return types.int64(ADDRESS, ADDRESS, BYTES, types.int64, BYTES, types.int64), generate
 
 
 @intrinsic
@@ -251,7 +281,7 @@ def call_checksum(typing, function, start, source, size):
         callee = builder.inttoptr(args[0], kind.as_pointer())
         return builder.zext(builder.call(callee, [builder.trunc(args[1], _I32), args[2], args[3]]), _I64)
 
-    return types.int64(types.int64, types.int64, BYTES, types.int64), generate
+    return types.int64(ADDRESS, types.int64, BYTES, types.int64), generate
 
 
 @intrinsic
@@ -349,7 +379,7 @@ def call_with_four(typing, function, first, second, third, fourth):
         kind = ir.FunctionType(_I64, [_I64] * 4)
         return builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
 
-    return types.int64(*[types.int64] * 5), generate
+    return types.int64(ADDRESS, *[types.int64] * 4), generate
 
 
 @intrinsic
@@ -360,4 +390,4 @@ def call_with_five(typing, function, first, second, third, fourth, fifth):
         kind = ir.FunctionType(_I64, [_I64] * 5)
         return builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
 
-    return types.int64(*[types.int64] * 6), generate
+    return types.int64(ADDRESS, *[types.int64] * 5), generate

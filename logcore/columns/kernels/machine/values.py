@@ -6,7 +6,7 @@ buffer.
 
 import numba as nb
 
-from logcore.columns.kernels import slots
+from logcore.columns.kernels import batch_row
 from logcore.columns.kernels.machine.functions import called, inlined
 from logcore.columns.kernels.machine.intrinsics import byte, copy, copy32, load64, numbers, pointer, store8, store32
 
@@ -170,29 +170,29 @@ def fill_constants(frame, table, row, start, end):
     """Write the values that are the same for all rows of a batch: position, leader epoch, types of timestamp and
     control record.
     """
-    if frame[slots.TO_POSITIONS] != 0:
-        positions = numbers(frame, slots.TO_POSITIONS)
-        position = frame[slots.POSITION_BASE] + table[row + slots.POSITION]
+    if frame.to_positions != 0:
+        positions = numbers(frame.to_positions)
+        position = frame.position_base + table[row + batch_row.POSITION]
         for index in range(start, end):
             positions[index] = position
-    if frame[slots.TO_TYPES] != 0:
-        types = pointer(frame, slots.TO_TYPES)
-        kind = (table[row + slots.ATTRIBUTES] >> 3) & 1 if table[row + slots.MAGIC] > 0 else nb.int64(-1)
+    if frame.to_types != 0:
+        types = pointer(frame.to_types)
+        kind = (table[row + batch_row.ATTRIBUTES] >> 3) & 1 if table[row + batch_row.MAGIC] > 0 else nb.int64(-1)
         for index in range(start, end):
             store32(types, index, kind)
-    if frame[slots.TO_CONTROL] != 0:
-        controls, control = pointer(frame, slots.TO_CONTROL), nb.int64(-1)
-        if table[row + slots.MAGIC] == 2 and table[row + slots.ATTRIBUTES] & 32 != 0:
-            control = table[row + slots.CONTROL_TYPE]
+    if frame.to_control != 0:
+        controls, control = pointer(frame.to_control), nb.int64(-1)
+        if table[row + batch_row.MAGIC] == 2 and table[row + batch_row.ATTRIBUTES] & 32 != 0:
+            control = table[row + batch_row.CONTROL_TYPE]
         for index in range(start, end):
             store32(controls, index, control)
-    if frame[slots.TO_EPOCHS] != 0:
-        epochs, epoch = pointer(frame, slots.TO_EPOCHS), table[row + slots.LEADER_EPOCH]
-        bits = pointer(frame, slots.TO_EPOCH_VALIDITY)
+    if frame.to_epochs != 0:
+        epochs, epoch = pointer(frame.to_epochs), table[row + batch_row.LEADER_EPOCH]
+        bits = pointer(frame.to_epoch_validity)
         for index in range(start, end):
             store32(epochs, index, epoch)
             begin_bits(bits, index)
         if epoch < 0:
             for index in range(start, end):
                 clear_bit(bits, index)
-            frame[slots.NULL_EPOCHS] += end - start
+            frame.null_epochs += end - start

@@ -9,7 +9,7 @@ from typing import Any
 import numba as nb
 
 from logcore.columns.kernels import codec_numbers as codecs
-from logcore.columns.kernels import slots
+from logcore.columns.kernels.call_frames import DONE, DOUBT, FULL
 from logcore.columns.kernels.machine.checksums import crc32, crc32c_by_instruction, crc32c_by_tables
 from logcore.columns.kernels.machine.functions import inlined
 from logcore.columns.kernels.machine.intrinsics import (
@@ -23,7 +23,8 @@ from logcore.columns.kernels.machine.intrinsics import (
     pointer,
     store32,
 )
-from logcore.columns.kernels.recovering import recovery_slots as at
+from logcore.columns.kernels.recovering import event_row
+from logcore.columns.kernels.recovering.recovery_frame import RUNS
 
 _V2_HEADER = 61
 _OVERHEAD = 12
@@ -76,31 +77,31 @@ def recover_kernel(by_instruction: bool) -> Any:
         return crc32(source, position + 16, position + size, tables) == stored
 
     def recover(frame):
-        source = pointer(frame, at.SOURCE)
-        end = frame[at.SIZE]
-        position = frame[at.POSITION]
-        base_offset = frame[at.BASE_OFFSET]
-        interval = frame[at.INTERVAL]
-        last_offset = frame[at.LAST_OFFSET]
-        last_entry_at = frame[at.LAST_ENTRY_AT]
-        greatest, greatest_offset = frame[at.GREATEST], frame[at.GREATEST_OFFSET]
-        last_timed = frame[at.LAST_TIMED]
-        epoch = frame[at.EPOCH]
-        replayed_to = frame[at.REPLAYED_TO]
-        tables = numbers(frame, at.TABLES)
-        faster = frame[at.CRC32]
-        offsets, times = pointer(frame, at.OFFSETS), pointer(frame, at.TIMES)
-        offset_room, time_room = frame[at.OFFSET_ROOM], frame[at.TIME_ROOM]
+        source = pointer(frame.source)
+        end = frame.size
+        position = frame.position
+        base_offset = frame.base_offset
+        interval = frame.interval
+        last_offset = frame.last_offset
+        last_entry_at = frame.last_entry_at
+        greatest, greatest_offset = frame.greatest, frame.greatest_offset
+        last_timed = frame.last_timed
+        epoch = frame.epoch
+        replayed_to = frame.replayed_to
+        tables = numbers(frame.checksum_tables)
+        faster = frame.crc32
+        offsets, times = pointer(frame.offsets), pointer(frame.times)
+        offset_room, time_room = frame.offset_room, frame.time_room
         offset_count, time_count = nb.int64(0), nb.int64(0)
-        events, runs = numbers(frame, at.EVENTS), numbers(frame, at.RUNS)
-        event_room, event_count = frame[at.EVENT_ROOM], nb.int64(0)
-        status = nb.int64(slots.DONE)
+        events, runs = numbers(frame.events), numbers(frame.runs)
+        event_room, event_count = frame.event_room, nb.int64(0)
+        status = nb.int64(DONE)
         while end - position > _TO_MAGIC:
             length = big_int32(source, position + 8)
             size = length + _OVERHEAD
             magic = nb.int64(byte(source, position + 16))
             if length < _SMALLEST_V0 or size > end - position or magic > 2:
-                status = slots.DOUBT
+                status = DOUBT
                 break
             first = big_int64(source, position)
             last = first
@@ -109,7 +110,7 @@ def recover_kernel(by_instruction: bool) -> Any:
             if magic == 2:
                 delta = big_int32(source, position + 23) if size >= _V2_HEADER else nb.int64(-1)
                 if delta < 0 or first > (1 << 62):
-                    status = slots.DOUBT
+                    status = DOUBT
                     break
                 last = first + delta
                 producer = big_int64(source, position + 43)
@@ -117,24 +118,24 @@ def recover_kernel(by_instruction: bool) -> Any:
                 timestamp = big_int64(source, position + 35)
             else:
                 if magic == 1 and length < _SMALLEST_V1:
-                    status = slots.DOUBT
+                    status = DOUBT
                     break
                 timestamp = big_int64(source, position + _MESSAGE_HEADER) if magic == 1 else nb.int64(-1)
             if first <= last_offset or last - base_offset > _MOST:
-                status = slots.DOUBT
+                status = DOUBT
                 break
             is_control = attributes & 32 != 0
             if producer >= 0 and is_control and (size != _MARKER_SIZE or not is_plain_marker(source, position)):
-                status = slots.DOUBT
+                status = DOUBT
                 break
             is_indexed = position - last_entry_at > interval
             if event_count + 2 > event_room or (
                 is_indexed and (offset_count >= offset_room or time_count >= time_room)
             ):
-                status = slots.FULL
+                status = FULL
                 break
             if not is_good(source, position, size, magic, tables, faster):
-                status = slots.DOUBT
+                status = DOUBT
                 break
             if timestamp > greatest:
                 greatest, greatest_offset = timestamp, last
@@ -152,59 +153,59 @@ def recover_kernel(by_instruction: bool) -> Any:
             if magic == 2:
                 leader_epoch = big_int32(source, position + 12)
                 if leader_epoch > epoch:
-                    row = event_count * at.EVENT_WIDTH
-                    events[row + at.KIND] = at.NEW_EPOCH
-                    events[row + at.PRODUCER_EPOCH] = leader_epoch
-                    events[row + at.BASE] = first
+                    row = event_count * event_row.WIDTH
+                    events[row + event_row.KIND] = event_row.NEW_EPOCH
+                    events[row + event_row.PRODUCER_EPOCH] = leader_epoch
+                    events[row + event_row.BASE] = first
                     event_count += 1
                     epoch = leader_epoch
                 if producer >= 0:
-                    run = (producer ^ (producer >> 10)) & (at.RUN_SLOTS - 1)
-                    row = runs[run] * at.EVENT_WIDTH
+                    run = (producer ^ (producer >> 10)) & (RUNS - 1)
+                    row = runs[run] * event_row.WIDTH
                     producer_epoch = big_int16(source, position + 51)
                     flag = (attributes >> 4) & 1
                     if is_control:
-                        if row >= 0 and events[row + at.PRODUCER_ID] == producer:
+                        if row >= 0 and events[row + event_row.PRODUCER_ID] == producer:
                             runs[run] = -1
                         flag = nb.int64(1) if big_int16(source, position + _V2_HEADER + 7) == 0 else nb.int64(0)
                         row = nb.int64(-1)
                     elif (
                         row < 0
-                        or events[row + at.PRODUCER_ID] != producer
-                        or events[row + at.PRODUCER_EPOCH] != producer_epoch
-                        or events[row + at.FLAG] != flag
+                        or events[row + event_row.PRODUCER_ID] != producer
+                        or events[row + event_row.PRODUCER_EPOCH] != producer_epoch
+                        or events[row + event_row.FLAG] != flag
                     ):
                         row = nb.int64(-1)
                         runs[run] = event_count
                     if row < 0:
-                        row = event_count * at.EVENT_WIDTH
-                        events[row + at.KIND] = at.MARKER if is_control else at.DATA
-                        events[row + at.PRODUCER_ID] = producer
-                        events[row + at.PRODUCER_EPOCH] = producer_epoch
-                        events[row + at.FIRST_BASE] = first
-                        events[row + at.FLAG] = flag
-                        events[row + at.FIRST_POSITION] = position
+                        row = event_count * event_row.WIDTH
+                        events[row + event_row.KIND] = event_row.MARKER if is_control else event_row.DATA
+                        events[row + event_row.PRODUCER_ID] = producer
+                        events[row + event_row.PRODUCER_EPOCH] = producer_epoch
+                        events[row + event_row.FIRST_BASE] = first
+                        events[row + event_row.FLAG] = flag
+                        events[row + event_row.FIRST_POSITION] = position
                         event_count += 1
-                    events[row + at.BASE] = first
-                    events[row + at.LAST] = last
-                    events[row + at.SEQUENCE] = big_int32(source, position + 53)
-                    events[row + at.TIMESTAMP] = timestamp
+                    events[row + event_row.BASE] = first
+                    events[row + event_row.LAST] = last
+                    events[row + event_row.SEQUENCE] = big_int32(source, position + 53)
+                    events[row + event_row.TIMESTAMP] = timestamp
                     if is_control:
-                        events[row + at.COORDINATOR_EPOCH] = big_int32(source, position + _V2_HEADER + 12)
+                        events[row + event_row.COORDINATOR_EPOCH] = big_int32(source, position + _V2_HEADER + 12)
                         if attributes & 8 == 0:
-                            events[row + at.TIMESTAMP] = big_int64(source, position + 27)
+                            events[row + event_row.TIMESTAMP] = big_int64(source, position + 27)
                 replayed_to = last + 1
             last_offset = last
             position += size
-        frame[at.POSITION] = position
-        frame[at.LAST_OFFSET] = last_offset
-        frame[at.LAST_ENTRY_AT] = last_entry_at
-        frame[at.GREATEST], frame[at.GREATEST_OFFSET] = greatest, greatest_offset
-        frame[at.LAST_TIMED] = last_timed
-        frame[at.EPOCH] = epoch
-        frame[at.REPLAYED_TO] = replayed_to
-        frame[at.OFFSET_COUNT], frame[at.TIME_COUNT], frame[at.EVENT_COUNT] = offset_count, time_count, event_count
-        frame[at.STATUS] = status
+        frame.position = position
+        frame.last_offset = last_offset
+        frame.last_entry_at = last_entry_at
+        frame.greatest, frame.greatest_offset = greatest, greatest_offset
+        frame.last_timed = last_timed
+        frame.epoch = epoch
+        frame.replayed_to = replayed_to
+        frame.offset_count, frame.time_count, frame.event_count = offset_count, time_count, event_count
+        frame.status = status
         return nb.int64(0)
 
     return recover

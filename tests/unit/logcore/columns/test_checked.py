@@ -17,7 +17,7 @@ from logcore.columns.checking.checked import CheckedSegment
 from logcore.columns.decoding import batch_table
 from logcore.columns.decoding.batch_table import Table
 from logcore.columns.engines import Engine, check_segment
-from logcore.columns.kernels import slots
+from logcore.columns.kernels import batch_row
 from logcore.logs.checks import batch_rules, validation
 from logcore.logs.checks.validation import BatchVerdict, SegmentValidation, SegmentVerdict, validate_segment
 from logcore.segments.scanning.scan import Stretch
@@ -411,7 +411,7 @@ def tables_of(data: bytes, base: int) -> list[tuple[Table, list[BatchVerdict]]]:
     _, tables = opened(fast)
     verdicts = list(validate_segment(data, base_offset=base, sealed=True, file="f"))
     by_position = {item.position: item for item in verdicts if isinstance(item, BatchVerdict)}
-    return [(table, [by_position[at] for at in table[:, slots.POSITION].tolist()]) for table in tables]
+    return [(table, [by_position[at] for at in table[:, batch_row.POSITION].tolist()]) for table in tables]
 
 
 def test_a_table_as_columns_says_what_the_verdicts_say(sample: Callable[[str], Sample]) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from logcore.columns.engines import Engine, decode_segment
-from logcore.columns.kernels import slots
+from logcore.columns.kernels import batch_row
 from logcore.columns.wanted import Place
 from logcore.records.model import DEFAULT_LIMITS
 from tests import handmade
@@ -48,7 +48,7 @@ def judged_sound(stored: bytes) -> bool:
     batches.fill(0, 0, 10**6)
     assert batches.count == 1
     batches._add_foreign(0, 1)
-    return bool(batches.table[0, slots.SOUND])
+    return bool(batches.table[0, batch_row.SOUND])
 
 
 def test_what_producers_write_is_sound_and_needs_no_second_look() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gzip
 import random
 from collections import Counter
@@ -18,7 +17,8 @@ from logcore.columns.decoding import batch_table
 from logcore.columns.decoding.arena import Arena
 from logcore.columns.decoding.lanes import BackOff
 from logcore.columns.engines import Engine, decode_segment
-from logcore.columns.kernels import slots
+from logcore.columns.kernels.call_frames import CallFrame
+from logcore.columns.kernels.decoding.decoding_frames import InflateFrame
 from logcore.columns.kernels.library import Library
 from logcore.columns.wanted import Place, Wanted
 from logcore.logs.checks.validation import validate_segment
@@ -78,11 +78,10 @@ class Work:
             self.decompressed += 1
             return add(arena, *given)
 
-        def counted_call(library: Library, name: str, frame: int) -> None:
+        def counted_call(library: Library, name: str, frame: CallFrame) -> None:
             self.calls[name] += 1
-            if name == "validate_gzip":
-                given = (ctypes.c_int64 * slots.INFLATE_SLOTS).from_address(frame)
-                self.validated += given[slots.INFLATE_END] - given[slots.INFLATE_FIRST]
+            if isinstance(frame, InflateFrame) and name == "validate_gzip":
+                self.validated += frame.end - frame.first
             call(library, name, frame)
 
         monkeypatch.setattr(Arena, "add", counted_add)

@@ -15,9 +15,11 @@ from types import SimpleNamespace
 import pytest
 
 from logcore.columns.kernels import library as loading
-from logcore.columns.kernels.families import FAMILIES, PACKAGE, SURVIVING, WALK, Family, Work
+from logcore.columns.kernels.cleaning.cleaning_frames import MapFrame
+from logcore.columns.kernels.families import FAMILIES, PACKAGE, SURVIVING, WALK, Family, Kernel, Work
 from logcore.columns.kernels.library import KernelsUnavailable, Library, is_available, is_chosen
 from logcore.columns.kernels.machine.processor import Processor, this_processor
+from logcore.columns.kernels.recovering.recovery_frame import RecoveryFrame
 from logcore.storage.machine.module_sources import ModuleSources
 from tests import handmade
 from tests.conftest import REPOSITORY
@@ -45,7 +47,7 @@ def ran(code: str, *arguments: str, path: Path = REPOSITORY, **environment: str)
 @by_family
 def test_a_familys_module_has_its_kernels(family: Family) -> None:
     pytest.importorskip("numba", reason="there is no Numba for this machine, so there are no kernels")
-    given = [name for each in FAMILIES if each.module == family.module for name in each.kernels]
+    given = [kernel.name for each in FAMILIES if each.module == family.module for kernel in each.kernels]
     module = __import__(f"{PACKAGE}.{family.module}", fromlist=["kernels"])
     for has_crc32c in (True, False):
         assert sorted(module.kernels(has_crc32c)) == sorted(given)
@@ -53,7 +55,7 @@ def test_a_familys_module_has_its_kernels(family: Family) -> None:
 
 def test_names_are_unique() -> None:
     names = [family.name for family in FAMILIES]
-    kernels = [kernel for family in FAMILIES for kernel in family.kernels]
+    kernels = [kernel.name for family in FAMILIES for kernel in family.kernels]
     assert len(set(names)) == len(names)
     assert len(set(kernels)) == len(kernels)
     assert {family for work in Work for family in work.value} == set(FAMILIES)
@@ -110,8 +112,10 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("decoding/characters.py", {"lines", "text_lines", "csv_lines"}),
         ("decoding/records.py", {"inspect", "emit"}),
         ("cleaning/cleaning.py", {"rewrite"}),
-        ("cleaning/cleaning_slots.py", {"keys", "newest", "surviving", "rewrite"}),
-        ("recovering/recovery_slots.py", {"recover"}),
+        ("cleaning/cleaning_frames.py", {"keys", "newest", "surviving", "rewrite"}),
+        ("recovering/recovery_frame.py", {"recover"}),
+        ("recovering/event_row.py", {"recover"}),
+        ("decoding/decoding_frames.py", {"lines", "text_lines", "csv_lines"}),
         ("machine/hashing.py", {"keys"}),
         ("machine/checksums.py", {"walk", "messages", "rewrite", "recover"}),
         (
@@ -120,7 +124,8 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
         ("machine/intrinsics.py", EVERY_NAME),
         ("machine/functions.py", EVERY_NAME),
-        ("slots.py", EVERY_NAME),
+        ("call_frames.py", EVERY_NAME),
+        ("batch_row.py", EVERY_NAME - {"newest", "recover"}),
         ("building.py", EVERY_NAME),
         ("library.py", set()),
         ("families.py", set()),
@@ -134,6 +139,38 @@ def test_an_edit_changes_the_names_of_the_families_that_depend_on_it(
     path = copied / KERNELS / edited
     content = path.read_text()
     path.write_text(content + "\nADDED = 1\n")
+    try:
+        after = ran(NAMED, path=copied).answer
+    finally:
+        path.write_text(content)
+    assert {name for name in EVERY_NAME if after[name] != before[name]} == expected
+
+
+@pytest.mark.parametrize(
+    ("edited", "old", "new", "expected"),
+    [
+        (
+            "decoding/decoding_frames.py",
+            "    previous: int\n",
+            "    added: int\n    previous: int\n",
+            {"inspect", "emit", "messages", "lines", "text_lines", "csv_lines"},
+        ),
+        (
+            "decoding/decoding_frames.py",
+            "    needed: int\n",
+            "    needed: Address\n",
+            {"inflate", "deflate", "lines", "text_lines", "csv_lines"},
+        ),
+    ],
+)
+def test_an_edit_of_a_frame_changes_the_names_of_the_families_with_a_kernel_that_takes_it(
+    copied: Path, edited: str, old: str, new: str, expected: set[str]
+) -> None:
+    before = ran(NAMED, path=copied).answer
+    path = copied / KERNELS / edited
+    content = path.read_text()
+    assert content.count(old) == 1
+    path.write_text(content.replace(old, new))
     try:
         after = ran(NAMED, path=copied).answer
     finally:
@@ -163,7 +200,7 @@ def test_the_name_changes_with_processor_and_compiler(monkeypatch: pytest.Monkey
     names.append(Library().cache_name(WALK))
     monkeypatch.setattr(sys.implementation, "cache_tag", "cpython-300")
     names.append(Library().cache_name(WALK))
-    names.append(Library().cache_name(replace(WALK, kernels=("walk",))))
+    names.append(Library().cache_name(replace(WALK, kernels=WALK.kernels[:1])))
     assert len(set(names)) == len(names)
 
 
@@ -197,7 +234,7 @@ def test_a_failing_family_is_reported_once_and_not_tried_again(
         assert not is_available(Work.RECOVER)
         assert not is_chosen(Work.RECOVER)
         with pytest.raises(KernelsUnavailable, match="no compiler for recover"):
-            loading.library().call("recover", 0)
+            loading.library().call("recover", RecoveryFrame())
     assert compiled == ["recover"]
     messages = [record.getMessage() for record in caplog.records]
     assert len(messages) == 2
@@ -211,7 +248,7 @@ def test_code_that_lacks_a_kernel_is_not_used(monkeypatch: pytest.MonkeyPatch) -
     code = loading.find_object_code(library.cache_name(SURVIVING))
     assert code is not None
     monkeypatch.setattr(loading, "cached_object_code", lambda name, make: code)
-    lacking = replace(SURVIVING, kernels=(*SURVIVING.kernels, "no_such_kernel"))
+    lacking = replace(SURVIVING, kernels=(*SURVIVING.kernels, Kernel("no_such_kernel", MapFrame)))
     with pytest.raises(KernelsUnavailable, match="no_such_kernel"):
         Library().load([lacking])
 

@@ -11,7 +11,7 @@ import pytest
 
 from logcore.columns.cleaning.keyed_batches import hashes_in, hashes_of
 from logcore.columns.cleaning.offset_map import HELD_AT_LEAST, MOST_BYTES_A_KEY, HashKey, OffsetMap
-from logcore.columns.kernels.cleaning import cleaning_slots as at_slot
+from logcore.columns.kernels.cleaning.cleaning_frames import LEFT_OUT, NO_KEY, NO_VALUE
 from logcore.storage.machine import anonymous_memory
 from logcore.storage.machine.anonymous_memory import AnonymousMemory
 
@@ -178,11 +178,11 @@ def test_a_full_map_refuses_the_next_row_even_of_a_key_that_is_there(most: int, 
 
 def test_rows_without_a_key_left_out_or_below_the_first_dirty_offset_are_passed_by() -> None:
     high, low = some_hashes(4)
-    flags = np.array([at_slot.NO_KEY, at_slot.LEFT_OUT, 0, at_slot.NO_VALUE], np.uint8)
+    flags = np.array([NO_KEY, LEFT_OUT, 0, NO_VALUE], np.uint8)
     found = OffsetMap(1)
     assert found.put(high, low, np.arange(5, 9), flags, since=8) == 4
     assert found.find(high, low).tolist() == [-1, -1, -1, 8]
-    assert found.find(high, low, np.full(4, at_slot.NO_KEY, np.uint8)).tolist() == [-1] * 4
+    assert found.find(high, low, np.full(4, NO_KEY, np.uint8)).tolist() == [-1] * 4
 
 
 def test_a_hash_key_has_sixteen_bytes() -> None:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from logcore.columns.kernels import codec_numbers, slots
-from logcore.columns.kernels.cleaning import cleaning_slots
+from logcore.columns.kernels import codec_numbers
+from logcore.columns.kernels.cleaning.cleaning_frames import RewriteFrame
+from logcore.columns.kernels.decoding.decoding_frames import InflateFrame
 from logcore.records.compression import CODECS, Codec, compress, decompress, reserved_codec
 from tests.conftest import REPOSITORY
 
@@ -55,17 +56,10 @@ def test_the_kernels_numbers_are_kafkas() -> None:
     assert [codec for codec in Codec if codec.is_allowed(0) != codec.is_allowed(1)] == []
 
 
-def test_every_number_of_a_codec_has_a_slot_of_its_own() -> None:
-    groups = (slots.INFLATE_DECODERS, slots.INFLATE_STATES)
-    decoders = [group + number for group in groups for number in range(8)]
-    assert len(set(decoders)) == 16
-    assert min(decoders) > slots.INFLATE_NEEDED
-    assert max(decoders) < slots.INFLATE_SLOTS
-    groups = (cleaning_slots.ENCODERS, cleaning_slots.ENCODER_STATES, cleaning_slots.ENCODER_RESETS)
-    encoders = [group + number for group in groups for number in range(8)]
-    assert len(set(encoders)) == 24
-    assert min(encoders) > cleaning_slots.BITS_END
-    assert max(encoders) < cleaning_slots.SLOTS
+def test_every_number_of_a_codec_has_a_place_in_the_frames() -> None:
+    inflate, rewrite = InflateFrame(), RewriteFrame()
+    for each in (inflate.decoders, inflate.states, rewrite.encoders, rewrite.states, rewrite.resets):
+        assert len(each) == 8
 
 
 def literals_of_codecs(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -108,7 +102,7 @@ def _number(node: ast.AST) -> int | None:
         "header.codec == 3",
         "1 != codec",
         "attributes & 7",
-        "table[row + slots.ATTRIBUTES] & 0b111",
+        "table[row + batch_row.ATTRIBUTES] & 0b111",
         "nb.int64(byte(source, at + 17)) & 7",
         "names = ['none', 'gzip']",
     ],
