@@ -1,10 +1,21 @@
-"""The state of source directories as one digest, so that a watch sees growth without opening a table or a file."""
+"""The state of source directories as digests, so that growth is seen without opening a table or a segment."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from logcore.errors import CorruptIndexError
+from logcore.segments.filenames import (
+    HIGH_WATERMARK_FILE,
+    DirectoryKind,
+    TopicPartition,
+    parse_partition_directory,
+    segment_base_offset,
+)
+from logcore.segments.side_files.checkpoints import parse_offset_checkpoint
 
 
 def listing_digest(paths: Sequence[str]) -> str:
@@ -44,3 +55,52 @@ def _of_file(path: str) -> str:
 
 def _line(path: str, status: os.stat_result) -> str:
     return f"{path}\0{status.st_ino}\0{status.st_size}\0{status.st_mtime_ns}\n"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """Digests of two looks at the same listing."""
+
+    closed: str
+    """Of the segments that are not the last of their log, the names of the last ones, and how much of a log is
+    visible below its last segment. It changes with a new log or segment, and not with growth inside a segment.
+    """
+    everything: str
+    """Of all files, as :func:`listing_digest`."""
+
+
+def source_state(paths: Sequence[str]) -> SourceState:
+    """List the sources once and digest their state.
+
+    Args:
+        paths: Log directories, partition directories or files.
+    """
+    lines = sorted(line for path in paths for line in _lines(path, levels=2))
+    everything, closed = hashlib.sha256(), hashlib.sha256()
+    logs: dict[str, list[str]] = {}
+    for line in lines:
+        everything.update(line.encode(errors="surrogateescape"))
+        directory, _, name = line.partition("\0")[0].rpartition(os.sep)
+        parsed = parse_partition_directory(os.path.basename(directory))
+        if parsed is not None and parsed[1] is DirectoryKind.LIVE and segment_base_offset(name) is not None:
+            logs.setdefault(directory, []).append(line)  # in the order of their base offsets
+    visible: dict[str, Mapping[TopicPartition, int]] = {}
+    for directory, segments in sorted(logs.items()):
+        active = segments[-1].partition("\0")[0]
+        parent = os.path.dirname(directory)
+        if parent not in visible:
+            visible[parent] = _high_watermarks(parent)
+        parsed = parse_partition_directory(os.path.basename(directory))
+        high_watermark = visible[parent].get(parsed[0], 0) if parsed is not None else 0
+        below = min(high_watermark, segment_base_offset(os.path.basename(active)) or 0)
+        for line in (*segments[:-1], f"{active}\0{below}\n"):
+            closed.update(line.encode(errors="surrogateescape"))
+    return SourceState(closed.hexdigest()[:16], everything.hexdigest()[:16])
+
+
+def _high_watermarks(directory: str) -> Mapping[TopicPartition, int]:
+    try:
+        with open(os.path.join(directory, HIGH_WATERMARK_FILE), "rb") as file:
+            return parse_offset_checkpoint(file.read())
+    except (OSError, CorruptIndexError):
+        return {}

@@ -159,7 +159,7 @@ def test_a_broken_lake_is_named_and_the_others_go_on(instance: dg.DagsterInstanc
     Path(gone).rmdir()
     said: list[str] = []
 
-    tick = look((good, gone, lost), None, 100, NOON, said.append)
+    tick = look((good, gone, lost), None, NOON, lambda run_key: None, said.append)
     with dg.build_schedule_context(instance=instance, scheduled_execution_time=NIGHT) as context:
         nightly = nightly_maintenance.evaluate_tick(context).run_requests or []
 

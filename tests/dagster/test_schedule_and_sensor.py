@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -208,10 +209,46 @@ def shop(home: Path, source: Path) -> str:
     return lake
 
 
-def asked_for(result: dg.SensorResult | dg.SkipReason) -> list[str]:
-    """Topic partitions that a tick asks to take in."""
-    requests = result.run_requests if isinstance(result, dg.SensorResult) else None
-    return [name for request in requests or [] for name in request.run_config["resources"]["lake"]["config"]["logs"]]
+class Runs:
+    """The runs of a daemon that ends each as it is told."""
+
+    def __init__(self) -> None:
+        self.status: dict[str, dg.DagsterRunStatus] = {}
+
+    def of(self, run_key: str) -> dg.DagsterRunStatus | None:
+        """The status of a run."""
+        return self.status.get(run_key)
+
+
+class Sensor:
+    """Ticks one after another, with what the last one kept."""
+
+    def __init__(self, *lakes: str) -> None:
+        self.lakes, self.runs, self.cursor = lakes, Runs(), None
+        self.last: list[str] = []
+
+    def tick(self, now_ms: int = NOON) -> list[str]:
+        """The lakes for which a run is requested."""
+        result = look(self.lakes, self.cursor, now_ms, self.runs.of)
+        assert isinstance(result, dg.SensorResult)
+        self.cursor = result.cursor
+        requests = result.run_requests or []
+        self.last = [request.run_key for request in requests]
+        assert all(config["at_once"] is False for config in _configs(requests))
+        return [config["lake"] for config in _configs(requests)]
+
+    def end(self, status: dg.DagsterRunStatus = dg.DagsterRunStatus.SUCCESS) -> None:
+        """End the runs of the last tick."""
+        self.runs.status |= dict.fromkeys(self.last, status)
+
+
+@pytest.fixture
+def sensor(shop: str, broker: Broker) -> Sensor:
+    """A sensor whose first request has been handled."""
+    sensor = Sensor(shop)
+    assert sensor.tick() == [shop]
+    sensor.end()
+    return sensor
 
 
 def test_a_tick_asks_for_new_logs_the_run_takes_them_in_and_the_next_tick_is_quiet(
@@ -221,6 +258,7 @@ def test_a_tick_asks_for_new_logs_the_run_takes_them_in_and_the_next_tick_is_qui
     with dg.build_sensor_context(instance=instance, definitions=definitions) as context:
         tick = new_segments.evaluate_tick(context)
     (request,) = tick.run_requests or []
+    request = request._replace(tags={**request.tags, "dagster/run_key": request.run_key})  # as the daemon does
 
     result = launch(definitions, instance, "loglake", request)
 
@@ -230,88 +268,142 @@ def test_a_tick_asks_for_new_logs_the_run_takes_them_in_and_the_next_tick_is_qui
     with dg.build_sensor_context(instance=instance, definitions=definitions, cursor=tick.cursor) as context:
         second = new_segments.evaluate_tick(context)
     assert second.run_requests == []
-    assert second.skip_message == "Nothing new in 2 of 2 logs."
+    assert second.skip_message == "Nothing new in 1 lakes."
 
 
-def test_growth_of_an_active_segment_is_left_for_later_and_a_closed_segment_is_asked_for(
-    shop: str, broker: Broker
-) -> None:
-    first = look((shop,), None, 100, NOON)
-    broker.segment("orders-1", 10, size=5000)
-    second = look((shop,), first.cursor, 100, NOON)
+def test_a_closed_segment_and_a_new_log_are_asked_for_at_once(sensor: Sensor, shop: str, broker: Broker) -> None:
+    assert sensor.tick() == []
     broker.segment("orders-1", 20)
-    third = look((shop,), second.cursor, 100, NOON)
+    closed = sensor.tick()
+    sensor.end()
+    broker.segment("orders-7", 0)
+    new = sensor.tick()
 
-    assert asked_for(first) == ["orders-0", "orders-1"]
-    assert asked_for(second) == []
-    assert asked_for(third) == ["orders-1"]
+    assert (closed, new) == ([shop], [shop])
 
 
-def test_closed_segments_that_become_visible_are_asked_for(shop: str, broker: Broker) -> None:
-    first = look((shop,), None, 100, NOON)
+def test_growth_of_an_active_segment_is_asked_for_within_the_longest_delay_for_seven_days(
+    sensor: Sensor, shop: str, broker: Broker
+) -> None:
+    """Once a growing segment was never asked for."""
+    minutes = range(7 * 24 * 60) if os.environ.get("LOGLAKE_TEST_EVERY_TICK") else range(24 * 60)
+    asked = []
+    for minute in minutes:
+        broker.segment("orders-1", 10, size=5000 + minute)
+        if sensor.tick(NOON + minute * 60_000):
+            asked.append(minute)
+            sensor.end()
+
+    assert asked[0] <= 10
+    assert max(later - earlier for earlier, later in itertools.pairwise(asked)) <= 12
+    assert len(asked) >= len(minutes) // 12
+
+
+def test_closed_segments_that_become_visible_are_asked_for(sensor: Sensor, shop: str, broker: Broker) -> None:
     broker.high_watermarks(orders_0=10, orders_1=5)
-    second = look((shop,), first.cursor, 100, NOON)
+    visible = sensor.tick()
+    sensor.end()
     broker.high_watermarks(orders_0=11, orders_1=5)
-    third = look((shop,), second.cursor, 100, NOON)
 
-    assert asked_for(second) == ["orders-0"]
-    assert asked_for(third) == []
+    assert (visible, sensor.tick()) == ([shop], [])
 
 
-def test_a_tick_looks_at_no_more_logs_than_it_may_and_goes_on_where_it_ended(shop: str, broker: Broker) -> None:
-    for number in range(2, 7):
+@pytest.mark.parametrize("end", [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED, None])
+def test_a_change_whose_run_failed_or_got_lost_is_asked_for_again_later_each_time(
+    shop: str, broker: Broker, end: dg.DagsterRunStatus | None
+) -> None:
+    sensor = Sensor(shop)
+    times = []
+    keys = set()
+    for minute in range(120):
+        if sensor.tick(NOON + minute * 60_000):
+            times.append(minute)
+            keys.update(sensor.last)
+            if end is not None:
+                sensor.end(end)
+
+    waits = [later - earlier for earlier, later in itertools.pairwise(times)]
+    assert waits[:4] == ([1, 2, 4, 8] if end is not None else [10, 10, 10, 10])
+    assert len(keys) == len(times)
+    sensor.end()
+    assert sensor.tick(NOON + 121 * 60_000) == []
+
+
+@pytest.mark.parametrize("status", [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.STARTED])
+def test_while_a_run_of_a_lake_waits_or_runs_no_other_is_asked_for(
+    shop: str, broker: Broker, status: dg.DagsterRunStatus
+) -> None:
+    sensor = Sensor(shop)
+    assert sensor.tick() == [shop]
+    key = sensor.last[0]
+    sensor.end(status)
+    for minute in range(60):
+        broker.segment("orders-1", 20 + minute)
+        assert sensor.tick(NOON + minute * 60_000) == []
+
+    sensor.runs.status[key] = dg.DagsterRunStatus.SUCCESS
+    assert sensor.tick(NOON + 61 * 60_000) == [shop]
+
+
+def test_a_cursor_of_an_earlier_version_asks_once_for_each_lake(shop: str, broker: Broker) -> None:
+    sensor = Sensor(shop)
+    sensor.cursor = '{"position": "", "logs": {"shop:orders-0": "0123"}, "due": {}}'
+    assert sensor.tick() == [shop]
+    sensor.end()
+    assert sensor.tick() == []
+
+
+def test_the_cursor_does_not_grow_with_the_logs(sensor: Sensor, broker: Broker) -> None:
+    sensor.tick()
+    small = len(sensor.cursor)
+    for number in range(2, 300):
         broker.segment(f"orders-{number}", 0)
+    sensor.tick()
+    sensor.end()
+    sensor.tick()
 
-    cursor, seen = None, []
-    for _ in range(4):
-        result = look((shop,), cursor, 2, NOON)
-        cursor = result.cursor
-        seen.append(asked_for(result))
-
-    assert [len(names) for names in seen] == [2, 2, 2, 1]
-    assert sorted(name for names in seen for name in names) == [f"orders-{number}" for number in range(7)]
+    assert abs(len(sensor.cursor) - small) < 10
 
 
-def test_the_same_look_asks_under_the_same_run_key_so_that_nothing_runs_twice(shop: str, broker: Broker) -> None:
-    one, two = (look((shop,), None, 100, NOON).run_requests for _ in range(2))
-    broker.segment("orders-0", 20)
-    three = look((shop,), None, 100, NOON).run_requests
-
-    assert [request.run_key for request in one] == [request.run_key for request in two]
-    assert one[0].run_key != three[0].run_key
-
-
-def test_a_source_that_is_not_there_any_more_is_nothing_to_see(shop: str, broker: Broker, source: Path) -> None:
-    first = look((shop,), None, 100, NOON)
-    (source / "orders-0" / f"{0:020d}.log").unlink()
-    (source / "orders-0" / f"{10:020d}.log").unlink()
-    second = look((shop,), first.cursor, 100, NOON)
-
-    assert asked_for(second) == []
+def test_a_source_that_is_not_there_any_more_asks_for_one_run_that_reports_it(
+    sensor: Sensor, shop: str, source: Path
+) -> None:
+    source.rename(source.parent / "elsewhere")
+    assert sensor.tick() == [shop]
+    sensor.end()
+    assert sensor.tick() == []
 
 
-def test_directories_that_wait_for_deletion_are_not_watched(shop: str, broker: Broker) -> None:
+def test_directories_that_wait_for_deletion_are_not_watched(sensor: Sensor, broker: Broker) -> None:
     broker.segment("orders-7.0123456789abcdef0123456789abcdef-delete", 0)
 
-    assert asked_for(look((shop,), None, 100, NOON)) == ["orders-0", "orders-1"]
+    assert sensor.tick() == []
 
 
-def test_a_partition_directory_that_is_a_link_is_watched(shop: str, broker: Broker, tmp_path: Path) -> None:
+def test_a_partition_directory_that_is_a_link_is_watched(
+    sensor: Sensor, shop: str, broker: Broker, tmp_path: Path
+) -> None:
     (broker.directory / "orders-1").rename(tmp_path / "volume")
     (broker.directory / "orders-1").symlink_to(tmp_path / "volume")
-
-    assert asked_for(look((shop,), None, 100, NOON)) == ["orders-0", "orders-1"]
-
-
-def test_what_may_wait_is_asked_for_once_more_when_the_longest_delay_is_over(shop: str, broker: Broker) -> None:
-    first = look((shop,), None, 100, NOON)
-    early = look((shop,), first.cursor, 100, NOON + 599_999)
+    sensor.tick()
+    sensor.end()
+    assert sensor.tick() == []
     broker.segment("orders-1", 20)
-    late = look((shop,), early.cursor, 100, NOON + 600_000)
-    after = look((shop,), late.cursor, 100, NOON + 700_000)
-    again = look((shop,), after.cursor, 100, NOON + 1_200_000)
 
-    ticks = (first, early, late, after, again)
-    asked = [[r.run_config["resources"]["lake"]["config"] for r in tick.run_requests or []] for tick in ticks]
-    whole = [{"lake": shop, "at_once": False}]
-    assert asked == [[{"lake": shop, "logs": ["orders-0", "orders-1"], "at_once": False}], [], whole, [], whole]
+    assert sensor.tick() == [shop]
+
+
+def test_what_may_wait_is_asked_for_once_more_when_the_longest_delay_is_over(sensor: Sensor, shop: str) -> None:
+    ticks = [sensor.tick(NOON + 599_999), sensor.tick(NOON + 600_000)]
+    sensor.end()
+    ticks += [sensor.tick(NOON + 700_000), sensor.tick(NOON + 1_900_000)]
+
+    assert ticks == [[], [shop], [], []]
+
+
+def test_a_lake_that_is_read_at_intervals_or_by_hand_is_left_to_that(
+    instance: dg.DagsterInstance, shop: str, source: Path, broker: Broker
+) -> None:
+    for ingest in ("every 5 min", "by hand"):
+        _with_policies(shop, source, f"lake: {{ingest: {ingest}}}")
+        assert isinstance(look((shop,), None, NOON, Runs().of), dg.SkipReason)

@@ -328,4 +328,25 @@ FAULTS = (
         "    committed, strange = _commit(",
         (EVERY_SIDE_EFFECT, "-k", "killed_before and first-publish"),
     ),
+    Fault(
+        "the sensor counts a failed run as handled",
+        "pipelines/sensors.py",
+        "if ended is dg.DagsterRunStatus.SUCCESS:",
+        "if ended is not None and ended.name in ('SUCCESS', 'FAILURE'):",
+        ("tests/dagster/test_schedule_and_sensor.py", "-k", "run_failed_or_got_lost"),
+    ),
+    Fault(
+        "the sensor does not see growth of an active segment",
+        "pipelines/sensors.py",
+        "if state.everything != lake.everything and lake.due_ms is None:",
+        "if state.closed != lake.closed and lake.due_ms is None:",
+        ("tests/dagster/test_schedule_and_sensor.py", "-k", "growth_of_an_active_segment"),
+    ),
+    Fault(
+        "a night acts where the policies say plan",
+        "pipelines/schedules.py",
+        'apply=lake.policy.nightly == "apply"',
+        'apply=lake.policy.nightly != "off"',
+        ("tests/dagster/test_schedule_and_sensor.py", "-k", "dry_run_of_maintenance"),
+    ),
 )

@@ -16,6 +16,7 @@ from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.segments.archive import read_logs
 from spark_jobs.lake.setup import registry
 from spark_jobs.lake.setup.policies import LakePolicy, TopicPolicy, read_policies
+from spark_jobs.lake.setup.policy_settings import ON_CLOSED_SEGMENTS
 from spark_jobs.lake.store import storage
 
 
@@ -62,6 +63,15 @@ class RegisteredLake:
         if self.apply_nightly and "nightly" not in policies.stated:
             return replace(policies.lake, nightly="apply")
         return policies.lake
+
+    @property
+    def is_watched_by_sensor(self) -> bool:
+        """Whether the policies leave the intake to the sensor, which is the default.
+
+        Raises:
+            UsageError: The policies cannot be used.
+        """
+        return self.policy.ingest == ON_CLOSED_SEGMENTS
 
     def check_policies(self) -> None:
         """Read the policies.
