@@ -23,12 +23,13 @@ from pipelines.events import as_metadata, asset_observation, check_result, check
 from pipelines.metadata import reporting
 from pipelines.metadata.values import Metadata
 from pipelines.partitions import TOPIC_PARTITIONS, chosen_keys, register
-from pipelines.resources import LAKE_TAG, JobLauncher, LakeResource
+from pipelines.resources import ENGINE_TAG, LAKE_TAG, JobLauncher, LakeResource
 from pipelines.run import chains, questions
 from pipelines.run.chains import Link
 from pipelines.run.outcome import RunListener
 from pipelines.run.questions import Question
 from pipelines.run.steps import Run, StepResult, Work
+from spark_jobs import launch
 from spark_jobs.contracts import LogChange
 from spark_jobs.lake.errors import JobError, LeaseHeld, UsageError
 from spark_jobs.lake.view.log_state import LogState
@@ -273,7 +274,11 @@ def _begin_op(name: str, sources: Sequence[str]) -> dg.OpDefinition:
     ) -> None:
         run = _begin(context, lake, launcher, listener)
         keys = "every topic partition" if run.keys is None else ", ".join(run.keys)
-        context.log.info(f"Lake {run.lake}; {keys}; clock {run.as_of_ms} ms")
+        engine = context.run.tags.get(ENGINE_TAG)
+        if engine is None:  # a run that is recorded has it
+            engine = launch.engine_and_reason(launcher.engine)
+            context.instance.add_run_tags(context.run.run_id, {ENGINE_TAG: engine})
+        context.log.info(f"Lake {run.lake}; {keys}; clock {run.as_of_ms} ms; job engine {engine}")
 
     return begin
 

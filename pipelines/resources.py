@@ -16,6 +16,8 @@ from spark_jobs.contracts import JobConfig, JobReport
 
 LAKE_TAG = "loglake/lake"
 """Run tag that names the lake where run configuration does not."""
+ENGINE_TAG = "loglake/engine"
+"""Run tag: what runs the tasks, and why."""
 
 
 class JobLauncher(dg.ConfigurableResource):  # type: ignore[type-arg]

@@ -365,6 +365,8 @@ class JobReport(JsonContract):
     """The plan as a dry run prints it."""
     used_executor: bool = False
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
+    engine: str = ""
+    """What ran its tasks, and why: ``local: no Spark cluster is configured``; empty if it had no tasks."""
     left: tuple[str, ...] = ()
     """Topic partitions of which a later round of the same run takes more."""
 

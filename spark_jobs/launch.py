@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,7 +31,9 @@ from spark_jobs.lake.setup.placement import check_place, check_writable
 from spark_jobs.lake.setup.policies import read_policies
 from spark_jobs.lake.store.lease import hold
 from spark_jobs.machine.engine import JobEngine, chosen_engine
-from spark_jobs.tasks.executor import Executor
+from spark_jobs.tasks.executor import Executor, counting
+from spark_jobs.tasks.progress import JobListener as JobListener
+from spark_jobs.tasks.progress import TaskProgress as TaskProgress
 
 PLAN_ATTEMPTS = 3
 """How often a job looks again after another commit overtook its plan."""
@@ -168,12 +171,20 @@ def report_if_empty(config: JobConfig) -> JobReport | None:
     return _empty_report(config, made) if made.is_empty else None
 
 
-def run(job: str, config: JobConfig, *, mode: str = "inprocess", engine: str | None = None) -> JobReport:
+def run(
+    job: str,
+    config: JobConfig,
+    *,
+    mode: str = "inprocess",
+    engine: str | None = None,
+    listener: JobListener | None = None,
+) -> JobReport:
     """Run one job to its end.
 
     Args:
         mode: ``inprocess`` or ``subprocess``.
         engine: ``local`` or ``spark``; None or ``auto``: as :func:`spark_jobs.machine.engine.chosen_engine` decides.
+        listener: gets what happens meanwhile, in mode ``inprocess``; None: nobody does.
 
     Raises:
         LeaseHeld: another process works on the lake.
@@ -191,7 +202,7 @@ def run(job: str, config: JobConfig, *, mode: str = "inprocess", engine: str | N
     try:
         identity.read_identity(config.lake)  # refuses a layout that this version would damage
         with contextlib.nullcontext() if job in WITHOUT_LEASE else hold(config.lake, job):
-            return retried(lambda: _run_once(config, engine), PLAN_ATTEMPTS)
+            return retried(lambda: _run_once(config, engine, listener), PLAN_ATTEMPTS)
     except JobError:
         raise
     except OSError as error:
@@ -202,15 +213,39 @@ def run(job: str, config: JobConfig, *, mode: str = "inprocess", engine: str | N
         ) from error
 
 
-def _run_once(config: JobConfig, engine: str | None) -> JobReport:
+def _run_once(config: JobConfig, engine: str | None, listener: JobListener | None) -> JobReport:
     _name_the_main_module()
     job = _job(config.JOB)
     made = plan(config)
     if made.is_empty:
         return _empty_report(config, made)
-    executor = start_executor(config.lake, engine) if made.needs_executor else None
-    report: JobReport = job.apply(made, config, executor)
-    return report
+    report: JobReport
+    if not made.needs_executor:
+        report = job.apply(made, config, None)
+        return report
+    executor = start_executor(config.lake, engine)
+    why = engine_and_reason(engine)
+    with _told(config.JOB, why, executor, listener):
+        report = job.apply(made, config, executor)
+    return replace(report, engine=why)
+
+
+@contextlib.contextmanager
+def _told(job: str, engine: str, executor: Executor, listener: JobListener | None) -> Iterator[None]:
+    """Let a listener follow a job."""
+    if listener is None:
+        yield
+        return
+    counted = counting(executor)
+    if counted is not None:
+        counted.on_progress = listener.progressed
+    listener.job_starts(job, engine)
+    try:
+        yield
+    finally:
+        listener.job_ended()
+        if counted is not None:
+            counted.on_progress = None
 
 
 def _name_the_main_module() -> None:

@@ -14,14 +14,11 @@ from pipelines.command.event_transactions import few_transactions
 from pipelines.command.instance import end_dead_runs, open_instance, process_tags
 from pipelines.definitions import build_definitions
 from pipelines.jobs import run_config
-from pipelines.resources import LAKE_TAG
+from pipelines.resources import ENGINE_TAG, LAKE_TAG
 from pipelines.run.direct import FinishedSteps
 from pipelines.run.outcome import RunFailure
 from spark_jobs import launch
 from spark_jobs.lake.view.registered_lakes import lake_key, lake_path
-
-ENGINE_TAG = "loglake/engine"
-"""Run tag: what ran the tasks, and why."""
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from logcore.exit_codes import ExitCode
 from pipelines.command.history import prepare_history
+from pipelines.command.progress_lines import ProgressLines
 from pipelines.command.running import (
     EngineLauncher,
     HistoryInBackground,
@@ -45,9 +46,10 @@ def run_demo(now_ms: int, samples: str | None = None) -> int:
     prepare_history(folder)
     with HistoryInBackground(lambda: open_dagster_history(folder)) as history:
         # The last lake goes through Spark, as on a cluster; the others through processes of this machine.
+        lines = ProgressLines(sys.stderr)
         engines = ["auto"] * (len(archives) - 1) + ["spark"]
         for archive, engine in zip(archives, engines, strict=True):
-            runner = Runner(history, now_ms, EngineLauncher(engine), engine, announcer())
+            runner = Runner(history, now_ms, EngineLauncher(engine, lines), engine, announcer())
             logdir = _unpack(archive, home / "samples")
             lake = str(home / "lakes" / logdir.parent.name)
             with launch.open_lake(lake, "loglake demo"):

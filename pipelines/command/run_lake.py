@@ -17,6 +17,7 @@ from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.log_selection import LogSelection
 from logcore.reading.nearest_names import no_such_topic
 from pipelines.command.history import check_outside_lakes, prepare_history
+from pipelines.command.progress_lines import ProgressLines
 from pipelines.command.running import (
     EngineLauncher,
     HistoryInBackground,
@@ -149,7 +150,9 @@ def _outcomes(
     start_workers(options.engine)
     engine = options.engine
     with HistoryInBackground(lambda: open_dagster_history(history)) as in_background:
-        runner = Runner(in_background, options.now_ms, EngineLauncher(engine), engine, announcer())
+        runner = Runner(
+            in_background, options.now_ms, EngineLauncher(engine, ProgressLines(sys.stderr)), engine, announcer()
+        )
         outcomes = [nothing or runner.run(INTAKE_JOB, lake, **settings, **_replacement(options))]
         if intake is not None and outcomes[0].failure is None:  # chosen topic partitions are not registered
             launch.register(lake, intake)  # only valid sources: otherwise each later run would fail

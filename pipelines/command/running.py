@@ -24,6 +24,7 @@ from pipelines.run.steps import Run
 from spark_jobs import launch
 from spark_jobs.contracts import JobConfig, JobReport
 from spark_jobs.lake.view.registered_lakes import lake_path
+from spark_jobs.launch import JobListener
 
 if TYPE_CHECKING:
     from pipelines.command.dagster_history import DagsterHistory
@@ -36,10 +37,12 @@ class EngineLauncher:
     """Starts jobs in this process, with tasks on one engine."""
 
     engine: str = "auto"
+    listener: JobListener | None = None
+    """Gets what happens while a job runs; None: nobody does."""
 
     def run(self, config: JobConfig) -> JobReport:
         """Run the job of this configuration. An empty plan starts nothing."""
-        return launch.run(config.JOB, config, engine=self.engine)
+        return launch.run(config.JOB, config, engine=self.engine, listener=self.listener)
 
 
 class HistoryInBackground:

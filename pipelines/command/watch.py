@@ -23,6 +23,7 @@ from types import FrameType
 from logcore.errors import LogError
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Severity
+from pipelines.command.progress_lines import ProgressLines
 from pipelines.command.running import EngineLauncher
 from pipelines.run.chains import INTAKE
 from pipelines.run.direct import run_steps
@@ -207,7 +208,7 @@ def watch_lake(lake: str, settings: RunSettings, intake: Intake | None, engine: 
             lambda: time.time_ns() // 1_000_000,
             lambda text: print(text, flush=True),
             lambda text: print(text, file=sys.stderr, flush=True),
-            EngineLauncher(engine),
+            EngineLauncher(engine, ProgressLines(sys.stderr)),
             interval_s,
             intake,
             lambda: launch.working_ahead(engine),

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from spark_jobs.tasks.progress import OnProgress
+
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
@@ -64,6 +66,13 @@ class AheadExecutor(Executor, Protocol):
         ...
 
 
+class CountingExecutor(Executor, Protocol):
+    """An executor that reports how many tasks of a job are done."""
+
+    on_progress: OnProgress | None
+    """Gets each step; None: nobody does."""
+
+
 def run_tasks(
     executor: Executor | None,
     work: Callable[[Task], Result],
@@ -77,6 +86,11 @@ def run_tasks(
 def ahead_of(executor: Executor | None) -> AheadExecutor | None:
     """The executor, if it can begin tasks of later jobs and such jobs follow."""
     return executor if getattr(executor, "works_ahead", False) else None  # type: ignore[return-value]
+
+
+def counting(executor: Executor) -> CountingExecutor | None:
+    """The executor, if it reports progress; Spark shows it on its own pages."""
+    return executor if hasattr(executor, "on_progress") else None  # type: ignore[return-value]
 
 
 _SYNCED_LATE: set[str] = set()

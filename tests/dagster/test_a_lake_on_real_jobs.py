@@ -79,7 +79,7 @@ def test_a_run_prints_a_line_a_topic_partition_the_damage_and_where_the_tables_a
     assert "00000000000000000000.log" in damage
     assert str(place.lake / "tables" / "records") in done.stdout
     assert "nothing new" not in done.stdout
-    assert done.stderr == ""
+    assert done.stderr == "job engine local: no Spark cluster is configured\n"
 
 
 def test_a_rerun_says_nothing_new_starts_no_jvm_moves_no_table_and_answers_the_same(

@@ -7,6 +7,7 @@ death      a task whose worker dies runs once more, when no other task runs: mem
            worker dies again, the error names the task. All other tasks run to their end first.
 disk       files of tasks that allow it are synced by threads here, while the workers go on (``file_syncs``)
 ahead      tasks that later jobs are expected to have may begin early; their results are kept (``kept_results``)
+progress   each task that is done is counted, with the bytes that it read, and reported
 cancel     an exception in the driver, an interrupt too, kills the workers: tasks may be killed at any moment
 """
 
@@ -29,9 +30,10 @@ from typing import Any
 
 from logcore.columns.kernels.library import ENGINE_VARIABLE, is_chosen
 from spark_jobs.lake.errors import JobError
-from spark_jobs.tasks.executor import ExpectedTask, Follow, Result, Task
+from spark_jobs.tasks.executor import ExpectedTask, Follow, Result, Task, bound
 from spark_jobs.tasks.local.file_syncs import FileSyncs
 from spark_jobs.tasks.local.kept_results import KeptResults
+from spark_jobs.tasks.progress import OnProgress, TaskCounter
 
 WORKER_BYTES = 512 << 20
 """Resident memory from which an idle worker is replaced by a new one."""
@@ -135,12 +137,15 @@ class LocalExecutor:
     Attributes:
         processes: the most workers at a time.
         works_ahead: whether later jobs follow in this process, so that their tasks may begin early.
+        on_progress: gets how many tasks of the running job are done; None: nobody does.
     """
 
     processes: int
     works_ahead: bool = False
+    on_progress: OnProgress | None = None
     _idle: list[_Worker] = field(default_factory=list)
     _kept: KeptResults = field(default_factory=KeptResults)
+    _counter: TaskCounter = field(default_factory=lambda: TaskCounter.of("", 0, None, None))
 
     def run(
         self, work: Callable[[Task], Result], tasks: Sequence[Task], sizes: Sequence[int] | None = None
@@ -159,6 +164,8 @@ class LocalExecutor:
     ) -> list[Result]:
         """As :meth:`spark_jobs.tasks.executor.AheadExecutor.run_ahead`; raises as :meth:`run`."""
         results: dict[int, Any] = self._kept.taken(work, tasks)
+        self._counter = TaskCounter.of(bound(work)[0].__name__, len(tasks), sizes, self.on_progress)
+        self._counter.add(*results)
         left = [at for at in range(len(tasks)) if at not in results]
         order = left if sizes is None else sorted(left, key=lambda at: -sizes[at])
         with FileSyncs() as syncs:
@@ -255,6 +262,7 @@ class LocalExecutor:
             self._kept.put(done.work, done.task, result, more.files)
         else:
             results[done.at] = result
+            self._counter.add(done.at)
         expected = follow(done.task, result)
         return [_Queued(e.work, e.task, None, getattr(e.task, "size", None), e.instead) for e in expected]
 

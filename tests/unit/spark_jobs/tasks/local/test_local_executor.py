@@ -88,6 +88,32 @@ def test_a_task_that_always_ends_its_worker_is_named_after_all_others_ran(execut
     assert executor.run(work, tasks(tmp_path, "return")) == [0]
 
 
+def test_each_task_that_is_done_is_reported_once_with_its_bytes(executor, tmp_path):
+    seen: list[tuple[str, int, int, int | None, int | None]] = []
+    executor.on_progress = lambda p: seen.append((p.what, p.done, p.total, p.done_bytes, p.total_bytes))
+    executor.run(work, tasks(tmp_path, "return", "die once", "return", "return"), [10, 20, 30, 40])
+    assert seen[0] == ("tasks", 0, 4, 0, 100)
+    assert [done for _, done, *_ in seen] == [0, 1, 2, 3, 4], "a task that runs twice counts once"
+    assert seen[-1] == ("tasks", 4, 4, 100, 100)
+    seen.clear()
+    executor.run(work, tasks(tmp_path, "return"))
+    assert seen == [("tasks", 0, 1, None, None), ("tasks", 1, 1, None, None)]
+    seen.clear()
+    executor.run(work, [])
+    assert not seen
+
+
+def test_a_task_that_ran_ahead_is_done_when_its_job_begins(executor, tmp_path):
+    first, second = tasks(tmp_path, "return", "return")
+    seen: list[int] = []
+    with executor.working_ahead():
+        executor.run_ahead(work, [first], [1], lambda task, _: [ExpectedTask(work, second)] if task == first else ())
+        executor.on_progress = lambda progress: seen.append(progress.done)
+        executor.run(work, [second], [1])
+    assert seen == [1]
+    assert attempts(tmp_path) == {0: 1, 1: 1}
+
+
 def test_small_tasks_come_in_groups_and_large_ones_alone(executor, tmp_path, monkeypatch):
     sent: list[int] = []
     original = local_executor._next_group
