@@ -19,9 +19,11 @@ from itertools import pairwise
 import dagster as dg
 
 from logcore.errors import LogError
+from pipelines.event_log.repeated_events import KeyEvent
+from pipelines.event_log.transactions import log_materializations
 from pipelines.events import as_metadata, asset_observation, check_result, check_spec, table_schema
 from pipelines.metadata import reporting
-from pipelines.metadata.values import Metadata
+from pipelines.metadata.values import Metadata, Observation
 from pipelines.partitions import TOPIC_PARTITIONS, chosen_keys, register
 from pipelines.resources import ENGINE_TAG, LAKE_TAG, JobLauncher, LakeResource
 from pipelines.run import chains, questions
@@ -37,6 +39,9 @@ from spark_jobs.lake.view.recorded_answers import record_answers
 
 LEASE_RETRIES, LEASE_WAIT_SECONDS = 60, 30
 """How long a run waits for another run on its lake: half an hour."""
+
+MANY_KEYS = 500
+"""If more keys changed, a summary comes first, and the events of the keys are brief and stored together."""
 
 POOL = "spark"
 """Steps that may start Spark; deploy/dagster.yaml lets one of them run at a time."""
@@ -73,6 +78,8 @@ class Product:
     kinds: tuple[str, ...]
     metadata: Callable[[LogState, LogChange | None, int], Metadata]
     made_from: tuple[str, ...]
+    pictures: Callable[[LogState], Metadata] = lambda _: {}
+    """More metadata, left out where very many keys changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +125,7 @@ INTAKE = (
             ("spark", "deltalake"),
             reporting.validation_metadata,
             ("archived_segments",),
+            reporting.validation_pictures,
         ),
         (questions.NO_DAMAGE, questions.EVERY_OFFSET_ACCOUNTED_FOR, questions.NOTHING_REMOTE),
     ),
@@ -364,11 +372,20 @@ def _tell(context: dg.AssetExecutionContext, product: Product, run: Run, done: S
             raise dg.Failure(f"Neither the lake {state.name} nor its sources have {', '.join(missing)}.")
         for key in context.partition_keys:
             log = by_key[key]
-            metadata = product.metadata(log, changes.get(log.log), run.as_of_ms)
+            metadata = {**product.metadata(log, changes.get(log.log), run.as_of_ms), **product.pictures(log)}
             context.add_asset_metadata(as_metadata(metadata), asset_key, key)
         yield dg.Output(None, product.name)
         return
-    for log in state.logs:
-        if log.log in changes:
-            metadata = as_metadata(product.metadata(log, changes[log.log], run.as_of_ms))
-            context.log_event(dg.AssetMaterialization(asset_key, partition=log.topic_partition, metadata=metadata))
+    changed = [log for log in state.logs if log.log in changes]
+    if len(changed) <= MANY_KEYS:
+        for log in changed:
+            shown = as_metadata({**product.metadata(log, changes[log.log], run.as_of_ms), **product.pictures(log)})
+            context.log_event(dg.AssetMaterialization(asset_key, partition=log.topic_partition, metadata=shown))
+        return
+    summary = reporting.summary_metadata(run.lake, (changes[log.log] for log in changed))
+    what = (
+        f"{len(changed):,} topic partitions changed in this run. The event of each of them follows, without pictures."
+    )
+    context.log_event(asset_observation(Observation(product.name, summary, what)))
+    events = [KeyEvent(log.topic_partition, product.metadata(log, changes[log.log], run.as_of_ms)) for log in changed]
+    log_materializations(context, asset_key, events)

@@ -10,9 +10,9 @@ from typing import Any
 import dagster as dg
 
 from logcore.exit_codes import ExitCode
-from pipelines.command.event_transactions import few_transactions
 from pipelines.command.instance import end_dead_runs, open_instance, process_tags
 from pipelines.definitions import build_definitions
+from pipelines.event_log.transactions import few_transactions
 from pipelines.jobs import run_config
 from pipelines.resources import ENGINE_TAG, LAKE_TAG
 from pipelines.run.direct import FinishedSteps

@@ -21,6 +21,9 @@ from spark_jobs.lake.view.log_state import LogState, states_seen
 from spark_jobs.lake.view.registered_lakes import lake_name
 from spark_jobs.lake.view.shown_tables import table_address
 
+SUMMED = ("segments", "bytes", "batches", "records", "files")
+"""Figures of changes that can be added."""
+
 
 def segment_metadata(log: LogState, change: LogChange | None, as_of_ms: int) -> Metadata:
     """Metadata of a topic partition of ``archived_segments``."""
@@ -42,8 +45,6 @@ def validation_metadata(log: LogState, change: LogChange | None, as_of_ms: int) 
     """Metadata of a topic partition of ``validated_segments``."""
     return {
         "this run": _this_run(change, ("segments", "batches")),
-        "offsets by state": ledger_table(log),
-        "picture": picture_metadata([log]),
         "findings": findings_text(log.findings_by_severity),
         "quarantined bytes": log.quarantined_bytes,
         "batches": log.batches,
@@ -51,6 +52,11 @@ def validation_metadata(log: LogState, change: LogChange | None, as_of_ms: int) 
         "dagster/partition_row_count": len(log.ledger),
         **_place(log, "offset_ledger"),
     }
+
+
+def validation_pictures(log: LogState) -> Metadata:
+    """A table and a picture of a topic partition of ``validated_segments``."""
+    return {"offsets by state": ledger_table(log), "picture": picture_metadata([log])}
 
 
 def publish_metadata(log: LogState, change: LogChange | None, as_of_ms: int) -> Metadata:
@@ -81,6 +87,21 @@ def maintenance_metadata(log: LogState, change: LogChange | None, as_of_ms: int)
         "segments": log.segments,
         "archive bytes": log.archive_bytes,
         **_place(log, "segments"),
+    }
+
+
+def summary_metadata(lake: str, changes: Iterable[LogChange]) -> Metadata:
+    """Metadata of many topic partitions that changed in one run, together."""
+    count, totals = 0, Counter[str]()
+    for change in changes:
+        count += 1
+        totals.update(
+            {name: value for name, value in change.metrics.items() if name in SUMMED and isinstance(value, int)}
+        )
+    return {
+        "topic partitions": count,
+        **{f"{name} of this run": value for name, value in sorted(totals.items())},
+        "lake": PathValue(lake),
     }
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from pipelines.command import event_transactions
-from pipelines.command.event_transactions import few_transactions
 from pipelines.command.instance import open_instance
+from pipelines.event_log import connections
+from pipelines.event_log.transactions import few_transactions
 
 pytestmark = pytest.mark.dagster
 
@@ -99,20 +99,20 @@ def test_an_asset_is_updated_once_for_many_events(instance, monkeypatch):
 
 def test_few_transactions_are_made(instance, monkeypatch):
     connects = []
-    original = event_transactions._SQL.create_engine
+    original = connections.SQL.create_engine
 
     def create_engine(*arguments, **options):
         connects.append(arguments)
         return original(*arguments, **options)
 
-    monkeypatch.setattr(event_transactions._SQL, "create_engine", create_engine)
+    monkeypatch.setattr(connections.SQL, "create_engine", create_engine)
     record(instance)
     # For each of the two shards ours, and one of Dagster's that creates its tables. Alone there is one for each event.
     assert len(connects) <= 6, len(connects)
 
 
 def test_another_thread_and_another_instance_store_events_meanwhile(tmp_path, instance, monkeypatch):
-    monkeypatch.setattr(event_transactions, "TRANSACTION_SECONDS", 0.05)
+    monkeypatch.setattr(connections, "TRANSACTION_SECONDS", 0.05)
     other = dg.DagsterInstance.from_config(str(tmp_path / "history"))
     errors: list[BaseException] = []
 
