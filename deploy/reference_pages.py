@@ -27,6 +27,7 @@ from spark_jobs.lake.setup.policy_values import (
     Pace,
     Ratio,
     SomeOf,
+    WebAddress,
     WholeNumber,
     unit_names,
 )
@@ -173,6 +174,8 @@ def _setting(setting: Setting) -> list[str]:
         case WholeNumber(least, greatest, units):
             what = {TIMES: "a time, ", SIZES: "a size, "}.get(units, "")
             values = what + (f"at least {least}" if greatest == INT64_MAX else f"{least} to {greatest}")
+        case WebAddress():
+            values = "an address, or `env:` and the name of a variable"
         case Pace(words):
             values = ", ".join(f"`{word}`" for word in words) + ", `every` and a time"
         case Ratio():

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import dagster as dg
 
+from pipelines.alerts import alerts
 from pipelines.assets import POOL, build_assets
 from pipelines.jobs import JOBS
 from pipelines.proving import lake_proved, proof
@@ -34,7 +35,7 @@ def build_definitions(
         asset_checks=[lake_proved],
         jobs=[*JOBS, proof],
         schedules=[nightly_maintenance, nightly_proof, timed_intake],
-        sensors=[new_segments],
+        sensors=[new_segments, alerts],
         resources={
             "launcher": launcher or JobLauncher(),
             "lake": LakeResource.configure_at_launch(),

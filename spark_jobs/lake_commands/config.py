@@ -86,7 +86,10 @@ def _lines(policies: Any) -> Iterator[str]:
 
     for name, setting in LAKE_SETTINGS.items():
         origin = "" if name in policies.stated else "  (default)"
-        yield f"lake  {name} = {getattr(policies.lake, setting.field)}{origin}"
+        value = getattr(policies.lake, setting.field)
+        if isinstance(value, str) and "://" in value:  # a path may be a secret
+            value = "/".join(value.split("/")[:3]) + "/..."
+        yield f"lake  {name} = {'not set' if value is None else value}{origin}"
     defaults = {field.name: field.default for field in fields(TopicPolicy)}
     for policy in policies.topics:
         yield f"topics matching {policy.pattern}"

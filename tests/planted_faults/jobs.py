@@ -349,4 +349,11 @@ FAULTS = (
         'apply=lake.policy.nightly != "off"',
         ("tests/dagster/test_schedule_and_sensor.py", "-k", "dry_run_of_maintenance"),
     ),
+    Fault(
+        "an alert is posted at every tick",
+        "pipelines/alerts.py",
+        "if failed or digest != told.problems:",
+        "if failed or digest:",
+        ("tests/dagster/test_alerts.py", "-k", "within_one_tick_and_once"),
+    ),
 )

@@ -47,7 +47,7 @@ from logcore.logs.model.topic_config import TopicConfig
 from logcore.segments.filenames import is_internal_topic
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.setup.policy_settings import CLEANUP_POLICIES, LAKE_SETTINGS, SETTINGS, UNLIMITED, Setting
-from spark_jobs.lake.setup.policy_values import INT64_MAX, FilePath, OneOf, Pace, Ratio, SomeOf, WholeNumber
+from spark_jobs.lake.setup.policy_values import INT64_MAX, FilePath, OneOf, Pace, Ratio, SomeOf, WebAddress, WholeNumber
 
 _REMOVE_NOTHING = frozenset(setting.field for setting in SETTINGS.values() if setting.removes_nothing)
 
@@ -144,6 +144,10 @@ class LakePolicy:
     """``off`` or ``weekly``."""
     engine: str = "auto"
     """``auto``, ``local`` or ``spark``."""
+    alerts_webhook: str | None = None
+    """Address to which alerts are posted, or ``env:NAME``; None: there are no alerts."""
+    alerts_max_lag: int | None = None
+    """Offsets that may be unpublished without an alert; None: any number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +267,7 @@ class _Reader:
                 return self._choice(setting.name, node, words)
             case FilePath():
                 return self._path(setting.name, node)
-            case WholeNumber() | Ratio() | Pace() as values:
+            case WholeNumber() | Ratio() | Pace() | WebAddress() as values:
                 return self._number(setting.name, node, values.parse)
 
     def _path(self, name: str, node: yaml.Node) -> str:

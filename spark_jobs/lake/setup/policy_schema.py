@@ -10,7 +10,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_jobs.lake.setup.policy_settings import LAKE_SETTINGS, SETTINGS, Setting
-from spark_jobs.lake.setup.policy_values import TIMES, FilePath, OneOf, Pace, Ratio, SomeOf, WholeNumber, unit_names
+from spark_jobs.lake.setup.policy_values import (
+    TIMES,
+    FilePath,
+    OneOf,
+    Pace,
+    Ratio,
+    SomeOf,
+    WebAddress,
+    WholeNumber,
+    unit_names,
+)
 
 
 def policy_schema() -> dict[str, Any]:
@@ -48,6 +58,8 @@ def _property(setting: Setting) -> dict[str, Any]:
             return {"anyOf": [{"type": "string", "pattern": listed}, {"type": "array", "items": word}]}
         case FilePath():
             return {"type": "string"}
+        case WebAddress():
+            return {"type": "string", "pattern": "^(env:|https?://)"}
         case Pace(words):
             every = f"^every +[0-9]+ ?({'|'.join(unit_names(TIMES))})?$"
             return {"anyOf": [{"enum": list(words)}, {"type": "string", "pattern": every}]}

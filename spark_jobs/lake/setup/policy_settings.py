@@ -21,6 +21,7 @@ from spark_jobs.lake.setup.policy_values import (
     Ratio,
     SomeOf,
     Values,
+    WebAddress,
     WholeNumber,
 )
 
@@ -250,6 +251,21 @@ LAKE_SETTINGS: Mapping[str, Setting] = {
             "engine",
             OneOf(("auto", "local", "spark")),
             "The job engine of runs that Dagster starts, as `--engine` of a command.",
+            is_kafkas=False,
+        ),
+        Setting(
+            "alerts.webhook",
+            "alerts_webhook",
+            WebAddress(),
+            "Where alerts are posted as JSON: an address, or `env:NAME` for one in an environment variable. An address "
+            "with a secret belongs in a variable.",
+            is_kafkas=False,
+        ),
+        Setting(
+            "alerts.max.lag",
+            "alerts_max_lag",
+            WholeNumber(0),
+            "Offsets that a log may have ingested and not published before there is an alert.",
             is_kafkas=False,
         ),
     )

@@ -118,4 +118,19 @@ class Pace:
         return WholeNumber(self.least_ms, units=TIMES).parse(text.removeprefix("every ").strip())
 
 
-Values = WholeNumber | Ratio | OneOf | SomeOf | FilePath | Pace
+@dataclass(frozen=True, slots=True)
+class WebAddress:
+    """Values of a setting: an ``http`` or ``https`` address, or ``env:NAME`` for one in an environment variable."""
+
+    def parse(self, text: str) -> str:
+        """Return the text.
+
+        Raises:
+            ValueError: It is neither.
+        """
+        if not re.fullmatch(r"env:[A-Za-z_][A-Za-z0-9_]*|https?://[^\s/?#]+\S*", text, re.ASCII):
+            raise ValueError("not an http or https address, and not env: with the name of a variable that holds one")
+        return text
+
+
+Values = WholeNumber | Ratio | OneOf | SomeOf | FilePath | Pace | WebAddress

@@ -1,0 +1,213 @@
+"""Tells a webhook what is wrong with a lake. The policies of the lake name it: `alerts.webhook`.
+
+problems    damage, stopped logs, hanging transactions, lag above `alerts.max.lag`, and no intake for three intervals
+failures    runs of the lake that failed since the last tick
+
+There is one message for each lake and tick at most, however many problems there are, and none while they stay the same.
+A message that is not delivered is posted again at later ticks, for a day; then it is dropped, and the log of the tick
+says so. The document is described in docs/operations.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+
+from pipelines.resources import LAKE_TAG
+from pipelines.run.chains import INTAKE_JOB
+from pipelines.webhook import NotDelivered, post
+from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.lake.view.lake_state import read_state
+from spark_jobs.lake.view.problems import Problem, problems_of
+from spark_jobs.lake.view.registered_lakes import RegisteredLake, home_folder, read_home
+
+FORMAT = 1
+"""Version of the document."""
+MOST_SHOWN = 20
+"""Problems that a message shows; it counts all of them."""
+KEPT_MS = 86_400_000
+"""Time for which a message that is not delivered is posted again."""
+MOST_WAIT_MS = 900_000
+"""The longest time between two such posts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsent:
+    """A message that was not delivered yet."""
+
+    document: dict[str, Any]
+    since_ms: int
+    tries: int
+    next_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a lake's webhook knows."""
+
+    problems: str = ""
+    """Digest of the problems; empty: there were none."""
+    runs_until_ms: int = 0
+    """Failures up to this time are known."""
+    unsent: Unsent | None = None
+
+
+Failures = Callable[[RegisteredLake, int], Sequence[dict[str, str]]]
+"""Gives the runs of a lake that failed after a time, as plain values."""
+LastIntake = Callable[[RegisteredLake], int | None]
+"""Gives the time of the last intake of a lake that succeeded, epoch milliseconds; None: there was none."""
+
+
+@dg.sensor(
+    name="alerts",
+    minimum_interval_seconds=60,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Posts a message to the webhook of a lake when its problems change or a run of it failed. It is on: a "
+    "lake whose policies name no webhook is left out.",
+)
+def alerts(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+    """Post what is new; requests no runs."""
+    instance = context.instance
+
+    def failures(lake: RegisteredLake, after_ms: int) -> list[dict[str, str]]:
+        records = instance.get_run_records(
+            dg.RunsFilter(
+                statuses=[dg.DagsterRunStatus.FAILURE],
+                tags={LAKE_TAG: lake.key},
+                updated_after=datetime.fromtimestamp(after_ms / 1000, UTC),
+            ),
+            limit=MOST_SHOWN,
+        )
+        return [{"run_id": record.dagster_run.run_id, "job": record.dagster_run.job_name} for record in records]
+
+    def last_intake(lake: RegisteredLake) -> int | None:
+        records = instance.get_run_records(
+            dg.RunsFilter(job_name=INTAKE_JOB, statuses=[dg.DagsterRunStatus.SUCCESS], tags={LAKE_TAG: lake.key}),
+            limit=1,
+        )
+        return int((records[0].end_time or 0) * 1000) if records else None
+
+    home = read_home(home_folder())
+    now_ms = time.time_ns() // 1_000_000
+    cursor, lines = tell(home.lakes, context.cursor, now_ms, failures, last_intake, context.log.warning)
+    context.update_cursor(cursor)
+    return dg.SkipReason("; ".join(lines) or "Nothing to tell.")
+
+
+def tell(
+    lakes: Sequence[RegisteredLake],
+    cursor: str | None,
+    now_ms: int,
+    failures: Failures,
+    last_intake: LastIntake,
+    warn: Callable[[str], object],
+) -> tuple[str, list[str]]:
+    """Run one tick.
+
+    Args:
+        lakes: The registered lakes.
+        cursor: JSON: what the webhooks know, by key of the lake.
+        now_ms: The clock, epoch milliseconds.
+        failures: Finds failed runs.
+        last_intake: Finds the last successful intake.
+        warn: Gets a sentence for each lake that cannot be examined and each message that is not delivered.
+
+    Returns:
+        The next cursor, and a line for each message that was delivered.
+    """
+    known = _read_cursor(cursor)
+    after: dict[str, Told] = {}
+    lines: list[str] = []
+    for lake in lakes:
+        told = known.get(lake.key, Told(runs_until_ms=now_ms))
+        try:
+            policy = lake.policy
+            if policy.alerts_webhook is None or not lake.is_there:
+                continue
+            problems = [*problems_of(read_state(lake.path), now_ms, policy.alerts_max_lag)]
+            problems += _missed(policy.ingest, last_intake(lake), now_ms)
+        except (JobError, UsageError, OSError) as error:
+            warn(f"The lake {lake.path} is not examined: {error}")
+            after[lake.key] = told
+            continue
+        failed = failures(lake, told.runs_until_ms)
+        digest = _digest(problems)
+        unsent = told.unsent
+        if failed or digest != told.problems:
+            if unsent is not None:  # the latest message replaces it, and still names its failed runs
+                failed = [*unsent.document["failed_runs"], *failed][-MOST_SHOWN:]
+            document = _document(lake, problems, failed, now_ms)
+            unsent = Unsent(document, now_ms, 0, now_ms)
+        after[lake.key] = Told(digest, now_ms, _posted(lake, policy.alerts_webhook, unsent, now_ms, lines, warn))
+    return json.dumps({key: asdict(told) for key, told in after.items()}), lines
+
+
+def _posted(
+    lake: RegisteredLake,
+    address: str,
+    unsent: Unsent | None,
+    now_ms: int,
+    lines: list[str],
+    warn: Callable[[str], object],
+) -> Unsent | None:
+    """Post a message that is due; return it if it is to be posted again."""
+    if unsent is None or now_ms < unsent.next_ms:
+        return unsent
+    try:
+        post(address, unsent.document)
+    except NotDelivered as error:
+        if now_ms - unsent.since_ms >= KEPT_MS:
+            warn(f"An alert of lake {lake.name} is dropped after {unsent.tries + 1} tries: {error}.")
+            return None
+        warn(f"An alert of lake {lake.name} is not delivered and will be posted again: {error}.")
+        wait_ms = min(60_000 * 2 ** min(unsent.tries, 16), MOST_WAIT_MS)
+        return Unsent(unsent.document, unsent.since_ms, unsent.tries + 1, now_ms + wait_ms)
+    lines.append(f"{lake.name}: {unsent.document['summary']}")
+    return None
+
+
+def _missed(ingest: str | int, last_ms: int | None, now_ms: int) -> list[Problem]:
+    if not isinstance(ingest, int) or last_ms is None or now_ms - last_ms <= 3 * ingest:
+        return []
+    minutes = (now_ms - last_ms) // 60_000
+    return [Problem("missed-schedule", "the lake", f"no intake has succeeded for {minutes:,} minutes")]
+
+
+def _document(
+    lake: RegisteredLake, problems: Sequence[Problem], failed: Sequence[dict[str, str]], now_ms: int
+) -> dict[str, Any]:
+    counts = Counter(problem.kind for problem in problems)
+    parts = [f"{count:,} {kind}" for kind, count in sorted(counts.items())]
+    parts += [f"{len(failed)} failed run{'s' if len(failed) != 1 else ''}"] if failed else []
+    return {
+        "format": FORMAT,
+        "lake": lake.path,
+        "time_ms": now_ms,
+        "summary": ", ".join(parts) or "all problems are gone",
+        "counts": dict(sorted(counts.items())),
+        "problems": [asdict(problem) for problem in problems[:MOST_SHOWN]],
+        "failed_runs": list(failed),
+    }
+
+
+def _digest(problems: Sequence[Problem]) -> str:
+    if not problems:
+        return ""
+    places = sorted({(problem.kind, problem.place) for problem in problems})
+    return hashlib.sha256(json.dumps(places).encode()).hexdigest()[:16]
+
+
+def _read_cursor(cursor: str | None) -> dict[str, Told]:
+    known = {}
+    for key, value in (json.loads(cursor) if cursor else {}).items():
+        unsent = value.pop("unsent")
+        known[key] = Told(**value, unsent=None if unsent is None else Unsent(**unsent))
+    return known

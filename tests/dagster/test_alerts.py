@@ -1,0 +1,257 @@
+"""What a webhook is told, by a real server on loopback and a real instance."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from pipelines import alerts as module
+from pipelines.alerts import KEPT_MS, alerts, tell
+from pipelines.resources import LAKE_TAG
+from pipelines.webhook import NotDelivered, post
+from spark_jobs.contracts import Intake
+from spark_jobs.lake.setup.registry import key_of, remember
+from spark_jobs.lake.view.problems import Problem
+from spark_jobs.lake.view.registered_lakes import home_folder, read_home
+from tests.dagster.conftest import Execute
+from tests.dagster.fake_jobs import World
+
+pytestmark = [pytest.mark.dagster, pytest.mark.stored]
+
+NOON = 1_800_000_000_000
+MINUTE = 60_000
+SECRET = "s3cr3t-t0ken"
+
+
+class Receiver:
+    """A webhook that keeps what it was told, and answers with a status."""
+
+    def __init__(self) -> None:
+        self.documents: list[dict[str, Any]] = []
+        self.status = 200
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if outer.status == 200:
+                    outer.documents.append(json.loads(body))
+                self.send_response(outer.status)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                """Print nothing."""
+
+        self._server = HTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread.start()
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}/{SECRET}"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    receiver = Receiver()
+    yield receiver
+    receiver.close()
+
+
+class Ticks:
+    """Ticks one after another over the registered lakes."""
+
+    def __init__(self) -> None:
+        self.cursor: str | None = None
+        self.warnings: list[str] = []
+        self.failed: list[dict[str, str]] = []
+        self.last_intake_ms: int | None = None
+
+    def tick(self, now_ms: int = NOON) -> list[str]:
+        failed, self.failed = self.failed, []
+        self.cursor, lines = tell(
+            read_home(home_folder()).lakes,
+            self.cursor,
+            now_ms,
+            lambda lake, after_ms: failed,
+            lambda lake: self.last_intake_ms,
+            self.warnings.append,
+        )
+        return lines
+
+
+@pytest.fixture
+def lake(execute: Execute, world: World, home: Path, source: Path, receiver: Receiver) -> str:
+    """A lake with a damaged log and a webhook."""
+    world.ends, world.corrupt = {"orders-0": 9, "orders-1": 9}, {"orders-0": (4, 6)}
+    lake = str(home / "lakes" / "shop")
+    assert execute(lake=lake).success
+    _register(lake, source, f"lake: {{alerts.webhook: '{receiver.address}'}}")
+    return lake
+
+
+def _register(lake: str, source: Path, policies: str) -> None:
+    path = source.parent / "policies.yaml"
+    path.write_text(policies)
+    remember(lake, Intake((str(source),), policies=str(path)))
+
+
+def test_damage_is_told_within_one_tick_and_once(lake: str, receiver: Receiver) -> None:
+    ticks = Ticks()
+    for minute in range(5):
+        ticks.tick(NOON + minute * MINUTE)
+
+    (document,) = receiver.documents
+    assert (document["format"], document["lake"], document["counts"]) == (1, lake, {"damage": 1})
+    (problem,) = document["problems"]
+    assert problem["place"].startswith("orders-0 of lake shop, offsets 4..6")
+    assert ticks.warnings == []
+
+
+def test_that_all_problems_are_gone_is_told_too(
+    lake: str, receiver: Receiver, world: World, execute: Execute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = Ticks()
+    ticks.tick()
+    monkeypatch.setattr(module, "problems_of", lambda *_: ())
+    ticks.tick(NOON + MINUTE)
+
+    assert [document["summary"] for document in receiver.documents] == ["1 damage", "all problems are gone"]
+
+
+@pytest.mark.parametrize("status", [500, 404, 302])
+def test_a_message_that_is_not_taken_is_posted_again_until_it_is(lake: str, receiver: Receiver, status: int) -> None:
+    receiver.status = status
+    ticks = Ticks()
+    for minute in range(200):
+        assert ticks.tick(NOON + minute * MINUTE) == []
+    tries = len(ticks.warnings)
+    receiver.status = 200
+    for minute in range(200, 220):
+        ticks.tick(NOON + minute * MINUTE)
+
+    assert len(receiver.documents) == 1
+    assert 4 < tries < 25
+    assert SECRET not in "".join(ticks.warnings) + (ticks.cursor or "")
+
+
+def test_a_message_is_dropped_after_a_day_and_the_tick_says_so(lake: str, receiver: Receiver) -> None:
+    receiver.close()
+    try:
+        ticks = Ticks()
+        ticks.tick()
+        ticks.tick(NOON + KEPT_MS)
+        assert "is dropped after 2 tries: 127.0.0.1 did not answer" in ticks.warnings[-1]
+        ticks.tick(NOON + 2 * KEPT_MS)
+        assert len(ticks.warnings) == 2
+    finally:
+        receiver.__init__()  # type: ignore[misc] - for the end of the fixture
+
+
+def test_five_thousand_problems_are_one_message(lake: str, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    many = tuple(Problem("damage", f"orders-{number}", "corrupt") for number in range(5000))
+    monkeypatch.setattr(module, "problems_of", lambda *_: many)
+    ticks = Ticks()
+    ticks.tick()
+    ticks.tick(NOON + MINUTE)
+
+    (document,) = receiver.documents
+    assert (document["summary"], len(document["problems"])) == ("5,000 damage", 20)
+    assert len(ticks.cursor or "") < 500
+
+
+def test_lag_above_the_limit_and_a_missed_schedule_are_told(lake: str, receiver: Receiver, source: Path) -> None:
+    policies = f"lake: {{alerts.webhook: '{receiver.address}', alerts.max.lag: 0, ingest: every 5 min}}"
+    _register(lake, source, policies)
+    ticks = Ticks()
+    ticks.last_intake_ms = NOON - 15 * MINUTE
+    ticks.tick()
+    ticks.tick(NOON + MINUTE)
+
+    counts = [document["counts"] for document in receiver.documents]
+    assert counts == [{"damage": 1, "lag": 1}, {"damage": 1, "lag": 1, "missed-schedule": 1}]
+
+
+def test_failed_runs_are_told_also_while_the_webhook_was_away(lake: str, receiver: Receiver) -> None:
+    ticks = Ticks()
+    ticks.tick()
+    receiver.status = 503
+    for number in (1, 2):
+        ticks.failed = [{"run_id": f"run-{number}", "job": "loglake"}]
+        ticks.tick(NOON + number * MINUTE)
+    receiver.status = 200
+    ticks.tick(NOON + 10 * MINUTE)
+
+    assert [run["run_id"] for run in receiver.documents[-1]["failed_runs"]] == ["run-1", "run-2"]
+    assert receiver.documents[-1]["summary"] == "1 damage, 2 failed runs"
+
+
+def test_the_sensor_finds_the_failed_runs_of_the_instance(
+    lake: str, receiver: Receiver, definitions: dg.Definitions, instance: dg.DagsterInstance, world: World
+) -> None:
+    with dg.build_sensor_context(instance=instance, definitions=definitions) as context:
+        cursor = alerts.evaluate_tick(context).cursor
+    run = instance.create_run_for_job(
+        definitions.resolve_job_def("loglake"),
+        run_config={"resources": {"lake": {"config": {"lake": lake}}}},
+        tags={LAKE_TAG: key_of(lake)},
+    )
+    instance.report_run_failed(run)
+    with dg.build_sensor_context(instance=instance, definitions=definitions, cursor=cursor) as context:
+        alerts.evaluate_tick(context)
+
+    assert alerts.default_status is dg.DefaultSensorStatus.RUNNING
+    assert [document["failed_runs"] for document in receiver.documents] == [
+        [],
+        [{"run_id": run.run_id, "job": "loglake"}],
+    ]
+
+
+def test_a_lake_whose_policies_have_a_mistake_does_not_hide_the_others(
+    lake: str, receiver: Receiver, home: Path, source: Path, execute: Execute
+) -> None:
+    other = str(home / "lakes" / "aaa")
+    assert execute(lake=other).success
+    wrong = source.parent / "wrong.yaml"
+    wrong.write_text("lake: {}")
+    remember(other, Intake((str(source),), policies=str(wrong)))
+    wrong.write_text("lake: {alerts.webhook: ftp://x}")
+    ticks = Ticks()
+    ticks.tick()
+
+    assert len(receiver.documents) == 1
+    assert len(ticks.warnings) == 1
+    assert "wrong.yaml, line 1" in ticks.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("env:LOGLAKE_TEST_NO_SUCH", "LOGLAKE_TEST_NO_SUCH is not set"),
+        ("file:///etc/passwd", "not an http"),
+        ("http://127.0.0.1:1/token", "127.0.0.1 did not answer"),
+        ("http://[broken/token", "cannot be parsed"),
+    ],
+)
+def test_an_address_that_cannot_be_used_is_one_clear_line_without_its_secret(address: str, words: str) -> None:
+    with pytest.raises(NotDelivered, match=words) as caught:
+        post(address, {}, timeout_s=2)
+    assert "token" not in str(caught.value)
+
+
+def test_an_address_may_come_from_the_environment(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGLAKE_TEST_WEBHOOK", receiver.address)
+    post("env:LOGLAKE_TEST_WEBHOOK", {"a": 1})
+    assert receiver.documents == [{"a": 1}]
