@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import dagster as dg
 
-from pipelines.alerts import alerts
+from pipelines.alerts.sensor import alerts
 from pipelines.assets import POOL, build_assets
 from pipelines.jobs import JOBS
 from pipelines.proving import lake_proved, proof

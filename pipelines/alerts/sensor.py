@@ -1,4 +1,4 @@
-"""Tells a webhook what is wrong with a lake. The policies of the lake name it: `alerts.webhook`.
+"""Posts what is wrong with a lake to a webhook. The policies of the lake name it: `alerts.webhook`.
 
 problems    damage, stopped logs, hanging transactions, lag above `alerts.max.lag`, and no intake for three intervals
 failures    runs of the lake that failed since the last tick
@@ -21,12 +21,12 @@ from typing import Any
 
 import dagster as dg
 
+from pipelines.alerts.webhook import NotDelivered, post
 from pipelines.resources import LAKE_TAG
 from pipelines.run.chains import INTAKE_JOB
-from pipelines.webhook import NotDelivered, post
 from spark_jobs.lake.errors import JobError, UsageError
+from spark_jobs.lake.view.alarms import Problem, problems_of
 from spark_jobs.lake.view.lake_state import read_state
-from spark_jobs.lake.view.problems import Problem, problems_of
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, home_folder, read_home
 
 FORMAT = 1
@@ -50,7 +50,7 @@ class Unsent:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Posted:
     """What a lake's webhook knows."""
 
     problems: str = ""
@@ -97,12 +97,12 @@ def alerts(context: dg.SensorEvaluationContext) -> dg.SkipReason:
 
     home = read_home(home_folder())
     now_ms = time.time_ns() // 1_000_000
-    cursor, lines = tell(home.lakes, context.cursor, now_ms, failures, last_intake, context.log.warning)
+    cursor, lines = post_alerts(home.lakes, context.cursor, now_ms, failures, last_intake, context.log.warning)
     context.update_cursor(cursor)
-    return dg.SkipReason("; ".join(lines) or "Nothing to tell.")
+    return dg.SkipReason("; ".join(lines) or "There is nothing new.")
 
 
-def tell(
+def post_alerts(
     lakes: Sequence[RegisteredLake],
     cursor: str | None,
     now_ms: int,
@@ -124,10 +124,10 @@ def tell(
         The next cursor, and a line for each message that was delivered.
     """
     known = _read_cursor(cursor)
-    after: dict[str, Told] = {}
+    after: dict[str, Posted] = {}
     lines: list[str] = []
     for lake in lakes:
-        told = known.get(lake.key, Told(runs_until_ms=now_ms))
+        posted = known.get(lake.key, Posted(runs_until_ms=now_ms))
         try:
             policy = lake.policy
             if policy.alerts_webhook is None or not lake.is_there:
@@ -136,18 +136,18 @@ def tell(
             problems += _missed(policy.ingest, last_intake(lake), now_ms)
         except (JobError, UsageError, OSError) as error:
             warn(f"The lake {lake.path} is not examined: {error}")
-            after[lake.key] = told
+            after[lake.key] = posted
             continue
-        failed = failures(lake, told.runs_until_ms)
+        failed = failures(lake, posted.runs_until_ms)
         digest = _digest(problems)
-        unsent = told.unsent
-        if failed or digest != told.problems:
+        unsent = posted.unsent
+        if failed or digest != posted.problems:
             if unsent is not None:  # the latest message replaces it, and still names its failed runs
                 failed = [*unsent.document["failed_runs"], *failed][-MOST_SHOWN:]
             document = _document(lake, problems, failed, now_ms)
             unsent = Unsent(document, now_ms, 0, now_ms)
-        after[lake.key] = Told(digest, now_ms, _posted(lake, policy.alerts_webhook, unsent, now_ms, lines, warn))
-    return json.dumps({key: asdict(told) for key, told in after.items()}), lines
+        after[lake.key] = Posted(digest, now_ms, _posted(lake, policy.alerts_webhook, unsent, now_ms, lines, warn))
+    return json.dumps({key: asdict(posted) for key, posted in after.items()}), lines
 
 
 def _posted(
@@ -205,9 +205,9 @@ def _digest(problems: Sequence[Problem]) -> str:
     return hashlib.sha256(json.dumps(places).encode()).hexdigest()[:16]
 
 
-def _read_cursor(cursor: str | None) -> dict[str, Told]:
+def _read_cursor(cursor: str | None) -> dict[str, Posted]:
     known = {}
     for key, value in (json.loads(cursor) if cursor else {}).items():
         unsent = value.pop("unsent")
-        known[key] = Told(**value, unsent=None if unsent is None else Unsent(**unsent))
+        known[key] = Posted(**value, unsent=None if unsent is None else Unsent(**unsent))
     return known

@@ -1,0 +1,1 @@
+"""Alerts of lakes, posted to a webhook."""
