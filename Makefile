@@ -69,7 +69,7 @@ lint: setup ## ruff, mypy, import-linter
 bench: setup jars ## speed against other readers, in one run; writes docs/benchmarks.md
 	.venv/bin/python -m tests.bench
 
-pages: setup ## docs/findings.md, docs/tables.md and docs/policies.md, made from the code
+pages: setup ## docs/findings.md, tables.md, policies.md and modules.md, made from the code
 	.venv/bin/python -m deploy.reference_pages
 
 lock: setup ## renew requirements.lock from pyproject.toml

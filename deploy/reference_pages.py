@@ -1,4 +1,4 @@
-"""The reference pages of docs/ that are made from the code: findings, tables and policies.
+"""The reference pages of docs/ that are made from the code: findings, tables, policies and modules.
 
     python -m deploy.reference_pages          writes the pages (`make pages`)
 
@@ -9,11 +9,14 @@ that is installed.
 
 from __future__ import annotations
 
+import ast
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 
+from logcore.errors import CorruptionReason
 from logcore.logs.model.findings import Finding, exit_code
 from logcore.logs.rules import RULE_GROUPS, Rule
 from spark_jobs.lake.setup.policies import LakePolicy, TopicPolicy
@@ -32,7 +35,7 @@ from spark_jobs.lake.setup.policy_values import (
     unit_names,
 )
 from spark_jobs.lake.table_specs import FIRST_OF_SEGMENT, TABLES, TableSpec
-from spark_jobs.lake.view.ledger_states import ALARMING, MEANINGS
+from spark_jobs.lake.view.ledger_states import ALARMING, EVIDENCE, MEANINGS
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -48,12 +51,14 @@ def findings_page() -> str:
         "# Findings\n",
         "Every rule that a finding can have, with what it means and what to do. Rule ids are stable. Commands for logs "
         "print findings, and a lake keeps them in the table [`findings`](tables.md#findings).\n",
-        "A finding counts in a lake as long as it is open: it is shown at its log, and it decides the exit code of "
-        "later runs. Each rule says how long that is. A finding about a segment is also closed when other bytes "
-        "replace the segment, and when the source takes the segment back.\n",
+        "An open finding is shown for its log, and it still raises the exit code of later runs. Each rule says how "
+        "long a lake counts its findings. A finding about a segment is also closed when other bytes replace the "
+        "segment, and when the source removes the segment's offsets again. "
+        "[concepts.md](concepts.md#when-a-finding-is-closed) says how to close a finding.\n",
         "In the commands SRC stands for the log directory, LAKE for the lake, COPY for another copy of the logs, TABLE "
         "for the name of a table. A command ends with the highest exit code of its findings ([cli.md](cli.md)).\n",
-        "The severity of a rule is fixed in the code, in `logcore/logs/rules`. An operator cannot change it.\n",
+        "The usual severity of a rule is fixed in the code, in `logcore/logs/rules`. An operator cannot change it. "
+        "Commands that only show, such as `dump`, print some findings as information.\n",
     ]
     for title, group in RULE_GROUPS.items():
         parts.append(f"## {title}\n")
@@ -85,7 +90,9 @@ def tables_page() -> str:
         parts.append(f"## {spec.name}\n\n{_one_row(spec)}\n\n{_layout(spec)}\n")
         parts.append(_table(["column", "type", "meaning"], [_column(spec, name) for name in spec.schema.names]))
         if spec.name == "offset_ledger":
-            parts.append(_states())
+            parts += [_states(), _evidence()]
+        if spec.name == "quarantine":
+            parts.append(_reasons())
     return "\n".join(parts)
 
 
@@ -118,6 +125,39 @@ def _states() -> str:
     return _table(["state", "offsets"], rows)
 
 
+def _evidence() -> str:
+    rows = [[f"`{evidence}`", meaning] for evidence, meaning in EVIDENCE.items()]
+    head = "### evidence\n\nIn a `corrupt` range the evidence is one of the [reasons](#reason) of quarantine.\n\n"
+    return head + _table(["evidence", "the offsets are, or were"], rows)
+
+
+def _reasons() -> str:
+    missing = [reason for reason in CorruptionReason if reason not in _REASONS]
+    if missing:
+        raise TextMissing(f"The reason {missing[0]} has no meaning; write it in _REASONS.")
+    rows = [[f"`{reason}`", _REASONS[reason]] for reason in CorruptionReason]
+    return "### reason\n\n" + _table(["reason", "means"], rows)
+
+
+_REASONS: Mapping[CorruptionReason, str] = {
+    CorruptionReason.LENGTH: "the length field of a batch is negative or too small for its format",
+    CorruptionReason.MAGIC: "no Kafka release writes this magic byte",
+    CorruptionReason.CRC: "the checksum of the batch differs from the stored one",
+    CorruptionReason.CODEC: "a reserved codec number, or a codec that the format does not allow",
+    CorruptionReason.CODEC_STREAM: "the compressed stream is malformed, ends early, or has bytes after its end",
+    CorruptionReason.OUTPUT_CAP: "more decoded bytes or record headers than the limits allow",
+    CorruptionReason.COUNT: "the record count is impossible, or differs from the records found",
+    CorruptionReason.VARINT: "a variable-length integer is too long",
+    CorruptionReason.RECORD_LENGTH: "the length of a record, key or value does not fit",
+    CorruptionReason.RECORD_HEADER: "a count or length of record headers is negative or does not fit",
+    CorruptionReason.TRAILING_BYTES: "bytes are left after the last record",
+    CorruptionReason.TRUNCATED: "the bytes end inside a structure",
+    CorruptionReason.CONTROL: "the key of a control record is invalid",
+    CorruptionReason.ATTRIBUTES: "attributes of the batch contradict each other",
+    CorruptionReason.OFFSET_ORDER: "offsets do not rise, or lie outside their batch or segment",
+}
+
+
 def policies_page() -> str:
     """docs/policies.md, from `spark_jobs.lake.setup.policy_settings` and the defaults of `TopicPolicy`."""
     example = [
@@ -148,6 +188,8 @@ def policies_page() -> str:
             "- An internal topic (`__…`) is matched only by a pattern that begins with `__` itself.\n"
             "- A policy without `cleanup.policy` removes nothing. It may state only settings that are marked with * "
             "below.\n"
+            "- `on_trim: follow` needs a `cleanup.policy`. Use an empty list, `[]`, to remove only what the source "
+            "trimmed.\n"
             "- A time is in milliseconds, or has a unit: "
             f"{', '.join(f'`{unit}`' for unit in unit_names(TIMES))}. A size is in bytes, or has a unit: "
             f"{', '.join(f'`{unit}`' for unit in unit_names(SIZES))}.\n"
@@ -228,10 +270,40 @@ def _text(text: str, complaint: str) -> str:
     return text
 
 
+def modules_page() -> str:
+    """docs/modules.md, from the first sentence of each module's docstring."""
+    parts = [
+        _made_from("the docstrings of the modules"),
+        "# Modules\n",
+        "Every module of the product, by folder. [architecture.md](architecture.md#layers) says how the folders depend "
+        "on each other.\n",
+    ]
+    for package in ("pipelines", "spark_jobs", "logcore"):
+        for init in sorted((DOCS.parent / package).rglob("__init__.py")):
+            folder = init.parent.relative_to(DOCS.parent)
+            rows = [
+                [f"`{file.name}`", _first_sentence(file)]
+                for file in sorted(init.parent.glob("*.py"))
+                if file.name != "__init__.py"
+            ]
+            if rows:
+                parts.append(f"## {folder.as_posix()}\n\n{_first_sentence(init)}\n")
+                parts.append(_table(["module", "what it is"], rows))
+    return "\n".join(parts)
+
+
+def _first_sentence(file: Path) -> str:
+    docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    paragraph = " ".join(_text(docstring, f"{file} has no docstring").split("\n\n")[0].split())
+    sentence = re.split(r"(?<=[.?])\s+(?=[A-Z`])", paragraph)[0]
+    return re.sub(r":(?:mod|class|func|meth):`~?([^`]+)`", r"`\1`", sentence).replace("``", "`")
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "findings.md": findings_page,
     "tables.md": tables_page,
     "policies.md": policies_page,
+    "modules.md": modules_page,
 }
 """By file name in docs/."""
 

@@ -14,7 +14,7 @@ class ExitCode(IntEnum):
     CLEAN = 0
     """Nothing to report but information."""
     WARNING = 1
-    """Warnings, also what cannot be proved."""
+    """Warnings, also what cannot be verified."""
     DAMAGE = 2
     """Damage was found."""
     NOT_CHECKED = 3

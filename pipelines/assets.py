@@ -26,10 +26,10 @@ from pipelines.metadata import reporting
 from pipelines.metadata.values import Metadata, Observation
 from pipelines.partitions import TOPIC_PARTITIONS, chosen_keys, register
 from pipelines.resources import ENGINE_TAG, LAKE_TAG, JobLauncher, LakeResource
-from pipelines.run import chains, questions
+from pipelines.run import chains, check_definitions
 from pipelines.run.chains import Link
-from pipelines.run.outcome import RunListener
-from pipelines.run.questions import Question
+from pipelines.run.check_definitions import CheckDefinition
+from pipelines.run.listener import RunListener
 from pipelines.run.steps import Run, StepResult, Work
 from spark_jobs import launch
 from spark_jobs.contracts import LogChange
@@ -58,13 +58,13 @@ SOURCE = dg.AssetSpec(
 
 
 LAKE = dg.AssetSpec(
-    questions.WHOLE_LAKE,
-    description="Archive and tables of a lake together, as the nightly proof checks them. Nothing is made here.",
-    deps=[questions.RECORDS],
+    check_definitions.WHOLE_LAKE,
+    description="Archive and tables of a lake together, as the nightly verification checks them. Nothing is made here.",
+    deps=[check_definitions.RECORDS],
     group_name=LAKE_GROUP,
     kinds={"deltalake"},
 )
-"""An asset only for its check, so that materializing other assets does not wait for a proof."""
+"""An asset only for its check, so that materializing other assets does not wait for a verification."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Step:
 
     link: Link
     product: Product | None = None
-    questions: tuple[Question, ...] = ()
+    checks: tuple[CheckDefinition, ...] = ()
 
     @property
     def name(self) -> str:
@@ -113,7 +113,7 @@ INTAKE = (
             reporting.segment_metadata,
             ("kafka_log_directories",),
         ),
-        (questions.SOURCES_AGREE,),
+        (check_definitions.SOURCES_AGREE,),
     ),
     Step(
         chains.INTAKE[1],
@@ -127,7 +127,7 @@ INTAKE = (
             ("archived_segments",),
             reporting.validation_pictures,
         ),
-        (questions.NO_DAMAGE, questions.EVERY_OFFSET_ACCOUNTED_FOR, questions.NOTHING_REMOTE),
+        (check_definitions.NO_DAMAGE, check_definitions.EVERY_OFFSET_ACCOUNTED_FOR, check_definitions.NOTHING_REMOTE),
     ),
     Step(
         chains.INTAKE[2],
@@ -140,10 +140,10 @@ INTAKE = (
             reporting.publish_metadata,
             ("validated_segments",),
         ),
-        (questions.ROWS_EQUAL_LEDGER, questions.NO_HANGING_TRANSACTION),
+        (check_definitions.ROWS_EQUAL_LEDGER, check_definitions.NO_HANGING_TRANSACTION),
     ),
-    Step(chains.INTAKE[3], None, (questions.TABLES_UNHARMED,)),
-    Step(chains.INTAKE[4], None, (questions.EXPECTATIONS_MET,)),
+    Step(chains.INTAKE[3], None, (check_definitions.TABLES_UNHARMED,)),
+    Step(chains.INTAKE[4], None, (check_definitions.EXPECTATIONS_MET,)),
 )
 
 MAINTENANCE = (
@@ -221,7 +221,7 @@ def build_assets(pool: str | None = POOL) -> list[dg.AssetsDefinition | dg.Asset
         SOURCE,
         LAKE,
         _assets("intake", LAKE_GROUP, INTAKE, pool),
-        _assets("upkeep", MAINTENANCE_GROUP, MAINTENANCE, pool),
+        _assets("maintenance_steps", MAINTENANCE_GROUP, MAINTENANCE, pool),
     ]
 
 
@@ -260,14 +260,14 @@ def _assets(name: str, group: str, chain: tuple[Step, ...], pool: str | None) ->
         metadata_by_output_name={p.name: {"dagster/column_schema": table_schema(p.table)} for p in products},
         tags_by_output_name={p.name: {f"dagster/kind/{kind}": "" for kind in p.kinds} for p in products},
         can_subset=True,
-        check_specs=[check_spec(question) for step in chain for question in step.questions],
+        check_specs=[check_spec(definition) for step in chain for definition in step.checks],
     )
 
 
 def _results(step: Step) -> list[str]:
     """Names of an op's outputs that Dagster may select: its asset, and its checks as Dagster names them."""
     assets = [step.product.name] if step.product is not None else []
-    return assets + [check_spec(question).get_python_identifier() for question in step.questions]
+    return assets + [check_spec(definition).get_python_identifier() for definition in step.checks]
 
 
 def _begin_op(name: str, sources: Sequence[str]) -> dg.OpDefinition:
@@ -335,7 +335,7 @@ def _begin(
         raise dg.Failure(f"The run {context.run.run_id} is not known to its own instance.")
     as_of_ms = int(record.create_timestamp.timestamp() * 1000) if settings.as_of_ms < 0 else settings.as_of_ms
     is_backfill = backfilled is not None
-    publishes = dg.AssetKey(questions.RECORDS) in context.selected_asset_keys
+    publishes = dg.AssetKey(check_definitions.RECORDS) in context.selected_asset_keys
     return Run(context.run.run_id, lake, as_of_ms, keys, is_backfill, settings, launcher, listener, publishes=publishes)
 
 

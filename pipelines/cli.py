@@ -37,8 +37,8 @@ class RunCommand:
         parser.add_argument(
             "--maintain",
             action="store_true",
-            help="after the run also upkeep: retention, compaction, maintain, rebuild of indexes and optimize; "
-            "a plan only",
+            help="after the run also maintenance: retention, compaction, tidy_archive, rebuild_indexes and optimize; a "
+            "plan only",
         )
         parser.add_argument("--apply", action="store_true", help="let --maintain act")
         _add_log_level(parser)

@@ -13,10 +13,10 @@ import dagster as dg
 from pipelines.alerts.sensor import alerts
 from pipelines.assets import POOL, build_assets
 from pipelines.jobs import JOBS
-from pipelines.proving import lake_proved, proof
+from pipelines.nightly_verification import lake_verified, verification
 from pipelines.resources import JobLauncher, LakeResource
-from pipelines.run.outcome import ReportKeeper
-from pipelines.schedules import nightly_maintenance, nightly_proof, timed_intake
+from pipelines.run.listener import ReportKeeper
+from pipelines.schedules import nightly_maintenance, nightly_verification, timed_intake
 from pipelines.sensors import new_segments
 
 
@@ -32,9 +32,9 @@ def build_definitions(
     """
     return dg.Definitions(
         assets=build_assets(pool),
-        asset_checks=[lake_proved],
-        jobs=[*JOBS, proof],
-        schedules=[nightly_maintenance, nightly_proof, timed_intake],
+        asset_checks=[lake_verified],
+        jobs=[*JOBS, verification],
+        schedules=[nightly_maintenance, nightly_verification, timed_intake],
         sensors=[new_segments, alerts],
         resources={
             "launcher": launcher or JobLauncher(),

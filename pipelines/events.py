@@ -9,7 +9,7 @@ import dagster as dg
 
 from logcore.logs.model.findings import Severity
 from pipelines.metadata.values import JsonValue, MarkdownValue, Metadata, Observation, PathValue, TableValue, Value
-from pipelines.run.questions import CheckAnswer, Question
+from pipelines.run.check_definitions import CheckAnswer, CheckDefinition
 from spark_jobs.lake.view.shown_tables import columns_of
 
 FAILING, UNANSWERED, WHAT_TO_DO, NOTES = "failing", "nothing to look at yet", "what to do", "notes"
@@ -21,9 +21,9 @@ def as_metadata(metadata: Metadata) -> dict[str, Any]:
     return {name: _metadata_value(value) for name, value in metadata.items()}
 
 
-def check_spec(question: Question) -> dg.AssetCheckSpec:
+def check_spec(definition: CheckDefinition) -> dg.AssetCheckSpec:
     """The check for Dagster. No check stops a run: problems of one log must not delay the others."""
-    return dg.AssetCheckSpec(question.name, asset=question.asset, description=question.description)
+    return dg.AssetCheckSpec(definition.name, asset=definition.asset, description=definition.description)
 
 
 def check_result(answer: CheckAnswer) -> dg.AssetCheckResult:

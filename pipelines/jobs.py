@@ -21,7 +21,7 @@ maintenance = dg.define_asset_job(
         "retained_log", "compacted_log", "tidy_archive", "rebuilt_indexes", "optimized_tables"
     ),
     description="Retention, compaction, deletion, merging and indexes of the archive, by the lake's policies; then "
-    "upkeep of the tables. Only a plan unless `apply`.",
+    "optimization of the tables. Only a plan unless `apply`.",
     executor_def=dg.in_process_executor,
 )
 JOBS = [loglake, maintenance]

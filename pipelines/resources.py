@@ -79,7 +79,9 @@ class LakeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         default=False, description="With replace: publish withdrawn rows again, and delete the withdrawal"
     )
     as_of_ms: int = Field(default=-1, description="The run's clock, epoch milliseconds; -1: when the run was created")
-    proof_part: int = Field(default=0, description="Which seventh of the lake the job `proof` proves; 0: today's")
+    verified_part: int = Field(
+        default=0, description="Which seventh of the lake the job `verification` verifies; 0: today's"
+    )
     apply: bool = Field(default=False, description="Let maintenance act; otherwise it only plans")
     max_bytes_per_round: int = Field(
         default=MAX_BYTES_PER_ROUND,

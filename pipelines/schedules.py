@@ -1,4 +1,4 @@
-"""The schedules: maintenance and proof every night, and the intake of lakes whose policies state an interval.
+"""The schedules: maintenance and verification every night, and the intake of lakes whose policies state an interval.
 
 What they do with a lake is in the section `lake` of its policies file. A lake whose policies cannot be used is named in
 the log of the tick and left out; the other lakes go on.
@@ -12,7 +12,7 @@ from typing import Any
 import dagster as dg
 
 from pipelines.jobs import loglake, maintenance, run_config
-from pipelines.proving import part_of, proof
+from pipelines.nightly_verification import part_of, verification
 from pipelines.resources import LAKE_TAG
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.view.registered_lakes import RegisteredLake, home_folder, read_home
@@ -40,18 +40,18 @@ def nightly_maintenance(context: dg.ScheduleEvaluationContext) -> list[dg.RunReq
 
 
 @dg.schedule(
-    job=proof,
+    job=verification,
     cron_schedule="0 4 * * *",
     execution_timezone="UTC",
-    description="Every night at 04:00 UTC a seventh of each lake that is registered in the operator's home is proved "
-    "from its own bytes, so that each lake is proved once a week. Only reads. `verify: off` in the policies of a lake "
-    "leaves it out.",
+    description="Every night at 04:00 UTC a seventh of each lake that is registered in the operator's home is "
+    "verified from its own bytes, so that each lake is verified once a week. Only reads. `verify: off` in the policies "
+    "of a lake leaves it out.",
 )
-def nightly_proof(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
+def nightly_verification(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
     """One run request for each lake."""
     night = context.scheduled_execution_time
     return [
-        _request(lake, f"proof {night:%Y-%m-%d}", proof_part=part_of(night))
+        _request(lake, f"verification {night:%Y-%m-%d}", verified_part=part_of(night))
         for lake in _lakes(context)
         if lake.policy.verify != "off"
     ] or dg.SkipReason(NO_LAKE)

@@ -74,7 +74,7 @@ class LakeJob(JsonContract):
 
 
 @dataclass(frozen=True, slots=True)
-class UpkeepJob(LakeJob):
+class MaintenanceJob(LakeJob):
     """A job on the archive of selected logs that follows policies."""
 
     policies: str | None = None
@@ -223,21 +223,21 @@ class ExpectationsConfig(LakeJob):
 
 
 @dataclass(frozen=True, slots=True)
-class RetentionConfig(UpkeepJob):
+class RetentionConfig(MaintenanceJob):
     """Retention of the archive by Kafka's predicates; without ``apply`` only the plan."""
 
     JOB: ClassVar[str] = "retention"
 
 
 @dataclass(frozen=True, slots=True)
-class CompactionConfig(UpkeepJob):
+class CompactionConfig(MaintenanceJob):
     """Cleaning of the archive by key; without ``apply`` only the plan."""
 
     JOB: ClassVar[str] = "compaction"
 
 
 @dataclass(frozen=True, slots=True)
-class RebuildIndexesConfig(UpkeepJob):
+class RebuildIndexesConfig(MaintenanceJob):
     """Side files of the archive's live segments; of the policies ``index.interval.bytes`` counts."""
 
     JOB: ClassVar[str] = "rebuild_indexes"
@@ -248,7 +248,7 @@ class RebuildIndexesConfig(UpkeepJob):
 
 
 @dataclass(frozen=True, slots=True)
-class RecoverConfig(UpkeepJob):
+class RecoverConfig(MaintenanceJob):
     """What a broker's start would leave of archived logs; with ``apply`` as log directories under ``out``.
 
     Without ``logs`` the latest log of each topic partition is used. Of the policies only ``index.interval.bytes``
@@ -263,10 +263,10 @@ class RecoverConfig(UpkeepJob):
 
 
 @dataclass(frozen=True, slots=True)
-class MaintainConfig(LakeJob):
+class TidyArchiveConfig(LakeJob):
     """Delete archive files that are no longer needed, and join small slices; without ``apply`` only the plan."""
 
-    JOB: ClassVar[str] = "maintain"
+    JOB: ClassVar[str] = "tidy_archive"
     policies: str | None = None
     """Path of a ``policies.yaml``. ``file.delete.delay.ms`` and ``segment.bytes`` apply."""
     apply: bool = False
@@ -290,10 +290,10 @@ class VerifyConfig(LakeJob):
 
 
 @dataclass(frozen=True, slots=True)
-class ProveConfig(LakeJob):
+class CheckForeignRowsConfig(LakeJob):
     """Files of ``records`` that other engines wrote since the last run, compared with the archive."""
 
-    JOB: ClassVar[str] = "prove"
+    JOB: ClassVar[str] = "check_foreign_rows"
     logs: tuple[str, ...] | None = None
     """Log keys whose findings are reported; None: all. Each file is compared, because no later run reads it."""
 
@@ -309,9 +309,9 @@ JobConfig = (
     | CompactionConfig
     | RebuildIndexesConfig
     | RecoverConfig
-    | MaintainConfig
+    | TidyArchiveConfig
     | VerifyConfig
-    | ProveConfig
+    | CheckForeignRowsConfig
 )
 
 CONFIGS: Mapping[str, type[JobConfig]] = {
@@ -327,9 +327,9 @@ CONFIGS: Mapping[str, type[JobConfig]] = {
         CompactionConfig,
         RebuildIndexesConfig,
         RecoverConfig,
-        MaintainConfig,
+        TidyArchiveConfig,
         VerifyConfig,
-        ProveConfig,
+        CheckForeignRowsConfig,
     )
 }
 

@@ -16,7 +16,7 @@ from pipelines.event_log.transactions import few_transactions
 from pipelines.jobs import run_config
 from pipelines.resources import ENGINE_TAG, LAKE_TAG
 from pipelines.run.direct import FinishedSteps
-from pipelines.run.outcome import RunFailure
+from pipelines.run.listener import RunFailure
 from spark_jobs import launch
 from spark_jobs.lake.view.registered_lakes import lake_key, lake_path
 

@@ -25,7 +25,7 @@ from pipelines.command.running import (
 )
 from pipelines.command.summary import damage_lines, logs_table, meanings_line, shown_path
 from pipelines.run.chains import INTAKE_JOB
-from pipelines.run.outcome import RunOutcome
+from pipelines.run.listener import RunOutcome
 from spark_jobs import launch
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.errors import JobError, UsageError

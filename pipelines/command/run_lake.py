@@ -1,4 +1,6 @@
-"""Executes ``loglake run`` after its options are parsed: a look for work, Dagster runs if there is some, the output.
+"""Executes ``loglake run`` after its options are parsed: a look for work, the steps if there is some, the output.
+
+Dagster records the finished steps afterwards.
 
 A run with nothing to do does not import Dagster and leaves no Dagster run, if Dagster shows the same answers already.
 """
@@ -38,8 +40,8 @@ from pipelines.command.summary import (
 )
 from pipelines.command.watch import watch_lake
 from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
+from pipelines.run.listener import RunOutcome
 from pipelines.run.look import outcome_without_work
-from pipelines.run.outcome import RunOutcome
 from pipelines.run.settings import RunSettings
 from spark_jobs import launch
 from spark_jobs.contracts import Intake
@@ -140,7 +142,7 @@ def _outcomes(
     options: argparse.Namespace,
     nothing: RunOutcome | None,
 ) -> list[RunOutcome]:
-    """The Dagster runs: of the intake if it has something to do, then of maintenance where it is requested.
+    """Run the steps of the intake if it has something to do, then of maintenance where it is requested.
 
     Args:
         intake: What to register for later runs; None: nothing.

@@ -18,7 +18,7 @@ from logcore.columns.kernels.library import is_chosen
 from pipelines.command.interrupts import is_interrupt
 from pipelines.run.chains import CHAINS
 from pipelines.run.direct import outcome_of, run_steps
-from pipelines.run.outcome import Announce, CollectingListener, RunOutcome
+from pipelines.run.listener import Announce, CollectingListener, RunOutcome
 from pipelines.run.settings import Launcher, RunSettings
 from pipelines.run.steps import Run
 from spark_jobs import launch

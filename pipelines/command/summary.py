@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Severity
-from pipelines.run.questions import CheckAnswer, Failure, sentence
+from pipelines.run.check_definitions import CheckAnswer, Failure, sentence
 from spark_jobs.lake.view.alarms import damage_of, stops_of
 from spark_jobs.lake.view.lake_state import LakeState
 from spark_jobs.lake.view.ledger_states import ALARMING, MEANINGS
@@ -20,7 +20,7 @@ from spark_jobs.lake.view.log_state import LogState, states_seen
 from spark_jobs.lake.view.shown_tables import tables_to_query
 
 if TYPE_CHECKING:
-    from pipelines.run.outcome import RunOutcome
+    from pipelines.run.listener import RunOutcome
 
 
 LISTED_FAILURES = 5

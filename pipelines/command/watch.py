@@ -1,8 +1,8 @@
 """Executes ``loglake watch``: rounds of the same steps as ``loglake run``, in a process that stays.
 
     look     a digest of the source's listing; a round follows if it changed, or if the last round failed
-    round    ingest, validate, publish, prove, expectations, with the lease of the lake for the round only
-    upkeep   after many rounds that published, small table files are merged
+    round    ingest, validate, publish, check_tables, expectations, with the lease of the lake for the round only
+    merge    after many rounds that published, small table files are merged
 
 A round that fails is one line on stderr; the next one tries again, later each time, at most a minute later. The same
 error is not printed twice in a row. Rounds are not recorded in Dagster: the next ``loglake run`` or a schedule is.
@@ -27,7 +27,7 @@ from pipelines.command.progress_lines import ProgressLines
 from pipelines.command.running import EngineLauncher
 from pipelines.run.chains import INTAKE
 from pipelines.run.direct import run_steps
-from pipelines.run.outcome import CollectingListener
+from pipelines.run.listener import CollectingListener
 from pipelines.run.settings import Launcher, RunSettings
 from pipelines.run.source_listing import listing_digest
 from pipelines.run.steps import Run
@@ -94,7 +94,7 @@ class Watch:
     _seen: str | None = None
     _failures: int = 0
     _last_error: str | None = None
-    _since_upkeep: int = 0
+    _rounds_since_merge: int = 0
     _is_full: bool = False
 
     def run(self, stop: threading.Event) -> None:
@@ -176,10 +176,10 @@ class Watch:
 
     def _keep_up(self, records: int) -> None:
         """Merge small table files after many rounds that published."""
-        self._since_upkeep += bool(records)
-        if self._since_upkeep >= OPTIMIZE_ROUNDS:
+        self._rounds_since_merge += bool(records)
+        if self._rounds_since_merge >= OPTIMIZE_ROUNDS:
             self.launcher.run(OptimizeConfig(self.lake, str(uuid.uuid4()), self._clock_ms, apply=True))
-            self._since_upkeep = 0
+            self._rounds_since_merge = 0
 
 
 def _lag(state: LakeState) -> int:

@@ -21,13 +21,13 @@ INTAKE = (
     Link("ingest", steps.ingest, "archived_segments"),
     Link("validate", steps.validate, "validated_segments"),
     Link("publish", steps.publish, "records"),
-    Link("prove", steps.prove),
+    Link("check_tables", steps.check_tables),
     Link("expectations", steps.expect),
 )
 MAINTENANCE = (
     Link("retention", steps.retain, "retained_log"),
     Link("compaction", steps.compact, "compacted_log"),
-    Link("maintain", steps.maintain, "tidy_archive"),
+    Link("tidy_archive", steps.tidy_archive, "tidy_archive"),
     Link("rebuild_indexes", steps.rebuild_indexes, "rebuilt_indexes"),
     Link("optimize", steps.optimize, "optimized_tables"),
 )

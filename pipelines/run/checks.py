@@ -15,7 +15,7 @@ from logcore.logs.model.findings import Finding, Severity
 from logcore.logs.model.offset_ledger import OffsetState
 from pipelines.metadata.reporting import alarm_table, picture_metadata
 from pipelines.metadata.values import PathValue, table_value
-from pipelines.run.questions import (
+from pipelines.run.check_definitions import (
     EVERY_OFFSET_ACCOUNTED_FOR,
     EXPECTATIONS_MET,
     NO_DAMAGE,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from logcore.errors import LogError
 from logcore.exit_codes import ExitCode
 from pipelines.run.chains import Link
-from pipelines.run.outcome import CollectingListener, RunFailure, RunListener, RunOutcome
+from pipelines.run.listener import CollectingListener, RunFailure, RunListener, RunOutcome
 from pipelines.run.steps import Run, StepResult
 from spark_jobs.lake.errors import JobError, UsageError
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from logcore.errors import LogError
 from pipelines.run.chains import INTAKE
-from pipelines.run.outcome import CollectingListener, RunOutcome
+from pipelines.run.listener import CollectingListener, RunOutcome
 from pipelines.run.settings import RunSettings
 from pipelines.run.steps import Run, WorkFound
 from spark_jobs import launch

@@ -54,7 +54,7 @@ class RunSettings:
     replace_until_ms: int | None = None
     replace_withdrawn: bool = False
     as_of_ms: int = -1
-    proof_part: int = 0
+    verified_part: int = 0
     apply: bool = False
     max_bytes_per_round: int = MAX_BYTES_PER_ROUND
     max_tasks_per_round: int = MAX_TASKS_PER_ROUND

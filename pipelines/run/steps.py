@@ -13,10 +13,11 @@ from logcore.logs.model.log_selection import LogSelection
 from logcore.reading.read_options import OffsetRange
 from pipelines.metadata.values import JsonValue, Metadata, Observation, PathValue
 from pipelines.run import checks
-from pipelines.run.outcome import REFUSED, RunListener
-from pipelines.run.questions import RECORDS, CheckAnswer
+from pipelines.run.check_definitions import RECORDS, CheckAnswer
+from pipelines.run.listener import REFUSED, RunListener
 from pipelines.run.settings import Launcher, RunSettings
 from spark_jobs.contracts import (
+    CheckForeignRowsConfig,
     CompactionConfig,
     ExpectationsConfig,
     IngestConfig,
@@ -24,13 +25,12 @@ from spark_jobs.contracts import (
     JobConfig,
     JobReport,
     LogChange,
-    MaintainConfig,
     OptimizeConfig,
-    ProveConfig,
     PublishConfig,
     RebuildIndexesConfig,
     ReplaceConfig,
     RetentionConfig,
+    TidyArchiveConfig,
     ValidateConfig,
 )
 from spark_jobs.lake.view.alarms import damage_of, stops_of
@@ -268,14 +268,14 @@ def _replace(run: Run, logs: tuple[str, ...] | None, policies: str | None, done:
         done.reports.append(run.start(ReplaceConfig(run.lake, run.run_id, run.as_of_ms, logs, policies=policies)))
 
 
-def prove(run: Run) -> StepResult:
+def check_tables(run: Run) -> StepResult:
     """Check what other programs did to tables and archive since the last run."""
     done = StepResult()
     seen = look_at_tables(run.lake)  # before the job, which records the state of the tables
     if seen.findings:
         run.needs_to_act()
-    if seen.needs_proof:
-        done.reports.append(run.start(ProveConfig(run.lake, run.run_id, run.as_of_ms)))
+    if seen.needs_check:
+        done.reports.append(run.start(CheckForeignRowsConfig(run.lake, run.run_id, run.as_of_ms)))
     seen.record(run.run_id, run.as_of_ms)
     harm = seen.harm()
     done.answers.append(checks.tables_unharmed(run.state(), harm, seen.notes))
@@ -339,13 +339,13 @@ def _planned_or_done(run: Run, asset: str, config: Callable[[tuple[str, ...] | N
     return StepResult(observations=[plan])
 
 
-def maintain(run: Run) -> StepResult:
+def tidy_archive(run: Run) -> StepResult:
     """Delete archive files that are no longer needed, and join small slices."""
     policies = run.settings.policy_file(run.lake)
     done = _planned_or_done(
         run,
         "tidy_archive",
-        lambda logs: MaintainConfig(run.lake, run.run_id, run.as_of_ms, policies, run.settings.apply),
+        lambda logs: TidyArchiveConfig(run.lake, run.run_id, run.as_of_ms, policies, run.settings.apply),
     )
     did = {name: count for report in done.reports for name, count in report.metrics.items() if count}
     if did:  # also changes that belong to no log

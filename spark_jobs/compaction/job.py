@@ -134,7 +134,7 @@ def _clean(plan: CompactionJobPlan, config: CompactionConfig, executor: Executor
     results = executor.run(clean_log, tasks, [log.bytes for log in whole])
     done = [_cleaned(log, result) for log, result in zip(whole, results, strict=True)]
     for log in spread:
-        from spark_jobs.compaction.spread_cleaning import clean_spread
+        from spark_jobs.compaction.spread.spread_cleaning import clean_spread
 
         done.append(replace(_cleaned(log, clean_spread(executor, task_of(config, log))), was_spread=True))
     return done

@@ -59,7 +59,7 @@ class CompactionLogPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class NotCleaned:
     """A log with a policy that is not cleaned this time."""
 
     log: str
@@ -72,7 +72,7 @@ class CompactionJobPlan:
     """The work to do. The dry run prints it."""
 
     logs: tuple[CompactionLogPlan, ...]
-    passed: tuple[Passed, ...]
+    passed: tuple[NotCleaned, ...]
     unfinished: Unfinished
     has_leftovers: bool
     """Whether a killed run left intermediate files."""
@@ -142,9 +142,9 @@ def plan(config: CompactionConfig) -> CompactionJobPlan:
         log_plan = _plan_log(g, chosen, checkpoint, limit)
         if not_now is not None and not (chosen.cleanable_bytes and _is_overdue(lake, g, chosen, config.as_of_ms)):
             more = f"; from offset {limit} on some are missing and may come yet" if held_back else ""
-            passed.append(Passed(log, g.row.topic_partition, not_now.message + more))
+            passed.append(NotCleaned(log, g.row.topic_partition, not_now.message + more))
         elif _is_known_to_stay(log_plan, said):
-            passed.append(Passed(log, g.row.topic_partition, said[log, log_plan.end_offset][1]))
+            passed.append(NotCleaned(log, g.row.topic_partition, said[log, log_plan.end_offset][1]))
         else:
             plans.append(log_plan)
     return CompactionJobPlan(

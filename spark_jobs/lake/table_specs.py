@@ -124,7 +124,7 @@ _SPECS = (
     ),
     _table(
         "records_uncommitted",
-        "A record up to the high watermark, of whatever transaction; only in lakes that were run with "
+        "A record up to the high watermark, whatever the state of its transaction; only in lakes that were run with "
         "`--isolation.level read_uncommitted`.",
         (
             *RECORDS_COLUMNS,
@@ -156,7 +156,11 @@ _SPECS = (
             Column("records", _INT64, "records of that state in the range"),
             Column("gaps", _INT64, "offsets in the range that no record holds"),
             Column("gap_state", _STRING, "why: `compacted`; null where there are none"),
-            Column("evidence", _STRING, "what the state is based on; null where the batches alone say it"),
+            Column(
+                "evidence",
+                _STRING,
+                "why the range has its state: one of the values listed below; null if the batches suffice",
+            ),
             Column("published", _BOOL, "whether the range is below the frontier"),
             Column("archived", _STRING, "whether the archive still has it: `held`, `retained-away`, `compacted-away`"),
             Column(
@@ -205,7 +209,7 @@ _SPECS = (
             Column("position", _INT64, "position of the bytes in the segment"),
             Column("size", _INT64, "number of bytes"),
             Column("expected_offset", _INT64, "offset that was expected there"),
-            Column("reason", _STRING, "why they cannot be trusted, as one word"),
+            Column("reason", _STRING, "why they cannot be trusted: one of the values listed below"),
             Column("message", _STRING, "the same as a sentence"),
             Column("bytes", pa.binary(), "the bytes"),
         ),
@@ -240,7 +244,7 @@ _SPECS = (
             Column("is_transactional", _BOOL, "whether it belongs to a transaction"),
             Column("is_control", _BOOL, "whether it is a control batch"),
             Column("control_type", _STRING, "`COMMIT` or `ABORT` of a transaction marker; null for data"),
-            Column("verdict", _STRING, "`ok`, or why the bytes cannot be trusted"),
+            Column("verdict", _STRING, "`ok`, or the reason why the bytes cannot be trusted, as in `quarantine`"),
         ),
         statistics=("segment_id", "log", "base_offset", "last_offset"),
         # Within a log by segment, in the order of their first offsets, and by position: as the log pass reads them.
@@ -354,7 +358,7 @@ _SPECS = (
     ),
     _table(
         "log_actions",
-        "What maintenance did to a segment and why, or why retention keeps the first segment that stays.",
+        "What maintenance or `recover` did to a segment, and why; or why retention keeps the first segment that stays.",
         (
             Column("run_id", _STRING, "run that decided it"),
             *_LOG,
@@ -364,7 +368,11 @@ _SPECS = (
                 _STRING,
                 "`retention`, `compaction`, `keep`, `recovery`, `merge`, `delete` or `delete-orphan`",
             ),
-            Column("rule", _STRING, "the setting that led to it"),
+            Column(
+                "rule",
+                _STRING,
+                "the setting that led to it, `log-start-offset` or `orphan`; of `recovery` also a kind of loss",
+            ),
             Column("reason", _STRING, "the reason as a sentence"),
             Column("bytes_before", _INT64, "bytes of the segment"),
             Column("bytes_after", _INT64, "bytes of what replaces it"),

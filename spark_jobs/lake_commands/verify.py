@@ -1,6 +1,6 @@
-"""``loglake verify LAKE``: prove a lake from its own bytes. logcore passes the arguments.
+"""``loglake verify LAKE``: verify a lake from its own bytes. logcore passes the arguments.
 
-0 clean · 1 warnings, also what cannot be proved · 2 damage · 3 could not check · 64 wrong usage
+0 clean · 1 warnings, also what cannot be verified · 2 damage · 3 could not check · 64 wrong usage
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from logcore.cli.reading.arguments import selection_of
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.store import storage
 from spark_jobs.lake_commands.outcome import guarded
-from spark_jobs.lake_proof.progress import resumed
-from spark_jobs.lake_proof.proving import Sample, prove_lake
-from spark_jobs.lake_proof.report import Report
+from spark_jobs.lake_verification.progress import resumed
+from spark_jobs.lake_verification.report import Report
+from spark_jobs.lake_verification.whole_lake import Sample, verify_whole_lake
 
 
 def verify_lake(arguments: argparse.Namespace) -> int:
-    """Prove the lake at ``arguments.paths``; return the exit code.
+    """Verify the lake at ``arguments.paths``; return the exit code.
 
     Args:
         arguments: Arguments of ``loglake verify``: paths, topic, partition, sample (number and total, or None), resume,
@@ -34,5 +34,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     sample = Sample(*arguments.sample) if arguments.sample else Sample()
     selection = selection_of(arguments)
     with resumed(arguments.resume, lake) as progress:
-        outcome = prove_lake(lake, report.say, sample=sample, progress=progress, selection=selection, step=report.step)
+        outcome = verify_whole_lake(
+            lake, report.say, sample=sample, progress=progress, selection=selection, step=report.step
+        )
     return report.finish(outcome)

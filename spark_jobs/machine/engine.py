@@ -1,10 +1,10 @@
 """What runs the tasks of a job: worker processes of this machine, or Spark.
 
-    local    no JVM: the first task starts after 0.6 s. It uses the cores of this machine.
-    spark    the cluster that LOGLAKE_SPARK_MASTER names, or local Spark (6 s until the first task)
-    auto     spark where LOGLAKE_SPARK_MASTER names a cluster, else local: both would use the same cores
+    local    worker processes; no JVM starts
+    spark    the cluster that LOGLAKE_SPARK_MASTER names, or Spark on the cores of this machine
+    auto     spark where LOGLAKE_SPARK_MASTER names a cluster, else local
 
-Source of the figures: docs/benchmarks.md.
+Without a cluster both use the same cores, and worker processes start faster than a JVM.
 """
 
 from __future__ import annotations

@@ -301,7 +301,7 @@ def _commit(
 
 
 def _still_fed(lake: str, logs: Sequence[PublishLogPlan]) -> list[PublishLogPlan]:
-    """Logs whose planned segments still feed them: ingest takes no lease and may have cut a tail back since."""
+    """Logs whose planned segments still feed them. If the lease was lost, an `ingest` may have removed a tail since."""
     feeding = {segment.segment_id for segment in archive.ingested_segments(lake, [log.log for log in logs])}
     return [log for log in logs if all(p.segment_id in feeding for task in log.tasks for p in task.pieces)]
 

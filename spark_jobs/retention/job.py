@@ -5,8 +5,8 @@
 
 Only logs whose topic has a policy with ``delete`` or with ``on_trim: follow``. The latter also retires offsets below a
 log start that moved at the source (`kafka-delete-records`, or the source's own retention). Unpublished and unvalidated
-offsets are never retired. No file is deleted here: ``maintain`` does that later, after `file.delete.delay.ms`. Without
-``apply`` only the plan is made.
+offsets are never retired. No file is deleted here: ``tidy_archive`` does that later, after `file.delete.delay.ms`.
+Without ``apply`` only the plan is made.
 
 If every segment is due, a broker rolls an empty one to keep the log end. The archive does not need it: the rows of the
 segments, including retired ones, give the log end, and the log grows on from there.

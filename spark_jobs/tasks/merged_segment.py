@@ -4,7 +4,7 @@ Runs in a worker. Each slice is checked against its digest. The joined file is r
 segment: a live segment is always validated, so its rows of ``batches`` exist before it does. No reader sees the segment
 until the driver commits.
 
-This module joins slices into a file and makes its row. ``maintain`` selects the slices and swaps the segments.
+This module joins slices into a file and makes its row. ``tidy_archive`` selects the slices and swaps the segments.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The job `verify`: the proof of one part of a lake."""
+"""The job `verify`: the verification of one part of a lake."""

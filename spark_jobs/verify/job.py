@@ -1,8 +1,8 @@
-"""``verify``: proves one part of a lake from its own bytes, like ``loglake verify LAKE --sample n/t``.
+"""``verify``: verifies one part of a lake from its own bytes, like ``loglake verify LAKE --sample n/t``.
 
-A schedule uses it to prove a lake part by part. It only reads, needs no JVM, and takes no lease: a proof may last for
-hours, and runs continue meanwhile. Its findings are only in its report. They are true at this moment; the next proof of
-the same part checks again.
+A schedule uses it to verify a lake part by part. It only reads, needs no JVM, and takes no lease: a verification may
+last for hours, and runs continue meanwhile. Its findings are only in its report. They are true at this moment; the next
+verification of the same part checks again.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.contracts import JobReport, Scalar, VerifyConfig
 from spark_jobs.lake.errors import UsageError
-from spark_jobs.lake_proof.proof import LakeFinding
-from spark_jobs.lake_proof.proving import Sample, prove_lake
+from spark_jobs.lake_verification.verified_thing import LakeFinding
+from spark_jobs.lake_verification.whole_lake import Sample, verify_whole_lake
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class VerifyPlan:
-    """The part to prove."""
+    """The part to verify."""
 
     part: int
     parts: int
@@ -45,20 +45,20 @@ def plan(config: VerifyConfig) -> VerifyPlan:
 
 
 def apply(plan: VerifyPlan, config: VerifyConfig, executor: Executor | None) -> JobReport:
-    """Prove the part.
+    """Verify the part.
 
     Raises:
         JobError: There is no lake, or it is empty, or its store does not answer.
     """
     said: list[LakeFinding] = []
-    outcome = prove_lake(config.lake, said.append, sample=Sample(plan.part, plan.parts))
+    outcome = verify_whole_lake(config.lake, said.append, sample=Sample(plan.part, plan.parts))
     return JobReport(
         job=config.JOB,
         run_id=config.run_id,
         lake=config.lake,
         findings=tuple(_plain(each) for each in said),
         plan=plan.as_dict(),
-        metrics={**asdict(outcome.proof.counts), "things": outcome.things},
+        metrics={**asdict(outcome.result.counts), "things": outcome.things},
     )
 
 

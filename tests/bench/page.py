@@ -15,6 +15,7 @@ import pyarrow as pa
 from logcore.columns.kernels.machine.processor import this_processor
 from tests.bench.cleaning import VERSION as KAFKA
 from tests.bench.results import Line, number
+from tests.bench.rounds import MOST_SPREAD
 from tests.kafka import distribution
 
 _PACKAGES = (
@@ -35,69 +36,174 @@ _PACKAGES = (
 )
 
 _HEAD = """\
-# How fast
+# {title}
 
 Written by
 
     {command}
 
-The figures are of the machine below and of nothing else. Read the ratios: each is of one run, in which the contenders
-took turns.
+The figures are of the machine below and of no other. Read the ratios: in each row the contenders took turns.
+
+- **Columns.** `must` is the lowest ratio that we accept, `aim` is our goal, and `reached` names which of them was met.
+  Figures are medians; brackets have the least and the greatest value.
+- **Noisy rows.** A row is *noisy*, and does not count, if one round took {most_spread} times as long as the fastest.
+  Such rounds are repeated first.
 """
-_FIGURES = """\
-- **Figures.** Medians, extremes in brackets. *noisy*: a contender's slowest round took more than 1.3 times its fastest,
-  though such sets were thrown away and repeated; it is void.
-"""
-_READING = """\
-- **What is read.** Generated segments, seeded, at least {mib} MiB of records each, the file in the page cache: `small`
-  (keys of 13 bytes, about 83 bytes of JSON), `medium` (about 728 bytes of JSON), `headers` (small, with two of them),
-  values of 10 and 100 KB; 1 % null keys, 1 % tombstones; batches of 16 KB (`16k`) or 1 MB (`1m`), codecs as Java
-  clients write them; `v1`: messages of format 1, alone or in wrappers of 16 KB. The two commands read a segment of
-  {command_mib} MiB and write into a file system in memory. {rounds} rounds (commands: {command_rounds}).
-- **Equality first.** Before anything is timed, every reader must find the same: counts and sums over whole segments
-  (ours, Kafka's), every field of every record over a part (ours, kafka-python, aiokafka), every column of every record
-  over a part (ours, our plain reference); of the two dumps the number of records and every 997th of them.
-- **The same work.** One thread (but for the commands), every CRC checked, every field of every record. Ours ends in
-  Arrow batches with offset, timestamp, key, value and headers; theirs in objects. Kafka's Java classes run in their own
-  JVM, {java_warm_ups} readings ahead; opening the file is in their time and in ours against them. kafka-python reads
-  the first 8 MiB, aiokafka the first 32; their times are scaled.
-- **Doubtful batches.** Segments of 512 KiB as stored, batches of 10 records: header names that are not UTF-8, and
-  records that contradict their batch below a right CRC (every batch, or every tenth). Our two engines on one processor;
-  first both must give the same rows, stretches and verdicts. Where every batch is damaged, both do the same work.
-- **The limit.** 1/T = segment bytes / CRC speed + raw bytes / decompression speed + raw bytes / memcpy speed, each the
-  fastest way at hand, measured in the same rounds.
-- **Publishing.** Topics of {publish_mib} MiB of keys and values and four partitions, written through a real broker by a
-  Java producer at its defaults (batches of 16 KB): `small` and `medium` as above. Ours is the whole job `publish`
-  (plan, files, commit, ledger) in the same Spark session on segments that were registered where they lie and validated
-  before; its table has all columns, theirs six. The Kafka source reads from the running broker on the same machine.
-  Tuned: fetches of 16 MB, at least 1 MB, 10,000 records a poll, no dictionary where values do not repeat. MB/s: keys
-  and values. Before anything is timed, number of rows, sum of offsets and sum of a 64-bit hash over (partition, offset,
-  timestamp, key, value) are equal in all tables. {publish_rounds} rounds behind a warm-up; sessions, broker and
-  processes are started before.
-- **Whole runs.** `loglake run` as a process from its start to its end: over archived segments that bring nothing new
-  (no table version, no JVM, or the row is void), and into a new lake. Memory: what a process holds that is no file
-  (RssAnon), looked at every 20 ms, of each job in a process of its own with the same JVM heap; *growth* is the driver's
-  peak over many small things less that over ten segments.
-"""
-_MAINTENANCE = """\
-- **Cleaning and recovery.** Logs of {publish_mib} MiB before compression: records of about 60 bytes, batches of 16 KB
-  and segments of 64 MiB; keys drawn evenly, 0.45 as many as records, so about two in five stay. Kafka's are
-  `Cleaner.doClean` and `LogSegment.recover` of {kafka}, in a warm JVM on the same processor, one core each. First both
-  must leave the same files, byte for byte: logs and indexes. Copying and opening the log are not timed on their side,
-  mapping it and planning not on ours; ours verifies every checksum and digests what it writes, their cleaner neither.
-- **Linear.** The same on a log eight times as large, against our own speed on the small one; what stays is held against
-  a count that was made when the log was drawn.
-- **The map.** As many different keys of 16 bytes as `SkimpyOffsetMap` takes at its load of 0.9, hashing included.
-  Both have their room already, as a broker's cleaner has it. Also measured: ours when it makes its room, at once or
-  growing, while the clock runs. Cleaning fills it growing.
-- **One huge log.** The job `compaction`, spread over many tasks, on one processor and on two: warm sessions, the lake
-  in memory, the same files.
-- **The command.** `loglake run --maintain --apply` as a process from its start to its end, on a lake on disk that took
-  the log before, against `Cleaner.doClean` in a warm JVM. Both may use every core. First both must leave the same
-  files.
-"""
-_MAINTAINED = ("compact-", "recover-", "offset-map", "maintain-")
-"""What the names of the cases of maintenance begin with."""
+_READING, _WHOLE, _MAINTENANCE = "Speed of reading", "Speed of `loglake run`", "Speed of cleaning and recovery"
+_DECODING = ("small-", "medium-", "headers-", "10k-", "100k-")
+_EXPLAINED: tuple[tuple[tuple[str, ...], str], ...] = (
+    (
+        (*_DECODING, "dump", "verify", "`loglake "),
+        """\
+- **What is read.** Each segment is generated from a seed, has at least {mib} MiB of records, and is in the page cache.
+  Of the keys 1 % are null, and of the values 1 %.
+- **Names of the cases.** `small`: keys of 13 bytes, JSON values of about 83. `medium`: JSON values of about 728 bytes.
+  `headers`: as `small`, with two headers. `10k` and `100k`: values of that size. `none`, `lz4`, …: the codec.
+  `16k` and `1m`: size of the batches. `v1`: messages of format 1, alone or compressed in groups of 16 KB.
+- **The two commands** read a segment of {command_mib} MiB and write into a file system in memory.
+  Other cases have {rounds} rounds, commands have {command_rounds}.
+- **Equality first.** Before the timing all readers must return the same records. Counts and sums are compared for whole
+  segments, all fields for a part. Of two dumps the number of records and every 997th record are compared.
+- **The same work.** Each reader checks every CRC and reads every field of every record. All use one thread, except the
+  commands: ours may use every core. Ours makes Arrow batches of offset, timestamp, key, value and headers.
+  The others make objects.
+- **Opponents.** Kafka's classes run in a JVM that has read the file {java_warm_ups} times before. Both times include
+  opening the file. kafka-python reads the first 8 MiB, aiokafka the first 32, and their times are scaled.
+- **The limit.** 1/T = segment bytes / CRC speed + raw bytes / decompression speed + raw bytes / memcpy speed.
+  Each speed is that of the fastest way on this machine, measured in the same rounds.
+""",
+    ),
+    (
+        ("doubtful-batches",),
+        """\
+- **doubtful-batches.** Segments of 512 KiB with batches of 10 records, read by our two engines on one processor.
+  Header names are not UTF-8, or records contradict their batch in every batch or in every tenth.
+  Both engines must give the same rows, damage and verdicts.
+""",
+    ),
+    (
+        ("journey-",),
+        """\
+- **journey-…** compares whole processes, from start to end. Ours is `loglake run` into a new lake: archive, validation,
+  ledger, all columns, checks, and the record in Dagster. Theirs reads the topic from a running broker into Delta, with
+  six columns and no checks. Topics have {publish_mib} MiB of keys and values in four partitions.
+  {publish_rounds} rounds follow one that does not count.
+- **Opponents of journey-….** *Spark job, defaults*: Spark's Kafka source with default settings. *Tuned*: it fetches
+  1 to 16 MB, polls 10,000 records, and writes no Parquet dictionary for unique values. *Python consumers*: two
+  consumers with large fetches, Arrow and delta-rs.
+- **Equality first.** Number of rows, sum of offsets and sum of a 64-bit hash over each row must be equal in all tables.
+""",
+    ),
+    (
+        ("publish-small", "publish-medium"),
+        """\
+- **publish-….** Ours is the job `publish` on segments that are registered and validated before, with all columns.
+  Theirs is a Spark job that reads the topic from a running broker, with six columns. Both use one Spark session.
+  The tuned job fetches 1 to 16 MB and polls 10,000 records. It writes no Parquet dictionary for unique values.
+""",
+    ),
+    (
+        ("increment-", "partitions-"),
+        """\
+- **increment-…** is `loglake run` on a lake whose logs grew a little, or did not grow.
+- **partitions-…** is `loglake run` into a new lake from many topic partitions.
+""",
+    ),
+    (
+        ("publish-noop", "publish-run", "publish-memory"),
+        """\
+- **publish-noop, publish-run.** `loglake run` as a process, without new data and with 1 MiB. A run without new data
+  must make no table version and start no JVM. Otherwise the row does not count.
+- **publish-memory.** Each job runs in a process of its own. *growth*: the driver's peak memory with many small
+  segments, minus its peak with ten segments.
+""",
+    ),
+    (
+        ("watch-",),
+        """\
+- **watch-….** A writer appends 10 MB/s to a log. The time is from the checkpoint that covers a batch to the commit
+  with its rows.
+""",
+    ),
+    (
+        ("journey-", "maintain-", "partitions-", "publish-memory", "memory"),
+        """\
+- **Memory** is anonymous memory (RssAnon) of all processes, read every 20 ms.
+""",
+    ),
+    (
+        ("compact-", "recover-"),
+        """\
+- **compact-…, recover-….** Logs of {publish_mib} MiB before compression: records of about 60 bytes, batches of 16 KB,
+  segments of 64 MiB. About two in five records stay. Kafka's classes are `Cleaner.doClean` and `LogSegment.recover` of
+  {kafka}, in a warm JVM on the same processor, one core each. Both must first write the same logs and indexes.
+- **What is timed.** Kafka's time excludes copying and opening the log; ours excludes mapping and planning. Only ours
+  verifies checksums and hashes its output.
+""",
+    ),
+    (
+        ("compact-scaling", "recover-scaling"),
+        """\
+- **…-scaling.** A log eight times as large, against our own speed on the small one. The number of remaining records is
+  compared with the number expected when the log was generated.
+""",
+    ),
+    (
+        ("offset-map",),
+        """\
+- **offset-map-….** As many different keys of 16 bytes as `SkimpyOffsetMap` takes at its load of 0.9, hashing included.
+  The memory of both maps is allocated before the timing. Other rows include our allocation, at once or step by step.
+""",
+    ),
+    (
+        ("compact-huge",),
+        """\
+- **compact-huge.** The job `compaction` with many tasks, on one processor and on two. Sessions are warm, the lake is in
+  memory, and the files must be the same.
+""",
+    ),
+    (
+        ("maintain-",),
+        """\
+- **maintain-….** `loglake run --maintain --apply` as a process from start to end, on a lake that has the log already.
+  The opponent is `Cleaner.doClean` in a warm JVM. Both may use every core, and must first write the same files.
+""",
+    ),
+)
+"""What is explained where a case has one of these beginnings."""
+
+
+def introduction(
+    names: Sequence[str],
+    *,
+    mib: int,
+    command_mib: int,
+    rounds: int,
+    command_rounds: int,
+    publish_mib: int,
+    publish_rounds: int,
+    java_warm_ups: int,
+    command: str,
+) -> str:
+    """What the page says before its tables: only about the cases that it has."""
+    if any(name.startswith(_DECODING) for name in names):
+        title = _READING
+    else:
+        title = _WHOLE if any(name.startswith(("journey-", "publish-")) for name in names) else _MAINTENANCE
+    parts = [text for begins, text in _EXPLAINED if any(name.startswith(begins) for name in names)]
+    return "".join([_HEAD, *parts]).format(
+        title=title,
+        command=command,
+        most_spread=MOST_SPREAD,
+        mib=mib,
+        command_mib=command_mib,
+        rounds=rounds,
+        command_rounds=command_rounds,
+        publish_mib=publish_mib,
+        publish_rounds=publish_rounds,
+        java_warm_ups=java_warm_ups,
+        kafka=KAFKA,
+    )
 
 
 def page(
@@ -115,11 +221,9 @@ def page(
     command: str,
 ) -> str:
     """The page, in Markdown. It explains what is on it."""
-    maintained = [name.startswith(_MAINTAINED) for name in (*(line.case for line in lines), *failures)]
-    told = [_HEAD, "\n", _FIGURES, "" if all(maintained) else _READING, _MAINTENANCE if any(maintained) else ""]
     parts = [
-        "".join(told).format(
-            command=command,
+        introduction(
+            [*(line.case for line in lines), *failures],
             mib=mib,
             command_mib=command_mib,
             rounds=rounds,
@@ -127,7 +231,7 @@ def page(
             publish_mib=publish_mib,
             publish_rounds=publish_rounds,
             java_warm_ups=java_warm_ups,
-            kafka=KAFKA,
+            command=command,
         ),
         "## Targets\n",
         _table([line for line in lines if line.must is not None]),

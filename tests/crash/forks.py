@@ -188,7 +188,7 @@ def _in_rounds(turn: Turn) -> list[dict[str, Any]]:
     from pipelines.command.running import EngineLauncher
     from pipelines.run.chains import INTAKE
     from pipelines.run.direct import run_steps
-    from pipelines.run.outcome import CollectingListener
+    from pipelines.run.listener import CollectingListener
     from pipelines.run.settings import RunSettings
     from pipelines.run.steps import Run
 

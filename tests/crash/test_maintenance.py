@@ -25,7 +25,7 @@ from tests.long_runs import Kind, record
 pytestmark = pytest.mark.crash
 
 POLICY = "topics: {'*': {cleanup.policy: delete, retention.bytes: %d, file.delete.delay.ms: 0}}"
-JOBS = ("retention", "maintain")
+JOBS = ("retention", "tidy_archive")
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def upkeep(forks: list[Forks], tmp_path_factory: pytest.TempPathFactory) -> Upke
     lake = scratch / "lake"
     told = {
         "retention": {"policies": str(policies), "apply": True},
-        "maintain": {"policies": str(policies), "apply": True, "force": True, "orphan_after_ms": 0},
+        "tidy_archive": {"policies": str(policies), "apply": True, "force": True, "orphan_after_ms": 0},
     }
     for _ in range(3):
         orders.append(7)
@@ -174,14 +174,14 @@ def test_killed_twice_at_random_the_third_run_leaves_what_an_undisturbed_one_doe
 
 @pytest.mark.parametrize("errno", [13, 28])
 def test_a_disk_that_fails_at_any_side_effect_loses_nothing(upkeep, errno):
-    known = upkeep.effects["maintain"]
+    known = upkeep.effects["tidy_archive"]
     chosen = sampling.drawn(range(len(known)), len(known) if EVERY_KILL else 10, f"maintain fails {errno}")
 
     def failing(forks: Forks, number: int) -> str | None:
         at = chosen[number]
-        lake = upkeep.lake("maintain", f"failing-{errno}-{at}")
+        lake = upkeep.lake("tidy_archive", f"failing-{errno}-{at}")
         what = Happening("fail", at=at + 1, errno=errno)
-        forks.run(upkeep.turn(lake, ("maintain",), happening=what))
+        forks.run(upkeep.turn(lake, ("tidy_archive",), happening=what))
         # What could not be done was said, and stays said.
         said = upkeep.difference(lake, forks.run(upkeep.turn(lake, look_first=True)), but="findings")
         shutil.rmtree(lake, ignore_errors=True)

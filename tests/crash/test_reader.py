@@ -49,7 +49,7 @@ class Rounds:
     def do(self, lake: Path, job: str, signals: Path | None = None, **more: object) -> dict[str, int]:
         """A job to its end; its metrics. signals: where the reader counts its looks."""
         told = {"policies": str(self.policies), "apply": True}
-        if job == "maintain":
+        if job == "tidy_archive":
             told |= {"as_of_ms": AS_OF_MS + A_MONTH_MS}
         looking = None if signals is None else Happening("linger", named="", signals=str(signals))
         ended = self.forks[0].run(Turn(str(lake), self.source, (job,), options={job: told | more}, happening=looking))
@@ -74,7 +74,7 @@ def rounds(forks: list[Forks], tmp_path_factory: pytest.TempPathFactory) -> Roun
     copy = undisturbed.lake("undisturbed")
     assert undisturbed.do(copy, "compaction")["cleaned_logs"] == 2
     cleaned = snapshot(copy)[0]
-    assert undisturbed.do(copy, "maintain")["written_segments"] >= 1
+    assert undisturbed.do(copy, "tidy_archive")["written_segments"] >= 1
     merged = snapshot(copy)[0]
     return Rounds(forks, str(source.path), scratch, policies, undisturbed.before, cleaned, merged)
 
@@ -91,7 +91,7 @@ def test_a_reader_sees_one_round_or_the_next_and_can_read_its_files_to_the_end(r
     lake, signals = rounds.lake("read"), rounds.scratch / "signals"
     reader = Reader(lake, signals)
     rounds.do(lake, "compaction", signals)
-    done = rounds.do(lake, "maintain", signals)
+    done = rounds.do(lake, "tidy_archive", signals)
     seen, wrong = reader.end()
     assert wrong == []
     assert seen == [rounds.before, rounds.cleaned, rounds.merged]
@@ -101,9 +101,9 @@ def test_a_reader_sees_one_round_or_the_next_and_can_read_its_files_to_the_end(r
 def test_what_nobody_can_be_reading_any_more_goes_and_who_reads_what_is_live_misses_nothing(rounds: Rounds):
     lake, signals = rounds.lake("read-later"), rounds.scratch / "signals-later"
     rounds.do(lake, "compaction")
-    rounds.do(lake, "maintain")
+    rounds.do(lake, "tidy_archive")
     reader = Reader(lake, signals)
-    done = rounds.do(lake, "maintain", signals, longest_run_ms=1)
+    done = rounds.do(lake, "tidy_archive", signals, longest_run_ms=1)
     seen, wrong = reader.end()
     assert wrong == []
     assert seen == [rounds.merged]
@@ -114,7 +114,7 @@ def test_a_reader_who_is_said_not_to_be_there_notices(rounds: Rounds):
     lake, signals = rounds.lake("read-alone"), rounds.scratch / "signals-alone"
     reader = Reader(lake, signals)
     rounds.do(lake, "compaction")
-    rounds.do(lake, "maintain", signals, force=True)
+    rounds.do(lake, "tidy_archive", signals, force=True)
     _, wrong = reader.end()
     assert [each for each in wrong if each.startswith("snapshot 0: archive/") and each.endswith("is not there")]
     assert not [each for each in wrong if each.startswith("snapshot 1")]

@@ -306,13 +306,13 @@ def _verify(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
     return [], {"findings": tuple(world.proof), "plan": plan, "metrics": {"things": 3}}
 
 
-def _prove(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
+def _check_foreign_rows(world: World, config: JobConfig) -> tuple[list[LogChange], dict]:
     table_state.record_state(config.lake, config.run_id, config.as_of_ms, foreign={"records": world.answers})
     return [], {"plan": {"answers": world.answers}}
 
 
 JOBS = {
-    "prove": _prove,
+    "check_foreign_rows": _check_foreign_rows,
     "verify": _verify,
     "ingest": _ingest,
     "validate": _validate,
@@ -322,6 +322,6 @@ JOBS = {
     "retention": _maintenance,
     "compaction": _maintenance,
     "rebuild_indexes": _maintenance,
-    "maintain": _maintenance,
+    "tidy_archive": _maintenance,
     "optimize": _maintenance,
 }

@@ -11,8 +11,8 @@ from deltalake import DeltaTable
 
 from logcore.logs.model.findings import RULES, Severity
 from pipelines.command.summary import check_lines, checks_code
-from pipelines.run.outcome import RunOutcome
-from pipelines.run.questions import QUESTIONS, RECORDS, CheckAnswer, Failure
+from pipelines.run.check_definitions import CHECK_DEFINITIONS, RECORDS, CheckAnswer, Failure
+from pipelines.run.listener import RunOutcome
 from spark_jobs.lake.delta.tables import read_rows
 from spark_jobs.lake.view.lake_state import read_state
 from tests.dagster.conftest import Execute, check_of
@@ -66,7 +66,7 @@ def test_nothing_to_look_at_yet_is_printed_and_changes_nothing() -> None:
 
 
 def test_every_check_says_what_to_do() -> None:
-    assert all(question.what_to_do.endswith(".") for question in QUESTIONS)
+    assert all(definition.what_to_do.endswith(".") for definition in CHECK_DEFINITIONS)
 
 
 def test_rows_that_another_engine_deleted_are_a_finding_until_they_are_back(
@@ -232,7 +232,7 @@ def test_rows_of_other_engines_are_compared_once_and_the_answer_stays_as_long_as
     world.ends = {"orders-0": 10}
     lake = str(tmp_path / "lake")
     execute(lake=lake)
-    assert world.of("prove") == []
+    assert world.of("check_foreign_rows") == []
 
     world.answers = {edited(lake, 7): "equal"}
     passed = check_of(execute(lake=lake), "tables_unharmed")
@@ -249,4 +249,4 @@ def test_rows_of_other_engines_are_compared_once_and_the_answer_stays_as_long_as
         (failing,) = check.metadata["failing"].value
         assert (failing["log"], failing["offsets"], failing["severity"]) == (log_of("orders-0"), "3..4", "error")
     assert (doubtful.passed, doubtful.severity) == (False, dg.AssetCheckSeverity.WARN)
-    assert len(world.of("prove")) == 3
+    assert len(world.of("check_foreign_rows")) == 3

@@ -13,7 +13,7 @@ from logcore.exit_codes import ExitCode
 from pipelines.command.dagster_history import DagsterHistory
 from pipelines.command.running import HistoryInBackground, Runner
 from pipelines.run.chains import INTAKE_JOB, MAINTENANCE_JOB
-from pipelines.run.outcome import Announce
+from pipelines.run.listener import Announce
 from spark_jobs.contracts import JobConfig
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.setup.registry import RegistryError

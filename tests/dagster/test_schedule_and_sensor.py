@@ -10,7 +10,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from pipelines.schedules import nightly_maintenance, nightly_proof, timed_intake
+from pipelines.schedules import nightly_maintenance, nightly_verification, timed_intake
 from pipelines.sensors import look, new_segments
 from spark_jobs.contracts import Intake
 from spark_jobs.lake.setup.registry import key_of, registration_file, remember
@@ -19,7 +19,7 @@ from tests.dagster.fake_jobs import World
 
 pytestmark = [pytest.mark.dagster, pytest.mark.stored]
 
-MAINTENANCE = ("retention", "compaction", "maintain", "rebuild_indexes", "optimize")
+MAINTENANCE = ("retention", "compaction", "tidy_archive", "rebuild_indexes", "optimize")
 
 NOON = 1_800_000_000_000
 NIGHT = datetime(2026, 3, 1, 3, 0, tzinfo=UTC)
@@ -88,7 +88,7 @@ def test_every_night_another_seventh_of_each_lake_is_proved_and_red_where_someth
     requests = []
     for night in nights:
         with dg.build_schedule_context(instance=instance, scheduled_execution_time=night) as context:
-            requests += nightly_proof.evaluate_tick(context).run_requests or []
+            requests += nightly_verification.evaluate_tick(context).run_requests or []
     world.proof = [
         {"rule": "archive-file-changed", "severity": "error", "message": "another digest", "log": "o/0"}
         | {"topic": "orders", "partition": 0, "start_offset": 3, "end_offset": 9},
@@ -96,20 +96,20 @@ def test_every_night_another_seventh_of_each_lake_is_proved_and_red_where_someth
         | {"topic": None, "partition": None, "start_offset": None, "end_offset": None},
     ]
 
-    red = launch(definitions, instance, "proof", requests[0])
+    red = launch(definitions, instance, "verification", requests[0])
     world.proof = world.proof[1:]
-    green = launch(definitions, instance, "proof", requests[1])
+    green = launch(definitions, instance, "verification", requests[1])
 
-    assert sorted((config["lake"], config["proof_part"]) for config in _configs(requests)) == [
+    assert sorted((config["lake"], config["verified_part"]) for config in _configs(requests)) == [
         (lake, part) for lake in two_lakes for part in range(1, 8)
     ]
     assert [(config.lake, config.part, config.parts) for config in world.of("verify")] == [
         (lake, NIGHT.weekday() + 1, 7) for lake in two_lakes
     ]
-    check = check_of(red, "lake_proved")
+    check = check_of(red, "lake_verified")
     assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.ERROR)
     assert check.description == "orders-0 of lake shop, offsets 3..9: archive-file-changed: another digest"
-    assert check_of(green, "lake_proved").passed
+    assert check_of(green, "lake_verified").passed
 
 
 def _with_policies(lake: str, source: Path, text: str) -> Path:
@@ -131,12 +131,12 @@ def test_policies_decide_what_a_night_does_with_each_lake(
     _with_policies(two_lakes[1], source, "lake: {nightly: off}")
 
     (maintenance,) = _tick(nightly_maintenance, instance)
-    (proof,) = _tick(nightly_proof, instance)
+    (verification,) = _tick(nightly_verification, instance)
 
-    (of_maintenance,), (of_proof,) = _configs([maintenance]), _configs([proof])
+    (of_maintenance,), (of_verification,) = _configs([maintenance]), _configs([verification])
     assert (of_maintenance["lake"], of_maintenance["apply"]) == (two_lakes[0], True)
     assert maintenance.run_config["resources"]["launcher"] == {"config": {"engine": "local"}}
-    assert of_proof["lake"] == two_lakes[1]
+    assert of_verification["lake"] == two_lakes[1]
 
 
 def test_policies_with_a_mistake_leave_out_their_lake_alone(

@@ -31,14 +31,14 @@ _REPOSITORY = Path(__file__).resolve().parents[2]
 _SOURCES = ("logcore", "tests/differential", "tests/kafka/java-oracle")
 _REASONS = {
     "recompressed-zstd": "batches that hold the same; that Kafka brings an older version of the library",
-    "refused": "trials that Kafka's classes end with an exception, and ours refuses",
+    "refused": "trials that Kafka's classes end with an exception, and that ours refuses",
     "damage-kept": "segments whose checksums are wrong: we leave them alone, Kafka's cleaner writes them again or ends",
-    "damage-seen": "the same in the active segment: for us the log ends in front of it",
-    "lost-transaction": "starts over batches that are there twice, which Kafka ends with an IllegalArgumentException",
+    "damage-seen": "wrong checksums in the active segment; for us the log ends before them",
+    "lost-transaction": "a start over batches that are there twice, which Kafka ends with an IllegalArgumentException",
     "wrapper-opened": "starts that Kafka 4.1 ends because it opens a damaged wrapper before it verifies it; ours start",
     "half-entry": "offset indexes of earlier segments whose last entry is half; Kafka cuts those that it looked into",
     "index-full": "rounds that end Kafka's cleaner because a small index is full; ours go on",
-    "nothing-cleanable": "rounds over no whole dirty segment: Kafka's cleaner is never given them, ours says so",
+    "nothing-cleanable": "no complete segment to clean; a broker does not start its cleaner then, ours reports it",
 }
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -113,7 +113,7 @@ def report(total: Tally, cases: int, seed: int) -> str:
         f"| seed | {seed} |",
         f"| commit | `{commit()}` |",
         "",
-        "Equal of all, by what was done:",
+        "Equal trials of all, by what was done. `clean2` is a second round of cleaning on the result of the first:",
         "",
         f"| Kafka | {' | '.join(OPERATIONS)} |",
         f"|---|{'---:|' * len(OPERATIONS)}",

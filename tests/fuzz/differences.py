@@ -214,7 +214,8 @@ DIFFERENCES = (
     ),
     Difference(
         "offsets leave the segment",
-        "a batch alone has no segment to leave; here it is in one of the name that fits its canonical parent",
+        "Kafka reads the batch without a segment. We place it in a segment, and its offsets do not fit the segment's "
+        "name",
         _leaves_the_segment,
     ),
     Difference(
@@ -224,8 +225,8 @@ DIFFERENCES = (
     ),
     Difference(
         "bytes behind the stream",
-        "Kafka asks the decompressor for one byte more than the records take, and takes its word for the end; "
-        "java.util.zip, the LZ4 frame reader and snappy-java ignore what no longer is a stream",
+        "Kafka reads one byte more than the records need. It trusts the decompressor that the stream has ended; "
+        "java.util.zip, the LZ4 frame reader and snappy-java ignore bytes after it",
         _bytes_behind_the_stream,
     ),
     Difference(
@@ -260,7 +261,7 @@ DIFFERENCES = (
     ),
     Difference(
         "a v0 wrapper whose offset is not that of its last message",
-        "Kafka takes the wrapper's word for where it ends; the checksum covers only that of the message",
+        "Kafka trusts the offset of the wrapper; the checksum does not cover it",
         _denied_by_its_last_message,
     ),
     Difference(

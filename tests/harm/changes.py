@@ -238,7 +238,7 @@ def answer(lake: Path, earlier: Path, before: dict[str, Any], change: Change) ->
 
 def keep_the_reader_of_footers() -> None:
     """One child for all proofs of this process: starting it takes longer than a proof of this small lake."""
-    from spark_jobs.lake_proof.footers import Footers
+    from spark_jobs.lake_verification.footers import Footers
 
     kept: list[Any] = []
     begin = Footers.__init__

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs import launch
-from spark_jobs.contracts import CompactionConfig, JobReport, MaintainConfig, ReplaceConfig, RetentionConfig
+from spark_jobs.contracts import CompactionConfig, JobReport, ReplaceConfig, RetentionConfig, TidyArchiveConfig
 from spark_jobs.lake.segments import removals
 from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
@@ -139,14 +139,14 @@ def test_a_file_that_tells_what_compaction_left_stays_until_it_is_told(source, l
     monkeypatch.setattr(removals, "finish", finish)
     tidied = ("cleanup.policy: compact", "file.delete.delay.ms: 0", "segment.bytes: 1000000")
     alone = {"apply": True, "force": True, "orphan_after_ms": 1 << 50}
-    tidy = MaintainConfig(str(lake.path), "tidy", AS_OF_MS + 10, policies(lake, *tidied), **alone)
-    report = launch.run("maintain", tidy)
+    tidy = TidyArchiveConfig(str(lake.path), "tidy", AS_OF_MS + 10, policies(lake, *tidied), **alone)
+    report = launch.run("tidy_archive", tidy)
     assert "log_actions does not report yet" in str(report.plan["kept"])
     compact(lake, *dirty, as_of_ms=AS_OF_MS + 20)
     told = [row for row in lake.rows("log_actions") if row["action"] == "compaction"]
     assert len(told) == len({row["segment_id"] for row in told}) >= 5
     policies(lake, *tidied)
-    launch.run("maintain", tidy)
+    launch.run("tidy_archive", tidy)
     retired = [row for row in lake.rows("segments") if (row["retired_ms"] or 0) in range(1, AS_OF_MS + 10)]
     assert len(retired) == 5
     assert all(row["deleted_ms"] for row in retired)

@@ -13,7 +13,7 @@ from logcore.storage import files, partition_files
 from pipelines.command.watch import Watch
 from pipelines.run.chains import INTAKE
 from pipelines.run.direct import FinishedSteps, run_steps
-from pipelines.run.outcome import CollectingListener
+from pipelines.run.listener import CollectingListener
 from pipelines.run.settings import RunSettings
 from pipelines.run.steps import Run
 from spark_jobs import launch

@@ -19,9 +19,9 @@ from spark_jobs import launch
 from spark_jobs.contracts import (
     CompactionConfig,
     IngestConfig,
-    MaintainConfig,
     PublishConfig,
     RebuildIndexesConfig,
+    TidyArchiveConfig,
     ValidateConfig,
 )
 from spark_jobs.lake.delta.tables import TABLES, open_dataset, open_table
@@ -142,12 +142,12 @@ def test_what_tends_the_archive_works_on_objects_too(bucket, tmp_path):
     assert len([path for path, _ in remote if path.endswith(".index")]) >= 2
     for name in ("segments", "offset_ledger", "validations", "log_actions"):
         assert rows(lakes[0], name) == rows(lakes[1], name), name
-    young = launch.run("maintain", MaintainConfig(lakes[0], "run-4", AS_OF_MS)).plan
+    young = launch.run("tidy_archive", TidyArchiveConfig(lakes[0], "run-4", AS_OF_MS)).plan
     assert young["orphans"]["files"] == []
     now = {"as_of_ms": storage.clock_ms(lakes[0]), "orphan_after_ms": 0, "force": True, "policies": str(policies)}
-    listed = launch.run("maintain", MaintainConfig(lakes[0], "run-5", **now)).plan
+    listed = launch.run("tidy_archive", TidyArchiveConfig(lakes[0], "run-5", **now)).plan
     assert "archive/nobody/knows" in [file["path"] for file in listed["orphans"]["files"]]
-    launch.run("maintain", MaintainConfig(lakes[0], "run-6", apply=True, **now))
+    launch.run("tidy_archive", TidyArchiveConfig(lakes[0], "run-6", apply=True, **now))
     assert not storage.exists(storage.join(lakes[0], "archive", "nobody", "knows"))
     left = [storage.join(lakes[0], s["path"]) for s in rows(lakes[0], "segments") if s["retired_ms"] is None]
     assert left

@@ -8,14 +8,14 @@ SOURCE_CHANGES = "tests/jobs/test_source_changes.py"
 CORPUS_TABLES = "tests/conformance/test_tables.py"
 OPTIMIZE = "tests/spark/test_optimize.py"
 SHARED_RECORDS = "tests/spark/test_shared_records.py"
-MAINTAIN = "tests/jobs/test_maintain.py"
+MAINTAIN = "tests/jobs/test_tidy_archive.py"
 EVERY_SIDE_EFFECT = "tests/crash/test_every_side_effect.py"
 READER = "tests/crash/test_reader.py"
 
 FAULTS = (
     Fault(
         "maintain asks for nobody who reads",
-        "spark_jobs/maintain/archive_removal.py",
+        "spark_jobs/tidy_archive/archive_removal.py",
         "known = None if clocks.is_alone or not due else retired_by(lake, clocks.store_ms - longest)",
         "known = None",
         (READER,),
@@ -148,14 +148,14 @@ FAULTS = (
     ),
     Fault(
         "a retired file goes although its offsets are not published",
-        "spark_jobs/maintain/archive_removal.py",
+        "spark_jobs/tidy_archive/archive_removal.py",
         "        if segment.next_offset > published:",
         "        if False:",
         (MAINTAIN, "-k", "keeps_its_files"),
     ),
     Fault(
         "an orphan is as old as its source says",
-        "spark_jobs/maintain/archive_removal.py",
+        "spark_jobs/tidy_archive/archive_removal.py",
         "min(clocks.as_of_ms, clocks.store_ms) - file.placed_ms",
         "min(clocks.as_of_ms, clocks.store_ms) - file.modified_ms",
         (MAINTAIN, "-k", "young_orphans"),

@@ -159,7 +159,7 @@ FAULTS = (
     ),
     Fault(
         "an aborted record replaces an older one in a spread cleaning",
-        "spark_jobs/compaction/spread_steps.py",
+        "spark_jobs/compaction/spread/spread_steps.py",
         "np.where(some.is_aborted, ~some.hashed.offsets, some.hashed.offsets)",
         "some.hashed.offsets",
         JOBS,
@@ -351,6 +351,6 @@ FAULTS = (
         "spark_jobs/tasks/merged_segment.py",
         "modified_ms=last.modified_ms,",
         "modified_ms=first.modified_ms,",
-        ("tests/jobs/test_maintain.py", "-k", "slices_become_one"),
+        ("tests/jobs/test_tidy_archive.py", "-k", "slices_become_one"),
     ),
 )

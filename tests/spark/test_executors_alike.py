@@ -15,12 +15,12 @@ from deltalake import DeltaTable
 from spark_jobs import launch
 from spark_jobs.contracts import CONFIGS, JobReport
 from spark_jobs.machine.session import get_session
-from spark_jobs.maintain import job as maintain
 from spark_jobs.optimize import job as optimize
 from spark_jobs.recover import job as recover
 from spark_jobs.tasks.executor import Executor
 from spark_jobs.tasks.local.local_executor import LocalExecutor
 from spark_jobs.tasks.spark_executor import SparkExecutor
+from spark_jobs.tidy_archive import job as tidy_archive
 from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory
 from tests.crash import visible
@@ -110,7 +110,7 @@ def live_through_all_jobs(lake: Lake, source: Path) -> None:
         lake.do("publish", isolation_level="read_uncommitted")
     logs = sorted(row["log"] for row in visible.rows(lake.path, "logs"))
     lake.do("expectations", ranges=dict.fromkeys(logs, (0, 10)))
-    lake.do("prove")
+    lake.do("check_foreign_rows")
     lake.do("verify")
     DeltaTable(str(lake.path / "tables" / "records")).delete("topic = 'orders' AND \"offset\" = 4")
     lake.do("replace", start_offset=0)
@@ -119,12 +119,12 @@ def live_through_all_jobs(lake: Lake, source: Path) -> None:
     lake.do("compaction", policies=str(spread), apply=True)
     lake.do("retention", policies=str(whole), apply=True)
     lake.do("rebuild_indexes", policies=str(whole))
-    lake.do("maintain", policies=str(whole), apply=True, force=True, orphan_after_ms=0)
+    lake.do("tidy_archive", policies=str(whole), apply=True, force=True, orphan_after_ms=0)
     lake.do("recover", out=str(lake.folder / "out"), apply=True)
 
 
 def test_every_job_leaves_the_same_in_one_process_in_worker_processes_and_on_spark(tmp_path, monkeypatch, request):
-    for job in (optimize, maintain, recover):
+    for job in (optimize, tidy_archive, recover):
         monkeypatch.setattr(job, "IN_PROCESS_BYTES", 0)
     original, place = tmp_path / "original", tmp_path / "place"  # one place for both: lakes remember where they are
     write(LogDirectory(original))
@@ -143,7 +143,7 @@ def test_every_job_leaves_the_same_in_one_process_in_worker_processes_and_on_spa
         lakes.append(lake)
     one = lakes[0]
     assert {report.job for report in one.reports} == set(CONFIGS)
-    assert one.on_workers == set(CONFIGS) - {"prove", "retention", "verify"}
+    assert one.on_workers == set(CONFIGS) - {"check_foreign_rows", "retention", "verify"}
     assert one.tables["quarantine"]
     assert one.tables["records_uncommitted"]
     for other in lakes[1:]:

@@ -10,8 +10,8 @@ import pytest
 
 from logcore.cli.main import main
 from spark_jobs import launch
-from spark_jobs.compaction import spread_cleaning
 from spark_jobs.compaction.log_cleaning import CleaningResult, Replacement
+from spark_jobs.compaction.spread import spread_cleaning
 from spark_jobs.contracts import CompactionConfig, JobReport
 from spark_jobs.lake.store import run_folder
 from tests import handmade

@@ -234,7 +234,7 @@ def _config(job: str, lake: Lake, source: Path) -> JobConfig:
     given: dict[str, Any] = {"lake": str(lake.path), "run_id": "after", "as_of_ms": AS_OF_MS}
     if job == "ingest":
         given["sources"] = (str(source),)
-    if job in ("optimize", "retention", "compaction", "maintain", "recover"):
+    if job in ("optimize", "retention", "compaction", "tidy_archive", "recover"):
         given["apply"] = True
     return CONFIGS[job](**given)
 

@@ -3,8 +3,8 @@
 Each segment is validated batch by batch and record by record, then its indexes against its batches, then the log as a
 whole with its side files. Findings are this command's output: they are written to stdout.
 
-A lake (a directory or URL with `lake.json`) is proved by the entry point of the group `loglake.lake_verify`, a function
-from the parsed arguments to the exit code.
+A lake (a directory or URL with `lake.json`) is verified by the entry point of the group `loglake.lake_verify`, a
+function from the parsed arguments to the exit code.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def add_parser(
         parents=[parent],
         help="every rule over every byte",
         description="Check every byte of segments and of their side files, and report the sums of all bytes. "
-        "For a lake: prove its archive, its tables and its offset ledger.",
+        "For a lake: verify its archive, its tables and its offset ledger.",
     )
     add_paths(parser, also="; or one LAKE: a directory with lake.json, or s3://bucket/prefix")
     add_choice(parser)
@@ -112,7 +112,7 @@ def add_parser(
     parser.add_argument(
         "--resume",
         metavar="FILE",
-        help="for a lake: record in FILE, outside of the lake, what is proved, and continue from there",
+        help="for a lake: record in FILE, outside of the lake, what is verified, and continue from there",
     )
     parser.set_defaults(func=run, parser=parser)
 
@@ -121,7 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
     lakes = [path for path in arguments.paths if _is_lake(path)]
     if len(lakes) > 1 or (lakes and len(arguments.paths) > 1):
-        arguments.parser.error("a lake is proved separately: name one lake, or paths of logs")
+        arguments.parser.error("a lake is verified separately: name one lake, or paths of logs")
     if lakes:
         if arguments.config:
             arguments.parser.error("--config is for logs; a lake has its policies")

@@ -38,7 +38,7 @@ from logcore.columns.kernels.library import library
 from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, CleanedTransactionState
 from logcore.logs.compaction.cleaner import SegmentCleaner, SegmentOutput
 from logcore.logs.compaction.cleaning_round import CleaningRound, SourceSegment
-from logcore.logs.compaction.retained_batch import Retention, RetentionVerdict, retained, retention_verdict
+from logcore.logs.compaction.retained_batch import BatchRetention, RetentionVerdict, retained, retention_verdict
 from logcore.logs.model.partition_directory import ByteSink
 from logcore.records.batch import CONTROL_BIT, DELETE_HORIZON_BIT, TRANSACTIONAL_BIT, BatchHeader, read_header
 from logcore.records.control import ControlType
@@ -186,7 +186,7 @@ class CompiledCleaner(SegmentCleaner["_Output"]):
             header, _ = _header_of(table, batch)
             position = int(table[batch, batch_row.POSITION])
             found = list(read_records(segment.content, position, header, self._limits))
-            retention = Retention.RETAIN_EMPTY if fate.keeps_empty[batch] else Retention.DELETE_EMPTY
+            retention = BatchRetention.RETAIN_EMPTY if fate.keeps_empty[batch] else BatchRetention.DELETE_EMPTY
             verdict = RetentionVerdict(retention, int(fate.modes[batch]) == ALL_GO, bool(fate.without_data[batch]))
             return retained(segment, position, header, found, verdict, self._newest, round).content
 
@@ -278,7 +278,7 @@ class _Fate:
 
     def record(self, batch: int, header: BatchHeader, verdict: RetentionVerdict) -> None:
         """Record the decision about a batch of a transaction, or a control batch."""
-        self.keeps_empty[batch] = verdict.retention is Retention.RETAIN_EMPTY
+        self.keeps_empty[batch] = verdict.retention is BatchRetention.RETAIN_EMPTY
         if verdict.discards:
             self.modes[batch] = ALL_GO
         elif header.is_control:

@@ -20,7 +20,7 @@ from logcore.logs.compaction.cleaned_transactions import CleanedTransactions, Cl
 from logcore.logs.compaction.cleaning_round import CleanedSegment, CleaningRound, SourceSegment
 from logcore.logs.compaction.newest_offsets import NewestOffsets
 from logcore.logs.compaction.output_indexes import OutputIndexes, SegmentIndexes, check_room
-from logcore.logs.compaction.retained_batch import Retention, retained, retention_verdict
+from logcore.logs.compaction.retained_batch import BatchRetention, retained, retention_verdict
 from logcore.logs.model.partition_directory import ByteSink
 from logcore.records.batch import BatchHeader, read_header
 from logcore.records.control import ControlType, control_type
@@ -189,7 +189,7 @@ class SegmentCleaner(ABC, Generic[Output]):
         verdict, aborted = retention_verdict(header, kind, self.transactions, round)
         if aborted is not None:
             output.abort(aborted)
-        if verdict.retention is Retention.DELETE:
+        if verdict.retention is BatchRetention.DELETE:
             output.removed += header.record_count
             return
         found = list(read_records(segment.content, position, header, self._limits))

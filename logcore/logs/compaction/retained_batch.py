@@ -51,7 +51,7 @@ from logcore.records.record import Record
 from logcore.segments.side_files.transaction_index import AbortedTransaction
 
 
-class Retention(Enum):
+class BatchRetention(Enum):
     """What happens to a batch without a remaining record."""
 
     DELETE = auto()
@@ -63,7 +63,7 @@ class Retention(Enum):
 class RetentionVerdict:
     """`discards`: no record stays. `is_marker_without_data`: nothing is left of the marker's transaction."""
 
-    retention: Retention
+    retention: BatchRetention
     discards: bool
     is_marker_without_data: bool
 
@@ -98,11 +98,11 @@ def retention_verdict(
         )
         discards = discardable and not frozen
     if _is_last_of_producer(header, round) or header.next_offset == _kept_end(round):
-        retention = Retention.RETAIN_EMPTY
+        retention = BatchRetention.RETAIN_EMPTY
     elif discards:
-        retention = Retention.DELETE
+        retention = BatchRetention.DELETE
     else:
-        retention = Retention.DELETE_EMPTY
+        retention = BatchRetention.DELETE_EMPTY
     return RetentionVerdict(retention, discards, discardable and header.is_control), aborted
 
 
@@ -149,7 +149,7 @@ def retained(
     """
     stay = [record for record in records if _stays(record, header, segment, verdict, newest, round)]
     if not stay:
-        if verdict.retention is not Retention.RETAIN_EMPTY:
+        if verdict.retention is not BatchRetention.RETAIN_EMPTY:
             return NOTHING
         if header.magic < MAGIC_V2:
             raise Uncleanable(

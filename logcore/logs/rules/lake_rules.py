@@ -34,7 +34,7 @@ MAINTENANCE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             _FOR_GOOD,
             "Cleaned segments did not pass their check; nothing was replaced.",
-            "Prove the lake with `loglake verify LAKE`. If it is clean, report the message as an error of Loglake.",
+            "Run `loglake verify LAKE`. If it is clean, open an issue of Loglake with the message.",
         ),
         "replacement-refused": Rule(
             _WARNING,
@@ -120,7 +120,7 @@ LAKE_STATE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _WARNING,
             _WHILE_FILE_DIFFERS,
             "Neither a digest nor the archive is left to compare published rows with.",
-            "Nothing can be repaired. Keep the archive as long as rows must be provable.",
+            "Nothing can be repaired. Keep the archive as long as rows must be verifiable.",
         ),
         "ledger-has-a-hole": Rule(
             _ERROR,

@@ -177,7 +177,7 @@ WHOLE_LOG_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _FOR_GOOD,
             "Archived bytes no longer agree with what was published from them; the rows stay.",
             "Restore the archive: `loglake repair LAKE --archive --from COPY --apply`. Then `loglake verify LAKE` "
-            "proves the rows.",
+            "verifies the rows.",
         ),
     }
 )
@@ -247,7 +247,7 @@ SIDE_FILE_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "snapshot-not-whole": Rule(
             _ERROR,
             _ONE_RUN,
-            "A KRaft snapshot does not begin and end as every snapshot does.",
+            "A KRaft snapshot lacks its header or footer record.",
             "Copy the file again from a controller.",
         ),
         "snapshot-differs": Rule(

@@ -25,7 +25,8 @@ PATH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "nothing-chosen": Rule(
             _ERROR,
             _ONE_RUN,
-            "Options that choose logs or offsets match nothing.",
+            "Options that choose logs or offsets match nothing. Exit code 3 is that of commands that check or write. "
+            "Commands that only show, such as `dump`, print the finding as information.",
             "Correct `--topic`, `--partition` or `--offsets`; `loglake ls SRC` lists what there is.",
             _UNCHECKED,
         ),
@@ -274,7 +275,7 @@ GROWTH_RULES: MappingProxyType[str, Rule] = MappingProxyType(
             _ERROR,
             _ONE_RUN,
             "The log as a whole could not be validated: its batches contradict each other or what was archived.",
-            "Look at the log alone with `loglake verify SRC` and prove the archive with `loglake verify LAKE`; repair "
+            "Look at the log alone with `loglake verify SRC` and verify the archive with `loglake verify LAKE`; repair "
             "what they report, and run again.",
             _UNCHECKED,
         ),

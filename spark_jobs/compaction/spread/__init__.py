@@ -1,1 +1,1 @@
-"""What the tasks of a spread cleaning share, and the steps for plain logs."""
+"""Cleaning of one log by many tasks: `spread_cleaning` is the entry, `spread_steps` has the tasks."""

@@ -1,7 +1,7 @@
 """A table's own history: the files in its ``_delta_log``, and what each commit added and removed.
 
 This module knows the names and the content of those files; no other module does. The meaning of rows is in ``lineage``,
-commits are made in ``commits``, and ``lake_proof`` checks whether a log is complete. ``deltalake`` shows the
+commits are made in ``commits``, and ``lake_verification`` checks whether a log is complete. ``deltalake`` shows the
 description of a commit, but not its files and application ids.
 """
 

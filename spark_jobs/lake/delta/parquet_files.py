@@ -2,7 +2,7 @@
 
 A worker writes to a name of its own, syncs the file and its directory, and returns what a commit needs to know
 (:class:`~spark_jobs.lake.store.written_file.WrittenFile`). A file that no commit names is an orphan: harmless, listed
-by ``maintain``.
+by ``tidy_archive``.
 """
 
 from __future__ import annotations

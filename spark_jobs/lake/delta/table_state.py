@@ -32,7 +32,7 @@ FINDINGS_A_TABLE = 20
 COMMITS_KEPT = 1000
 """Number of commits of a table whose digest is recorded."""
 
-Proof = str | list[list[Any]]
+ForeignAnswer = str | list[list[Any]]
 """A comparison of a file of another engine: ``equal``, ``not provable: ...``, or ``[[log, start, end, what], ...]``."""
 
 
@@ -58,7 +58,7 @@ class TablesFile:
     run_id: str | None = None
     as_of_ms: int | None = None
     tables: Mapping[str, TableState] = field(default_factory=dict)
-    foreign: Mapping[str, Mapping[str, Proof]] = field(default_factory=dict)
+    foreign: Mapping[str, Mapping[str, ForeignAnswer]] = field(default_factory=dict)
     """By table and path: comparison of live files of other engines with the archive."""
     archive: Mapping[str, int] = field(default_factory=dict)
     """By path: when the store last changed each file of the archive (epoch milliseconds), on an object store."""
@@ -90,7 +90,7 @@ def read_state(lake: str) -> TablesFile:
 
 
 def record_state(
-    lake: str, run_id: str, as_of_ms: int, foreign: Mapping[str, Mapping[str, Proof]] | None = None
+    lake: str, run_id: str, as_of_ms: int, foreign: Mapping[str, Mapping[str, ForeignAnswer]] | None = None
 ) -> TablesFile:
     """Record the tables as they are now; if nothing has changed, the file is not written.
 
@@ -103,7 +103,7 @@ def record_state(
     """
     before = read_state(lake)
     tables: dict[str, TableState] = {}
-    answers: dict[str, dict[str, Proof]] = {}
+    answers: dict[str, dict[str, ForeignAnswer]] = {}
     for name in TABLES:
         try:
             table = open_table(lake, name)
@@ -152,7 +152,7 @@ def forget(lake: str, names: Iterable[str]) -> None:
         storage.put(path, json.dumps(content | {"tables": kept}, indent=1, sort_keys=True).encode())
 
 
-def unproven_files(lake: str, name: str) -> list[LiveFile]:
+def unchecked_files(lake: str, name: str) -> list[LiveFile]:
     """Return live files, by path, whose rows were not compared with the archive since the last run.
 
     If a file that differed is gone, its rows may now be in any file of another engine: all of those count.

@@ -1,7 +1,7 @@
 """Write the result of cleaning a group of segments to the archive: a `.log` and its indexes, named by their content.
 
-A file that no swap names is an orphan: harmless, and listed by ``maintain``. Cleaning the same bytes again, in another
-attempt or another run, writes the same files under the same names.
+A file that no swap names is an orphan: harmless, and listed by ``tidy_archive``. Cleaning the same bytes again, in
+another attempt or another run, writes the same files under the same names.
 """
 
 from __future__ import annotations

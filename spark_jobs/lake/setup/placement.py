@@ -104,8 +104,8 @@ def _check_outside_other_lakes(lake: str) -> None:
     around = _lake_of(_upwards(os.path.realpath(lake))[1:])
     if around is not None:
         raise UsageError(
-            f"The lake {shown(lake)} would lie inside the lake {shown(around)}, whose upkeep removes files that are "
-            "not its own. Name another --lake."
+            f"The lake {shown(lake)} would lie inside the lake {shown(around)}, whose maintenance removes "
+            "files that are not its own. Name another --lake."
         )
 
 

@@ -125,15 +125,14 @@ SETTINGS: Mapping[str, Setting] = {
             "producer.id.expiration.ms",
             "producer_id_expiration_ms",
             WholeNumber(1, units=TIMES),
-            "Time in milliseconds after which an idle producer is forgotten; cleaning keeps the last batch of a "
-            "producer that is not.",
+            "Time in milliseconds after which an idle producer is forgotten. Until then cleaning keeps its last batch.",
         ),
         Setting(
             "log.cleaner.dedupe.buffer.size",
             "log_cleaner_dedupe_buffer_size",
             WholeNumber(24, units=SIZES),
-            "Size in bytes of Kafka's offset map, which ends a round of cleaning when it is full. Without it a round "
-            "never ends for that.",
+            "Size in bytes of Kafka's offset map. A round of cleaning ends when the map is full. Not set: the map is "
+            "unlimited.",
         ),
         Setting(
             "compaction.spread.bytes",
@@ -154,7 +153,7 @@ SETTINGS: Mapping[str, Setting] = {
             "publish.min.bytes",
             "publish_min_bytes",
             WholeNumber(0, units=SIZES),
-            "Bytes of final records from which a run of the sensor publishes a log at once.",
+            "A run of the sensor publishes a log when at least this many bytes of final records wait.",
             is_kafkas=False,
             removes_nothing=True,
         ),
@@ -243,7 +242,7 @@ LAKE_SETTINGS: Mapping[str, Setting] = {
             "verify",
             "verify",
             OneOf(("off", "weekly")),
-            "`weekly` proves a seventh of the lake every night, so the whole lake once a week.",
+            "`weekly` verifies a seventh of the lake every night, so the whole lake once a week.",
             is_kafkas=False,
         ),
         Setting(

@@ -1,8 +1,8 @@
 """What other programs did to the files of a lake.
 
-A look lists directories and reads commits. The job ``prove`` compares files of ``records`` from other engines with the
-archive once, and the result is stored as long as they are live. Each harm has the key of its log, so that a run for
-chosen logs shows only these.
+A look lists directories and reads commits. The job ``check_foreign_rows`` compares files of ``records`` from other
+engines with the archive once, and the result is stored as long as they are live. Each harm has the key of its log, so
+that a run for chosen logs shows only these.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class TablesSeen:
 
     lake: str
     findings: tuple[Finding, ...]
-    needs_proof: bool
+    needs_check: bool
     """Whether another engine wrote files of ``records`` that were not compared with the archive yet."""
 
     @property
@@ -75,19 +75,19 @@ class TablesSeen:
             offsets = _offsets(finding.start_offset, finding.end_offset)
             what = f"{finding.rule}: {finding.message}"
             made.append(Harm(what, log, names.get(log or ""), offsets, finding.severity))
-        for path, proof in sorted(differing.items()):
+        for path, answer in sorted(differing.items()):
             log = logs.get(storage.join(table_uri(self.lake, "records"), path))
-            made += _of_proof(path, proof, log, names)
+            made += _of_answer(path, answer, log, names)
         return tuple(made)
 
 
 def look_at_tables(lake: str) -> TablesSeen:
     """Compare tables and archive with the records of the last run; cheap, because no table is read.
 
-    The job ``prove`` records the present tables, so call this before it.
+    The job ``check_foreign_rows`` records the present tables, so call this before it.
     """
     return TablesSeen(
-        lake, tuple(table_state.cheap_check(lake)), needs_proof=bool(table_state.unproven_files(lake, "records"))
+        lake, tuple(table_state.cheap_check(lake)), needs_check=bool(table_state.unchecked_files(lake, "records"))
     )
 
 
@@ -96,22 +96,24 @@ def remember_tables(lake: str, run_id: str, as_of_ms: int) -> None:
     table_state.record_state(lake, run_id, as_of_ms)
 
 
-def differing_files(lake: str) -> dict[str, table_state.Proof]:
-    """Return live files of ``records`` from other engines that the job ``prove`` found to differ from the archive."""
-    proofs = table_state.read_state(lake).foreign.get("records", {})
-    differing = {path: proof for path, proof in proofs.items() if proof != "equal"}
+def differing_files(lake: str) -> dict[str, table_state.ForeignAnswer]:
+    """Return live files of ``records`` of other engines that differ from the archive (``check_foreign_rows``)."""
+    answers = table_state.read_state(lake).foreign.get("records", {})
+    differing = {path: answer for path, answer in answers.items() if answer != "equal"}
     if not differing:
         return {}
     live = {file.path for file in newest_files(lake, "records")}
-    return {path: proof for path, proof in differing.items() if path in live}
+    return {path: answer for path, answer in differing.items() if path in live}
 
 
-def _of_proof(path: str, proof: table_state.Proof, log: str | None, names: Mapping[str, str]) -> Iterator[Harm]:
-    if isinstance(proof, str):
-        text = f"the file {path} of another engine: {proof}"
+def _of_answer(
+    path: str, answer: table_state.ForeignAnswer, log: str | None, names: Mapping[str, str]
+) -> Iterator[Harm]:
+    if isinstance(answer, str):
+        text = f"the file {path} of another engine: {answer}"
         yield Harm(text, log, names.get(log or ""), "", Severity.WARNING)
         return
-    for of_log, start, end, what in proof:
+    for of_log, start, end, what in answer:
         text = f"rows-differ-from-archive: {what} (the file {path} of another engine)"
         yield Harm(text, of_log or log, names.get(of_log or log or ""), _offsets(start, end), Severity.ERROR)
 

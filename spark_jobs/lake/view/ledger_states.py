@@ -19,6 +19,24 @@ MEANINGS: Mapping[str, str] = {
 }
 """What each state means."""
 
+EVIDENCE: Mapping[str, str] = {
+    "high-watermark": "at or above the high watermark",
+    "transaction": "at or above the first offset of an open transaction",
+    "log-start-offset": "below the log start when the log was first ingested",
+    "stale-log-start": "below the first segment; the log start in the checkpoint file is outdated",
+    "remote-tier": "in the remote tier: the checkpoint file and the leader epochs both show it",
+    "cleaner-checkpoint": "below the offset up to which the broker's cleaner had cleaned",
+    "cleanup-policy": "the policy has `cleanup.policy: compact`, so gaps are allowed",
+    "no-explanation": "nothing explains the gap",
+    "trimmed-before-ingest": "the source removed the offsets before they were ingested",
+    "source-cleaned": "the source cleaned the offsets before they were ingested",
+    "marker-lost": "the marker of the transaction is lost",
+    "filled-late": "found in another copy later; published as a replacement",
+    "changed-after-publishing": "validated again with another result after the range was published",
+    "unreadable": "only of `loglake ledger`: the last segment cannot be read",
+}
+"""What each value of `evidence` means. In a corrupt range it is one of the reasons of quarantine instead."""
+
 STATES = tuple(MEANINGS)
 """Ledger states in the order in which they are shown."""
 

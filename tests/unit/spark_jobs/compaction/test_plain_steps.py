@@ -11,10 +11,10 @@ import pytest
 from logcore.columns.cleaning.newest_bits import NewestBits
 from logcore.logs.model.broker_line import BrokerLine
 from logcore.logs.model.topic_config import TopicConfig
-from spark_jobs.compaction import spread_cleaning, spread_steps
 from spark_jobs.compaction.aborted_offsets import Aborted
 from spark_jobs.compaction.key_hashes import Hashed
 from spark_jobs.compaction.log_cleaning import CleaningResult, CleaningTask, clean_log
+from spark_jobs.compaction.spread import spread_cleaning, spread_steps
 from spark_jobs.compaction.spread.plain_steps import OFFSET_SHIFT, REMAINS, TOMBSTONE, lost_offset
 from spark_jobs.compaction.spread.range_rows import HashRange, range_writer
 from tests import handmade

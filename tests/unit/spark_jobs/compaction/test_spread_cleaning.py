@@ -13,9 +13,9 @@ import pytest
 
 from logcore.logs.model.broker_line import BrokerLine
 from logcore.logs.model.topic_config import TopicConfig
-from spark_jobs.compaction import spread_cleaning, spread_steps
 from spark_jobs.compaction.aborted_offsets import Aborted
 from spark_jobs.compaction.log_cleaning import CleaningResult, CleaningTask, clean_log
+from spark_jobs.compaction.spread import spread_cleaning, spread_steps
 from spark_jobs.lake.segments.archive import Segment
 from tests import handmade
 from tests.in_process import InProcessExecutor
@@ -159,7 +159,7 @@ def test_the_map_begins_inside_of_a_segment_and_does_not_see_the_marker_in_front
 
 def test_an_aborted_record_in_a_segment_that_stays_as_it_is_refuses_the_round(result_of, monkeypatch):
     """The ledger knows of it, the log does not."""
-    for module in ("log_cleaning", "spread_steps"):
+    for module in ("log_cleaning", "spread.spread_steps"):
         monkeypatch.setattr(f"spark_jobs.compaction.{module}.aborted_of", lambda lake, log: Aborted.of([(0, 1)]))
     done = result_of({0: row(0, b"a"), 1: row(1, b"z")})
     assert done.unproven == "offset 0 belongs to an aborted transaction and is still there"

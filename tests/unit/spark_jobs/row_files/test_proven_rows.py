@@ -99,14 +99,14 @@ def test_rows_that_nobody_compared_stay_unproven_when_our_optimize_carries_them_
     lake = str(tmp_path)
     ours, theirs = published(lake, 0, 1), published(lake, 2, 3)
     table_state.record_state(lake, "run", 0)
-    assert table_state.unproven_files(lake, "records") == []
+    assert table_state.unchecked_files(lake, "records") == []
     written_again_by_another(lake, "records", theirs)
     result = merge(lake, ours, theirs)
     files = result.files
     commits.rewrite_files(lake, "records", [ours, theirs], files, "run-2", data_change=False)
-    assert [file.path for file in table_state.unproven_files(lake, "records")] == [files[0].path]
+    assert [file.path for file in table_state.unchecked_files(lake, "records")] == [files[0].path]
     table_state.record_state(lake, "run-2", 0, {"records": {files[0].path: "equal"}})
-    assert table_state.unproven_files(lake, "records") == []
+    assert table_state.unchecked_files(lake, "records") == []
 
 
 def test_deltalake_s_own_compaction_keeps_neither_digests_nor_application_versions(tmp_path):

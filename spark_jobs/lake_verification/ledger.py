@@ -25,10 +25,18 @@ from spark_jobs.lake.delta.tables import open_dataset, read_rows, table_uri
 from spark_jobs.lake.ledger.frontier import LedgerRow, with_published
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.store import storage
-from spark_jobs.lake_proof.files import offsets_of
-from spark_jobs.lake_proof.proof import DataUnreadable, LakeFinding, Proof, ProofCounts, Thing, finding, readable
-from spark_jobs.lake_proof.runs import HeldOffsets, OffsetRuns, joined
-from spark_jobs.lake_proof.state import StateTables
+from spark_jobs.lake_verification.files import offsets_of
+from spark_jobs.lake_verification.runs import HeldOffsets, OffsetRuns, joined
+from spark_jobs.lake_verification.state import StateTables
+from spark_jobs.lake_verification.verified_thing import (
+    DataUnreadable,
+    LakeFinding,
+    Thing,
+    ThingCounts,
+    ThingResult,
+    finding,
+    readable,
+)
 
 LISTED = 20
 """At most this many ranges of a log are named; further ones are only counted."""
@@ -53,7 +61,7 @@ def log_things(state: StateTables, facts: BatchFacts | None) -> Iterator[Thing]:
             name=f"log/{log}",
             identity=_identity(state, log, files, facts),
             size=0,
-            prove=_Prover(state, log, files, facts),
+            verify=_Verifier(state, log, files, facts),
         )
 
 
@@ -83,14 +91,14 @@ def _identity(state: StateTables, log: str, files: Sequence[LiveFile], facts: Ba
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
 
 
-class _Prover:
-    """The proof of one log."""
+class _Verifier:
+    """The verification of one log."""
 
     def __init__(self, state: StateTables, log: str, files: Sequence[LiveFile], facts: BatchFacts | None) -> None:
         self._given = state, log, files, facts
 
-    def __call__(self) -> Proof:
-        return prove_log(*self._given)
+    def __call__(self) -> ThingResult:
+        return verify_log(*self._given)
 
 
 class BatchFacts:
@@ -122,26 +130,26 @@ class BatchFacts:
                         before = found.get(row["segment_id"], (0, 0, 0))
                         found[row["segment_id"]] = tuple(map(sum, zip(before, now, strict=True)))  # type: ignore[assignment]
         except (DataUnreadable, FileNotFoundError):
-            return None  # the proof of the table's files reports it
+            return None  # the verification of the table's files reports it
         return cls(found)
 
 
-def prove_log(state: StateTables, log: str, files: Sequence[LiveFile], facts: BatchFacts | None) -> Proof:
+def verify_log(state: StateTables, log: str, files: Sequence[LiveFile], facts: BatchFacts | None) -> ThingResult:
     """Compare what the tables record about one log."""
     ledger = state.ledger.get(log, ())
-    proof = Proof(counts=ProofCounts(logs=1, ledger_ranges=len(ledger)))
+    result = ThingResult(counts=ThingCounts(logs=1, ledger_ranges=len(ledger)))
     said = _Said(state, log)
     if {"offset_ledger", "segments"} & state.unreadable:
-        return proof  # already a finding, and nothing to compare with
-    proof.findings += _tiling(said, ledger)
-    proof.findings += _segments(said, ledger)
+        return result  # already a finding, and nothing to compare with
+    result.findings += _tiling(said, ledger)
+    result.findings += _segments(said, ledger)
     if "validations" not in state.unreadable:
-        proof.findings += _validated(said, ledger, facts)
+        result.findings += _validated(said, ledger, facts)
     if "transactions" in state.tables and "transactions" not in state.unreadable:
-        proof.findings += _transactions(said, ledger)
+        result.findings += _transactions(said, ledger)
     if "records" in state.tables and "records" not in state.unreadable:
-        proof.findings += _rows(said, ledger, files)
-    return proof
+        result.findings += _rows(said, ledger, files)
+    return result
 
 
 class _Said:
@@ -319,7 +327,7 @@ def _transactions(said: _Said, ledger: Sequence[LedgerRow]) -> Iterator[LakeFind
         with readable():
             rows = read_rows(said.state.lake, "transactions", columns, [("log", "==", said.log)]).to_pylist()
     except (DataUnreadable, FileNotFoundError):
-        return  # the proof of the table's files reports it
+        return  # the verification of the table's files reports it
     for row in rows:
         first, last, marker = row["first_offset"], row["last_offset"], row["marker_offset"]
         if 0 <= first <= last < end and (marker is None or last < marker < end):
@@ -339,7 +347,7 @@ def _rows(said: _Said, ledger: Sequence[LedgerRow], files: Sequence[LiveFile]) -
         try:
             runs = offsets_of(state, "records", file).get(said.log)
         except (DataUnreadable, FileNotFoundError):
-            continue  # the proof of the file reports it; its rows are missing below
+            continue  # the verification of the file reports it; its rows are missing below
         if runs is not None:
             held.append(runs)
     rows = HeldOffsets.of(held)

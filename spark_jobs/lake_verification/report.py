@@ -1,4 +1,4 @@
-"""The output of a proof: on stdout a line for each finding, then a summary; on stderr its progress."""
+"""The output of a verification: on stdout a line for each finding, then a summary; on stderr its progress."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 from logcore.logs.model.findings import Finding, Severity, exit_code
 from logcore.storage.discovery import shown
-from spark_jobs.lake_proof.proof import LakeFinding
-from spark_jobs.lake_proof.proving import ProofResult
+from spark_jobs.lake_verification.verified_thing import LakeFinding
+from spark_jobs.lake_verification.whole_lake import LakeVerification
 
 
 @dataclass(slots=True)
 class Report:
-    """Lines of one proof; ``form`` is ``text`` or ``jsonl``."""
+    """Lines of one verification; ``form`` is ``text`` or ``jsonl``."""
 
     form: str
     severities: Counter[Severity] = field(default_factory=Counter)
@@ -34,28 +34,28 @@ class Report:
     def step(self, done: int, total: int, name: str) -> None:
         """Show the progress if stderr is a terminal."""
         if self._is_shown:
-            sys.stderr.write(f"\r\x1b[K{done} of {total} proved, {shown(name)[:100]}")
+            sys.stderr.write(f"\r\x1b[K{done} of {total} verified, {shown(name)[:100]}")
             sys.stderr.flush()
 
-    def finish(self, outcome: ProofResult) -> int:
+    def finish(self, outcome: LakeVerification) -> int:
         """Print the summary; return the exit code."""
         self._clear()
-        summary: dict[str, Any] = asdict(outcome.proof.counts)
+        summary: dict[str, Any] = asdict(outcome.result.counts)
         summary["skipped"] = {"sample": outcome.skipped["sample"], "resume": outcome.skipped["resume"]}
         summary["findings"] = {str(severity): self.severities[severity] for severity in Severity}
         sys.stdout.write(_line({"summary": summary}) if self.form == "jsonl" else self._summary(outcome))
         return exit_code(self._kinds.values())
 
-    def _summary(self, outcome: ProofResult) -> str:
-        counts = outcome.proof.counts
+    def _summary(self, outcome: LakeVerification) -> str:
+        counts = outcome.result.counts
         counted = ", ".join(f"{self.severities[severity]} {severity}" for severity in reversed(Severity))
         left = " and ".join(f"{number} by --{name}" for name, number in sorted(outcome.skipped.items()))
         return (
             f"{counts.archive_files} archived files, {counts.archive_bytes} bytes; {counts.table_files} table files, "
             f"{counts.table_bytes} bytes; {counts.logs} logs, {counts.ledger_ranges} ranges of offsets\n"
-            f"{counts.rows} rows: {counts.rows_by_digest} proved by digest, {counts.rows_by_archive} by the archive, "
+            f"{counts.rows} rows: {counts.rows_by_digest} verified by digest, {counts.rows_by_archive} by the archive, "
             f"{counts.rows_not_provable} not provable\n"
-            f"{f'not proved now: {left}' + chr(10) if left else ''}findings: {counted}\n"
+            f"{f'not verified now: {left}' + chr(10) if left else ''}findings: {counted}\n"
         )
 
     def _clear(self) -> None:

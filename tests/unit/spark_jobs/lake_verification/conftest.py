@@ -12,14 +12,14 @@ from tests import handmade
 from tests.broker_directory import OTHER_TOPIC_ID, LogDirectory, Partition
 from tests.in_process import without_spark
 from tests.spark.cycle import Lake
-from tests.unit.spark_jobs.lake_proof.lakes import Verified, verify
+from tests.unit.spark_jobs.lake_verification.lakes import Verified, verify
 
 
 @pytest.fixture(scope="session")
 def made_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Partition]:
     """Offsets 0-29 of orders-0 in three segments and three files, 30-34 above the high watermark; twelve of
     payments-0, eight of them in an aborted and four in a committed transaction."""
-    folder = tmp_path_factory.mktemp("lake_proof")
+    folder = tmp_path_factory.mktemp("lake_verification")
     source, lake = LogDirectory(folder / "source"), Lake(folder / "lake")
     orders, payments = source.partition("orders-0"), source.partition("payments-0", OTHER_TOPIC_ID)
     transactional = {"producer_id": 9, "producer_epoch": 0, "attributes": handmade.TRANSACTIONAL}

@@ -15,17 +15,17 @@ from spark_jobs import launch
 from spark_jobs.contracts import (
     CompactionConfig,
     JobReport,
-    MaintainConfig,
     RebuildIndexesConfig,
     ReplaceConfig,
     RetentionConfig,
+    TidyArchiveConfig,
 )
 from spark_jobs.lake.errors import ConcurrentChange, UsageError
 from spark_jobs.lake.lineage import lineage
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.store import storage
-from spark_jobs.maintain import archive_removal
-from spark_jobs.maintain import job as maintain
+from spark_jobs.tidy_archive import archive_removal
+from spark_jobs.tidy_archive import job as tidy_archive
 from tests import handmade
 from tests.broker_directory import LogDirectory
 from tests.spark.archived import append_segment, files, ledger, live, spans, tables
@@ -40,7 +40,7 @@ POLICY = "topics: {orders: {cleanup.policy: delete, retention.ms: 1, file.delete
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """orders: a segment of ten with side files, then one that came in three slices of five; all published."""
-    folder = tmp_path_factory.mktemp("maintain")
+    folder = tmp_path_factory.mktemp("tidy_archive")
     source, lake = LogDirectory(folder / "source"), Lake(folder / "lake")
     orders = source.partition("orders-0")
     append_segment(orders, [(b"k", b"v")] * 10, 1_700_000_001_000)
@@ -70,8 +70,8 @@ def retain(lake: Lake, as_of_ms: int = RETIRED_AT) -> None:
 def keep_tidy(lake: Lake, **more: object) -> JobReport:
     """With nobody else at the lake, unless told otherwise."""
     settings = {"as_of_ms": AS_OF_MS, "apply": True, "force": True, "orphan_after_ms": 0} | more
-    config = MaintainConfig(str(lake.path), "tidy", policies=str(lake.path.parent / "policies.yaml"), **settings)
-    return launch.run("maintain", config)
+    config = TidyArchiveConfig(str(lake.path), "tidy", policies=str(lake.path.parent / "policies.yaml"), **settings)
+    return launch.run("tidy_archive", config)
 
 
 def plant(lake: Lake, name: str) -> Path:
@@ -396,12 +396,12 @@ def test_a_full_disk_leaves_the_slices_and_the_next_run_joins_them(lake, monkeyp
 def test_a_plan_that_another_commit_overtook_deletes_and_merges_nothing(lake):
     retain(lake)
     settings = {"policies": str(lake.path.parent / "policies.yaml"), "apply": True, "force": True}
-    config = MaintainConfig(str(lake.path), "late", AS_OF_MS, orphan_after_ms=0, **settings)
-    late = maintain.plan(config)
+    config = TidyArchiveConfig(str(lake.path), "late", AS_OF_MS, orphan_after_ms=0, **settings)
+    late = tidy_archive.plan(config)
     keep_tidy(lake)
     before, versions = files(lake.path / "archive"), lake.versions()
     with pytest.raises(ConcurrentChange):
-        maintain.apply(late, config)
+        tidy_archive.apply(late, config)
     assert files(lake.path / "archive") == before
     assert lake.versions() == versions
 
@@ -427,8 +427,8 @@ def test_what_is_named_by_a_live_row_is_never_in_a_plan_to_delete(lake):
     retain(lake)
     keep_tidy(lake)
     for as_of_ms in (AS_OF_MS, AS_OF_MS + 100 * DAY):
-        config = MaintainConfig(str(lake.path), "look", as_of_ms, force=True, orphan_after_ms=0)
-        made = maintain.plan(config)
+        config = TidyArchiveConfig(str(lake.path), "look", as_of_ms, force=True, orphan_after_ms=0)
+        made = tidy_archive.plan(config)
         named = {str(Path(row["path"]).parent) for row in lake.rows("segments") if row["retired_ms"] is None}
         going = {str(Path(file.path).parent) for file in (*made.removal.files, *made.removal.orphans)}
         assert not named & going

@@ -1,7 +1,7 @@
 """Statistics in the footers of Parquet files, read by a process of their own.
 
 A damaged footer can end the process that reads its columns with Arrow, by a C++ exception that Python cannot catch. So
-a child process reads first. If it dies, the file is damaged, another child is started, and the proof continues.
+a child process reads first. If it dies, the file is damaged, another child is started, and the verification continues.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Any, Self
 
 from spark_jobs.lake.delta.live_files import open_parquet
-from spark_jobs.lake_proof.proof import DataUnreadable
+from spark_jobs.lake_verification.verified_thing import DataUnreadable
 
 GroupStatistics = dict[str, tuple[Any, Any, int | None]]
 """By column: least value, greatest value (None: not recorded) and number of nulls."""

@@ -1,4 +1,4 @@
-"""``maintain``: delete archive files that are no longer needed, and join small slices.
+"""``tidy_archive``: delete archive files that are no longer needed, and join small slices.
 
     plan     what may be removed, and why the rest is kept; which slices fit together  (driver, no JVM)
     delete   rows first, in one commit, then the files                                 (driver)
@@ -19,24 +19,24 @@ import pyarrow as pa
 
 from logcore.logs.model.findings import found
 from logcore.segments.filenames import segment_file_name
-from spark_jobs.contracts import JobReport, LogChange, MaintainConfig
+from spark_jobs.contracts import JobReport, LogChange, TidyArchiveConfig
 from spark_jobs.lake.delta import commits
 from spark_jobs.lake.delta.commits import TableVersions
 from spark_jobs.lake.delta.tables import VALIDATIONS, read_rows
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
-from spark_jobs.lake.segments import archive, removals, upkeep_actions
+from spark_jobs.lake.segments import archive, maintenance_actions, removals
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.segments.validations import RULES_VERSION
 from spark_jobs.lake.setup.policies import read_policies
 from spark_jobs.lake.store import storage
-from spark_jobs.maintain import archive_removal
-from spark_jobs.maintain.archive_removal import Clocks, LakeFile, RemovalPlan
-from spark_jobs.maintain.mergeable_slices import Slices, mergeable
 from spark_jobs.tasks.executor import run_tasks
 from spark_jobs.tasks.merged_segment import MergedSlices, NotMerged, SegmentMergeTask, merge_slices
 from spark_jobs.tasks.segment_pass import ValidatedSegment
+from spark_jobs.tidy_archive import archive_removal
+from spark_jobs.tidy_archive.archive_removal import Clocks, LakeFile, RemovalPlan
+from spark_jobs.tidy_archive.mergeable_slices import Slices, mergeable
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
@@ -52,7 +52,7 @@ COUNTS = ("batches", "records", "control_records", "file_bytes", "valid_bytes", 
 
 
 @dataclass(frozen=True, slots=True)
-class MaintainPlan:
+class TidyArchivePlan:
     """The work to do. The dry run prints it."""
 
     removal: RemovalPlan
@@ -107,7 +107,7 @@ class MaintainPlan:
         }
 
 
-def plan(config: MaintainConfig) -> MaintainPlan:
+def plan(config: TidyArchiveConfig) -> TidyArchivePlan:
     """List the archive's files, then read the tables.
 
     Raises:
@@ -133,10 +133,10 @@ def plan(config: MaintainConfig) -> MaintainPlan:
     unfinished = removals.unfinished(lake)
     unrecorded = {each.replacement.segment_id for each in unfinished.actions if each.replacement is not None}
     removal = archive_removal.plan_removal(lake, segments, files, policies, clocks, unrecorded)
-    return MaintainPlan(
+    return TidyArchivePlan(
         removal=replace(removal, orphans=tuple(f for f in removal.orphans if not _is_taken_up(f, merges))),
         merges=merges,
-        unrecorded=tuple(upkeep_actions.unrecorded(lake, segments)),
+        unrecorded=tuple(maintenance_actions.unrecorded(lake, segments)),
         unmarked=unfinished.ledgers,
         stale=tuple(_stale(lake, segments, validations)),
         versions=versions | {s.log: versions.get(s.log) for s in segments},
@@ -147,7 +147,7 @@ def plan(config: MaintainConfig) -> MaintainPlan:
     )
 
 
-def apply(plan: MaintainPlan, config: MaintainConfig, executor: Executor | None = None) -> JobReport:
+def apply(plan: TidyArchivePlan, config: TidyArchiveConfig, executor: Executor | None = None) -> JobReport:
     """Delete, merge and record. Without ``config.apply`` only report the plan.
 
     Raises:
@@ -158,16 +158,16 @@ def apply(plan: MaintainPlan, config: MaintainConfig, executor: Executor | None 
         return report
     lake, run_id = config.lake, config.run_id
     removals.mark_ledgers(lake, run_id, plan.unmarked)  # a border inside a batch is counted in the batch itself
-    upkeep_actions.record(lake, run_id, plan.unrecorded)
+    maintenance_actions.record(lake, run_id, plan.unrecorded)
     # A partial write is not reported.
     going = [(file.path, file.size) for file in plan.removal.orphans if not archive_removal.is_unfinished(file.path)]
-    upkeep_actions.record(lake, run_id, upkeep_actions.orphans(lake, going, config.as_of_ms))
+    maintenance_actions.record(lake, run_id, maintenance_actions.orphans(lake, going, config.as_of_ms))
     removed, failed = archive_removal.remove(lake, plan.removal, plan.versions, run_id, plan.clocks)
     moved = {segment.log for segment in plan.removal.segments}
     versions = {log: (version or 0) + 1 if log in moved else version for log, version in plan.versions.items()}
     done, placed = _merge(plan, config, executor, versions)
     segments = archive.read_segments(lake, live=False)
-    upkeep_actions.record(lake, run_id, upkeep_actions.unrecorded(lake, segments))
+    maintenance_actions.record(lake, run_id, maintenance_actions.unrecorded(lake, segments))
     removals.mark_ledgers(lake, run_id, removals.unfinished(lake).ledgers)
     validated = {row["segment_id"]: row for row in read_rows(lake, "validations", ["segment_id"]).to_pylist()}
     _forget(config, list(_stale(lake, segments, validated)))
@@ -190,15 +190,16 @@ def apply(plan: MaintainPlan, config: MaintainConfig, executor: Executor | None 
     )
 
 
-def _clocks(config: MaintainConfig) -> Clocks:
+def _clocks(config: TidyArchiveConfig) -> Clocks:
     longest, orphan = config.longest_run_ms, config.orphan_after_ms
     if config.force:
         longest = 0
     elif orphan < max(LEAST_ORPHAN_MS, 2 * longest) or longest <= 0:
         raise UsageError(
-            f"maintain: files that no row names would be deleted after {orphan} ms, while a run may take {longest} ms. "
-            f"The minimum is twice the longest run and at least {LEAST_ORPHAN_MS} ms, seven days: such a file may be a "
-            "copy that waits for its commit. Request more, or set `force` if nothing else reads or writes this lake."
+            f"tidy_archive: files that no row names would be deleted after {orphan} ms, while a run may take {longest} "
+            f"ms. The minimum is twice the longest run and at least {LEAST_ORPHAN_MS} ms, seven days: such a file "
+            "may be a copy that waits for its commit. Request more, or set `force` if nothing else uses this "
+            "lake."
         )
     return Clocks(config.as_of_ms, storage.clock_ms(config.lake), longest, orphan)
 
@@ -221,7 +222,7 @@ def _stale(lake: str, segments: Iterable[Segment], validations: Mapping[str, Any
         yield from (identity for identity in gone if identity in noted or identity in validations)
 
 
-def _forget(config: MaintainConfig, ids: Sequence[str]) -> None:
+def _forget(config: TidyArchiveConfig, ids: Sequence[str]) -> None:
     """Delete the rows of merged slices. Rows of ``validations`` go first, so that none remains without its batches."""
     if ids:
         for name in ("validations", "batches"):
@@ -232,7 +233,7 @@ def _forget(config: MaintainConfig, ids: Sequence[str]) -> None:
 
 
 def _merge(
-    plan: MaintainPlan, config: MaintainConfig, executor: Executor | None, versions: Mapping[str, int | None]
+    plan: TidyArchivePlan, config: TidyArchiveConfig, executor: Executor | None, versions: Mapping[str, int | None]
 ) -> tuple[list[tuple[Slices, Segment]], list[PlacedFinding]]:
     """Join slices, write their rows, and swap the segments.
 
@@ -263,7 +264,7 @@ def _merge(
     return [(slices, merged.segment) for slices, merged in done], placed
 
 
-def _task(plan: MaintainPlan, lake: str, slices: Slices) -> SegmentMergeTask:
+def _task(plan: TidyArchivePlan, lake: str, slices: Slices) -> SegmentMergeTask:
     return SegmentMergeTask(
         lake,
         slices.segments,
@@ -274,7 +275,7 @@ def _task(plan: MaintainPlan, lake: str, slices: Slices) -> SegmentMergeTask:
     )
 
 
-def _validated(plan: MaintainPlan, config: MaintainConfig, done: Sequence[tuple[Slices, MergedSlices]]) -> None:
+def _validated(plan: TidyArchivePlan, config: TidyArchiveConfig, done: Sequence[tuple[Slices, MergedSlices]]) -> None:
     """Write rows of ``batches``, then of ``validations``, for the joined segments that have none."""
     expected = TableVersions(plan.table_versions)
     new = [(slices, merged.segment, merged.validated) for slices, merged in done if merged.validated is not None]

@@ -1,4 +1,4 @@
-"""``prove``: compares files of ``records`` that other engines wrote with the archive. It reads nothing else.
+"""``check_foreign_rows``: compares files of ``records`` that other engines wrote with the archive, and nothing else.
 
     plan     live files that commits of other engines added with changed data since the table was recorded     (driver)
     compare  their rows with the archive, and with other files of the same offsets, by threads                 (driver)
@@ -19,19 +19,19 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from logcore.logs.model.findings import found
-from spark_jobs.contracts import JobReport, ProveConfig
+from spark_jobs.contracts import CheckForeignRowsConfig, JobReport
 from spark_jobs.lake.delta import table_state
 from spark_jobs.lake.delta.live_files import LiveFile, live_files, open_parquet
-from spark_jobs.lake.delta.table_state import Proof
+from spark_jobs.lake.delta.table_state import ForeignAnswer
 from spark_jobs.lake.delta.tables import open_table, table_uri
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.store import storage
-from spark_jobs.lake_proof.comparison import SCHEMA, Archive, Comparison, Range, RowComparison, as_answer, by_log
-from spark_jobs.lake_proof.files import CHUNK_ROWS, comparison_findings
-from spark_jobs.lake_proof.proof import DataUnreadable, readable
-from spark_jobs.lake_proof.runs import HeldOffsets, OffsetRuns
+from spark_jobs.lake_verification.comparison import SCHEMA, Archive, Comparison, Range, RowComparison, as_answer, by_log
+from spark_jobs.lake_verification.files import CHUNK_ROWS, comparison_findings
+from spark_jobs.lake_verification.runs import HeldOffsets, OffsetRuns
+from spark_jobs.lake_verification.verified_thing import DataUnreadable, readable
 
 if TYPE_CHECKING:
     from spark_jobs.tasks.executor import Executor
@@ -41,14 +41,14 @@ THREADS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class ProvePlan:
+class CheckForeignRowsPlan:
     """The files to compare. The dry run prints it."""
 
     files: tuple[LiveFile, ...]
     """Files with rows of other engines that were not compared yet."""
     beside: Mapping[str, tuple[str, ...]]
     """For each file: live files that may have the same offsets."""
-    known: Mapping[str, Proof]
+    known: Mapping[str, ForeignAnswer]
     """Answers of earlier runs for files that are still live."""
 
     @property
@@ -70,24 +70,24 @@ class ProvePlan:
 class _Answers:
     """Results by file."""
 
-    by_file: dict[str, Proof] = field(default_factory=dict)
+    by_file: dict[str, ForeignAnswer] = field(default_factory=dict)
     differences: list[tuple[LiveFile, Comparison]] = field(default_factory=list)
     rows: int = 0
 
 
-def plan(config: ProveConfig) -> ProvePlan:
+def plan(config: CheckForeignRowsConfig) -> CheckForeignRowsPlan:
     """Find files that other engines added with changed data, and that no run has compared."""
     table = open_table(config.lake, TABLE)
     if table is None:
-        return ProvePlan((), {}, {})
+        return CheckForeignRowsPlan((), {}, {})
     state = table_state.read_state(config.lake)
     live = {file.path: file for file in live_files(table)}
     known = {path: answer for path, answer in state.foreign.get(TABLE, {}).items() if path in live}
-    new = table_state.unproven_files(config.lake, TABLE)
-    return ProvePlan(tuple(new), {file.path: _beside(file, live) for file in new}, known)
+    new = table_state.unchecked_files(config.lake, TABLE)
+    return CheckForeignRowsPlan(tuple(new), {file.path: _beside(file, live) for file in new}, known)
 
 
-def apply(plan: ProvePlan, config: ProveConfig, executor: Executor | None) -> JobReport:
+def apply(plan: CheckForeignRowsPlan, config: CheckForeignRowsConfig, executor: Executor | None) -> JobReport:
     """Compare the files, record the answers and report differences."""
     logs = sorted(archive.read_logs(config.lake))
     archived = Archive.of(config.lake, logs) if plan.files else None

@@ -1,4 +1,4 @@
-"""What ``maintain`` did to segments, recorded in ``log_actions``.
+"""What ``tidy_archive`` did to segments, recorded in ``log_actions``.
 
     merge           a slice's bytes are in a larger file now                        (one row per slice)
     delete          a retired segment's files were deleted                          (one row per segment)

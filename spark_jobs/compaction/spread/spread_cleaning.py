@@ -42,7 +42,7 @@ from spark_jobs.compaction.spread.plain_steps import (
     write_rows,
 )
 from spark_jobs.compaction.spread.run import SpreadPlan, SpreadRun
-from spark_jobs.compaction.spread_steps import (
+from spark_jobs.compaction.spread.spread_steps import (
     clean_group,
     plan_round,
     prove_newest,

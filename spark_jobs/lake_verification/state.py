@@ -23,13 +23,13 @@ from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.segments.archive import LogRow, Segment
 from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
 from spark_jobs.lake.store import storage
-from spark_jobs.lake_proof.footers import Footers
-from spark_jobs.lake_proof.proof import DataUnreadable, LakeFinding, finding, readable
+from spark_jobs.lake_verification.footers import Footers
+from spark_jobs.lake_verification.verified_thing import DataUnreadable, LakeFinding, finding, readable
 from spark_jobs.row_files.archived_bytes import ArchivedBytes
 
 if TYPE_CHECKING:
-    from spark_jobs.lake_proof.commits import TableLog
-    from spark_jobs.lake_proof.runs import OffsetRuns
+    from spark_jobs.lake_verification.commits import TableLog
+    from spark_jobs.lake_verification.runs import OffsetRuns
 
 RECORD_TABLES = ("records", "records_uncommitted")
 STATE_FILE = "tables.json"
@@ -49,7 +49,7 @@ def way_out(table: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OpenedTable:
-    """A table at the version that is proved."""
+    """A table at the version that is verified."""
 
     name: str
     table: DeltaTable
@@ -285,7 +285,7 @@ def _has_archive(lake: str) -> bool:
 
 
 def of_log(segment: Segment) -> dict[str, Any]:
-    """Return the log of a segment, as :func:`~spark_jobs.lake_proof.proof.finding` takes it."""
+    """Return the log of a segment, as :func:`~spark_jobs.lake_verification.verified_thing.finding` takes it."""
     return {"log": segment.log, "topic": segment.topic, "partition": segment.partition}
 
 

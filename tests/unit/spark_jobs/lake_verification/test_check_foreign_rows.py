@@ -1,4 +1,4 @@
-"""The job `prove`: what other engines wrote between two runs is compared with the archive once, and remembered."""
+"""The job `check_foreign_rows`: what other engines wrote is compared with the archive once, and remembered."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from spark_jobs.contracts import JobReport, ProveConfig
+from spark_jobs.check_foreign_rows import job as check_foreign_rows
+from spark_jobs.contracts import CheckForeignRowsConfig, JobReport
 from spark_jobs.lake.delta import table_state
 from spark_jobs.launch import run
-from spark_jobs.prove import job as prove
 from tests.spark.cycle import AS_OF_MS, Lake
 
 pytestmark = pytest.mark.slow
@@ -30,12 +30,12 @@ def table(lake: Lake) -> DeltaTable:
     return DeltaTable(str(lake.path / "tables" / "records"))
 
 
-def config(lake: Lake, **given: Any) -> ProveConfig:
-    return ProveConfig(str(lake.path), "prove", AS_OF_MS, **given)
+def config(lake: Lake, **given: Any) -> CheckForeignRowsConfig:
+    return CheckForeignRowsConfig(str(lake.path), "check_foreign_rows", AS_OF_MS, **given)
 
 
 def ask(lake: Lake, **given: Any) -> JobReport:
-    return run("prove", config(lake, **given))
+    return run("check_foreign_rows", config(lake, **given))
 
 
 def answers(lake: Lake) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def differing(report: JobReport) -> list[tuple[int, int]]:
 
 
 def test_a_lake_that_only_we_write_to_has_nothing_to_prove(recorded):
-    made = prove.plan(config(recorded))
+    made = check_foreign_rows.plan(config(recorded))
     assert made.is_empty
     assert not made.needs_executor
     assert made.as_dict() == {"files": [], "answers": {}}
@@ -60,7 +60,7 @@ def test_rows_that_were_written_anew_and_are_the_same_are_equal_and_remembered(r
     assert report.findings == ()
     assert list(report.plan["answers"].values()) == ["equal"]
     assert answers(recorded) == report.plan["answers"]
-    again = prove.plan(config(recorded))
+    again = check_foreign_rows.plan(config(recorded))
     assert again.is_empty
     assert again.as_dict()["answers"] == report.plan["answers"]
 
@@ -106,7 +106,7 @@ def test_doubled_rows_are_found_within_a_file(recorded):
 
 def test_files_that_were_only_merged_are_not_read(recorded):
     table(recorded).optimize.compact()
-    assert prove.plan(config(recorded)).is_empty
+    assert check_foreign_rows.plan(config(recorded)).is_empty
 
 
 def test_the_answer_of_a_file_that_is_live_no_more_is_forgotten(recorded):
@@ -130,7 +130,7 @@ def test_rows_whose_bytes_are_gone_are_not_provable(recorded):
 def test_a_file_that_cannot_be_read_is_a_difference_and_the_others_are_compared(recorded):
     table(recorded).update(predicate="topic = 'orders' AND offset = 13", updates={"leader_epoch": "0"})
     table(recorded).update(predicate="topic = 'payments'", updates={"leader_epoch": "0"})
-    made = prove.plan(config(recorded))
+    made = check_foreign_rows.plan(config(recorded))
     of_payments = next(file for file in made.files if file.partition_values["topic"] == "payments")
     path = recorded.path / "tables" / "records" / of_payments.path
     path.write_bytes(b"PAR1" + bytes(path.stat().st_size - 8) + b"PAR1")

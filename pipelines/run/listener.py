@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from logcore.exit_codes import ExitCode
 from logcore.logs.model.findings import Finding, found
-from pipelines.run.questions import CheckAnswer
+from pipelines.run.check_definitions import CheckAnswer
 from spark_jobs.contracts import JobConfig, JobReport
 from spark_jobs.lake.view.open_findings import path_findings
 

@@ -1,8 +1,8 @@
 """Data files of a table: they exist, are complete and undamaged, and have the recorded rows and statistics.
 
 A file is read once. During this pass its row digest is computed again, least and greatest values are compared with the
-Delta log and the footer, and offsets of records are kept for the proof of their logs. Rows of ``records`` that no
-digest proves are compared with the archive in the same pass.
+Delta log and the footer, and offsets of records are kept for the verification of their logs. Rows of ``records`` that
+no digest verifies are compared with the archive in the same pass.
 """
 
 from __future__ import annotations
@@ -21,12 +21,20 @@ from spark_jobs.lake.delta import row_digest
 from spark_jobs.lake.delta.live_files import LiveFile, open_parquet
 from spark_jobs.lake.delta.tables import TABLES, table_uri
 from spark_jobs.lake.store import storage
-from spark_jobs.lake_proof.commits import TableLog, read_table_log
-from spark_jobs.lake_proof.comparison import SCHEMA, Archive, RowComparison, by_log
-from spark_jobs.lake_proof.footers import GroupStatistics
-from spark_jobs.lake_proof.proof import DataUnreadable, LakeFinding, Proof, ProofCounts, Thing, finding, readable
-from spark_jobs.lake_proof.runs import OffsetRuns
-from spark_jobs.lake_proof.state import RECORD_TABLES, StateTables, way_out
+from spark_jobs.lake_verification.commits import TableLog, read_table_log
+from spark_jobs.lake_verification.comparison import SCHEMA, Archive, RowComparison, by_log
+from spark_jobs.lake_verification.footers import GroupStatistics
+from spark_jobs.lake_verification.runs import OffsetRuns
+from spark_jobs.lake_verification.state import RECORD_TABLES, StateTables, way_out
+from spark_jobs.lake_verification.verified_thing import (
+    DataUnreadable,
+    LakeFinding,
+    Thing,
+    ThingCounts,
+    ThingResult,
+    finding,
+    readable,
+)
 
 CHUNK_ROWS = 65_536
 LISTED = 20
@@ -45,18 +53,18 @@ def file_things(state: StateTables, archived: Archive) -> Iterator[Thing]:
                 name=f"file/{name}/{file.path}",
                 identity=_identity(state, name, file, digests.get(file.path)),
                 size=file.size,
-                prove=_Prover(state, archived, name, file),
+                verify=_Verifier(state, archived, name, file),
             )
 
 
-class _Prover:
-    """The proof of one file."""
+class _Verifier:
+    """The verification of one file."""
 
     def __init__(self, state: StateTables, archived: Archive, name: str, file: LiveFile) -> None:
         self._state, self._archived, self._name, self._file = state, archived, name, file
 
-    def __call__(self) -> Proof:
-        return prove_file(self._state, self._archived, self._name, self._file)
+    def __call__(self) -> ThingResult:
+        return verify_file(self._state, self._archived, self._name, self._file)
 
 
 def _identity(state: StateTables, name: str, file: LiveFile, digest: str | None) -> str:
@@ -69,30 +77,30 @@ def _identity(state: StateTables, name: str, file: LiveFile, digest: str | None)
     return hashlib.sha256(json.dumps([there, said], sort_keys=True, default=str).encode()).hexdigest()
 
 
-def prove_file(state: StateTables, archived: Archive, name: str, file: LiveFile) -> Proof:
+def verify_file(state: StateTables, archived: Archive, name: str, file: LiveFile) -> ThingResult:
     """Read one file to its end; add its offsets of each log to ``state.offsets``."""
-    proof = Proof(counts=ProofCounts(table_files=1))
+    result = ThingResult(counts=ThingCounts(table_files=1))
     where = _Place(state, name, file)
     try:
         size = storage.stat(where.path).size
     except (FileNotFoundError, NotADirectoryError):
-        proof.findings.append(where.finding("table-file-missing", f"it is gone. {way_out(name)}"))
-        return proof
+        result.findings.append(where.finding("table-file-missing", f"it is gone. {way_out(name)}"))
+        return result
     if size != file.size:
         message = f"it has {size} bytes, its commit records {file.size}. {way_out(name)}"
-        proof.findings.append(where.finding("table-file-size", message))
-    proof.counts.table_bytes = size
+        result.findings.append(where.finding("table-file-size", message))
+    result.counts.table_bytes = size
     try:
         with readable():
             recorded = read_table_log(state, name).contents.get(file.path)
             if recorded is not None and recorded != row_digest.of_bytes(where.path):
                 message = f"its bytes are not those that were written. {way_out(name)}"
-                proof.findings.append(where.finding("table-file-damaged", message))
-            _Reader(state, archived, where, proof).read()
+                result.findings.append(where.finding("table-file-damaged", message))
+            _Reader(state, archived, where, result).read()
     except (DataUnreadable, FileNotFoundError) as error:
         rule = "page-checksum-differs" if "checksum" in str(error).lower() else "table-file-damaged"
-        proof.findings.append(where.finding(rule, f"it cannot be read: {error}. {way_out(name)}"))
-    return proof
+        result.findings.append(where.finding(rule, f"it cannot be read: {error}. {way_out(name)}"))
+    return result
 
 
 class _Place:
@@ -126,8 +134,8 @@ class _Place:
 class _Reader:
     """One pass over a file."""
 
-    def __init__(self, state: StateTables, archived: Archive, where: _Place, proof: Proof) -> None:
-        self._state, self._archived, self._where, self._proof = state, archived, where, proof
+    def __init__(self, state: StateTables, archived: Archive, where: _Place, result: ThingResult) -> None:
+        self._state, self._archived, self._where, self._verified = state, archived, where, result
         self._spec = TABLES[where.table]
         self._bounds = _Bounds(tuple(name for name in self._spec.statistics if name not in self._spec.partition_by))
         self._runs: LogRuns = {}
@@ -157,7 +165,7 @@ class _Reader:
                     compared.take(rows.select(SCHEMA.names))
             rows_read = digest.rows
             if is_records:
-                self._proof.counts.rows = rows_read
+                self._verified.counts.rows = rows_read
             if file.rows != rows_read:
                 self._say("table-file-damaged", f"it has {rows_read} rows, its commit records {file.rows}.")
             self._statistics(footer, has_digest=recorded is not None)
@@ -169,14 +177,14 @@ class _Reader:
             if is_records:
                 compared = self._compared_again(schema)
         elif recorded is not None and is_records:
-            self._proof.counts.rows_by_digest = rows_read
+            self._verified.counts.rows_by_digest = rows_read
         if compared is not None:
             self._result(compared)
         elif recorded is None:
-            self._proof.undigested.append(table)
+            self._verified.undigested.append(table)
 
     def _say(self, rule: str, message: str, **place: Any) -> None:
-        self._proof.findings.append(self._where.finding(rule, f"{message} {way_out(self._where.table)}", **place))
+        self._verified.findings.append(self._where.finding(rule, f"{message} {way_out(self._where.table)}", **place))
 
     def _declared(self, parquet: pq.ParquetFile) -> pa.Schema | None:
         """Return the declared columns of the file; None if columns that identify rows are missing."""
@@ -224,7 +232,7 @@ class _Reader:
         for log, runs in self._runs.items():
             if not runs.rises:
                 place = self._where.finding("rows-out-of-order", "its rows are not in offset order.", log)
-                self._proof.findings.append(place)
+                self._verified.findings.append(place)
             known = self._state.topic_of(log)
             if known is not None and known != topic:
                 self._say("rows-differ-from-ledger", f"its rows are of topic {known} by their log.", log=log)
@@ -254,9 +262,9 @@ class _Reader:
 
     def _result(self, compared: RowComparison) -> None:
         result, table = compared.finish(), self._where.table
-        self._proof.counts.rows_by_archive = result.equal
-        self._proof.counts.rows_not_provable = result.unproved
-        self._proof.findings += [
+        self._verified.counts.rows_by_archive = result.equal
+        self._verified.counts.rows_not_provable = result.unproved
+        self._verified.findings += [
             self._where.finding(rule, text, log, start_offset=start, end_offset=end)
             for rule, log, start, end, text in comparison_findings(table, result.ranges(), result.doubts())
         ]
@@ -282,7 +290,7 @@ def comparison_findings(
         if at == LISTED:
             break
     for log, start, end, why in doubts:
-        text = f"offsets [{start}, {end}) cannot be proved: the file has no row digest, and {why}."
+        text = f"offsets [{start}, {end}) cannot be verified: the file has no row digest, and {why}."
         yield "not-provable", log, start, end, text
 
 
@@ -291,7 +299,7 @@ def _without(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
 
 
 def offsets_of(state: StateTables, table: str, file: LiveFile) -> LogRuns:
-    """Return which offsets a file has, by log; read the file if its proof was left out.
+    """Return which offsets a file has, by log; read the file if its verification was left out.
 
     Raises:
         DataUnreadable: The file is damaged.

@@ -1,4 +1,4 @@
-"""The weekly proof of each lake: a seventh of it every night, as the check ``lake_proved``.
+"""The weekly verification of each lake: a seventh of it every night, as the check ``lake_verified``.
 
 It only reads, and takes no lease: runs of the lake continue meanwhile.
 """
@@ -11,28 +11,28 @@ import dagster as dg
 from logcore.logs.model.findings import Severity
 from pipelines.events import check_result
 from pipelines.resources import LAKE_TAG, JobLauncher, LakeResource
-from pipelines.run.questions import LAKE_PROVED, CheckAnswer, Failure
+from pipelines.run.check_definitions import LAKE_VERIFIED, CheckAnswer, Failure
 from spark_jobs.contracts import JobReport, VerifyConfig
 from spark_jobs.lake.errors import JobError, UsageError
 from spark_jobs.lake.view.registered_lakes import lake_name
 
-PROOF_JOB = "proof"
+VERIFICATION_JOB = "verification"
 PARTS = 7
 """One part per night of a week."""
 
 
-@dg.asset_check(asset=LAKE_PROVED.asset, name=LAKE_PROVED.name, description=LAKE_PROVED.description)
-def lake_proved(
+@dg.asset_check(asset=LAKE_VERIFIED.asset, name=LAKE_VERIFIED.name, description=LAKE_VERIFIED.description)
+def lake_verified(
     context: dg.AssetCheckExecutionContext, lake: LakeResource, launcher: JobLauncher
 ) -> dg.AssetCheckResult:
-    """Prove one part of the lake of this run."""
+    """Verify one part of the lake of this run."""
     record = context.instance.get_run_record_by_id(context.run.run_id)
     try:
         path = lake.settings().find(context.run.tags.get(LAKE_TAG), None)
         as_of_ms = (
             lake.as_of_ms if record is None or lake.as_of_ms >= 0 else int(record.create_timestamp.timestamp() * 1000)
         )
-        part = lake.proof_part or part_of(datetime.fromtimestamp(as_of_ms / 1000, UTC))
+        part = lake.verified_part or part_of(datetime.fromtimestamp(as_of_ms / 1000, UTC))
         report = launcher.run(VerifyConfig(path, context.run.run_id, as_of_ms, part, PARTS))
     except (JobError, UsageError) as error:
         raise dg.Failure(str(error), allow_retries=False) from error
@@ -59,8 +59,8 @@ def answer(lake: str, report: JobReport) -> CheckAnswer:
     ]
     part = f"part {report.plan['part']} of {report.plan['parts']} of lake {lake_name(lake)}"
     figures = {name.replace("_", " "): value for name, value in report.metrics.items()}
-    return LAKE_PROVED.answer(
-        lake, failures, f"{part}: {report.metrics['things']} things proved", {**figures, "part": part}
+    return LAKE_VERIFIED.answer(
+        lake, failures, f"{part}: {report.metrics['things']} things verified", {**figures, "part": part}
     )
 
 
@@ -74,9 +74,9 @@ def _offsets(start: Any, end: Any) -> str:
     return str(start) if end is None else f"{start}..{end}"
 
 
-proof = dg.define_asset_job(
-    PROOF_JOB,
-    selection=dg.AssetSelection.checks(lake_proved),
-    description="Proves a part of a lake from its own bytes. Without configuration the part of today.",
+verification = dg.define_asset_job(
+    VERIFICATION_JOB,
+    selection=dg.AssetSelection.checks(lake_verified),
+    description="Verifies a part of a lake from its own bytes. Without configuration the part of today.",
     executor_def=dg.in_process_executor,
 )

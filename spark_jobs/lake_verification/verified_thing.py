@@ -1,7 +1,7 @@
-"""A thing of a lake that can be proved, and the result of its proof.
+"""A thing of a lake that can be verified, and the result of its verification.
 
-Each thing is proved by itself, in any order and by any thread. Its name is stable, so that a sample can choose it. Its
-identity changes with its content, so that an interrupted proof knows which things are already proved.
+Each thing is verified by itself, in any order and by any thread. Its name is stable, so that a sample can choose it.
+Its identity changes with its content, so that an interrupted verification knows which things are already verified.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def finding(
 
 
 @dataclass(slots=True)
-class ProofCounts:
+class ThingCounts:
     """Numbers of things that were checked."""
 
     archive_files: int = 0
@@ -71,22 +71,22 @@ class ProofCounts:
     logs: int = 0
     ledger_ranges: int = 0
 
-    def add(self, other: ProofCounts) -> None:
+    def add(self, other: ThingCounts) -> None:
         """Add other counts."""
         for each in fields(self):
             setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
 
 @dataclass(slots=True)
-class Proof:
-    """The result of proving one thing."""
+class ThingResult:
+    """The result of verifying one thing."""
 
     findings: list[LakeFinding] = field(default_factory=list)
-    counts: ProofCounts = field(default_factory=ProofCounts)
+    counts: ThingCounts = field(default_factory=ThingCounts)
     undigested: list[str] = field(default_factory=list)
-    """Names of state tables: one entry for each file whose rows no digest proves."""
+    """Names of state tables: one entry for each file whose rows no digest verifies."""
 
-    def add(self, other: Proof) -> None:
+    def add(self, other: ThingResult) -> None:
         """Add another result."""
         self.findings += other.findings
         self.counts.add(other.counts)
@@ -101,19 +101,19 @@ class Proof:
     def from_dict(cls, value: Mapping[str, Any]) -> Self:
         """The reverse of :meth:`as_dict`."""
         findings = [LakeFinding.from_dict(each) for each in value["findings"]]
-        return cls(findings, ProofCounts(**value["counts"]), list(value["undigested"]))
+        return cls(findings, ThingCounts(**value["counts"]), list(value["undigested"]))
 
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """Something to prove."""
+    """Something to verify."""
 
     name: str
     identity: str
     """Digest of its bytes and of all that it is compared with, as far as these are known without reading the bytes."""
     size: int
     """Approximate number of bytes to read; only for the progress."""
-    prove: Callable[[], Proof]
+    verify: Callable[[], ThingResult]
 
 
 @contextmanager

@@ -16,12 +16,12 @@ from deltalake import DeltaTable, write_deltalake
 from logcore.cli.main import main
 from logcore.logs.model.findings import Severity
 from spark_jobs.lake.delta.tables import TABLES
-from spark_jobs.lake_proof import footers
-from spark_jobs.lake_proof.comparison import Archive
-from spark_jobs.lake_proof.files import prove_file
-from spark_jobs.lake_proof.footers import read_statistics
-from spark_jobs.lake_proof.proof import DataUnreadable
-from spark_jobs.lake_proof.state import read_lake
+from spark_jobs.lake_verification import footers
+from spark_jobs.lake_verification.comparison import Archive
+from spark_jobs.lake_verification.files import verify_file
+from spark_jobs.lake_verification.footers import read_statistics
+from spark_jobs.lake_verification.state import read_lake
+from spark_jobs.lake_verification.verified_thing import DataUnreadable
 from tests.spark.cycle import Lake
 
 pytestmark = pytest.mark.slow
@@ -190,7 +190,7 @@ def test_any_flipped_byte_of_a_data_file_is_named_or_changes_nothing_that_can_be
     with state.footers:
         for at in range(0, path.stat().st_size, 13):
             flip(path, at, at % 8)
-            findings = prove_file(state, archived, name, file).findings
+            findings = verify_file(state, archived, name, file).findings
             if not findings:
                 silent += 1
                 assert pq.read_table(path).equals(before), at
@@ -211,7 +211,7 @@ def test_a_footer_that_ends_the_process_of_its_reader_is_a_finding(lake, monkeyp
         with pytest.raises(DataUnreadable, match="ends the process"):
             state.footers.statistics(9)  # the child ends with this code
         monkeypatch.undo()
-        assert prove_file(state, archived, "records", file).findings == []
+        assert verify_file(state, archived, "records", file).findings == []
 
 
 @pytest.mark.parametrize("name", ["segments", "validations", "batches", "offset_ledger", "logs", "transactions"])

@@ -24,8 +24,16 @@ from spark_jobs.lake.segments.archive import GENERATION_INGESTED, Segment
 from spark_jobs.lake.segments.log_directory import SIDE_SUFFIXES, side_file
 from spark_jobs.lake.segments.validations import RULES_VERSION
 from spark_jobs.lake.store import storage
-from spark_jobs.lake_proof.proof import DataUnreadable, LakeFinding, Proof, ProofCounts, Thing, finding, readable
-from spark_jobs.lake_proof.state import StateTables, of_log, way_out
+from spark_jobs.lake_verification.state import StateTables, of_log, way_out
+from spark_jobs.lake_verification.verified_thing import (
+    DataUnreadable,
+    LakeFinding,
+    Thing,
+    ThingCounts,
+    ThingResult,
+    finding,
+    readable,
+)
 from spark_jobs.tasks.segment_pass import QUARANTINE_ROW_BYTES
 
 ARCHIVE = "archive"
@@ -47,7 +55,7 @@ def archive_things(state: StateTables, selection: LogSelection) -> Iterator[Thin
             name=f"archive/{segment.segment_id}",
             identity=_identity(state, segment),
             size=segment.size,
-            prove=_Prover(state, segment, shared[segment.path] > 1),
+            verify=_Verifier(state, segment, shared[segment.path] > 1),
         )
 
 
@@ -61,41 +69,41 @@ def _identity(state: StateTables, segment: Segment) -> str:
     return hashlib.sha256(json.dumps([there, row], sort_keys=True, default=str).encode()).hexdigest()
 
 
-class _Prover:
-    """The proof of one segment."""
+class _Verifier:
+    """The verification of one segment."""
 
     def __init__(self, state: StateTables, segment: Segment, is_shared: bool) -> None:
         self._state, self._segment, self._is_shared = state, segment, is_shared
 
-    def __call__(self) -> Proof:
-        return prove_segment(self._state, self._segment, self._is_shared)
+    def __call__(self) -> ThingResult:
+        return verify_segment(self._state, self._segment, self._is_shared)
 
 
-def prove_segment(state: StateTables, segment: Segment, is_shared: bool = False) -> Proof:
+def verify_segment(state: StateTables, segment: Segment, is_shared: bool = False) -> ThingResult:
     """Read an archived file once and compare it with what is recorded about it.
 
     Args:
         is_shared: Whether other segments lie in the same file, so that the file may continue after this one.
     """
     path = segment.local_path(state.lake)
-    proof = Proof(counts=ProofCounts(archive_files=1))
+    result = ThingResult(counts=ThingCounts(archive_files=1))
     place = _Place(segment, path)
     try:
         stored = storage.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         whose = "It was registered at its source and is gone there." if segment.lies_at_source else "It is gone."
-        proof.findings.append(place.finding("archive-file-missing", f"{whose} {_RESTORE}"))
-        return proof
+        result.findings.append(place.finding("archive-file-missing", f"{whose} {_RESTORE}"))
+        return result
     end = segment.start + segment.size
     may_go_on = segment.lies_at_source or is_shared
     if stored.size < end or (stored.size > end and not may_go_on):
         message = f"It has {stored.size} bytes instead of {end}. {_RESTORE}"
-        proof.findings.append(place.finding("archive-file-changed", message))
+        result.findings.append(place.finding("archive-file-changed", message))
         if stored.size < end:
-            return proof
-    proof.counts.archive_bytes = segment.size
+            return result
+    result.counts.archive_bytes = segment.size
     if not segment.size:
-        return proof
+        return result
     with (
         storage.mapped(path, segment.start, end, at_source=segment.lies_at_source) as mapped,
         memoryview(mapped) as whole,
@@ -103,10 +111,10 @@ def prove_segment(state: StateTables, segment: Segment, is_shared: bool = False)
     ):
         digest = hashlib.sha256(content).hexdigest()
         if digest != segment.digest:
-            proof.findings.append(_changed(place, content))
-            return proof
-        proof.findings += _validation_findings(state, place, content)
-    return proof
+            result.findings.append(_changed(place, content))
+            return result
+        result.findings += _validation_findings(state, place, content)
+    return result
 
 
 class _Place:
@@ -207,7 +215,7 @@ def _quarantined(
         with readable():
             rows = read_rows(state.lake, "quarantine", where=[("segment_id", "==", segment.segment_id)]).to_pylist()
     except (DataUnreadable, FileNotFoundError):
-        return  # the proof of the table's files reports it
+        return  # the verification of the table's files reports it
     wanted = [
         (position, min(QUARANTINE_ROW_BYTES, stretch.end - position))
         for stretch in stretches
@@ -226,7 +234,7 @@ def _quarantined(
     yield place.finding("rows-differ-from-archive", message, table="quarantine", **where)
 
 
-def stray_files(state: StateTables) -> Proof:
+def stray_files(state: StateTables) -> ThingResult:
     """Report files below ``archive/`` that no row of ``segments`` names, and that are no index files of a segment."""
     named = set()
     folders = set()
@@ -242,10 +250,10 @@ def stray_files(state: StateTables) -> Proof:
         if path not in named and not is_snapshot:
             strays.append(path)
     if not strays:
-        return Proof()
+        return ThingResult()
     listed = ", ".join(sorted(strays)[:LISTED]) + (" and so on" if len(strays) > LISTED else "")
     message = (
         f"{len(strays)} files in the archive belong to no segment: {listed}. They do no harm; "
         "`loglake run ... --maintain --apply` removes them when they are old enough."
     )
-    return Proof([finding("stray-archive-file", message, file=storage.join(state.lake, ARCHIVE))])
+    return ThingResult([finding("stray-archive-file", message, file=storage.join(state.lake, ARCHIVE))])

@@ -1,7 +1,7 @@
-"""What an interrupted proof has already proved: a file of lines, outside of the lake, with which the proof continues.
+"""The results of an interrupted verification: a file of lines, outside of the lake, from which it continues.
 
-A line is one thing: its name, its identity, and the result. A thing whose identity has changed is proved again. A last
-line that a kill cut short is skipped.
+A line is one thing: its name, its identity, and the result. A thing whose identity has changed is verified again. A
+last line that a kill cut short is skipped.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ from typing import TextIO
 
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.store import storage
-from spark_jobs.lake_proof.proof import Proof, Thing
+from spark_jobs.lake_verification.verified_thing import Thing, ThingResult
 
 FORMAT = 1
 
 
-class ProofProgress:
-    """Proofs by thing, read at the start and added to as things are proved."""
+class VerificationProgress:
+    """Results by thing, read at the start and added to as things are verified."""
 
-    def __init__(self, known: dict[str, tuple[str, Proof]], file: TextIO | None) -> None:
+    def __init__(self, known: dict[str, tuple[str, ThingResult]], file: TextIO | None) -> None:
         self._known, self._file, self._lock = known, file, Lock()
 
-    def known(self, thing: Thing) -> Proof | None:
-        """Return the result for an unchanged thing; None: it must be proved."""
-        identity, proof = self._known.get(thing.name, (None, None))
-        return proof if identity == thing.identity else None
+    def known(self, thing: Thing) -> ThingResult | None:
+        """Return the result for an unchanged thing; None: it must be verified."""
+        identity, result = self._known.get(thing.name, (None, None))
+        return result if identity == thing.identity else None
 
-    def add(self, thing: Thing, proof: Proof) -> None:
+    def add(self, thing: Thing, result: ThingResult) -> None:
         """Store a result; it is in the file when this returns."""
         if self._file is None:
             return
-        line = json.dumps({"thing": thing.name, "identity": thing.identity} | proof.as_dict())
+        line = json.dumps({"thing": thing.name, "identity": thing.identity} | result.as_dict())
         with self._lock:
             self._file.write(f"{line}\n")
             self._file.flush()
 
 
 @contextmanager
-def resumed(path: str | None, lake: str) -> Iterator[ProofProgress]:
+def resumed(path: str | None, lake: str) -> Iterator[VerificationProgress]:
     """Yield the progress in a file, which is created if it does not exist; no path: nothing is stored.
 
     Raises:
@@ -50,12 +50,12 @@ def resumed(path: str | None, lake: str) -> Iterator[ProofProgress]:
         OSError: The file can't be read or written.
     """
     if path is None:
-        yield ProofProgress({}, None)
+        yield VerificationProgress({}, None)
         return
     head = {"loglake_proof": FORMAT, "lake": lake}
     if not storage.is_remote(lake) and os.path.realpath(path).startswith(os.path.realpath(lake) + os.sep):
         raise UsageError(f"{path} lies in the lake; nothing is written there. Name a file outside of it.")
-    known: dict[str, tuple[str, Proof]] = {}
+    known: dict[str, tuple[str, ThingResult]] = {}
     is_new = True
     if os.path.exists(path) and os.path.getsize(path):
         is_new = False
@@ -64,10 +64,10 @@ def resumed(path: str | None, lake: str) -> Iterator[ProofProgress]:
     with open(path, "a", encoding="utf-8") as file:
         # A line that was cut short must not become part of the next one.
         file.write(f"{json.dumps(head)}\n" if is_new else "\n")
-        yield ProofProgress(known, file)
+        yield VerificationProgress(known, file)
 
 
-def _read(path: str, file: TextIO, head: dict[str, object], known: dict[str, tuple[str, Proof]]) -> None:
+def _read(path: str, file: TextIO, head: dict[str, object], known: dict[str, tuple[str, ThingResult]]) -> None:
     try:
         first = json.loads(file.readline())
     except ValueError:
@@ -79,6 +79,6 @@ def _read(path: str, file: TextIO, head: dict[str, object], known: dict[str, tup
     for line in file:
         try:
             said = json.loads(line)
-            known[said["thing"]] = said["identity"], Proof.from_dict(said)
+            known[said["thing"]] = said["identity"], ThingResult.from_dict(said)
         except (ValueError, KeyError, TypeError):
             continue

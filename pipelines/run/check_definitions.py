@@ -1,4 +1,4 @@
-"""The checks by name: the question of each about an asset, what makes it fail, and what to do then.
+"""The checks by name: what each checks about an asset, and what to do if it fails.
 
 :mod:`pipelines.run.checks` answers the checks. Each failure has the key of its log, so that a run for chosen topic
 partitions only reports those.
@@ -77,7 +77,7 @@ class CheckAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class CheckDefinition:
     """A check."""
 
     name: str
@@ -116,7 +116,7 @@ class Question:
         return CheckAnswer(self.name, self.asset, passed=False, description=why, is_unanswered=True)
 
 
-SOURCES_AGREE = Question(
+SOURCES_AGREE = CheckDefinition(
     "sources_agree",
     ARCHIVED,
     "Every source could be read, and no log has stopped growing: each source still has, at the end of our copy, "
@@ -124,7 +124,7 @@ SOURCES_AGREE = Question(
     "make the named path readable, or correct it; where a log has stopped because its source changed, say in a policy "
     "how to continue (on_truncate, on_recreate), or take the log from another directory with --move-source.",
 )
-NO_DAMAGE = Question(
+NO_DAMAGE = CheckDefinition(
     "no_damage",
     VALIDATED,
     "No log of the lake has offsets that are corrupt, missing or of unknown outcome. Damage stops only the log that "
@@ -132,7 +132,7 @@ NO_DAMAGE = Question(
     "name another copy of the log where the offsets are whole: loglake run SOURCE --lake LAKE --fill-from COPY; where "
     "there is none, publish the offsets after the damage with the policy salvage: permissive.",
 )
-EVERY_OFFSET_ACCOUNTED_FOR = Question(
+EVERY_OFFSET_ACCOUNTED_FOR = CheckDefinition(
     "every_offset_accounted_for",
     VALIDATED,
     "The offset ledger of each log covers every offset from 0 to the log's end exactly once. Of a log whose ledger "
@@ -140,7 +140,7 @@ EVERY_OFFSET_ACCOUNTED_FOR = Question(
     "rebuild the ledger from the archive: loglake repair LAKE --rebuild offset_ledger --apply, then "
     "loglake run SOURCE --lake LAKE.",
 )
-NOTHING_REMOTE = Question(
+NOTHING_REMOTE = CheckDefinition(
     "nothing_remote",
     VALIDATED,
     "No log of the lake has offsets that were in the remote tier (tiered storage) at ingestion. They are not "
@@ -148,7 +148,7 @@ NOTHING_REMOTE = Question(
     "take the log in from a copy that still has these offsets, or raise local.retention.ms on the cluster before the "
     "first run; if a lake needs only local offsets, ignore this warning.",
 )
-ROWS_EQUAL_LEDGER = Question(
+ROWS_EQUAL_LEDGER = CheckDefinition(
     "rows_equal_ledger",
     RECORDS,
     "File by file, the table has exactly the rows that the ledger counts as published records; a difference is named "
@@ -156,7 +156,7 @@ ROWS_EQUAL_LEDGER = Question(
     "publish again from the archive: loglake run SOURCE --lake LAKE --replace .. (--topic and --partition choose "
     "logs); where rows were deleted on purpose: loglake withdraw LAKE --apply.",
 )
-NO_HANGING_TRANSACTION = Question(
+NO_HANGING_TRANSACTION = CheckDefinition(
     "no_hanging_transaction",
     RECORDS,
     "No transaction is open for longer than Kafka's default transaction.max.timeout.ms, 15 minutes. Nothing after an "
@@ -164,7 +164,7 @@ NO_HANGING_TRANSACTION = Question(
     "(kafka-transactions.sh find-hanging, abort).",
     "abort it on the cluster (kafka-transactions.sh find-hanging, then abort); the next run publishes what waits.",
 )
-TABLES_UNHARMED = Question(
+TABLES_UNHARMED = CheckDefinition(
     "tables_unharmed",
     RECORDS,
     "No table lost commits or files since the last run, no archived file is gone or changed, and rows that another "
@@ -172,9 +172,9 @@ TABLES_UNHARMED = Question(
     "as they were is found only by loglake verify LAKE.",
     "docs/shared-tables.md says which command repairs which harm: for records it is loglake run SOURCE --lake LAKE "
     "--replace .., for other tables loglake repair LAKE --rebuild TABLE --apply, for archived files loglake "
-    "repair LAKE --archive --from COPY --apply; loglake verify LAKE proves the whole lake.",
+    "repair LAKE --archive --from COPY --apply; loglake verify LAKE checks the whole lake.",
 )
-EXPECTATIONS_MET = Question(
+EXPECTATIONS_MET = CheckDefinition(
     "expectations_met",
     RECORDS,
     "Plain checks of counts of the published rows, read from the table, and the suites of Great Expectations that "
@@ -182,14 +182,14 @@ EXPECTATIONS_MET = Question(
     "see LAKE/data_docs for the figures; then publish again from the archive: loglake run SOURCE --lake LAKE "
     "--replace .. (--topic and --partition choose logs).",
 )
-LAKE_PROVED = Question(
-    "lake_proved",
+LAKE_VERIFIED = CheckDefinition(
+    "lake_verified",
     WHOLE_LAKE,
-    "One seventh of the lake, another every night, proved from its own bytes: archived files against digests and "
+    "One seventh of the lake, another every night, verified from its own bytes: archived files against digests and "
     "checksums, rows against the archive or the digest of what was written, rows and segments against the ledger.",
-    "loglake verify LAKE proves the whole lake and names each harm; docs/shared-tables.md names the repair of each.",
+    "loglake verify LAKE checks the whole lake and names each harm; docs/shared-tables.md names the repair of each.",
 )
-QUESTIONS = (
+CHECK_DEFINITIONS = (
     SOURCES_AGREE,
     NO_DAMAGE,
     EVERY_OFFSET_ACCOUNTED_FOR,

@@ -26,7 +26,7 @@ from spark_jobs.lake.delta.tables import TABLES
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import Segment
 from spark_jobs.lake.store import storage
-from spark_jobs.lake_proof.runs import HeldOffsets, OffsetRuns
+from spark_jobs.lake_verification.runs import HeldOffsets, OffsetRuns
 from spark_jobs.row_files.archived_bytes import ArchivedBytes
 from spark_jobs.row_files.records_file import Piece, WriteTask, decoded
 
@@ -74,12 +74,12 @@ class Comparison:
         return _joined(self.differences)
 
     def doubts(self) -> list[Range]:
-        """Return the ranges that cannot be proved, joined in the same way."""
+        """Return the ranges that cannot be verified, joined in the same way."""
         return _joined(self.not_provable)
 
 
 class Archive:
-    """The archive that rows are compared with; shared by the threads of one proof."""
+    """The archive that rows are compared with; shared by the threads of one verification."""
 
     def __init__(self, lake: str, held: ArchivedBytes, segments: Sequence[Segment]) -> None:
         self.lake, self.held = lake, held

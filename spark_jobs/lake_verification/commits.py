@@ -15,8 +15,15 @@ from typing import Any
 
 from spark_jobs.lake.delta import delta_log
 from spark_jobs.lake.store import storage
-from spark_jobs.lake_proof.proof import DataUnreadable, LakeFinding, Proof, Thing, finding, readable
-from spark_jobs.lake_proof.state import OpenedTable, StateTables, way_out
+from spark_jobs.lake_verification.state import OpenedTable, StateTables, way_out
+from spark_jobs.lake_verification.verified_thing import (
+    DataUnreadable,
+    LakeFinding,
+    Thing,
+    ThingResult,
+    finding,
+    readable,
+)
 
 
 @dataclass(slots=True)
@@ -60,12 +67,12 @@ def table_things(state: StateTables) -> Iterator[Thing]:
             name=f"table/{name}",
             identity=hashlib.sha256(f"{identity}\n{recorded}".encode()).hexdigest(),
             size=sum(file.size for file in files),
-            prove=partial(_prove, state, name),
+            verify=partial(_verify, state, name),
         )
 
 
-def _prove(state: StateTables, name: str) -> Proof:
-    return Proof(list(read_table_log(state, name).findings))
+def _verify(state: StateTables, name: str) -> ThingResult:
+    return ThingResult(list(read_table_log(state, name).findings))
 
 
 def read_table_log(state: StateTables, name: str) -> TableLog:

@@ -1,7 +1,7 @@
-"""The whole proof of a lake: everything in it, or a sample, by several threads.
+"""The whole verification of a lake: everything in it, or a sample, by several threads.
 
-Files are proved first, because the proof of a log needs their offsets. Offsets of a file are kept as runs, so that each
-file is read once. Files that are not in the sample, or were proved before, are only read for their offsets.
+Files are verified first, because the verification of a log needs their offsets. Offsets of a file are kept as runs, so
+that each file is read once. Files that are not in the sample, or were verified before, are only read for their offsets.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from logcore.errors import LogError
 from logcore.logs.model.log_selection import LogSelection
 from spark_jobs.lake.errors import JobError, LakeRefused, StorageError
 from spark_jobs.lake.setup.identity import LAKE_FILE, read_identity
-from spark_jobs.lake_proof.archive import archive_things, stray_files
-from spark_jobs.lake_proof.commits import table_things
-from spark_jobs.lake_proof.comparison import Archive
-from spark_jobs.lake_proof.files import file_things
-from spark_jobs.lake_proof.ledger import BatchFacts, log_things
-from spark_jobs.lake_proof.progress import ProofProgress
-from spark_jobs.lake_proof.proof import LakeFinding, Proof, Thing, finding
-from spark_jobs.lake_proof.state import StateTables, read_lake, way_out
+from spark_jobs.lake_verification.archive import archive_things, stray_files
+from spark_jobs.lake_verification.commits import table_things
+from spark_jobs.lake_verification.comparison import Archive
+from spark_jobs.lake_verification.files import file_things
+from spark_jobs.lake_verification.ledger import BatchFacts, log_things
+from spark_jobs.lake_verification.progress import VerificationProgress
+from spark_jobs.lake_verification.state import StateTables, read_lake, way_out
+from spark_jobs.lake_verification.verified_thing import LakeFinding, Thing, ThingResult, finding
 
 THREADS = max(2, min(8, os.cpu_count() or 2))
 
@@ -46,77 +46,77 @@ class Sample:
 
 
 @dataclass(slots=True)
-class ProofResult:
+class LakeVerification:
     """The result of all things."""
 
-    proof: Proof = field(default_factory=Proof)
+    result: ThingResult = field(default_factory=ThingResult)
     things: int = 0
-    """Proved now, or known from an interrupted proof."""
+    """Verified now, or known from an interrupted verification."""
     skipped: Counter[str] = field(default_factory=Counter)
-    """Things left out: ``sample``, not in this part; ``resume``, proved by an earlier run."""
+    """Things left out: ``sample``, not in this part; ``resume``, verified by an earlier run."""
 
 
-class NothingToProve(JobError):
+class NothingToVerify(JobError):
     """There is no lake, or nothing in it. A check of nothing has not passed."""
 
 
-def prove_lake(
+def verify_whole_lake(
     lake: str,
     say: Callable[[LakeFinding], None],
     *,
     sample: Sample | None = None,
-    progress: ProofProgress | None = None,
+    progress: VerificationProgress | None = None,
     selection: LogSelection | None = None,
     step: Callable[[int, int, str], None] | None = None,
-) -> ProofResult:
-    """Prove a lake.
+) -> LakeVerification:
+    """Verify a lake.
 
     Args:
         say: Called with each finding as soon as it is known, in this thread.
-        selection: Logs that are proved; None: all.
+        selection: Logs that are verified; None: all.
         step: Called with the number of things done, the number of things to do, and the name of the last one.
 
     Raises:
-        NothingToProve: There is no lake, it is empty, or nothing of it was chosen.
+        NothingToVerify: There is no lake, it is empty, or nothing of it was chosen.
         JobError: The lake is refused, or its store does not answer.
     """
     if read_identity(lake) is None:
-        raise NothingToProve(
+        raise NothingToVerify(
             f"{lake} is no lake: it has no {LAKE_FILE}. If it was lost, `loglake run SOURCE --lake {lake}` writes "
             "a new one."
         )
     chosen = LogSelection() if selection is None else selection
-    proving = _Proving(lake, say, sample or Sample(), progress or ProofProgress({}, None), chosen, step)
+    verifying = _WholeLake(lake, say, sample or Sample(), progress or VerificationProgress({}, None), chosen, step)
     try:
-        return proving.run()
+        return verifying.run()
     except StorageError:
         raise
     except LogError as error:
         raise LakeRefused(str(error)) from error
 
 
-class _Proving:
-    """One proof under way."""
+class _WholeLake:
+    """One verification under way."""
 
     def __init__(
         self,
         lake: str,
         say: Callable[[LakeFinding], None],
         sample: Sample,
-        progress: ProofProgress,
+        progress: VerificationProgress,
         selection: LogSelection,
         step: Callable[[int, int, str], None] | None,
     ) -> None:
         self._lake, self._report, self._sample, self._progress = lake, say, sample, progress
         self._selection, self._step = selection, step
-        self._outcome = ProofResult()
+        self._outcome = LakeVerification()
         self._done = self._total = 0
 
-    def run(self) -> ProofResult:
+    def run(self) -> LakeVerification:
         state = read_lake(self._lake)
         if not state.tables and not state.segments and not state.findings:
-            raise NothingToProve(f"The lake {self._lake} is empty: nothing was taken into it yet.")
-        self._take(Proof(list(state.findings)))
+            raise NothingToVerify(f"The lake {self._lake} is empty: nothing was taken into it yet.")
+        self._take(ThingResult(list(state.findings)))
         archived = Archive(self._lake, state.held(), state.segments)
         things = [
             thing
@@ -128,13 +128,13 @@ class _Proving:
         of_logs = self._due(of_logs)
         self._total = self._done + len(things) + len(of_logs)
         with state.footers:
-            self._prove(things)
-            self._prove(of_logs)
+            self._verify(things)
+            self._verify(of_logs)
         if self._sample.number == self._sample.total and self._selection.is_everything:
             self._take(stray_files(state))
-        self._take(Proof(list(_undigested(self._outcome.proof.undigested))))
-        if not self._outcome.things and not self._outcome.proof.findings:
-            raise NothingToProve(f"Nothing of the lake {self._lake} was checked: this choice is empty.")
+        self._take(ThingResult(list(_undigested(self._outcome.result.undigested))))
+        if not self._outcome.things and not self._outcome.result.findings:
+            raise NothingToVerify(f"Nothing of the lake {self._lake} was checked: this choice is empty.")
         return self._outcome
 
     def _log_things(self, state: StateTables) -> list[Thing]:
@@ -162,7 +162,7 @@ class _Proving:
         return self._due(kept)
 
     def _due(self, things: Iterable[Thing]) -> list[Thing]:
-        """Return things of this sample that no earlier run has proved; report the findings of earlier runs again."""
+        """Return things of this sample that no earlier run has verified; report the findings of earlier runs again."""
         due = []
         for thing in things:
             if not self._sample.holds(thing):
@@ -178,41 +178,41 @@ class _Proving:
             self._take(known)
         return due
 
-    def _prove(self, things: list[Thing]) -> None:
-        """Prove things in threads. The queue is short, so that a kill loses little."""
+    def _verify(self, things: list[Thing]) -> None:
+        """Verify things in threads. The queue is short, so that a kill loses little."""
         waiting: Iterator[Thing] = iter(things)
-        running: dict[Future[Proof], Thing] = {}
+        running: dict[Future[ThingResult], Thing] = {}
         with ThreadPoolExecutor(THREADS) as threads:
             try:
                 while True:
                     for thing in islice(waiting, 2 * THREADS - len(running)):
-                        running[threads.submit(thing.prove)] = thing
+                        running[threads.submit(thing.verify)] = thing
                     if not running:
                         return
                     for done in wait(running, return_when=FIRST_COMPLETED).done:
-                        self._proved(running.pop(done), done)
+                        self._verified(running.pop(done), done)
             except BaseException:
                 threads.shutdown(wait=False, cancel_futures=True)
                 raise
 
-    def _proved(self, thing: Thing, done: Future[Proof]) -> None:
+    def _verified(self, thing: Thing, done: Future[ThingResult]) -> None:
         try:
-            proof = done.result()
+            result = done.result()
         except StorageError:
             raise
         except PermissionError as error:
-            proof = Proof([finding("unreadable", f"{thing.name}: {error}.", file=error.filename)])
+            result = ThingResult([finding("unreadable", f"{thing.name}: {error}.", file=error.filename)])
         else:
-            self._progress.add(thing, proof)
+            self._progress.add(thing, result)
         self._outcome.things += 1
         self._done += 1
-        self._take(proof)
+        self._take(result)
         if self._step is not None:
             self._step(self._done, self._total, thing.name)
 
-    def _take(self, proof: Proof) -> None:
-        self._outcome.proof.add(proof)
-        for each in proof.findings:
+    def _take(self, result: ThingResult) -> None:
+        self._outcome.result.add(result)
+        for each in result.findings:
             self._report(each)
 
 
@@ -221,6 +221,6 @@ def _undigested(tables: Iterable[str]) -> Iterator[LakeFinding]:
     for name, count in sorted(Counter(tables).items()):
         text = (
             f"Table {name}: {count} files have no row digest: an older Loglake or another engine wrote them. Their "
-            f"rows are proved only as far as other tables and the archive agree. {way_out(name)}"
+            f"rows are verified only as far as other tables and the archive agree. {way_out(name)}"
         )
         yield finding("not-provable", text, table=name)

@@ -1,4 +1,4 @@
-"""The proof of a lake from its own bytes: ``loglake verify LAKE``, and what the job ``prove`` compares.
+"""The verification of a lake from its own bytes, and the comparison that ``check_foreign_rows`` uses.
 
 state       what the state tables contain: segments, validations, ledger, frontiers
 archive     archived files against their digests, validations and quarantined bytes

@@ -1,1 +1,0 @@
-"""The job `maintain`: upkeep of archive and tables."""

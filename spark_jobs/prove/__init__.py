@@ -1,1 +1,0 @@
-"""The job `prove`: the comparison of other engines' files with the archive."""
