@@ -16,7 +16,7 @@ that is registered at its source.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
@@ -143,6 +143,7 @@ def plan(config: RebuildIndexesConfig) -> RebuildPlan:
     live: dict[str, list[Segment]] = {}
     for segment in archive.read_segments(lake, config.logs):
         live.setdefault(segment.log, []).append(segment)
+    there = _files_of(lake, live, config.logs)
     logs, without, skipped = [], [], []
     for log, segments in sorted(live.items()):
         sound = []
@@ -152,13 +153,23 @@ def plan(config: RebuildIndexesConfig) -> RebuildPlan:
                 sound.append(segment)
             else:
                 skipped.append(Skipped(log, segment.base_offset, reason))
-        lacking = [s for s in sound if not all(storage.exists(side_file(s.local_path(lake), x)) for x in INDEXES)]
+        lacking = [s for s in sound if not all(side_file(s.path, suffix) in there for suffix in INDEXES)]
         if lacking or (sound and (config.again or indexed[indexed_id(log)] != versions.get(log))):
             logs.append(tuple(segments))
             without += lacking
     return RebuildPlan(
         tuple(logs), tuple(without), tuple(skipped), read_policies(config.policies), versions, indexed, config.apply
     )
+
+
+def _files_of(lake: str, live: Iterable[str], chosen: Sequence[str] | None) -> set[str]:
+    """Paths of the archive's files, relative to the lake, from listings: one of everything, or one of each chosen log.
+
+    A request for each segment would take minutes on an object store.
+    """
+    folders = ["archive"] if chosen is None else [archive.log_folder(log) for log in live]
+    listed = (file.path for folder in folders for file in storage.files_below(storage.join(lake, folder)))
+    return {storage.relative(path, lake) for path in listed}
 
 
 def apply(plan: RebuildPlan, config: RebuildIndexesConfig, executor: Executor | None) -> JobReport:

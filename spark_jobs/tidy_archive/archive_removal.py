@@ -163,14 +163,10 @@ def remove(
     """
     if plan.segments:
         archive.mark_deleted(lake, plan.segments, planned, run_id, clocks.as_of_ms)
-    removed: list[LakeFile] = []
-    failed: list[tuple[LakeFile, str]] = []
-    for file in (*plan.files, *plan.orphans):
-        try:
-            if storage.delete_below(lake, file.path, placed_before_ms=clocks.store_ms):
-                removed.append(file)
-        except OSError as error:
-            failed.append((file, error.strerror or str(error)))
+    files = {file.path: file for file in (*plan.files, *plan.orphans)}
+    done = storage.delete_all_below(lake, list(files), placed_before_ms=clocks.store_ms)
+    removed = [files[path] for path in done.removed]
+    failed = [(files[path], why) for path, why in done.failed]
     for folder in plan.folders:
         try:
             storage.remove_folder(lake, folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -10,13 +11,22 @@ import time
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+_COLOUR = re.compile("\x1b\\[[0-9;]*m")
+
 
 @pytest.fixture(scope="package")
-def server() -> Iterator[str]:
+def server_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file to which the server writes a line for each request."""
+    return tmp_path_factory.mktemp("server") / "requests.log"
+
+
+@pytest.fixture(scope="package")
+def server(server_log: Path) -> Iterator[str]:
     """Its address. The environment says how to get there as long as tests of this folder run.
 
     Not a thread of ours: deltalake holds Python's lock in some calls, and would wait for itself.
@@ -27,7 +37,8 @@ def server() -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with server_log.open("wb") as log:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
     address = f"http://127.0.0.1:{port}"
     settings = {
         "AWS_ENDPOINT_URL": address,
@@ -58,6 +69,20 @@ def bucket(server: str) -> str:
     with urllib.request.urlopen(urllib.request.Request(f"{server}/{name}", method="PUT")) as answer:
         assert answer.status == 200
     return f"s3://{name}"
+
+
+@pytest.fixture
+def requests_of(server: str, server_log: Path) -> Callable[[Callable[[], object]], list[str]]:
+    """``requests_of(work)``: the requests that the server answered meanwhile, as ``GET /bucket/key?query``."""
+
+    def count(work: Callable[[], object]) -> list[str]:
+        before = server_log.stat().st_size
+        work()
+        # The line of a request that failed is coloured.
+        text = _COLOUR.sub("", server_log.read_bytes()[before:].decode())
+        return [line.split('"')[1].removesuffix(" HTTP/1.1") for line in text.splitlines() if 'HTTP/1.1"' in line]
+
+    return count
 
 
 def _wait_for(address: str, process: subprocess.Popen[bytes]) -> None:

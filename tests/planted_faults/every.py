@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.planted_faults import columns, jobs, lake, logs, maintenance
+from tests.planted_faults import columns, jobs, lake, logs, maintenance, scale
 
-FAULTS = (*logs.FAULTS, *columns.FAULTS, *lake.FAULTS, *jobs.FAULTS, *maintenance.FAULTS)
+FAULTS = (*logs.FAULTS, *columns.FAULTS, *lake.FAULTS, *jobs.FAULTS, *maintenance.FAULTS, *scale.FAULTS)

@@ -17,7 +17,7 @@ import contextlib
 import functools
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -168,6 +168,19 @@ def delete(url: str) -> None:
     store, key = _at(url)
     with contextlib.suppress(FileNotFoundError), answers(url):
         obstore.delete(store, key)
+
+
+def delete_many(urls: Sequence[str]) -> None:
+    """Delete objects of one bucket, which may be missing, with one request for as many as the store takes at once.
+
+    Raises:
+        StorageError: The store failed. Some of them may be deleted.
+    """
+    if not urls:
+        return
+    store, _ = _at(urls[0])
+    with contextlib.suppress(FileNotFoundError), answers(urls[0]):
+        obstore.delete(store, [split(url)[1] for url in urls])
 
 
 def listed(url: str) -> Iterator[StoredObject]:

@@ -20,7 +20,7 @@ import re
 import stat as file_modes
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -40,6 +40,7 @@ _LONGEST_NAME = 255
 _DIGEST_DIGITS = 32
 _UNUSUAL_IN_KEYS = re.compile(r"""[^\w./ +=,:;@&()'"!$*~-]""")
 _A_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_DELETED_AT_ONCE = 1000
 _SYNCED_AROUND = 4
 """Parent directories that are synced with a file: as many as a lake has between itself and its files."""
 
@@ -386,9 +387,8 @@ def delete_below(root: str, path: str, *, placed_before_ms: int) -> bool:
         UsageError: The path leads out of ``root``.
         OSError: It can't be deleted, or a part of its path is a link.
     """
+    _check_below(root, path)
     names = path.split("/")
-    if any(name in ("", ".", "..") for name in names):
-        raise UsageError(f"{path!r} is no path below {root}.")
     if is_remote(root):
         full = join(root, path)
         with suppress(FileNotFoundError):
@@ -411,6 +411,55 @@ def delete_below(root: str, path: str, *, placed_before_ms: int) -> bool:
         for folder in folders:
             os.close(folder)
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """The outcome of a deletion of many files."""
+
+    removed: list[str]
+    failed: list[tuple[str, str]]
+    """Paths that could not be deleted, each with the reason."""
+
+
+def delete_all_below(root: str, paths: Sequence[str], *, placed_before_ms: int) -> Deleted:
+    """Delete files as :func:`delete_below`. An object store gets a listing and few deletions, not requests for each.
+
+    Raises:
+        UsageError: A path leads out of ``root``. Nothing was deleted from an object store.
+    """
+    done = Deleted([], [])
+    if not is_remote(root):
+        for path in paths:
+            try:
+                if delete_below(root, path, placed_before_ms=placed_before_ms):
+                    done.removed.append(path)
+            except OSError as error:
+                done.failed.append((path, error.strerror or str(error)))
+        return done
+    for path in paths:
+        _check_below(root, path)
+    around = posixpath.commonpath([posixpath.dirname(path) for path in paths]) if paths else ""
+    try:
+        placed = (
+            {relative(file.path, root): file.placed_ms for file in files_below(join(root, around))} if paths else {}
+        )
+    except OSError as error:
+        return Deleted([], [(path, str(error)) for path in paths])
+    due = [path for path in paths if path in placed and placed[path] <= placed_before_ms]
+    for at in range(0, len(due), _DELETED_AT_ONCE):
+        some = due[at : at + _DELETED_AT_ONCE]
+        try:
+            object_store.delete_many([join(root, path) for path in some])
+            done.removed.extend(some)
+        except OSError as error:
+            done.failed.extend((path, str(error)) for path in some)
+    return done
+
+
+def _check_below(root: str, path: str) -> None:
+    if any(name in ("", ".", "..") for name in path.split("/")):
+        raise UsageError(f"{path!r} is no path below {root}.")
 
 
 def empty_folders(root: str, name: str, *, unchanged_since_ms: int) -> list[str]:

@@ -1,0 +1,29 @@
+"""Faults about lakes with very many segments and partitions."""
+
+from __future__ import annotations
+
+from tests.planted_faults.fault import Fault
+
+FAULTS = (
+    Fault(
+        "a plan asks the store for the side files of each segment",
+        "spark_jobs/rebuild_indexes/job.py",
+        "if not all(side_file(s.path, suffix) in there for suffix in INDEXES)",
+        "if not all(storage.exists(side_file(s.local_path(lake), suffix)) for suffix in INDEXES)",
+        ("tests/object_store/test_requests.py", "-k", "no_plan_makes_a_request"),
+    ),
+    Fault(
+        "a deletion of many objects takes newer ones too",
+        "spark_jobs/lake/store/storage.py",
+        "if path in placed and placed[path] <= placed_before_ms]",
+        "if path in placed]",
+        ("tests/object_store/test_requests.py", "-k", "many_files_are_deleted"),
+    ),
+    Fault(
+        "the row of a copied event has the partition of the first",
+        "pipelines/event_log/repeated_events.py",
+        '"event": "".join(parts), "partition": event.key}',
+        '"event": "".join(parts)}',
+        ("tests/dagster/test_many_changed_keys.py", "-k", "as_dagster_stores_them"),
+    ),
+)
