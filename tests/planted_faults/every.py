@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
-from tests.planted_faults import columns, jobs, lake, logs, maintenance, scale
+from tests.planted_faults import columns, jobs, lake, logs, maintenance, rounds, scale
 
-FAULTS = (*logs.FAULTS, *columns.FAULTS, *lake.FAULTS, *jobs.FAULTS, *maintenance.FAULTS, *scale.FAULTS)
+FAULTS = (
+    *logs.FAULTS,
+    *columns.FAULTS,
+    *lake.FAULTS,
+    *jobs.FAULTS,
+    *maintenance.FAULTS,
+    *scale.FAULTS,
+    *rounds.FAULTS,
+)

@@ -1,0 +1,52 @@
+"""Planted into the rounds of a load and the watch."""
+
+from __future__ import annotations
+
+from tests.planted_faults.fault import Fault
+
+ROUNDS = "tests/jobs/test_rounds.py"
+
+FAULTS = (
+    Fault(
+        "a round ends before it is published",
+        "pipelines/run/steps.py",
+        "            if run.publishes:",
+        "            if not run.publishes:",
+        (ROUNDS, "-k", "each_round_is_published"),
+    ),
+    Fault(
+        "what a later round takes is called a loss",
+        "spark_jobs/ingest/round_limit.py",
+        "taken.append(replace(plan, tasks=tuple(kept), waits=True))",
+        "taken.append(replace(plan, tasks=tuple(kept)))",
+        (ROUNDS, "-k", "damage_and_a_transaction"),
+    ),
+    Fault(
+        "a later round looks at all logs again",
+        "pipelines/run/steps.py",
+        "done.reports.append(run.start(replace(config, logs=done.reports[-1].left)))",
+        "done.reports.append(run.start(config))",
+        (ROUNDS, "-k", "grows_all_the_time"),
+    ),
+    Fault(
+        "a small copy overtakes one that did not fit",
+        "spark_jobs/ingest/round_limit.py",
+        "self._is_full |= not self._is_new",
+        "self._is_full = not self._is_new",
+        ("tests/unit/spark_jobs/ingest/test_round_limit.py",),
+    ),
+    Fault(
+        "a watch rests after a full round",
+        "pipelines/command/watch.py",
+        "        self._is_full = made.is_full\n",
+        "",
+        (ROUNDS, "-k", "a_watch_takes_one_round"),
+    ),
+    Fault(
+        "figures of a log are those of its last round",
+        "pipelines/run/steps.py",
+        "changes[change.log] = change if before is None else joined(before, change)",
+        "changes[change.log] = change",
+        (ROUNDS, "-k", "damage_and_a_transaction"),
+    ),
+)
