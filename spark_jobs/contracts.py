@@ -209,6 +209,8 @@ class OptimizeConfig(LakeJob):
     vacuum_after_ms: int = 7 * 86_400_000
     """Minimum age of a file before it is removed; never less than seven days unless ``force`` is set."""
     force: bool = False
+    policies: str | None = None
+    """Path of a ``policies.yaml``. ``parquet.codec`` and ``parquet.level`` apply to files of records."""
 
 
 @dataclass(frozen=True, slots=True)

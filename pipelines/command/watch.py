@@ -178,7 +178,9 @@ class Watch:
         """Merge small table files after many rounds that published."""
         self._rounds_since_merge += bool(records)
         if self._rounds_since_merge >= OPTIMIZE_ROUNDS:
-            self.launcher.run(OptimizeConfig(self.lake, str(uuid.uuid4()), self._clock_ms, apply=True))
+            policies = self.settings.policy_file(self.lake)
+            run_id = str(uuid.uuid4())
+            self.launcher.run(OptimizeConfig(self.lake, run_id, self._clock_ms, apply=True, policies=policies))
             self._rounds_since_merge = 0
 
 

@@ -366,10 +366,11 @@ def rebuild_indexes(run: Run) -> StepResult:
 
 def optimize(run: Run) -> StepResult:
     """Merge small files of the tables in their order, and remove files that are no longer needed."""
+    policies = run.settings.policy_file(run.lake)
     return _planned_or_done(
         run,
         "optimized_tables",
-        lambda logs: OptimizeConfig(run.lake, run.run_id, run.as_of_ms, run.settings.apply),
+        lambda logs: OptimizeConfig(run.lake, run.run_id, run.as_of_ms, run.settings.apply, policies=policies),
     )
 
 

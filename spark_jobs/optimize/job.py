@@ -30,6 +30,7 @@ from spark_jobs.lake.delta.tables import TABLES, open_table, table_uri
 from spark_jobs.lake.errors import UsageError
 from spark_jobs.lake.ledger import finding_rows
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
+from spark_jobs.lake.setup.policies import Policies, read_policies
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WrittenFile
 from spark_jobs.row_files.file_order import Order
@@ -156,7 +157,8 @@ def apply(plan: OptimizePlan, config: OptimizeConfig, executor: Executor | None)
     placed: list[PlacedFinding] = []
     merges: Sequence[Merge] = plan.merges
     overtaken: list[Merge] = []
-    in_order = put_in_order(config.lake, plan.orders, config.run_id, executor)
+    policies = read_policies(config.policies)
+    in_order = put_in_order(config.lake, plan.orders, config.run_id, executor, policies)
     placed += in_order.failed
     if in_order.done:
         merges, _, _ = _plan_files(config, tuple(TABLES))
@@ -288,7 +290,8 @@ def _merge(
     written: list[tuple[Merge, list[WrittenFile]]] = []
     failed: list[PlacedFinding] = []
     extra = {name: extra_columns(config.lake, name) for name in {merge.table for merge in merges}}
-    tasks = [_task(config.lake, merge, extra[merge.table]) for merge in merges]
+    policies = read_policies(config.policies)
+    tasks = [_task(config.lake, merge, extra[merge.table], policies) for merge in merges]
     for merge, result in zip(merges, run_tasks(executor, merge_files, tasks), strict=True):
         if result.error is None:
             written.append((merge, list(result.files)))
@@ -303,7 +306,7 @@ def _merge(
     return committed, [merge for merge, _ in written if merge not in landed], failed
 
 
-def _task(lake: str, merge: Merge, extra: str) -> FileMergeTask:
+def _task(lake: str, merge: Merge, extra: str, policies: Policies) -> FileMergeTask:
     return FileMergeTask(
         lake=lake,
         table=merge.table,
@@ -315,6 +318,7 @@ def _task(lake: str, merge: Merge, extra: str) -> FileMergeTask:
         log_id=merge.log_id,
         partition=merge.partition,
         extra=extra,
+        compression=policies.compression_of(merge.topic),
     )
 
 

@@ -37,6 +37,7 @@ from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import merged
 from spark_jobs.lake.retries import retried
 from spark_jobs.lake.segments import archive
+from spark_jobs.lake.setup.compression import Compression
 from spark_jobs.lake.setup.policies import Policies, TopicPolicy, read_policies
 from spark_jobs.lake.store.written_file import WrittenFile, first_error
 from spark_jobs.row_files import uncommitted
@@ -145,7 +146,16 @@ def plan(config: PublishConfig) -> PublishPlan:
     left = set(waiting)
     due = {log: span for log, span in pending.items() if log not in left}
     plans = [
-        _plan_log(ledger[log], frontiers[log], start, end, held, config.as_of_ms) for log, (start, end) in due.items()
+        _plan_log(
+            ledger[log],
+            frontiers[log],
+            start,
+            end,
+            held,
+            config.as_of_ms,
+            policies.compression_of(ledger[log][0].topic),
+        )
+        for log, (start, end) in due.items()
     ]
     refused = _mismatches(config.lake, table, plans)
     wrong = {placed.log for placed in refused}
@@ -154,7 +164,7 @@ def plan(config: PublishConfig) -> PublishPlan:
     tails = UncommittedPlan()
     if config.isolation_level == READ_UNCOMMITTED:
         passing = {log for log in decided if _policy(policies, ledger[log]).passes_damage}
-        tails = uncommitted.plan(config.lake, ledger, decided, passing, held)
+        tails = uncommitted.plan(config.lake, ledger, decided, passing, held, policies)
     unseen = finding_rows.unseen(config.lake, [*refused, *not_whole])
     return PublishPlan(tuple(plans), tuple(waiting), tuple(sorted(stale)), tuple(unseen), tails)
 
@@ -229,12 +239,18 @@ def _with_holes(ledger: Mapping[str, Sequence[LedgerRow]]) -> list[PlacedFinding
 
 
 def _plan_log(
-    ranges: Sequence[LedgerRow], recorded: int | None, start: int, end: int, held: ArchivedBytes, as_of_ms: int
+    ranges: Sequence[LedgerRow],
+    recorded: int | None,
+    start: int,
+    end: int,
+    held: ArchivedBytes,
+    as_of_ms: int,
+    compression: Compression,
 ) -> PublishLogPlan:
     first = ranges[0]
     inside = [r for r in ranges if r.start_offset >= start and r.end_offset <= end]
     present = [r for r in inside if r.shows]
-    shown = [r for r in inside if r.state in SHOWN and not r.withdrawn]
+    shown = merged((r.start_offset, r.end_offset) for r in inside if r.state in SHOWN and not r.withdrawn)
     return PublishLogPlan(
         log=first.log,
         topic=first.topic,
@@ -244,7 +260,7 @@ def _plan_log(
         start_offset=start,
         end_offset=end,
         records=sum(r.records for r in present),
-        tasks=held.tasks(first, merged((r.start_offset, r.end_offset) for r in shown), as_of_ms) if present else (),
+        tasks=held.tasks(first, shown, as_of_ms, compression) if present else (),
     )
 
 

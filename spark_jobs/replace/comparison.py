@@ -15,6 +15,7 @@ from spark_jobs.lake.delta.live_files import live_files
 from spark_jobs.lake.delta.tables import open_table
 from spark_jobs.lake.errors import OutputMismatch
 from spark_jobs.lake.segments import archive
+from spark_jobs.lake.setup.policies import Policies
 from spark_jobs.lake.store.written_file import WriteResult
 from spark_jobs.replace.layout import FileSpan, MixedFile, RecordFiles, SizedStretch, by_topic, connected, parts_of
 from spark_jobs.replace.lost_files import LostFile, NewlyLost, noticed
@@ -65,13 +66,14 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class ArchivedLogs:
-    """Archived bytes of logs, the owners of the table's files, the lost files, and the clock of the run."""
+    """Archived bytes of logs, the owners of the table's files, the lost files, and clock and policies of the run."""
 
     held: ArchivedBytes
     files: RecordFiles
     lost: Mapping[str, list[LostFile]]
     """Lost files that a request meets, by topic."""
     as_of_ms: int
+    policies: Policies
 
     @property
     def lost_paths(self) -> set[str]:
@@ -116,6 +118,7 @@ def compared(requests: Sequence[LogRequest], lake: str, archived: ArchivedLogs, 
             begins=begins,
             extra=extra,
             published_ms=archived.as_of_ms,
+            compression=archived.policies.compression_of(log.topic),
         )
         laid.append(Laid(log, spans, tuple(parts)))
     asked = [part for each in laid if isinstance(each, Laid) for part in each.parts if part.stretch.ranges]

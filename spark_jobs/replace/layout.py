@@ -16,6 +16,7 @@ from itertools import pairwise
 from spark_jobs.lake.delta.file_contents import read_contents
 from spark_jobs.lake.delta.live_files import LiveFile
 from spark_jobs.lake.ledger.offset_ranges import Ranges, clipped, meets
+from spark_jobs.lake.setup.compression import DEFAULT, Compression
 from spark_jobs.row_files.archived_bytes import TASK_BYTES, ArchivedBytes, grouped
 from spark_jobs.row_files.records_file import WriteTask
 from spark_jobs.row_files.rewritten_file import TABLE, RowStretch
@@ -121,6 +122,7 @@ def parts_of(
     begins: Iterable[int] = (),
     extra: str = "",
     published_ms: int | None = None,
+    compression: Compression = DEFAULT,
 ) -> list[SizedStretch]:
     """The parts that tile the ranges and the files that meet them, in offset order.
 
@@ -130,6 +132,7 @@ def parts_of(
         begins: Offsets where lost files began.
         extra: Columns that users added, as ``table_columns`` writes them.
         published_ms: Clock of the run, for rows that are written again.
+        compression: Of the files that are written.
     """
     parts = []
     old_begins = {*begins, *(file.start for file in files)}
@@ -137,7 +140,7 @@ def parts_of(
         cuts = sorted({start, *(begin for begin in old_begins if start < begin < end)})
         for low, high in pairwise([*cuts, end]):
             for first, stop in _small_enough(key, clipped(visible, low, high), low, high, held):
-                part = _part(log, key, ranges, visible, files, held, first, stop, extra, published_ms)
+                part = _part(log, key, ranges, visible, files, held, first, stop, extra, published_ms, compression)
                 parts.append(part)
     return parts
 
@@ -184,11 +187,12 @@ def _part(
     end: int,
     extra: str,
     published_ms: int | None,
+    compression: Compression,
 ) -> SizedStretch:
     shown = tuple(clipped(visible, start, end))
     pieces = tuple(held.pieces(key, shown)) if shown else ()
     mine = [file for file in files if file.start < end and file.end > start]
-    source = WriteTask(held.lake, log.topic, log.log_id, log.partition, pieces, shown, published_ms)
+    source = WriteTask(held.lake, log.topic, log.log_id, log.partition, pieces, shown, published_ms, compression)
     stretch = RowStretch(
         source, start, end, tuple(clipped(ranges, start, end)), tuple(file.path for file in mine), extra
     )

@@ -19,6 +19,7 @@ from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import Ranges, meets, within
 from spark_jobs.lake.segments import archive
 from spark_jobs.lake.segments.archive import LogRow, Segment
+from spark_jobs.lake.setup.compression import DEFAULT, Compression
 from spark_jobs.row_files.records_file import Piece, WriteTask
 
 TASK_BYTES = 128 << 20
@@ -65,7 +66,13 @@ class ArchivedBytes:
                 found += [p for p in self._cut(segment) if meets(wanted, p.first_offset, p.end_offset)]
         return found
 
-    def tasks(self, log: LedgerRow | LogRow, wanted: Ranges, published_ms: int | None = None) -> tuple[WriteTask, ...]:
+    def tasks(
+        self,
+        log: LedgerRow | LogRow,
+        wanted: Ranges,
+        published_ms: int | None = None,
+        compression: Compression = DEFAULT,
+    ) -> tuple[WriteTask, ...]:
         """Tasks that decode the wanted offsets of the log of a row, in offset order.
 
         Args:
@@ -80,6 +87,7 @@ class ArchivedBytes:
                 tuple(group),
                 tuple(within(wanted, group[0].first_offset, group[-1].end_offset)),
                 published_ms,
+                compression,
             )
             for group in grouped(self.pieces(log.log, wanted))
         )

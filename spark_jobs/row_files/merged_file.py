@@ -21,6 +21,7 @@ from spark_jobs.lake.delta import row_digest
 from spark_jobs.lake.delta.live_files import open_parquet
 from spark_jobs.lake.delta.parquet_files import ROW_GROUP_ROWS, write_file
 from spark_jobs.lake.delta.tables import TableSpec, read_rows, table_uri
+from spark_jobs.lake.setup.compression import DEFAULT, Compression
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WriteResult, WrittenFile
 from spark_jobs.lake.table_specs import FIRST_OF_SEGMENT
@@ -51,6 +52,7 @@ class FileMergeTask:
     partition: int | None
     extra: str = ""
     """The table's additional columns, as ``table_columns`` writes them."""
+    compression: Compression = DEFAULT
 
     @property
     def spec(self) -> TableSpec:
@@ -70,7 +72,8 @@ def merge_files(task: FileMergeTask) -> WriteResult:
         proven = row_digest.are_recorded(root, task.paths)
         source = _Source(_chunks(task), sum(task.sizes) / task.outputs)
         while not source.is_at_end:
-            file = write_file(root, spec, source.next_file(), task.partition_values, partial(bool, proven))
+            rows_of_file, is_proven = source.next_file(), partial(bool, proven)
+            file = write_file(root, spec, rows_of_file, task.partition_values, is_proven, task.compression)
             if file is not None:
                 written.append(file)
         rows = sum(file.rows for file in written)

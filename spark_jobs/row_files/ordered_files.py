@@ -30,6 +30,7 @@ from spark_jobs.lake.delta.file_contents import (
 )
 from spark_jobs.lake.delta.parquet_files import write_file
 from spark_jobs.lake.delta.tables import TableSpec, table_uri
+from spark_jobs.lake.setup.compression import DEFAULT, Compression
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WriteResult, WrittenFile
 from spark_jobs.row_files.file_order import OutputRange
@@ -51,6 +52,7 @@ class OrderTask:
     topic: str
     outputs: tuple[OutputRange, ...]
     extra: str
+    compression: Compression = DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ def order_files(task: OrderTask) -> WriteResult:
         for number, rows in groupby(_rows_in_order(task, spec), key=lambda each: each[0]):
             proven = row_digest.are_recorded(root, task.outputs[number].paths)
             place = {"topic": task.topic}
-            file = write_file(root, spec, (batch for _, batch in rows), place, partial(bool, proven))
+            file = write_file(root, spec, (batch for _, batch in rows), place, partial(bool, proven), task.compression)
             if file is not None:
                 written.append(file)
                 _prove(task, task.outputs[number], file)

@@ -20,6 +20,7 @@ from spark_jobs.lake.errors import ConcurrentChange
 from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.retries import retried
 from spark_jobs.lake.segments import archive
+from spark_jobs.lake.setup.policies import Policies
 from spark_jobs.lake.store.written_file import WrittenFile, first_error
 from spark_jobs.row_files.file_order import Order, log_in_statistics, orders_of, to_open
 from spark_jobs.row_files.file_runs import Merge
@@ -81,11 +82,13 @@ class Ordered:
     """Files that cannot be read, by path, with the reason."""
 
 
-def put_in_order(lake: str, orders: Sequence[Order], run_id: str, executor: Executor | None) -> Ordered:
+def put_in_order(
+    lake: str, orders: Sequence[Order], run_id: str, executor: Executor | None, policies: Policies
+) -> Ordered:
     """Write the new files and commit them. The result also names files that could not be read."""
     extra = {name: extra_columns(lake, name) for name in {order.table for order in orders}}
     tasks = [
-        OrderTask(lake, order.table, order.topic, outputs, extra[order.table])
+        OrderTask(lake, order.table, order.topic, outputs, extra[order.table], policies.compression_of(order.topic))
         for order in orders
         for outputs in order.tasks
     ]

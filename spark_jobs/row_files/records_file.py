@@ -19,6 +19,7 @@ from logcore.errors import LogError
 from logcore.segments.scanning.scan import Stretch
 from spark_jobs.lake.delta.parquet_files import write_file
 from spark_jobs.lake.delta.tables import TABLES, table_uri
+from spark_jobs.lake.setup.compression import DEFAULT, Compression
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WriteResult
 from spark_jobs.lake.table_specs import PUBLISHED_AT
@@ -57,6 +58,7 @@ class WriteTask:
     """Offset ranges [start, end) whose records are published."""
     published_ms: int | None = None
     """Clock of the run, for the column ``published_at``; None: the rows have no such column."""
+    compression: Compression = DEFAULT
 
     @property
     def size(self) -> int:
@@ -69,7 +71,8 @@ def write_records(task: WriteTask) -> WriteResult:
     """Write one file; none where no row is visible."""
     root, spec = table_uri(task.lake, "records"), TABLES["records"]
     try:
-        return WriteResult.of(write_file(root, spec, decoded(task), {"topic": task.topic}))
+        place = {"topic": task.topic}
+        return WriteResult.of(write_file(root, spec, decoded(task), place, compression=task.compression))
     except (LogError, OSError) as error:
         return WriteResult(error=str(error))
 

@@ -97,6 +97,7 @@ def rewrite_rows(stretch: RowStretch) -> WriteResult:
             _woven(stretch, kept),
             {"topic": stretch.source.topic},
             lambda: not kept.rows or row_digest.are_recorded(root, stretch.files),
+            stretch.source.compression,
         )
     except (LogError, OSError, FileUnreadable, pa.ArrowException) as error:
         reason, lost = _said(error)

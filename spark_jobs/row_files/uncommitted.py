@@ -37,6 +37,8 @@ from spark_jobs.lake.ledger.finding_rows import PlacedFinding
 from spark_jobs.lake.ledger.frontier import LedgerRow
 from spark_jobs.lake.ledger.offset_ranges import clipped, merged
 from spark_jobs.lake.segments.validations import RULES_VERSION
+from spark_jobs.lake.setup.compression import Compression
+from spark_jobs.lake.setup.policies import Policies
 from spark_jobs.lake.store.written_file import WriteResult, WrittenFile, first_error
 from spark_jobs.row_files.archived_bytes import ArchivedBytes
 from spark_jobs.row_files.records_file import WriteTask, decoded
@@ -117,6 +119,7 @@ def plan(
     decided: Mapping[str, int],
     passing: Collection[str],
     held: ArchivedBytes,
+    policies: Policies,
 ) -> UncommittedPlan:
     """Plan the changes that bring logs to their frontiers.
 
@@ -134,7 +137,8 @@ def plan(
     for log, frontier_offset in sorted(decided.items()):
         first = ledger[log][0]
         mine = [file for file in files.get((first.topic, first.log_id), ()) if file.partition == first.partition]
-        made = _plan_log(ledger[log], frontier_offset, log in passing, held, recorded, mine)
+        compression = policies.compression_of(first.topic)
+        made = _plan_log(ledger[log], frontier_offset, log in passing, held, recorded, mine, compression)
         if made is not None:
             plans.append(made)
     return UncommittedPlan(tuple(plans))
@@ -236,7 +240,8 @@ def write_uncommitted(task: TailTask) -> WrittenTail:
     counts = dict.fromkeys(TransactionState, 0)
     try:
         rows = _with_states(decoded(source), task.states, counts)
-        written = write_file(table_uri(source.lake, TABLE), TABLES[TABLE], rows, {"topic": source.topic})
+        root, place = table_uri(source.lake, TABLE), {"topic": source.topic}
+        written = write_file(root, TABLES[TABLE], rows, place, compression=source.compression)
     except (LogError, OSError) as error:
         return WrittenTail(WriteResult(error=str(error)))
     settled = sum(count for state, count in counts.items() if state is not TransactionState.OPEN)
@@ -269,6 +274,7 @@ def _plan_log(
     held: ArchivedBytes,
     recorded: Mapping[str, int | None],
     files: Sequence[LiveFile],
+    compression: Compression,
 ) -> TailPlan | None:
     first = ranges[0]
     of_decided, of_tail = _applications(first.log)
@@ -285,8 +291,8 @@ def _plan_log(
     states = _states(ranges, start, decided) + tail
     settled = [r for r in ranges if r.end_offset > start and r.end_offset <= end and _is_settled(r)]
     tasks = [
-        *held.tasks(first, merged((s, e) for s, e, _ in _states(ranges, start, decided))),
-        *held.tasks(first, merged((s, e) for s, e, _ in tail)),
+        *held.tasks(first, merged((s, e) for s, e, _ in _states(ranges, start, decided)), compression=compression),
+        *held.tasks(first, merged((s, e) for s, e, _ in tail), compression=compression),
     ]
     return TailPlan(
         log=first.log,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
@@ -15,7 +16,7 @@ from tests import handmade
 from tests.broker_directory import LogDirectory, Partition
 from tests.crash import visible
 from tests.in_process import InProcessExecutor
-from tests.spark.cycle import Lake
+from tests.spark.cycle import AS_OF_MS, Lake
 
 TRANSACTIONAL = {"attributes": handmade.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
 NAMES = ("plain", "sliced", "waiting", "holed", "orders", "damaged", "late", "__consumer_offsets")
@@ -159,6 +160,23 @@ def test_a_high_watermark_that_moved_between_the_jobs_leaves_the_expected_file_u
         lake.turn(source.path)
     assert used["write_records"] == 0
     assert [row["offset"] for row in lake.rows("records")] == list(range(15))
+    assert not orphans(lake.path)
+
+
+def test_an_expected_task_has_the_clock_of_the_run_and_the_codec_of_the_policy(tmp_path, monkeypatch, workers, used):
+    source = LogDirectory(tmp_path / "source")
+    source.partition("late-0").append(20)
+    source.high_watermarks(late_0=20)
+    policies, lake = tmp_path / "policies.yaml", Lake(tmp_path / "lake")
+    policies.write_text("topics: {late: {parquet.codec: snappy}}")
+    monkeypatch.setattr(launch, "start_executor", lambda *_: workers)
+    with workers.working_ahead():
+        lake.turn(source.path, policies=str(policies))
+    assert used["write_records"] == 1
+    assert {row["published_at"].timestamp() * 1000 for row in lake.rows("records")} == {AS_OF_MS}
+    (path,) = DeltaTable(str(lake.path / "tables" / "records")).file_uris()
+    group = pq.read_metadata(path).row_group(0)
+    assert "SNAPPY" in {group.column(at).compression for at in range(group.num_columns)}
     assert not orphans(lake.path)
 
 

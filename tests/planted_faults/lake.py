@@ -36,6 +36,20 @@ FAULTS = (
         ("tests/jobs/test_published_at.py",),
     ),
     Fault(
+        "a merge of files has no codec of the policy",
+        "spark_jobs/optimize/job.py",
+        "        compression=policies.compression_of(merge.topic),\n",
+        "",
+        ("tests/jobs/test_parquet_codec.py",),
+    ),
+    Fault(
+        "an expected task has no codec of the policy",
+        "spark_jobs/ingest/expected_tasks.py",
+        "self._policies.compression_of(log.row.topic)",
+        "read_policies(None).compression_of(log.row.topic)",
+        (WORKING_AHEAD,),
+    ),
+    Fault(
         "a replacement compares the clock of the run",
         "spark_jobs/row_files/rewritten_file.py",
         "CONTENT = TABLES[TABLE].content_schema\n",
@@ -45,8 +59,8 @@ FAULTS = (
     Fault(
         "an expected task has no clock of the run",
         "spark_jobs/ingest/expected_tasks.py",
-        "archived.tasks(log.row, [(start, end)], self._as_of_ms)",
-        "archived.tasks(log.row, [(start, end)])",
+        "[(start, end)], self._as_of_ms, ",
+        "[(start, end)], None, ",
         (WORKING_AHEAD,),
     ),
     Fault(

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from spark_jobs.lake.delta.row_digest import RowDigest, of_bytes
 from spark_jobs.lake.delta.tables import TABLES, TableSpec
+from spark_jobs.lake.setup.compression import DEFAULT, Compression
 from spark_jobs.lake.store import storage
 from spark_jobs.lake.store.written_file import WrittenFile, new_file_name
 
@@ -36,6 +37,7 @@ def write_file(
     chunks: Iterable[pa.RecordBatch],
     partition_values: Mapping[str, str],
     is_proven: Callable[[], bool] = lambda: True,
+    compression: Compression = DEFAULT,
 ) -> WrittenFile | None:
     """Write rows as one Parquet file below ``root``; return None if there were no rows.
 
@@ -46,6 +48,7 @@ def write_file(
         partition_values: The table partition of every row in the file.
         is_proven: Called after all rows; returns whether they are known to be ours. Rows of another engine get no
             digest: it would claim a proof for rows that were never compared.
+        compression: How bytes are compressed. Row digests do not depend on it.
 
     Raises:
         OSError: The file can't be written. An unfinished file is removed, and was never visible in its place.
@@ -61,7 +64,7 @@ def write_file(
     digest = RowDigest(_declared(spec))
     footers: list[pq.FileMetaData] = []
     with storage.writing(storage.join(root, relative)) as local:
-        with pq.ParquetWriter(local, schema, metadata_collector=footers, **_layout(spec)) as writer:
+        with pq.ParquetWriter(local, schema, metadata_collector=footers, **_layout(spec, compression)) as writer:
             for group in _row_groups(itertools.chain([first], filled), schema):
                 writer.write_table(group, row_group_size=ROW_GROUP_ROWS)
                 for batch in group.to_batches():
@@ -129,20 +132,21 @@ def _schema_of(chunk: pa.RecordBatch, spec: TableSpec) -> pa.Schema:
     )
 
 
-@lru_cache(maxsize=32)
-def _layout(spec: TableSpec) -> Mapping[str, Any]:
+@lru_cache(maxsize=128)
+def _layout(spec: TableSpec, compression: Compression = DEFAULT) -> Mapping[str, Any]:
     """Return how columns are encoded. Encoding is most of the work of publishing, so each kind gets the cheapest one:
     ascending numbers as differences, which a compressor cannot improve; repeated words as a dictionary; bytes
-    unchanged and compressed (zstd: half the size of snappy for a quarter more time).
+    unchanged and compressed by the codec of the policy.
     """
     schema = spec.file_schema
     rising = [f.name for f in schema if pa.types.is_int64(f.type) or pa.types.is_timestamp(f.type)]
     repeated = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_int32(f.type)]
     packed = {*rising, *repeated}
+    leaves = [leaf for field in schema for leaf in _leaves(field.name, field.type)]
+    level = compression.writer_level
     return {
-        "compression": {
-            leaf: "none" if leaf in packed else "zstd" for field in schema for leaf in _leaves(field.name, field.type)
-        },
+        "compression": {leaf: "none" if leaf in packed else compression.codec for leaf in leaves},
+        "compression_level": None if level is None else {leaf: level for leaf in leaves if leaf not in packed},
         "use_dictionary": repeated,
         "column_encoding": dict.fromkeys(rising, "DELTA_BINARY_PACKED"),
         "write_statistics": [name for name in spec.statistics if name in schema.names],

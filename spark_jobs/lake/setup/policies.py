@@ -46,6 +46,7 @@ from logcore.logs.model.log_selection import topic_matches
 from logcore.logs.model.topic_config import TopicConfig
 from logcore.segments.filenames import is_internal_topic
 from spark_jobs.lake.errors import UsageError
+from spark_jobs.lake.setup.compression import DEFAULT, ZSTD, Compression
 from spark_jobs.lake.setup.policy_settings import CLEANUP_POLICIES, LAKE_SETTINGS, SETTINGS, UNLIMITED, Setting
 from spark_jobs.lake.setup.policy_values import INT64_MAX, FilePath, OneOf, Pace, Ratio, SomeOf, WebAddress, WholeNumber
 
@@ -90,6 +91,10 @@ class TopicPolicy:
     """Final bytes from which a run of the sensor publishes a log at once."""
     publish_max_delay_ms: int = 600_000
     """Time after which a run of the sensor ingests and publishes a log, however little there is."""
+    parquet_codec: str = DEFAULT.codec
+    """Codec of the Parquet files of records."""
+    parquet_level: int = DEFAULT.level
+    """Level of that codec; only zstd has one."""
     expectations_suite: str | None = None
     """Path of a suite of Great Expectations for the published rows; None: none."""
 
@@ -107,6 +112,11 @@ class TopicPolicy:
     def follows_trims(self) -> bool:
         """Whether ``on_trim`` says that a log start moved at the source counts here too."""
         return self.on_trim == "follow"
+
+    @property
+    def compression(self) -> Compression:
+        """How files of records are compressed."""
+        return Compression(self.parquet_codec, self.parquet_level)
 
     @property
     def line(self) -> BrokerLine:
@@ -162,6 +172,11 @@ class Policies:
     def for_topic(self, topic: str) -> TopicPolicy | None:
         """Return the first policy that matches; None: the topic is never touched."""
         return next((policy for policy in self.topics if policy.matches(topic)), None)
+
+    def compression_of(self, topic: str | None) -> Compression:
+        """How the files of a topic's records are compressed; None: a table without topics."""
+        policy = None if topic is None else self.for_topic(topic)
+        return DEFAULT if policy is None else policy.compression
 
 
 def read_policies(path: str | None) -> Policies:
@@ -239,6 +254,8 @@ class _Reader:
         fields = self._values(body, f"the policy of {pattern.value!r}", SETTINGS, "a policy")
         if len(self._mistakes) > noted:
             raise _Mistake
+        if fields.get("parquet_codec", ZSTD) != ZSTD and "parquet_level" in fields:
+            self._refuse(pattern, f"parquet.level is for {ZSTD}; parquet.codec is {fields['parquet_codec']}")
         if "cleanup_policy" not in fields:
             if not fields or fields.keys() - _REMOVE_NOTHING:
                 self._refuse(pattern, f"the policy of {pattern.value!r} does not state its cleanup.policy")

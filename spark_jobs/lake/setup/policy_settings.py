@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from logcore.logs.model.broker_line import BrokerLine
+from spark_jobs.lake.setup.compression import CODECS, GREATEST_LEVEL, LEAST_LEVEL
 from spark_jobs.lake.setup.policy_values import (
     SIZES,
     TIMES,
@@ -196,6 +197,23 @@ SETTINGS: Mapping[str, Setting] = {
             "salvage",
             OneOf(("strict", "permissive")),
             "`strict` publishes a log up to its first damage; `permissive` also publishes what follows the damage.",
+            is_kafkas=False,
+            removes_nothing=True,
+        ),
+        Setting(
+            "parquet.codec",
+            "parquet_codec",
+            OneOf(CODECS),
+            "Codec of keys, values and headers in the Parquet files that publish, replace and optimize write. Files "
+            "that are there stay as they are, and stay valid.",
+            is_kafkas=False,
+            removes_nothing=True,
+        ),
+        Setting(
+            "parquet.level",
+            "parquet_level",
+            WholeNumber(LEAST_LEVEL, GREATEST_LEVEL),
+            "Level of the codec `zstd`; other codecs have none. Higher is slower.",
             is_kafkas=False,
             removes_nothing=True,
         ),
