@@ -128,6 +128,9 @@ demo_command = DemoCommand()
 def _run_lake(options: argparse.Namespace, numbers: Sequence[int], logs: Sequence[str]) -> int:
     _start_workers_for_a_first_load(options)
     with _uncollected("pipelines.command.run_lake"):
+        from spark_jobs.prestart import load_arrow
+
+        load_arrow()
         from pipelines.command.run_lake import run_lake
 
     return run_lake(options, numbers, logs)

@@ -1,6 +1,6 @@
-"""Starts what runs the tasks before a run needs it: local workers take half a second until they can work.
+"""What a command does before it loads everything else; so this module imports little.
 
-This module imports little. So a command that certainly has tasks calls it before it loads everything else.
+Local workers take half a second until they can work: a command that certainly has tasks starts them first.
 """
 
 from __future__ import annotations
@@ -21,3 +21,11 @@ def start_workers(engine: str | None = None) -> None:
         from spark_jobs.tasks.local.local_executor import get_local_executor
 
         get_local_executor().start()
+
+
+def load_arrow() -> None:
+    """Load what reads tables, without pandas. Data frames can still be made later."""
+    from spark_jobs.machine.no_pandas import without_pandas
+
+    with without_pandas():
+        import pyarrow.dataset  # noqa: F401

@@ -20,7 +20,7 @@ PROGRAM = """
 import sys
 from logcore.cli.main import main
 code = main(sys.argv[1:])
-print("loaded:", *sorted({"dagster", "great_expectations", "pyspark"} & sys.modules.keys()))
+print("loaded:", *sorted({"dagster", "great_expectations", "pandas", "pyspark"} & sys.modules.keys()))
 sys.exit(code)
 """
 

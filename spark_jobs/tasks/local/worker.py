@@ -23,6 +23,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from spark_jobs.lake.store.disk_sync import Unsynced, late_syncs
+from spark_jobs.machine.no_pandas import NoPandas
 from spark_jobs.tasks.executor import is_synced_late, perform
 
 LIKELY_MODULES = (
@@ -65,20 +66,6 @@ def _answer(work: Callable[[Any], Any], task: object) -> tuple[bool, Any, Unsync
         return True, perform(work, task), unsynced
 
 
-class _NoPandas:
-    """Finds no pandas. pyarrow imports it to look at a scalar: 0.2 s in every worker, and no task needs it."""
-
-    @staticmethod
-    def find_spec(name: str, *_: object) -> None:
-        """Refuse pandas; others may find all else.
-
-        Raises:
-            ModuleNotFoundError: It is pandas.
-        """
-        if name == "pandas":
-            raise ModuleNotFoundError("workers do without pandas", name=name)
-
-
 def load_while_idle(pipe: Connection) -> None:
     """Load what most tasks need, until the first task comes."""
     for name in LIKELY_MODULES:
@@ -95,7 +82,7 @@ def _end_with_the_driver() -> None:
 
 def main() -> None:
     """Serve the pipe whose file descriptor is the one argument."""
-    sys.meta_path.insert(0, _NoPandas)
+    sys.meta_path.insert(0, NoPandas)  # for good: no task needs it
     # Ctrl-C reaches the whole process group. The driver ends its workers itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_the_driver, daemon=True).start()
